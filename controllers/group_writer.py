@@ -25,7 +25,7 @@ from api.constants import (
     GROUP,
     WORKLOAD,
 )
-from api.features import FeatureGates, off_text
+from api.features import Feature, FeatureGates, off_text
 from api.integration.minimum import Standing, remaining, with_minimum
 from api.integration.templates import TemplateNotFoundError, adapt
 from api.ownership import Ownership, made_for, ownership
@@ -48,6 +48,9 @@ _DELETION_SECONDS: Final = 10.0
 NO_STANDINGS: Final[Mapping[str, Standing]] = {}
 """Of groups whose minCount is what their templates say."""
 
+NOTHING_EXPECTED: Final[Mapping[str, list[Json]]] = {}
+"""Of owners that create all pods at once."""
+
 WantedObjects = Callable[[str | None], list[Json]]
 """The wanted objects, Workload first, for a Workload of the given name (None: the usual one)."""
 
@@ -64,9 +67,11 @@ class GroupWriter:
     ) -> None:
         """`caches` is read; subscribers of the same caches call `seen` and `gone`.
 
-        Nothing new is made that uses what is off by `gates`.
+        Nothing new is made that uses what is off by `gates`. `expects`: groups may be given pods
+        to expect.
         """
         self._gates = gates
+        self.expects = Feature.EXPECTED_PODS in gates
         self._caches = caches
         self._writer = writer
         self._clock = clock
@@ -79,16 +84,17 @@ class GroupWriter:
         owner: Owner,
         wanted_objects: WantedObjects,
         standings: Mapping[str, Standing] = NO_STANDINGS,
+        expected: Mapping[str, list[Json]] = NOTHING_EXPECTED,
     ) -> None:
-        """Create what is missing, correct minCount and minGroupCount.
+        """Create what is missing, correct minCount, minGroupCount and expectedPods.
 
-        `standings` are those of the owner's PodGroups, by name. Raises RequeueError, BlockedError,
-        kube errors.
+        `standings` are those of the owner's PodGroups, by name, `expected` what these expect.
+        Raises RequeueError, BlockedError, kube errors.
         """
         found = self._user_workload(owner)
         if found is not None:
             groups = remaining(_from_templates(wanted_objects, found), standings)
-            await self.ensure_groups(owner, groups, standings)
+            await self.ensure_groups(owner, groups, standings, expected)
             await self._delete_unwanted(owner, groups)
             return
         self._check_served(wanted_objects(None)[1:])
@@ -98,19 +104,23 @@ class GroupWriter:
         for group in wanted[1:]:
             group["metadata"]["ownerReferences"].append(_owner_reference(workload))
         groups = remaining(wanted[1:], standings)
-        await self.ensure_groups(owner, groups, standings)
+        await self.ensure_groups(owner, groups, standings, expected)
         await self._delete_unwanted(owner, groups)
         self._check_all_cached(wanted[:1])
 
     async def ensure_groups(
-        self, owner: Owner, wanted: list[Json], standings: Mapping[str, Standing] = NO_STANDINGS
+        self,
+        owner: Owner,
+        wanted: list[Json],
+        standings: Mapping[str, Standing] = NO_STANDINGS,
+        expected: Mapping[str, list[Json]] = NOTHING_EXPECTED,
     ) -> None:
-        """Create missing groups, root first, and correct their minCount and minGroupCount.
+        """Create missing groups, root first, and correct what changes with their owner.
 
         Raises as `ensure` does.
         """
         self._check_served(wanted)
-        wanted = [self._of_now(obj, standings) for obj in wanted]
+        wanted = [_expecting(self._of_now(obj, standings), expected) for obj in wanted]
         taken: list[str] = []
         leaves = []
         for obj in wanted:
@@ -133,6 +143,16 @@ class GroupWriter:
         """
         await self.ensure_groups(owner, [wanted])
         await self._delete_unwanted(owner, [wanted])
+
+    async def expect_nothing(self, owner: Owner) -> None:
+        """Let the owner's groups expect no more pods: it creates none now. Raises kube errors."""
+        for group in self._caches.pod_groups.by_index(BY_OWNER, owner.as_index):
+            if group.expected:
+                meta, ops = group.metadata, PatchBuilder()
+                ops.remove(pointer("spec", "expectedPods"))
+                await self._writer.patch(
+                    POD_GROUPS, meta.name, ops.of_uid(meta.uid), meta.namespace
+                )
 
     async def delete_groups(self, owner: Owner) -> None:
         """Delete the owner's groups, leaves first, if no active pod names one of them."""
@@ -351,8 +371,16 @@ class GroupWriter:
         )
 
 
+def _expecting(wanted: Json, expected: Mapping[str, list[Json]]) -> Json:
+    """A wanted group with the pods that it expects; others say nothing of that."""
+    pods = expected.get(wanted["metadata"]["name"])
+    if wanted["kind"] != POD_GROUPS.kind or pods is None:
+        return wanted
+    return wanted | {"spec": wanted["spec"] | {"expectedPods": pods}}
+
+
 def _corrections(found: Group, wanted: Json) -> PatchBuilder:
-    """What may change on a live group: its minimum with the note of it, and its timeout."""
+    """What may change on a live group: its minimum with the note of it, timeout, expectedPods."""
     ops = PatchBuilder()
     notes, live = wanted["metadata"]["annotations"], found.metadata.annotations
     _correct_timeout(ops, live, notes)
@@ -363,6 +391,9 @@ def _corrections(found: Group, wanted: Json) -> PatchBuilder:
     note = notes.get(ANNOTATION_MIN_COUNT_BASIS)
     if note is not None and note != live.get(ANNOTATION_MIN_COUNT_BASIS):
         ops.add(pointer("metadata", "annotations", ANNOTATION_MIN_COUNT_BASIS), note)
+    pods = wanted["spec"].get("expectedPods", found.expected)
+    if pods != found.expected:
+        ops.add(pointer("spec", "expectedPods"), pods)
     return ops
 
 

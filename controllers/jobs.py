@@ -7,11 +7,11 @@ Workload of its own owner. The minCount of every group follows the life of its J
 from api.constants import ANNOTATION_MANAGED_GROUP, EVENT_TEMPLATE_NOT_FOUND
 from api.integration.delegation import Delegation, delegated_group
 from api.integration.job import job_groups, job_standing, read_job
-from api.integration.jobset import jobset_groups, jobset_standings
+from api.integration.jobset import jobset_expected, jobset_groups, jobset_standings
 from api.integration.minimum import NO_PODS, Pods, Progress, Standing
 from api.integration.templates import TemplateNotFoundError
 from controllers import start_order
-from controllers.group_writer import GroupWriter
+from controllers.group_writer import NOTHING_EXPECTED, GroupWriter
 from controllers.informers import BY_DELEGATION, Caches
 from controllers.objects import JOBS, JOBSETS, Owner, Workload
 from controllers.owner import LOSSES_DELAY_SECONDS, OwnerController
@@ -99,6 +99,7 @@ class JobSetController(OwnerController):
             owner,
             lambda workload: jobset_groups(obj, workload=workload),
             jobset_standings(obj, life),
+            jobset_expected(obj, life) if self._group_writer.expects else NOTHING_EXPECTED,
         )
 
     def _life(self, owner: Owner, name: str, group: str) -> tuple[Progress | None, Pods]:

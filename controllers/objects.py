@@ -142,7 +142,7 @@ class Group(msgspec.Struct, gc=False):
     `blocked_by` is the kind of its blocker, empty without one. `spec` is raw JSON, kept only where
     the policy has yet to come from a template, or all of it from the group's pods. `claims` are
     the claims that its pods share, as the spec has them, `claim_statuses` those that were made;
-    `has_status`: it has a status at all.
+    `has_status`: it has a status at all. `expected` is `expectedPods` as it stands there.
     """
 
     metadata: ObjectMeta
@@ -157,6 +157,7 @@ class Group(msgspec.Struct, gc=False):
     claims: tuple[ClaimEntry, ...] = ()
     claim_statuses: tuple[ClaimStatus, ...] = ()
     has_status: bool = False
+    expected: list[Any] = []
 
     @property
     def min_count(self) -> int | None:
@@ -293,6 +294,7 @@ class _GroupSpec(msgspec.Struct, rename="camel", gc=False):
     scheduling_policy: dict[str, Any] | None = None
     workload_ref: _TemplateRef | None = None
     resource_claims: tuple[ClaimEntry, ...] | None = None
+    expected_pods: list[Any] | None = None
 
 
 class _Blocker(msgspec.Struct, gc=False):
@@ -471,6 +473,7 @@ def decode_group(data: bytes) -> Group:
         claims=spec.resource_claims or (),
         claim_statuses=status.resource_claim_statuses or (),
         has_status=raw.status is not None,
+        expected=spec.expected_pods or [],
     )
 
 

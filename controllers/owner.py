@@ -61,7 +61,9 @@ class OwnerController(ABC):
         if owner is None or not owner.spec:
             return
         if owner.metadata.deletion_timestamp is not None:
-            return  # its groups follow by their owner references
+            # Its groups follow by their owner references, once their pods have ended.
+            await self._group_writer.expect_nothing(owner)
+            return
         try:
             await self._ensure(owner)
         except BlockedError as fault:
@@ -89,6 +91,8 @@ class OwnerController(ABC):
         return await self._owner_status.report(owner)
 
     async def _ensure(self, owner: Owner) -> None:
+        if owner.finished or owner.suspended:
+            await self._group_writer.expect_nothing(owner)
         if owner.finished:
             return
         if owner.suspended:
@@ -181,7 +185,8 @@ def _said(owner: Owner) -> tuple[object, ...]:
 
 
 def _minimum(group: Group) -> tuple[object, ...]:
-    return group.policy, group.metadata.annotations.get(ANNOTATION_MIN_COUNT_BASIS)
+    notes = group.metadata.annotations
+    return group.policy, notes.get(ANNOTATION_MIN_COUNT_BASIS), group.expected
 
 
 def _meta(obj: Workload | Group | None) -> ObjectMeta | None:
