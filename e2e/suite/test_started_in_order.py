@@ -1,0 +1,181 @@
+"""A JobSet-wide gang whose JobSet creates pods only after others run: its place is held meanwhile.
+
+Between driver and workers comes a replicatedJob outside the gang, whose pod has a scheduling gate:
+the flow decides when the workers are created.
+"""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from api.constants import SCHEDULER_NAME
+from api.features import Feature
+from e2e import muster as processes
+from e2e.muster import SCHEDULER, Muster
+from e2e.suite.environment import Environment
+from e2e.suite.objects import Json, job, jobset, of_job, replicated_job
+from kube.patch import PatchBuilder
+from kube.resources import JOBS, JOBSETS, PODS
+
+pytestmark = pytest.mark.timeout(600)
+
+WORKERS = 8
+GATE = "test.muster.dev/not-yet"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gate(running_muster: Muster) -> Iterator[None]:
+    """All processes run with the feature gate on; at the end without it."""
+    for gates in ({str(Feature.EXPECTED_PODS): True}, {}):
+        running_muster.configure(featureGates=gates)
+        for name in processes.ALL:
+            if running_muster.running(name):
+                running_muster.kill(name)
+        with asyncio.Runner() as runner:
+            runner.run(running_muster.start(*processes.ALL))
+        if gates:
+            yield
+
+
+def ordered(env: Environment, order: str, *, mode: str = "Gang") -> Json:
+    """Driver, then what decides when the workers come, then these."""
+    between = replicated_job("between", env.name, replicas=1, pods=1, mode="Off")
+    pod = between["template"]["spec"]["template"]["spec"]
+    pod |= {"schedulerName": SCHEDULER_NAME, "schedulingGates": [{"name": GATE}]}
+    pod["containers"][0]["resources"] = {}
+    driver = replicated_job("driver", env.name, replicas=1, pods=1)
+    workers = replicated_job("workers", env.name, replicas=1, pods=WORKERS)
+    made = jobset("train", driver, between, workers, mode=mode)
+    if order == "InOrder":
+        made["spec"]["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
+    else:
+        workers["dependsOn"] = [{"name": it, "status": order} for it in ("driver", "between")]
+        workers["dependsOn"][1]["status"] = "Ready"
+    return made
+
+
+def part(name: str) -> str:
+    return f"jobset.sigs.k8s.io/replicatedjob-name={name}"
+
+
+async def held(env: Environment, count: int, group: str = "pg-train") -> None:
+    """Wait until so many places are held for the group."""
+
+    async def probe() -> bool:
+        said = ((await env.group(group)).get("status") or {}).get("heldPlaces") or {}
+        counts: list[int] = [it["count"] for it in said.get("pods", [])]
+        return sum(counts) == count
+
+    await env.grouped(group)
+    await env.until(f"{count} places to be held for {group}", probe)
+
+
+async def go_on(env: Environment) -> None:
+    """What comes between driver and workers may run: the workers are created."""
+    await env.has_pods(part("between"), 1)
+    (pod,) = await env.pods(part("between"))
+    ops = PatchBuilder().replace("/spec/schedulingGates", [])
+    await env.client.patch(PODS, pod["metadata"]["name"], ops, env.name)
+
+
+async def driver_runs_and_another_waits(env: Environment, made: Json, group: str) -> None:
+    """Room for exactly the nine; another gang of as many pods as there are workers comes now."""
+    await env.add_node(cpu=WORKERS + 1)
+    await env.create(JOBSETS, made)
+    await env.runs(part("driver"), 1)
+    await held(env, WORKERS, group)
+    await env.create(JOBS, job("other", env.name, pods=WORKERS))
+    await env.waits("pg-job-other", needed=WORKERS)
+    assert await env.bound(of_job("other")) == 0
+    assert await env.bound(part("workers")) == 0
+
+
+@pytest.mark.parametrize(
+    ("order", "mode"), [("InOrder", "Gang"), ("Ready", "Gang"), ("InOrder", "Composite")]
+)
+async def test_the_workers_get_their_places_and_another_gang_waits(
+    env: Environment, order: str, mode: str
+) -> None:
+    group = "pg-train" if mode == "Gang" else "pg-train-workers-0"
+    await driver_runs_and_another_waits(env, ordered(env, order, mode=mode), group)
+
+    await go_on(env)
+    await env.runs(part("workers"), WORKERS)
+    await held(env, 0, group)
+    assert await env.bound(of_job("other")) == 0
+
+    await env.delete(JOBSETS, "train")
+    await env.runs(of_job("other"), WORKERS)
+
+
+async def test_a_new_leader_holds_the_same_places(env: Environment) -> None:
+    await driver_runs_and_another_waits(env, ordered(env, "InOrder"), "pg-train")
+
+    env.muster.kill(SCHEDULER)
+    await env.muster.start(SCHEDULER)
+
+    await held(env, WORKERS)
+    await go_on(env)
+    await env.runs(part("workers"), WORKERS)
+    assert await env.bound(of_job("other")) == 0
+
+
+@pytest.mark.parametrize("end", ["deleted", "suspended"])
+async def test_places_are_given_back_when_no_workers_come(env: Environment, end: str) -> None:
+    await driver_runs_and_another_waits(env, ordered(env, "InOrder"), "pg-train")
+
+    if end == "deleted":
+        await env.delete(JOBSETS, "train")
+    else:
+        ops = PatchBuilder().add("/spec/suspend", True)
+        await env.client.patch(JOBSETS, "train", ops, env.name)
+
+    await env.runs(of_job("other"), WORKERS)
+
+
+async def test_a_restart_begins_with_the_whole_again(env: Environment) -> None:
+    made = ordered(env, "InOrder")
+    made["spec"]["failurePolicy"] = {"maxRestarts": 3}
+    await driver_runs_and_another_waits(env, made, "pg-train")
+    await go_on(env)
+    await env.runs(part("workers"), WORKERS)
+    assert await env.bound(of_job("other")) == 0
+    await env.delete(JOBS, "other")
+    await env.has_pods(of_job("other"), 0)
+
+    await env.cluster.finish_pods(env.name, part("driver"), "Failed")
+    await go_on_again(env)
+
+    await env.runs(part("driver"), 1)
+    await env.runs(part("workers"), WORKERS)
+
+
+async def go_on_again(env: Environment) -> None:
+    """The pod between the two of the next attempt waits at its gate, too."""
+
+    async def probe() -> bool:
+        pods = await env.pods(part("between"))
+        return len(pods) == 1 and bool(pods[0]["spec"].get("schedulingGates"))
+
+    await env.until("the next attempt to wait", probe)
+    await go_on(env)
+
+
+async def test_a_driver_that_has_ended_needs_no_place_beside_its_workers(
+    env: Environment,
+) -> None:
+    """With status Complete the workers come after it: the gang's group knows both stages."""
+    await env.add_node(cpu=WORKERS + 1)
+    await env.create(JOBSETS, ordered(env, "Complete"))
+    await env.runs(part("driver"), 1)
+    said = (await env.group("pg-train"))["spec"]["expectedPods"]
+    assert [(it["name"], it["count"], it["stage"]) for it in said] == [
+        ("driver", 1, 1),
+        ("workers", WORKERS, 2),
+    ]
+
+    await env.cluster.finish_pods(env.name, part("driver"))
+    await go_on(env)
+
+    await env.runs(part("workers"), WORKERS)
