@@ -147,17 +147,22 @@ class GroupWriter:
     async def expect_nothing(self, owner: Owner) -> None:
         """Let the owner's groups expect no more pods: it creates none now. Raises kube errors."""
         for group in self._caches.pod_groups.by_index(BY_OWNER, owner.as_index):
-            if group.expected:
-                meta, ops = group.metadata, PatchBuilder()
-                ops.remove(pointer("spec", "expectedPods"))
-                await self._writer.patch(
-                    POD_GROUPS, meta.name, ops.of_uid(meta.uid), meta.namespace
-                )
+            await self._expect_nothing(group)
+
+    async def _expect_nothing(self, group: Group) -> None:
+        if group.expected:
+            meta, ops = group.metadata, PatchBuilder().remove(pointer("spec", "expectedPods"))
+            await self._writer.patch(POD_GROUPS, meta.name, ops.of_uid(meta.uid), meta.namespace)
 
     async def delete_groups(self, owner: Owner) -> None:
-        """Delete the owner's groups, leaves first, if no active pod names one of them."""
+        """Delete the owner's groups, leaves first, if no active pod names one of them.
+
+        Else they expect no more pods.
+        """
         leaves = self._caches.pod_groups.by_index(BY_OWNER, owner.as_index)
-        if not any(self._caches.is_in_use(POD_GROUPS.kind, leaf) for leaf in leaves):
+        if any(self._caches.is_in_use(POD_GROUPS.kind, leaf) for leaf in leaves):
+            await self.expect_nothing(owner)
+        else:
             await self._delete_unwanted(owner, [])
 
     async def _delete_unwanted(self, owner: Owner, wanted: list[Json]) -> None:
@@ -170,14 +175,20 @@ class GroupWriter:
             groups = self._caches.groups(resource.kind).by_index(BY_OWNER, owner.as_index)
             await bounded(
                 [
-                    partial(self._delete, resource, group.metadata)
+                    partial(self._remove, resource, group)
                     for group in groups
                     if (resource.kind, group.metadata.name) not in names_wanted
                     and group.metadata.deletion_timestamp is None
-                    and not self._caches.is_in_use(resource.kind, group)
                 ],
                 _CREATES_AT_ONCE,
             )
+
+    async def _remove(self, resource: Resource, group: Group) -> None:
+        """Delete a group; one that is in use stays, and expects no more pods."""
+        if self._caches.is_in_use(resource.kind, group):
+            await self._expect_nothing(group)
+        else:
+            await self._delete(resource, group.metadata)
 
     def seen(self, slot: ObjectKey) -> None:
         """A created object is in the cache: forget what was remembered of it."""

@@ -91,11 +91,9 @@ class OwnerController(ABC):
         return await self._owner_status.report(owner)
 
     async def _ensure(self, owner: Owner) -> None:
-        if owner.finished or owner.suspended:
-            await self._group_writer.expect_nothing(owner)
         if owner.finished:
-            return
-        if owner.suspended:
+            await self._group_writer.expect_nothing(owner)
+        elif owner.suspended:
             await self._group_writer.delete_groups(owner)
         else:
             await self.make(owner)
