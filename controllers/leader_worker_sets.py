@@ -3,8 +3,10 @@
 import msgspec
 
 from api.constants import EVENT_TOO_MANY_REPLICAS, MAX_REPLICAS
-from api.integration.lws import lws_groups, workers_group, workers_min_count
+from api.integration.lws import lws_expected, lws_groups, workers_min_count
+from api.integration.lws_expected import workers_group
 from api.integration.lws_view import LwsView, read_lws
+from controllers.group_writer import NOTHING_EXPECTED
 from controllers.objects import Group, Owner, Pod
 from controllers.owner import OwnerController
 from controllers.runtime import BlockedError
@@ -19,9 +21,11 @@ class LeaderWorkerSetController(OwnerController):
         if not view.has_groups:
             await self._group_writer.delete_groups(owner)
             return
-        sizes = self._sizes(view)
+        sizes, expects = self._sizes(view), self._group_writer.expects
         await self._group_writer.ensure(
-            owner, lambda workload: lws_groups(obj, workload=workload, sizes=sizes)
+            owner,
+            lambda workload: lws_groups(obj, workload=workload, sizes=sizes, expects=expects),
+            expected=lws_expected(obj, sizes) if expects else NOTHING_EXPECTED,
         )
         if view.replicas > MAX_REPLICAS:  # scaled by its sub-resource, which admission does not see
             raise BlockedError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from api.features import Feature
 from api.integration.feature_use import uses_of_lws
 from api.integration.lws import lws_admission, lws_pod_specs
 from api.integration.lws_rules import overwritten
@@ -27,6 +28,12 @@ def mutate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
 def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     """All that is wrong with what a LeaderWorkerSet asks for."""
     operation, new = request.operation, request.object or {}
-    admission = lws_admission(new, request.old_object, operation, schedulers=lister.scheduler_names)
+    admission = lws_admission(
+        new,
+        request.old_object,
+        operation,
+        schedulers=lister.scheduler_names,
+        expects=Feature.EXPECTED_PODS in lister.gates,
+    )
     admission = served(admission, operation, uses_of_lws(new), lister)
     return with_unread(request, validated(operation, new, admission, lister, lws_pod_specs))

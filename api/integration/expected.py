@@ -5,7 +5,6 @@ creates some of them later (`startupPolicy: InOrder`, `dependsOn`) says which wi
 written where all are created at once, as every gang of one replicatedJob is.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -21,7 +20,7 @@ from api.constants import (
 )
 from api.integration.objects import pod_group_name
 from api.integration.options import COMPOSITE, GANG
-from api.integration.placement_templates import placement_template
+from api.integration.placement_templates import encoded, encoded_size, placement_template
 from api.integration.start_order import is_ordered, stages
 from api.integration.view import JobSetView, ReplicatedJob
 
@@ -100,7 +99,7 @@ def _merged(kinds: list[_Kind]) -> list[_Kind]:
     """Fewer, where pods of several replicatedJobs ask for the same."""
     found: dict[tuple[str, int], _Kind] = {}
     for kind in kinds:
-        same = found.setdefault((_encoded(kind.template), kind.stage), replace(kind, jobs=[]))
+        same = found.setdefault((encoded(kind.template), kind.stage), replace(kind, jobs=[]))
         same.jobs += kind.jobs
     return list(found.values())
 
@@ -114,7 +113,7 @@ def _faults(view: JobSetView, kinds: list[_Kind]) -> Iterator[Cause]:
         yield causes.invalid("spec.replicatedJobs", len(kinds), f"is the number of {KINDS_TEXT}")
     for kind in kinds:
         first = kind.jobs[0]
-        size = len(_encoded(_labelled(kind)).encode(errors="surrogatepass"))
+        size = encoded_size(_labelled(kind))
         if size > MAX_EXPECTED_TEMPLATE:
             path = first.pod_spec_path.removesuffix(".spec")
             yield causes.invalid(path, size, f"is the number of {TEMPLATE_TEXT}")
@@ -161,11 +160,3 @@ def _labelled(kind: _Kind) -> Json:
     labels: Mapping[str, str] = kind.template["metadata"]["labels"]
     said = {**labels, JOBSET_LABEL_REPLICATED_JOB: kind.jobs[0].name}
     return kind.template | {"metadata": {"labels": said}}
-
-
-def _encoded(template: Json) -> str:
-    """As JSON; a template nested too deep to be written is told by its size."""
-    try:
-        return json.dumps(template, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-    except RecursionError:
-        return " " * (MAX_EXPECTED_TEMPLATE + 1)

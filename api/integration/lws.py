@@ -20,7 +20,14 @@ from api.constants import (
 )
 from api.integration import lws_rules
 from api.integration.admission import Admission, Operation, set_entries
-from api.integration.lws_view import LEADER_FIRST, TOGETHER, LwsView, read_lws
+from api.integration.lws_expected import (
+    expected_pods,
+    is_expecting,
+    leader_group,
+    workers_group,
+)
+from api.integration.lws_expected import faults as lws_faults
+from api.integration.lws_view import LwsView, read_lws
 from api.integration.objects import (
     Owner,
     as_root,
@@ -49,15 +56,20 @@ def lws_admission(
     operation: str,
     *,
     schedulers: SchedulerNames = USUAL,
+    expects: bool = False,
 ) -> Admission:
     """Validates and marks a LeaderWorkerSet (raw JSON of any structure).
 
     One that was made without marks gets none later, as its pods would be made anew for them.
+    `expects`: leaders wait for room for workers that are made after them (gate ExpectedPods).
     """
     view = read_lws(new)
     if operation == "CREATE" or old is None:
         patch = _marks(view) if view.options.asks and view.name else []
-        return Admission(patch, lws_rules.faults(view, schedulers), lws_rules.warnings(view))
+        wrong = lws_rules.faults(view, schedulers)
+        if expects and view.options.asks:
+            wrong += lws_faults(view)
+        return Admission(patch, wrong, lws_rules.warnings(view, expects=expects))
     if operation != "UPDATE":
         return Admission()
     before = read_lws(old)
@@ -71,11 +83,13 @@ def lws_groups(
     *,
     workload: str | None = None,
     sizes: Mapping[int, int] = NO_SIZES,
+    expects: bool = False,
 ) -> list[Json]:
     """The objects a LeaderWorkerSet gets, in order of creation: Workload, composites, PodGroups.
 
     `workload` is the Workload's name where the usual one was taken. `sizes` are those of replicas
-    by number, where they have fewer pods than the set says. Empty where it is not marked, or has no
+    by number, where they have fewer pods than the set says. `expects`: leaders wait for room for
+    workers that are made after them (gate ExpectedPods). Empty where it is not marked, or has no
     replicas.
     """
     view = read_lws(lws)
@@ -83,12 +97,16 @@ def lws_groups(
         return []
     owner = Owner(LEADER_WORKER_SET, view.namespace, view.name, view.uid)
     workload = workload or names.workload_name(owner.kind.kind, view.name, view.namespace)
-    return _Groups(view, owner, workload, sizes).objects()
+    expects = expects and is_expecting(view)
+    return _Groups(view, owner, workload, sizes, expects=expects).objects()
 
 
-def workers_group(view: LwsView, replica: int) -> str:
-    """The PodGroup of a replica's workers; of its leader too where that does not come first."""
-    return names.pod_group_of_value(view.name, TOGETHER.key, str(replica))
+def lws_expected(
+    lws: Mapping[str, Any], sizes: Mapping[int, int] = NO_SIZES
+) -> dict[str, list[Json]]:
+    """`expectedPods` of each PodGroup whose pods are made one after the other, by its name."""
+    view = read_lws(lws)
+    return expected_pods(view, sizes) if view.has_groups else {}
 
 
 def workers_min_count(view: LwsView, size: int) -> int:
@@ -109,9 +127,16 @@ class _Groups:
     """The objects of one LeaderWorkerSet."""
 
     def __init__(
-        self, view: LwsView, owner: Owner, workload: str, sizes: Mapping[int, int]
+        self,
+        view: LwsView,
+        owner: Owner,
+        workload: str,
+        sizes: Mapping[int, int],
+        *,
+        expects: bool,
     ) -> None:
         self._view, self._owner, self._workload, self._sizes = view, owner, workload, sizes
+        self._expects = expects
         self._priority = priority_of(*(it.spec for it in view.templates))
         # A request for capacity is refused: no pod of these says that one stands for it.
         self._root_options = replace(view.options, request="")
@@ -137,7 +162,9 @@ class _Groups:
 
     def _leader_first(self) -> Json:
         """That of a replica of two groups; the workers' is there if there are workers."""
-        above = self._template(_REPLICA, 1, 2, composite=True, replica=True)
+        # A replica of which one pod is enough needs its leader alone.
+        both = self._expects and self._pods_at_least != 1
+        above = self._template(_REPLICA, 2 if both else 1, 2, composite=True, replica=True)
         leaves = [self._template(_LEADER, None, 1, leaf=True)]
         if self._view.size > 1:
             asked = self._pods_at_least
@@ -177,7 +204,7 @@ class _Groups:
         return sorted(found, key=lambda it: it["kind"] != COMPOSITE_POD_GROUP.kind)
 
     def _of_replica(self, made_from: Json, parent: str, index: int) -> list[Json]:
-        name, value = self._view.name, str(index)
+        name = self._view.name
         if not self._view.leader_first:
             group = workers_group(self._view, index)
             made = self._group(POD_GROUP, group, self._of_now(made_from, index), parent)
@@ -185,7 +212,7 @@ class _Groups:
         above = names.lws_composite(self._view.namespace, name, index)
         made = self._group(COMPOSITE_POD_GROUP, above, made_from, parent)
         leader, *workers = made_from["podGroupTemplates"]
-        first = names.pod_group_of_value(name, LEADER_FIRST.text(), value)
+        first = leader_group(self._view, index)
         then = workers_group(self._view, index)
         return [
             made if parent else as_root(made, self._root_options),

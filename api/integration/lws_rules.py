@@ -61,11 +61,14 @@ def changes(view: LwsView, before: LwsView, schedulers: SchedulerNames = USUAL) 
     return [*fixed, *_changed_priority(view, before), *wrong]
 
 
-def warnings(view: LwsView) -> list[str]:
-    """What has no effect, and what a gang of a leader that comes first does not promise."""
+def warnings(view: LwsView, *, expects: bool = False) -> list[str]:
+    """What has no effect, and what a gang of a leader that comes first does not promise.
+
+    Where groups may expect pods (`expects`), its workers' places are held.
+    """
     if not view.options.asks:
         return list(unused(view.options))
-    if not view.leader_first:
+    if not view.leader_first or expects:
         return []
     ready = view.startup_policy == LEADER_READY
     path = "spec.startupPolicy" if ready else annotation_path("", ANNOTATION_EXCLUSIVE)

@@ -4,9 +4,11 @@ The API server defaults some fields of pods and not of templates; they are defau
 pod that comes asks for the same as the one that was expected.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from api.constants import MAX_EXPECTED_TEMPLATE
 from api.reading import labels_of, listing, mapping
 
 Json = dict[str, Any]
@@ -45,6 +47,19 @@ def placement_template(pod_template: Mapping[str, Any], labels: Mapping[str, str
         made["volumes"] = volumes
     said = {**labels_of(pod_template), **labels}
     return ({"metadata": {"labels": said}} if said else {}) | {"spec": made}
+
+
+def encoded(template: Json) -> str:
+    """As JSON, equal for equal templates; one nested too deep for that is too large."""
+    try:
+        return json.dumps(template, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    except RecursionError:
+        return " " * (MAX_EXPECTED_TEMPLATE + 1)
+
+
+def encoded_size(template: Json) -> int:
+    """Bytes as JSON."""
+    return len(encoded(template).encode(errors="surrogatepass"))
 
 
 def _container(container: Mapping[str, Any], on_host: bool) -> Json:

@@ -84,3 +84,15 @@ def _group(
         "metadata": {"name": name, "annotations": annotations or {}},
         "spec": spec,
     }
+
+
+async def held(env: Environment, group: str, count: int) -> None:
+    """Wait until so many places are held for a PodGroup."""
+
+    async def probe() -> bool:
+        said = ((await env.group(group)).get("status") or {}).get("heldPlaces") or {}
+        counts: list[int] = [it["count"] for it in said.get("pods", [])]
+        return sum(counts) == count
+
+    await env.grouped(group)
+    await env.until(f"{count} places to be held for {group}", probe)

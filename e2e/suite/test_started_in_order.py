@@ -4,16 +4,16 @@ Between driver and workers comes a replicatedJob outside the gang, whose pod has
 the flow decides when the workers are created.
 """
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
 
 from api.constants import SCHEDULER_NAME
 from api.features import Feature
-from e2e import muster as processes
 from e2e.muster import SCHEDULER, Muster
 from e2e.suite.environment import Environment
+from e2e.suite.gates import switched_on
+from e2e.suite.groups import held
 from e2e.suite.objects import Json, job, jobset, of_job, replicated_job
 from kube.patch import PatchBuilder
 from kube.resources import JOBS, JOBSETS, PODS
@@ -26,16 +26,8 @@ GATE = "test.muster.dev/not-yet"
 
 @pytest.fixture(scope="module", autouse=True)
 def gate(running_muster: Muster) -> Iterator[None]:
-    """All processes run with the feature gate on; at the end without it."""
-    for gates in ({str(Feature.EXPECTED_PODS): True}, {}):
-        running_muster.configure(featureGates=gates)
-        for name in processes.ALL:
-            if running_muster.running(name):
-                running_muster.kill(name)
-        with asyncio.Runner() as runner:
-            runner.run(running_muster.start(*processes.ALL))
-        if gates:
-            yield
+    with switched_on(running_muster, Feature.EXPECTED_PODS):
+        yield
 
 
 def ordered(env: Environment, order: str, *, mode: str = "Gang") -> Json:
@@ -59,18 +51,6 @@ def part(name: str) -> str:
     return f"jobset.sigs.k8s.io/replicatedjob-name={name}"
 
 
-async def held(env: Environment, count: int, group: str = "pg-train") -> None:
-    """Wait until so many places are held for the group."""
-
-    async def probe() -> bool:
-        said = ((await env.group(group)).get("status") or {}).get("heldPlaces") or {}
-        counts: list[int] = [it["count"] for it in said.get("pods", [])]
-        return sum(counts) == count
-
-    await env.grouped(group)
-    await env.until(f"{count} places to be held for {group}", probe)
-
-
 async def go_on(env: Environment) -> None:
     """What comes between driver and workers may run: the workers are created."""
     await env.has_pods(part("between"), 1)
@@ -84,7 +64,7 @@ async def driver_runs_and_another_waits(env: Environment, made: Json, group: str
     await env.add_node(cpu=WORKERS + 1)
     await env.create(JOBSETS, made)
     await env.runs(part("driver"), 1)
-    await held(env, WORKERS, group)
+    await held(env, group, WORKERS)
     await env.create(JOBS, job("other", env.name, pods=WORKERS))
     await env.waits("pg-job-other", needed=WORKERS)
     assert await env.bound(of_job("other")) == 0
@@ -102,7 +82,7 @@ async def test_the_workers_get_their_places_and_another_gang_waits(
 
     await go_on(env)
     await env.runs(part("workers"), WORKERS)
-    await held(env, 0, group)
+    await held(env, group, 0)
     assert await env.bound(of_job("other")) == 0
 
     await env.delete(JOBSETS, "train")
@@ -115,7 +95,7 @@ async def test_a_new_leader_holds_the_same_places(env: Environment) -> None:
     env.muster.kill(SCHEDULER)
     await env.muster.start(SCHEDULER)
 
-    await held(env, WORKERS)
+    await held(env, "pg-train", WORKERS)
     await go_on(env)
     await env.runs(part("workers"), WORKERS)
     assert await env.bound(of_job("other")) == 0

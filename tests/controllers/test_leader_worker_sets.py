@@ -14,7 +14,7 @@ from api.constants import (
     LWS_LABEL_WORKER_INDEX,
     MAX_REPLICAS,
 )
-from api.features import Feature
+from api.features import Feature, FeatureGates
 from api.integration.lws import lws_groups
 from api.integration.lws_view import LEADER_FIRST, TOGETHER
 from controllers.objects import LEADER_WORKER_SETS, decode_lws
@@ -473,3 +473,41 @@ def test_little_is_kept_of_one_that_asks_for_nothing() -> None:
     assert decode_lws(msgspec.json.encode(label_alone)).spec == b""
     obj = asking.as_object() | {"status": msgspec.json.decode(asking.status)}
     assert len(lws_groups(obj)) == 1 + 3
+
+
+def expected(harness: ControllerHarness, name: str) -> list[int]:
+    spec = harness.api.objects["PodGroup", "default", name]["spec"]
+    return [it["count"] for it in spec.get("expectedPods", [])]
+
+
+async def test_with_the_gate_a_leader_waits_for_room_for_its_workers() -> None:
+    on = ControllerHarness(gates=FeatureGates(features.USUAL.on | {Feature.EXPECTED_PODS}))
+    on.submit_lws(gang(2).leader_ready().build())
+    await on.settle()
+    above = [names.lws_composite("default", "serve", at) for at in range(2)]
+
+    assert [minimum(on, "CompositePodGroup", it) for it in above] == [2, 2]
+    assert [expected(on, group(0, leader=True)), expected(on, group(1))] == [[1], [3]]
+
+    pods(on, 1)
+    on.submit_lws(gang(1, 3).leader_ready().build())
+    await on.settle()
+
+    assert [expected(on, group(0)), expected(on, group(1))] == [[2], []], "in use, not wanted"
+    end(on, 1)
+    on.close()
+
+
+async def test_the_gate_switched_off_lets_leaders_start_alone_again() -> None:
+    on = ControllerHarness(gates=FeatureGates(features.USUAL.on | {Feature.EXPECTED_PODS}))
+    on.submit_lws(gang(1).leader_ready().build())
+    await on.settle()
+    off = ControllerHarness()
+    for obj in on.api.objects.values():
+        off.api.put(obj)
+    await off.settle()
+
+    above = names.lws_composite("default", "serve", 0)
+    assert minimum(off, "CompositePodGroup", above) == 1
+    on.close()
+    off.close()

@@ -3,6 +3,7 @@
 from typing import Any
 
 from api.constants import LABEL_POD_GROUP, LEADER_WORKER_SET
+from api.features import USUAL, Feature, FeatureGates
 from api.integration.lws import lws_groups
 from api.priority import PriorityClass
 from tests.support.lws import LwsBuilder, make_lws
@@ -50,6 +51,16 @@ def test_what_the_order_does_not_promise_is_a_warning() -> None:
     (warning,) = ask("validate", gang().leader_ready().build()).warnings
 
     assert warning.startswith("spec.startupPolicy: ")
+
+
+def test_with_expected_pods_the_order_is_kept_without_a_warning() -> None:
+    gates = FeatureGates(USUAL.on | {Feature.EXPECTED_PODS})
+    review = review_of(LEADER_WORKER_SET, gang().leader_ready().build())
+
+    answer = Reviewer(FakeLister(gates=gates)).review("validate/leaderworkersets", encoded(review))
+
+    assert read(answer, review).allowed
+    assert read(answer, review).warnings == []
 
 
 def test_a_change_of_the_order_is_refused() -> None:
