@@ -20,17 +20,18 @@ class Chronicle:
     def __init__(self) -> None:
         self._events: OrderedDict[GroupKey, deque[Event]] = OrderedDict()
 
-    def note(self, root: GroupKey, event: Event) -> None:
-        """Keep the event, unless the last one of the root said the same."""
+    def note(self, root: GroupKey, event: Event) -> bool:
+        """Keep the event, unless the last one of the root said the same; whether it is kept."""
         known = self._events.get(root)
         if known is None:
             known = self._events[root] = deque(maxlen=MOST_EVENTS)
             if len(self._events) > MOST_ROOTS:
                 self._events.popitem(last=False)
         if known and (known[-1].event, known[-1].sentence) == (event.event, event.sentence):
-            return
+            return False
         known.append(event)
         self._events.move_to_end(root)
+        return True
 
     def forget(self, root: GroupKey) -> None:
         """The root is gone."""

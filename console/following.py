@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -40,6 +41,9 @@ class Following:
         self.map = ClusterMap(cluster, topology_keys)
         self.queue = QueueView(cluster)
         self._roots: set[GroupKey] = set()
+        self._known: set[GroupKey] = set()
+        self._arrived: Counter[str] = Counter()
+        self._preempting: Counter[str] = Counter()
         self._begun = False
         self._now = now
 
@@ -51,13 +55,28 @@ class Following:
     def refresh(self) -> Changed:
         """Take in what changed in the state. Costs what changed."""
         changed = self.cluster.take_changes()
-        if self._begun:
-            for root in changed.roots:
+        for root in changed.roots:
+            self._count(root)
+            if self._begun:
                 self._note(root)
         self._begun = True
         self.queue.follow(changed.roots)
         self._roots |= changed.roots
         return changed
+
+    def take_counts(self) -> tuple[Counter[str], Counter[str]]:
+        """How many roots came, and began to preempt, since the last call: by namespace."""
+        counted = self._arrived, self._preempting
+        self._arrived, self._preempting = Counter(), Counter()
+        return counted
+
+    def _count(self, root: GroupKey) -> None:
+        entity = self.cluster.entity(root)
+        if entity is None or (isinstance(entity, Group) and entity.parent is not None):
+            self._known.discard(root)
+        elif root not in self._known:
+            self._known.add(root)
+            self._arrived[root[1]] += 1
 
     def _note(self, root: GroupKey) -> None:
         """Write down what its objects will not tell later: each refusal, and when it was bound."""
@@ -74,8 +93,10 @@ class Following:
         elif entity.pending_total:
             why = safely(self.cluster, entity, cause)
             event = _EVENTS.get(why.reason, "Refused")
-            if why.sentence != NOT_YET:
-                chronicle.note(root, Event(at=at, event=event, sentence=why.sentence))
+            if why.sentence == NOT_YET:
+                return
+            new = chronicle.note(root, Event(at=at, event=event, sentence=why.sentence))
+            self._preempting[root[1]] += new and why.reason == "Evicting"
 
     def take_roots(self) -> set[GroupKey]:
         """The roots that changed since the last call."""

@@ -73,6 +73,9 @@ class WhatIf(Protocol):
 class History(Protocol):
     """What was, step by step; streams look for the latest step several times a second."""
 
+    def follow(self) -> None:
+        """Take in what the followed cluster says now; called several times a second."""
+
     def answer(self, hours: float, viewer: Viewer) -> messages.History:
         """The steps of the last hours."""
 

@@ -18,9 +18,10 @@ from api.features import FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
 from console.following import Following
 from console.guard import named
+from console.history import RecentHistory
 from console.local_key import LocalViewers
 from console.manifests import OwnerManifests
-from console.protocols import History, WhatIf
+from console.protocols import WhatIf
 from console.server import app
 from console.state import LiveCluster
 from console.stream import Streams
@@ -38,8 +39,7 @@ _CONNECTIONS: Final = 512
 class Settings:
     """How the cluster's scheduler is set up, and what the console shows of it.
 
-    Without `topology_keys` the map nests those that groups name. `what_if` and `history` are made
-    for the cluster; `run_history` is the work that the latter does until it is cancelled.
+    Without `topology_keys` the map nests those that groups name. `what_if` answers for the cluster.
     """
 
     budget: SearchBudget | None = None
@@ -47,7 +47,6 @@ class Settings:
     gates: FeatureGates = features.USUAL
     topology_keys: tuple[str, ...] = ()
     what_if: Callable[[LiveCluster], WhatIf] | None = None
-    history: Callable[[LiveCluster, Following], History] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def _parts(
         gates=settings.gates,
     )
     following = Following(cluster, settings.topology_keys)
-    history = settings.history(cluster, following) if settings.history is not None else None
+    history = RecentHistory(following)
     streams = Streams(following, history)
     viewers = LocalViewers(client.server, port)
     application = app(

@@ -199,6 +199,8 @@ class Streams:
     def tick(self) -> None:
         """Tell everybody what changed since the last call."""
         self._following.refresh()
+        if self._history is not None:
+            self._history.follow()
         roots = self._following.take_roots()
         for resource in self._resources():
             self._tell_map(resource)

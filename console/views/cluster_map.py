@@ -153,6 +153,20 @@ class ClusterMap:
             ],
         )
 
+    def utilisation(self, most: int) -> dict[str, float]:
+        """The used share, 0 to 1, of the outermost domains, by value: the `most` largest.
+
+        Of the first resource beside cpu, memory and pods that any node offers, else of cpu.
+        """
+        names = [each.name for each in self.resources()]
+        special = (name for name in names if "/" in name)
+        places = self.layout
+        now = self._amounts(places, next(special, "cpu"))
+        capacity, used = places.sums(now.capacity).tolist(), now.boxes[0].tolist()
+        outermost = [at for at, box in enumerate(places.boxes) if box.parent < 0 and capacity[at]]
+        largest = sorted(outermost, key=lambda at: -capacity[at])[:most]
+        return {places.boxes[at].value: round(used[at] / capacity[at], 4) for at in largest}
+
     def forget(self, resources: set[str]) -> None:
         """Nobody follows others than these any more."""
         for resource in self._told.keys() - resources:

@@ -58,7 +58,8 @@ class QueueView:
         self._ordered: list[tuple[Place, GroupKey]] = []
         self._places: dict[GroupKey, Place] = {}
         self._rows: dict[GroupKey, Waiting] = {}
-        self._by_namespace: Counter[str] = Counter()
+        self.by_namespace: Counter[str] = Counter()
+        """How many wait in each namespace that has some."""
         self._changed: set[GroupKey] = set()
         self._gone: set[GroupKey] = set()
         self._head: dict[GroupKey, Waiting] = {}
@@ -83,7 +84,7 @@ class QueueView:
             if before != place:
                 self._places[key] = place
                 insort(self._ordered, (place, key))
-                self._by_namespace[key[1]] += 1
+                self.by_namespace[key[1]] += 1
                 self._gone.discard(key)
             self._rows.pop(key, None)
             self._changed.add(key)
@@ -92,7 +93,7 @@ class QueueView:
         """How many wait of those that the viewer may see."""
         if viewer.namespaces is None:
             return len(self._ordered)
-        return sum(self._by_namespace[each] for each in viewer.namespaces)
+        return sum(self.by_namespace[each] for each in viewer.namespaces)
 
     def page(self, viewer: Viewer, filters: Filters, after: str, limit: int) -> QueuePage:
         """The rows after the cursor that the viewer may see and wants. Raises RefusedError."""
@@ -172,7 +173,9 @@ class QueueView:
         del self._ordered[index]
         del self._places[key]
         self._rows.pop(key, None)
-        self._by_namespace[key[1]] -= 1
+        self.by_namespace[key[1]] -= 1
+        if not self.by_namespace[key[1]]:
+            del self.by_namespace[key[1]]
         self._changed.discard(key)
         self._gone.add(key)
 

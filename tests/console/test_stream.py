@@ -122,6 +122,9 @@ async def test_history_is_told_once_for_each_step() -> None:
     class Steps:
         at = ""
 
+        def follow(self) -> None:
+            """It says what the test lets it."""
+
         def answer(self, hours: float, viewer: Viewer) -> messages.History:
             raise NotImplementedError
 

@@ -52,7 +52,7 @@ function Plots({ of: data }) {
   return html`<div class="history-view">
     <${Plot} title="Waiting" now=${number(data.waiting.at(-1))} times=${times} lines=${[["workloads that wait", data.waiting]]} fill=${true} />
     <${Plot} title="Arrivals" now=${sum(data.arrivals)} times=${times} lines=${[["workloads that came", data.arrivals]]} bars=${true} />
-    <${Plot} title="Preemptions" now=${sum(data.preemptions)} times=${times} lines=${[["workloads preempted", data.preemptions]]} bars=${true} />
+    <${Plot} title="Preemptions" now=${sum(data.preemptions)} times=${times} lines=${[["workloads that preempted others", data.preemptions]]} bars=${true} />
     <${Plot} title="Utilisation by domain" now=${rest > 0 ? `the ${MOST_LINES} fullest of ${domains.length}` : ""} times=${times} lines=${drawn} share=${true} wide=${true} />
     <${Table} data=${data} domains=${domains} />
   </div>`;
