@@ -19,11 +19,13 @@ from typing import Any
 import yaml
 
 from cli.child_processes import ChildProcesses, LaunchError, answers, file_exists, free_port
+from cli.config import File
+from cli.console_settings import settings_of
 from cli.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, list_objects
 from cli.open_page import open_page
 from cli.tree import Objects
 from cli.view import View, open_view
-from console.serving import Settings, local
+from console.serving import local
 from kube.client import Client
 from kube.packaged import packaged
 from kube.resources import CRDS, JOBS, JOBSETS, NAMESPACES, NODES, PODS, Resource
@@ -252,7 +254,7 @@ async def _started(view: View) -> AsyncIterator[DemoCluster]:
         children = await stack.enter_async_context(ChildProcesses(FOLDER / "logs", environment))
         await _start(children, kubeconfig)
         client = await stack.enter_async_context(await Client.connect(kubeconfig))
-        console = await stack.enter_async_context(local(client, Settings(topology_keys=(RACK,))))
+        console = await stack.enter_async_context(local(client, settings_of(File(), (RACK,))))
         view.say(f"console: {console.url}")
         view.say(f"kubectl: kubectl --kubeconfig {kubeconfig} get jobsets,mpg,pods")
         yield DemoCluster(client, view, console.url)

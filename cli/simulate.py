@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,7 +86,36 @@ def simulate(
     on. Lines of text, one block for each root. Raises ConfigError for what is refused at admission.
     """
     before = {*state.forest.groups, *state.pods}
-    objects = [obj for document in documents for obj in _expand(document, namespace, schedulers)]
+    add_all(state, documents, namespace, classes, schedulers=schedulers, gates=gates)
+    lines: list[str] = []
+    for key in queue_of(state).waiting():
+        entity: Group | Pod | None = state.singles.get(key) or state.forest.groups.get(key)
+        if entity is not None and _is_new(entity, before):
+            lines += _decide(state, entity, budget, gates)
+    for group in list(state.forest.groups.values()):
+        if group.key not in before and group.parent is None and not state.forest.ready(group):
+            lines += explain_lines(state, group, budget, gates)
+    return lines
+
+
+def add_all(
+    state: State,
+    documents: Iterable[Json],
+    namespace: str,
+    classes: Sequence[PriorityClass] = (),
+    *,
+    schedulers: SchedulerNames = USUAL,
+    gates: FeatureGates = features.USUAL,
+    most: int | None = None,
+) -> None:
+    """Add what the documents stand for to the state, `most` objects at most.
+
+    Raises ConfigError for what is refused at admission, and for more objects.
+    """
+    expanded = (obj for each in documents for obj in _well_formed(each, namespace, schedulers))
+    objects = list(islice(expanded, most))
+    if next(expanded, None) is not None:
+        raise ConfigError(f"the manifests stand for more than {most} groups and pods: try fewer")
     objects += made_for_pods(state, objects)
     objects = [obj for obj in objects if coscheduling_kind(obj) is None]
     admission = Admission(classes, [obj for obj in objects if obj["kind"] == WORKLOAD.kind])
@@ -96,15 +126,6 @@ def simulate(
     devices.add_all(objects)
     for obj in others:
         _add(state, obj, schedulers, devices, gates)
-    lines: list[str] = []
-    for key in queue_of(state).waiting():
-        entity: Group | Pod | None = state.singles.get(key) or state.forest.groups.get(key)
-        if entity is not None and _is_new(entity, before):
-            lines += _decide(state, entity, budget, gates)
-    for group in list(state.forest.groups.values()):
-        if group.key not in before and group.parent is None and not state.forest.ready(group):
-            lines += explain_lines(state, group, budget, gates)
-    return lines
 
 
 def documents_of(files: Iterable[Path]) -> Iterator[Json]:
@@ -148,6 +169,18 @@ def _decide(
     where = {pod.info.name: names(row) for pod, row in zip(outcome.pods, outcome.rows, strict=True)}
     state.assume(outcome.pods, outcome.rows, outcome.volumes, outcome.devices)
     yield f"  fits: {placed_line(where)}"
+
+
+def _well_formed(document: Json, namespace: str, schedulers: SchedulerNames) -> Iterator[Json]:
+    """The same as `_expand`. Raises ConfigError for what no API server would take, too."""
+    try:
+        yield from _expand(document, namespace, schedulers)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        metadata = document.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else ""
+        raise ConfigError(
+            f"{document['kind']} {name}: is not as its kind has to be ({error!r})"
+        ) from error
 
 
 def _expand(document: Json, namespace: str, schedulers: SchedulerNames) -> Iterator[Json]:

@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from cli.commands.options import ConfigFile, Kubeconfig, user_errors
-from cli.config import File, load
+from cli.config import load
+from cli.console_settings import settings_of
 from cli.open_page import open_page
 from console.serving import Settings, local
 from kube.client import Client
 from kube.process import configure_logging
-from scheduler.core.search.search_budget import SearchBudget
 
 
 def console(
@@ -38,16 +38,6 @@ def console(
         settings = settings_of(file, tuple(topology_key or ()))
         configure_logging("console", "warning")
         asyncio.run(_run(kubeconfig, settings, port, browser=browser))
-
-
-def settings_of(file: File, topology_keys: tuple[str, ...] = ()) -> Settings:
-    """How the scheduler of that configuration file is set up."""
-    return Settings(
-        budget=SearchBudget(steps=file.scheduler.search.steps, profiles=file.scoring),
-        scheduler_names=file.scheduler_names,
-        gates=file.gates,
-        topology_keys=topology_keys,
-    )
 
 
 async def _run(kubeconfig: Path | None, settings: Settings, port: int, *, browser: bool) -> None:

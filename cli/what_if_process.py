@@ -1,0 +1,129 @@
+"""What-if questions, each answered by a process of its own: whatever is asked, the console goes on.
+
+The process gets a snapshot and the question on its standard input, and has limits of memory and
+time. `python -m cli.what_if_worker` is what runs there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import Final
+
+import msgspec
+
+from api.features import FeatureGates
+from api.scheduler_names import SchedulerNames
+from console.messages import WhatIfAnswer, WhatIfRequest
+from console.protocols import RefusedError, Viewer
+from console.state import LiveCluster
+from scheduler import snapshot as snapshots
+from scheduler.config import Preemption
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.search.search_budget import SearchBudget
+from scheduler.snapshot import Limits, queue_of
+
+WAITING: Final = 4
+"""Questions that may wait for their turn; there is one process at a time."""
+
+SECONDS: Final = 30.0
+"""Of one question as a whole; what is not tried after half of it is counted as that."""
+
+WRONG: Final = 3
+"""The exit code for a question that cannot be tried; its answer is the reason."""
+
+_FORBIDDEN: Final = "What-if works on the whole cluster: only who may see all of it can ask."
+_BUSY: Final = "Others are asking, too: try again in a moment."
+_TOO_LONG: Final = f"No answer within {SECONDS:g} s, or it took too much memory: ask for less."
+
+
+class Question(msgspec.Struct):
+    """What the process reads: the cluster as a snapshot, and how its scheduler is set up."""
+
+    request: WhatIfRequest
+    snapshot: msgspec.Raw
+    gates: list[str]
+    schedulers: list[str]
+
+
+class WhatIfProcess:
+    """Answers questions about one cluster."""
+
+    def __init__(
+        self,
+        cluster: LiveCluster,
+        *,
+        budget: SearchBudget,
+        schedulers: SchedulerNames,
+        gates: FeatureGates,
+        preempts: bool,
+        seconds: float = SECONDS,
+    ) -> None:
+        """These are how the scheduler of the cluster is set up."""
+        self._cluster = cluster
+        self._budget = budget
+        self._schedulers = schedulers
+        self._gates = gates
+        self._preempts = preempts
+        self._seconds = seconds
+        self._turn = asyncio.Lock()
+        self._asked = 0
+
+    async def __call__(self, request: WhatIfRequest, viewer: Viewer) -> WhatIfAnswer:
+        """What would happen. Raises RefusedError."""
+        if viewer.namespaces is not None or not viewer.nodes:
+            raise RefusedError(403, _FORBIDDEN)
+        if self._asked > WAITING:
+            raise RefusedError(429, _BUSY)
+        self._asked += 1
+        try:
+            async with self._turn:
+                return await self._answer(request)
+        finally:
+            self._asked -= 1
+
+    async def _answer(self, request: WhatIfRequest) -> WhatIfAnswer:
+        code, answer = await _run(self._question(request), self._seconds)
+        if code == WRONG:
+            raise RefusedError(400, answer.decode("utf-8", "replace"))
+        if code != 0:
+            raise RefusedError(400, _TOO_LONG)
+        return msgspec.json.decode(answer, type=WhatIfAnswer)
+
+    def _question(self, request: WhatIfRequest) -> bytes:
+        """The cluster as it is now, with the question."""
+        state = self._cluster.state
+        effort = Effort.at(time.time(), Preemption().patience_seconds)
+        limits = Limits.of(self._budget, effort, preempts=self._preempts)
+        taken = snapshots.take(
+            state, queue_of(state), limits, self._cluster.priorities, decisions=0
+        )
+        return msgspec.json.encode(
+            Question(
+                request,
+                msgspec.Raw(snapshots.encode(taken)),
+                [str(feature) for feature in self._gates.on],
+                list(self._schedulers.all),
+            )
+        )
+
+
+async def _run(question: bytes, seconds: float) -> tuple[int | None, bytes]:
+    """Exit code and output of the process; it is killed when the time is over."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "cli.what_if_worker"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            output, _ = await process.communicate(question)
+    except TimeoutError:
+        return None, b""
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return process.returncode, output

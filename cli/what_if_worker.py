@@ -1,0 +1,56 @@
+"""The process that answers one what-if question: `cli.what_if_process` starts it."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from typing import Final
+
+import msgspec
+
+from api.features import Feature, FeatureGates
+from api.scheduler_names import SchedulerNames
+from cli.what_if import Setup, what_if
+from cli.what_if_process import SECONDS, WRONG, Question
+from console.messages import WhatIfAnswer
+from kube.errors import ConfigError
+from scheduler import snapshot as snapshots
+
+_MEMORY: Final = 4 << 30
+"""Bytes that the process may have."""
+
+
+def main() -> int:
+    """Answer the question on standard input."""
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS)))
+    until = time.monotonic() + SECONDS / 2
+    try:
+        answer = _answered(sys.stdin.buffer.read(), until)
+    except ConfigError as error:
+        sys.stdout.buffer.write(str(error).encode())
+        return WRONG
+    sys.stdout.buffer.write(msgspec.json.encode(answer))
+    return 0
+
+
+def _answered(data: bytes, until: float) -> WhatIfAnswer:
+    question = msgspec.json.decode(data, type=Question)
+    taken = snapshots.decode(bytes(question.snapshot), "the cluster")
+    state, _ = snapshots.restore(taken)
+    on = frozenset(Feature(name) for name in question.gates)
+    setup = Setup(
+        budget=taken.limits.budget(),
+        effort=taken.limits.effort(),
+        preempts=taken.limits.preempts,
+        classes=taken.priorities,
+        schedulers=SchedulerNames(tuple(question.schedulers)),
+        gates=FeatureGates(on),
+        expired=lambda: time.monotonic() >= until,
+    )
+    return what_if(state, question.request, setup)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

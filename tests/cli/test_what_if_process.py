@@ -1,0 +1,91 @@
+"""What-if questions in a process of their own: answers, reasons, and limits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from api import features
+from api.scheduler_names import USUAL
+from cli.what_if_process import WAITING, WhatIfProcess
+from console.messages import AddNodes, Change, WhatIfRequest
+from console.protocols import RefusedError, Viewer
+from console.state import ClusterState, LiveCluster
+from scheduler.core.search.search_budget import SearchBudget
+from tests.cli.test_what_if import cluster, gang
+
+ADMIN = Viewer("admin", "one")
+
+pytestmark = pytest.mark.timeout(120)
+
+
+class _Cluster(ClusterState):
+    priorities: tuple[Any, ...] = ()
+
+
+def asker(seconds: float = 60.0) -> WhatIfProcess:
+    builder = cluster(racks=1, nodes=1)
+    gang(builder, "g", 8)
+    return WhatIfProcess(
+        cast("LiveCluster", _Cluster(builder.state)),
+        budget=SearchBudget(),
+        schedulers=USUAL,
+        gates=features.USUAL,
+        preempts=True,
+        seconds=seconds,
+    )
+
+
+async def test_the_process_answers_and_the_cluster_stays_as_it_is() -> None:
+    ask = asker()
+    more = WhatIfRequest(changes=[Change(add_nodes=AddNodes(like="r1-1", count=1))])
+    assert [each.id for each in (await ask(more, ADMIN)).placements] == ["ns/PodGroup/g"]
+    assert [each.id for each in (await ask(WhatIfRequest(), ADMIN)).waiting] == ["ns/PodGroup/g"]
+
+
+async def test_what_cannot_be_tried_is_told() -> None:
+    with pytest.raises(RefusedError, match="there is no node none") as raised:
+        await asker()(WhatIfRequest(changes=[Change(remove_node="none")]), ADMIN)
+    assert raised.value.status == 400
+
+
+async def test_a_process_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(RefusedError, match="No answer within"):
+        await asker(seconds=0.01)(WhatIfRequest(), ADMIN)
+
+
+async def test_manifests_that_need_all_memory_cost_the_console_nothing() -> None:
+    """Every level is ten times the one below: a terabyte when it is written out."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    for level in range(1, 12):
+        parts = ", ".join(f"*a{level - 1}" for _ in range(10))
+        lines.append(f"a{level}: &a{level} [{parts}]")
+    lines += ["kind: Job", "metadata: {name: bomb, annotations: {a: b}}", "spec:"]
+    lines += ["  parallelism: 3", "  template: {spec: {containers: *a11}}"]
+    ask = asker()
+    with pytest.raises(RefusedError):
+        await ask(WhatIfRequest(manifests="\n".join(lines)), ADMIN)
+    assert (await ask(WhatIfRequest(), ADMIN)).waiting
+
+
+@pytest.mark.parametrize(
+    "viewer",
+    [
+        Viewer("a", "s", namespaces=frozenset({"ns"})),
+        Viewer("a", "s", nodes=False),
+    ],
+)
+async def test_who_may_not_see_everything_may_not_ask(viewer: Viewer) -> None:
+    with pytest.raises(RefusedError) as raised:
+        await asker()(WhatIfRequest(), viewer)
+    assert raised.value.status == 403
+
+
+async def test_only_so_many_wait_for_their_turn() -> None:
+    ask = asker()
+    asked = [asyncio.create_task(ask(WhatIfRequest(), ADMIN)) for _ in range(WAITING + 3)]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    refused = [each for each in answers if isinstance(each, RefusedError)]
+    assert [each.status for each in refused] == [429, 429]
