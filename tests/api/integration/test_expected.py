@@ -8,6 +8,7 @@ from typing import Any
 
 import jsonpatch
 import pytest
+import yaml
 
 from api.constants import (
     ANNOTATION_GROUP_SCOPE,
@@ -19,10 +20,12 @@ from api.integration.jobset import jobset_admission, jobset_expected, jobset_gro
 from api.integration.minimum import NO_PODS, Pods, Progress
 from api.integration.placement_templates import placement_template
 from api.rules.validation import validate
+from tests.structure.graph import ROOT
 from tests.support.owners import job_template, make_jobset
 
 Json = dict[str, Any]
 INVALID = "FieldValueInvalid"
+EXAMPLES = ROOT / "examples"
 
 
 def template(pods: int = 1, cpu: str = "1", **spec: Any) -> Json:
@@ -343,3 +346,26 @@ def test_labels_are_those_that_the_pods_will_have() -> None:
         }
     }
     assert len(json.dumps(driver)) < 500
+
+
+def test_a_trainer_runtime_with_initializers() -> None:
+    """The example, as the JobSet that Trainer makes of its template for four nodes."""
+    runtime, _ = yaml.safe_load_all((EXAMPLES / "trainer-initializers.yaml").read_text())
+    said, nodes = runtime["spec"]["template"], runtime["spec"]["mlPolicy"]["numNodes"]
+    made = {"metadata": {"name": "tune", "namespace": "ml", "uid": "u"} | said["metadata"]}
+    made["spec"] = deepcopy(said["spec"])
+    for it in made["spec"]["replicatedJobs"]:
+        it["replicas"] = 1
+        it["template"]["spec"]["parallelism"] = nodes if it["name"] == "node" else 1
+
+    assert faults(made) == []
+    assert expected(made) == {
+        "pg-tune": [("dataset-initializer", 1, 1), ("model-initializer", 1, 1), ("node", 4, 2)]
+    }
+
+
+def test_the_example_that_starts_in_order() -> None:
+    made = yaml.safe_load((EXAMPLES / "jobset-in-order.yaml").read_text())
+
+    assert faults(made) == []
+    assert expected(made) == {"pg-driven": [("driver", 1, 0), ("workers", 8, 0)]}
