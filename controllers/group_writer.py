@@ -15,6 +15,7 @@ import msgspec
 
 from api import features, names
 from api.constants import (
+    ANNOTATION_HOLD_SECONDS,
     ANNOTATION_MIN_COUNT_BASIS,
     ANNOTATION_SCHEDULE_TIMEOUT,
     COMPOSITE_POD_GROUP,
@@ -26,6 +27,7 @@ from api.constants import (
     WORKLOAD,
 )
 from api.features import Feature, FeatureGates, off_text
+from api.integration.holding import hold_notes
 from api.integration.minimum import Standing, remaining, with_minimum
 from api.integration.templates import TemplateNotFoundError, adapt
 from api.ownership import Ownership, made_for, ownership
@@ -120,7 +122,8 @@ class GroupWriter:
         Raises as `ensure` does.
         """
         self._check_served(wanted)
-        wanted = [_expecting(self._of_now(obj, standings), expected) for obj in wanted]
+        notes = hold_notes(owner.metadata.annotations)
+        wanted = [_expecting(self._of_now(obj, standings), expected, notes) for obj in wanted]
         taken: list[str] = []
         leaves = []
         for obj in wanted:
@@ -382,16 +385,21 @@ class GroupWriter:
         )
 
 
-def _expecting(wanted: Json, expected: Mapping[str, list[Json]]) -> Json:
-    """A wanted group with the pods that it expects; others say nothing of that."""
-    pods = expected.get(wanted["metadata"]["name"])
+def _expecting(wanted: Json, expected: Mapping[str, list[Json]], notes: Mapping[str, str]) -> Json:
+    """A wanted group with the pods that it expects, and `notes`; others say nothing of that."""
+    metadata = wanted["metadata"]
+    pods = expected.get(metadata["name"])
     if wanted["kind"] != POD_GROUPS.kind or pods is None:
         return wanted
-    return wanted | {"spec": wanted["spec"] | {"expectedPods": pods}}
+    metadata = metadata | {"annotations": {**metadata["annotations"], **notes}}
+    return wanted | {"metadata": metadata, "spec": wanted["spec"] | {"expectedPods": pods}}
 
 
 def _corrections(found: Group, wanted: Json) -> PatchBuilder:
-    """What may change on a live group: its minimum with the note of it, timeout, expectedPods."""
+    """What may change on a live group: its minimum with the note of it, timeout, expectedPods.
+
+    How long places are held is what its owner says, or else what somebody wrote there.
+    """
     ops = PatchBuilder()
     notes, live = wanted["metadata"]["annotations"], found.metadata.annotations
     _correct_timeout(ops, live, notes)
@@ -399,9 +407,9 @@ def _corrections(found: Group, wanted: Json) -> PatchBuilder:
         gang = found.policy.get("gang")
         if isinstance(gang, dict) and gang.get(field) != value:
             ops.add(pointer("spec", "schedulingPolicy", "gang", field), value)
-    note = notes.get(ANNOTATION_MIN_COUNT_BASIS)
-    if note is not None and note != live.get(ANNOTATION_MIN_COUNT_BASIS):
-        ops.add(pointer("metadata", "annotations", ANNOTATION_MIN_COUNT_BASIS), note)
+    for key in (ANNOTATION_MIN_COUNT_BASIS, ANNOTATION_HOLD_SECONDS):
+        if notes.get(key) not in {None, live.get(key)}:
+            ops.add(pointer("metadata", "annotations", key), notes[key])
     pods = wanted["spec"].get("expectedPods", found.expected)
     if pods != found.expected:
         ops.add(pointer("spec", "expectedPods"), pods)

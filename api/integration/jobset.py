@@ -27,6 +27,7 @@ from api.integration.admission import (
     no_name_taken,
     set_entries,
 )
+from api.integration.holding import hold_faults
 from api.integration.levels import jobset_options, note_of
 from api.integration.minimum import Part, Pods, Progress, Standing, standing
 from api.integration.view import (
@@ -73,14 +74,17 @@ def jobset_admission(
             unmarked = [_UNMARKED] * len(view.replicated_jobs)
             told = jobset_rules.left_alone(view, schedulers, expects=expects)
             return Admission(_marks(new, unmarked), [], told)
-        return Admission(
-            _marks(new, _new_marks(view, namespace, taken)),
-            jobset_rules.faults(view, schedulers, expects=expects),
-            jobset_rules.warnings(view),
-        )
+        wrong = jobset_rules.faults(view, schedulers, expects=expects)
+        if expects and view.options.asks:
+            wrong += hold_faults(new)
+        marks = _marks(new, _new_marks(view, namespace, taken))
+        return Admission(marks, wrong, jobset_rules.warnings(view))
     if operation != "UPDATE":
         return Admission()
-    return Admission(_marks(new, _old_marks(new, old)), jobset_rules.changes(new, old))
+    wrong = jobset_rules.changes(new, old)
+    if expects and read_jobset(old).options.asks:
+        wrong += hold_faults(new, old)
+    return Admission(_marks(new, _old_marks(new, old)), wrong)
 
 
 def jobset_groups(

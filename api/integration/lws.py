@@ -20,6 +20,7 @@ from api.constants import (
 )
 from api.integration import lws_rules
 from api.integration.admission import Admission, Operation, set_entries
+from api.integration.holding import hold_faults
 from api.integration.lws_expected import (
     expected_pods,
     is_expecting,
@@ -68,14 +69,19 @@ def lws_admission(
         patch = _marks(view) if view.options.asks and view.name else []
         wrong = lws_rules.faults(view, schedulers)
         if expects and view.options.asks:
-            wrong += lws_faults(view)
+            wrong += [*lws_faults(view), *hold_faults(new)]
         return Admission(patch, wrong, lws_rules.warnings(view, expects=expects))
     if operation != "UPDATE":
         return Admission()
     before = read_lws(old)
     if not before.is_marked:
         return Admission(warnings=lws_rules.unmarked(view))
-    return Admission(_marks(view), lws_rules.changes(view, before, schedulers))
+    wrong = lws_rules.changes(view, before, schedulers)
+    if expects:
+        had = set(lws_faults(before))
+        wrong += [fault for fault in lws_faults(view) if fault not in had]
+        wrong += hold_faults(new, old)
+    return Admission(_marks(view), wrong)
 
 
 def lws_groups(

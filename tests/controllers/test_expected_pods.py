@@ -181,8 +181,23 @@ async def test_how_long_places_are_held_is_left_as_it_is(lives: Lives) -> None:
     lives.api.put(group | {"metadata": group["metadata"] | {"annotations": notes}})
     await lives.settle()
 
-    found = lives.api.objects["PodGroup", "default", GROUP]["metadata"]["annotations"]
-    assert found[ANNOTATION_HOLD_SECONDS] == "5"
+    assert note(lives) == "5"
+
+
+async def test_a_jobset_says_how_long_and_the_groups_follow(lives: Lives) -> None:
+    made = await lives.jobset(ordered().asks(hold_seconds="1800"))
+    assert note(lives) == "1800"
+
+    for said, want in (("60", "60"), ("0", "60"), ("soon", "60")):
+        notes = made["metadata"]["annotations"] | {ANNOTATION_HOLD_SECONDS: said}
+        lives.api.put(made | {"metadata": made["metadata"] | {"annotations": notes}})
+        await lives.settle()
+        assert note(lives) == want
+
+
+def note(lives: Lives) -> str:
+    group = lives.api.objects["PodGroup", "default", GROUP]
+    return str(group["metadata"]["annotations"].get(ANNOTATION_HOLD_SECONDS, ""))
 
 
 async def test_a_workload_of_the_user_s_decides_the_minimum_and_the_jobset_the_pods(
