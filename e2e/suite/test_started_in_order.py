@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from api.constants import SCHEDULER_NAME
+from api.constants import ANNOTATION_WAITING_FOR, SCHEDULER_NAME
 from api.features import Feature
 from e2e.muster import SCHEDULER, Muster
 from e2e.suite.environment import Environment
@@ -69,6 +69,10 @@ async def driver_runs_and_another_waits(env: Environment, made: Json, group: str
     await env.waits("pg-job-other", needed=WORKERS)
     assert await env.bound(of_job("other")) == 0
     assert await env.bound(part("workers")) == 0
+    # What has its places waits for nothing, though most of its pods are still to come.
+    assert await env.blocker(group) == {}
+    notes = (await env.client.get(JOBSETS, "train", env.name))["metadata"]["annotations"]
+    assert ANNOTATION_WAITING_FOR not in notes
 
 
 @pytest.mark.parametrize(
