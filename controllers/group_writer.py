@@ -32,6 +32,7 @@ from api.integration.minimum import Standing, remaining, with_minimum
 from api.integration.templates import TemplateNotFoundError, adapt
 from api.ownership import Ownership, made_for, ownership
 from api.rules.feature_use import uses_of
+from controllers.expected_pods import expect_nothing
 from controllers.informers import BY_OWNER, Caches
 from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, ObjectKey, Owner, Workload
 from controllers.runtime import BlockedError, InTheWayError, RequeueError, Writer, bounded
@@ -150,12 +151,7 @@ class GroupWriter:
     async def expect_nothing(self, owner: Owner) -> None:
         """Let the owner's groups expect no more pods: it creates none now. Raises kube errors."""
         for group in self._caches.pod_groups.by_index(BY_OWNER, owner.as_index):
-            await self._expect_nothing(group)
-
-    async def _expect_nothing(self, group: Group) -> None:
-        if group.expected:
-            meta, ops = group.metadata, PatchBuilder().remove(pointer("spec", "expectedPods"))
-            await self._writer.patch(POD_GROUPS, meta.name, ops.of_uid(meta.uid), meta.namespace)
+            await expect_nothing(self._writer, group)
 
     async def delete_groups(self, owner: Owner) -> None:
         """Delete the owner's groups, leaves first, if no active pod names one of them.
@@ -189,7 +185,7 @@ class GroupWriter:
     async def _remove(self, resource: Resource, group: Group) -> None:
         """Delete a group; one that is in use stays, and expects no more pods."""
         if self._caches.is_in_use(resource.kind, group):
-            await self._expect_nothing(group)
+            await expect_nothing(self._writer, group)
         else:
             await self._delete(resource, group.metadata)
 

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from api.ownership import OwnerId, lost_owner, made_for
+from controllers.expected_pods import expect_nothing
 from controllers.informers import BY_OWNER, BY_OWNER_NAME, Caches
 from controllers.objects import (
     CLAIMS,
@@ -149,6 +150,7 @@ class OrphanCollector:
     async def reconcile(self, left: Left) -> None:
         """Delete what one owner left. Raises RequeueError, kube errors."""
         namespace, owner_id, late = left
+        await self._expect_nothing(namespace, owner_id)
         found = [
             (resource, obj.metadata)
             for resource, obj in self._index.made_for(namespace, owner_id)
@@ -161,6 +163,18 @@ class OrphanCollector:
         if await self._exists(namespace, owner_id):
             return
         await bounded([partial(self._delete, *it, late=late) for it in found], _DELETES_AT_ONCE)
+
+    async def _expect_nothing(self, namespace: str, owner_id: OwnerId) -> None:
+        """Pods that still run, or are ending, keep a group; nobody creates more of them."""
+        groups = self._caches.pod_groups.each(BY_OWNER, (namespace, owner_id))
+        expecting = [group for group in groups if group.expected]
+        if not expecting or await self._exists(namespace, owner_id):
+            return
+        for group in expecting:
+            try:
+                await expect_nothing(self._writer, group)
+            except NotFound:
+                continue
 
     async def _delete(self, resource: Resource, meta: ObjectMeta, *, late: bool) -> None:
         namespace, name = meta.key

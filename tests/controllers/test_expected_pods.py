@@ -130,6 +130,22 @@ async def test_a_restart_expects_all_of_them_again(lives: Lives) -> None:
     assert expected(lives) == {"d": 1, "w": 2}
 
 
+@pytest.mark.parametrize("cascade", ["Background", "Orphan"])
+async def test_what_a_deleted_owner_left_expects_nothing(lives: Lives, cascade: str) -> None:
+    await lives.jobset(ordered())
+    pod = make_pod("p").in_group(GROUP).build()
+    lives.api.put(pod | {"kind": "Pod", "status": {"phase": "Running"}})
+    await lives.settle()
+    if cascade == "Orphan":
+        group = lives.api.objects["PodGroup", "default", GROUP]
+        lives.api.put(group | {"metadata": group["metadata"] | {"ownerReferences": []}})
+
+    lives.api.remove("JobSet", "default", "a")
+    await lives.settle()
+
+    assert expected(lives) == {}
+
+
 @pytest.mark.parametrize("end", ["suspended", "finished", "deleted"])
 async def test_an_owner_that_makes_no_more_pods_expects_none(lives: Lives, end: str) -> None:
     """A pod that still runs keeps the group."""
