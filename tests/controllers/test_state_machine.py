@@ -19,8 +19,10 @@ from api.constants import (
     LABEL_MANAGED_BY,
     MANAGED_BY,
 )
+from api.features import USUAL, Feature, FeatureGates
 from api.integration.job import job_groups, read_job
-from api.integration.jobset import jobset_groups
+from api.integration.jobset import jobset_expected, jobset_groups
+from api.integration.minimum import NO_PODS
 from kube.errors import ServerError, TooManyRequests
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
@@ -55,14 +57,17 @@ class Lifecycle(RuleBasedStateMachine):
     # What users do.
 
     @rule(name=NAMES, replicas=COUNTS, pods=COUNTS, suspended=st.booleans(), mode=st.sampled_from(
-        ["Off", "Basic", "Gang", "Composite", "own Gang", "own ReplicatedGang"]))  # fmt: skip
+        ["Off", "Basic", "Gang", "Composite", "own Gang", "own ReplicatedGang"]),
+        ordered=st.booleans())  # fmt: skip
     def create_jobset(
-        self, name: str, mode: str, replicas: int, pods: int, suspended: bool
+        self, name: str, mode: str, replicas: int, pods: int, suspended: bool, ordered: bool
     ) -> None:
         if ("JobSet", "default", name) in self.harness.api.objects:
             return
         template = job_template().pods(pods)
         made = make_jobset(name).suspended(suspended)
+        if ordered:
+            made = made.in_order().replicated_job("d")
         if mode.startswith("own "):
             template = template.asks(gang_mode=mode.removeprefix("own "))
         else:
@@ -89,9 +94,9 @@ class Lifecycle(RuleBasedStateMachine):
     def scale_a_jobset(self, name: str, replicas: int, pods: int) -> None:
         """JobSet v0.11.0 refuses it; later ones need not."""
         if self._living("JobSet", name):
-            (job,) = self._spec("JobSet", name)["replicatedJobs"]
+            *first, job = self._spec("JobSet", name)["replicatedJobs"]
             template = job["template"] | {"spec": job["template"]["spec"] | {"parallelism": pods}}
-            scaled = [job | {"replicas": replicas, "template": template}]
+            scaled = [*first, job | {"replicas": replicas, "template": template}]
             self.do(lambda: self.harness.change("JobSet", name, replicatedJobs=scaled))
 
     @rule(kind=KINDS, name=NAMES, suspend=st.booleans())
@@ -282,7 +287,7 @@ class Lifecycle(RuleBasedStateMachine):
             await self.harness.settle(seconds=LONG)
 
     async def _replace(self, *, linger: bool) -> None:
-        old, self.harness = self.harness, ControllerHarness()
+        old, self.harness = self.harness, await _harness()
         if linger:
             for part in old.parts:
                 await part.resync()
@@ -319,11 +324,22 @@ class Lifecycle(RuleBasedStateMachine):
         held = {slot for slot in there if self._is_in_use(slot)}
         assert set(wanted) <= there, set(wanted) - there
         assert there <= set(wanted) | maybe | held, there - set(wanted) - maybe - held
+        self._compare_expected(maybe | set(wanted))
         for (kind, name), obj in wanted.items():
             live = self.harness.api.objects[kind, "default", name]
             assert live["metadata"]["labels"][LABEL_MANAGED_BY] == MANAGED_BY
             if kind != "Workload" and "deletionTimestamp" not in live["metadata"]:
                 assert live["spec"] == obj["spec"], (kind, name)
+
+    def _compare_expected(self, owned: set[tuple[str, str]]) -> None:
+        """What a former owner left expects nothing, nor do the groups of a suspended one."""
+        for (kind, _, name), obj in self.harness.api.objects.items():
+            if kind == "PodGroup" and obj["spec"].get("expectedPods"):
+                assert (kind, name) in owned, name
+                owners = (it for it in self.harness.api.objects.values() if it["kind"] == "JobSet")
+                made_for = _maker_uid(obj["metadata"])
+                suspended = {it["metadata"]["uid"] for it in owners if it["spec"].get("suspend")}
+                assert made_for not in suspended, name
 
     def _clashes(self, obj: Json) -> bool:
         """Whether another one's object has a wanted name; then it is told, and nothing is taken."""
@@ -367,7 +383,15 @@ class Lifecycle(RuleBasedStateMachine):
 
 
 def _specified(owner: Json) -> list[Json]:
-    return jobset_groups(owner) if owner["kind"] == "JobSet" else job_groups(owner)
+    if owner["kind"] == "Job":
+        return job_groups(owner)
+    made = jobset_groups(owner)
+    # No Job here has a name that its JobSet would give it: none has begun.
+    expected = jobset_expected(owner, lambda _job, _group: (None, NO_PODS))
+    for obj in made:
+        if obj["metadata"]["name"] in expected and obj["kind"] == "PodGroup":
+            obj["spec"]["expectedPods"] = expected[obj["metadata"]["name"]]
+    return made
 
 
 def _owner_uids(obj: Json) -> list[str]:
@@ -380,7 +404,7 @@ def _maker_uid(meta: Json) -> str:
 
 
 async def _harness() -> ControllerHarness:
-    return ControllerHarness()
+    return ControllerHarness(gates=FeatureGates(USUAL.on | {Feature.EXPECTED_PODS}))
 
 
 @pytest.mark.timeout(1200)
