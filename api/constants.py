@@ -133,6 +133,8 @@ REPLICATED_JOB_PREFIX: Final = "replicated-job-"
 
 # On a PodGroup: for how many seconds places are held for its expected pods; 0: not at all.
 ANNOTATION_HOLD_SECONDS: Final = f"{GROUP}/hold-seconds"
+# What becomes of the pods that run when those expected did not come in time: Keep or Evict.
+ANNOTATION_ON_HOLD_EXPIRED: Final = f"{GROUP}/on-hold-expired"
 # On a root: how long, as in "90s" or "5m", before any pod is evicted for it.
 ANNOTATION_PREEMPTION_DELAY: Final = f"{GROUP}/preemption-delay"
 # On a root, or on the Job or JobSet that it is made for: request capacity while it waits for room.
@@ -197,6 +199,7 @@ FINALIZER_COMPOSITE: Final = f"{GROUP}/compositepodgroup-protection"
 CONDITION_POD_GROUP_SCHEDULED: Final = "PodGroupInitiallyScheduled"
 CONDITION_COMPOSITE_SCHEDULED: Final = "CompositePodGroupInitiallyScheduled"
 CONDITION_DISRUPTION_TARGET: Final = "DisruptionTarget"
+CONDITION_HOLD_EXPIRED: Final = "HoldExpired"
 CONDITION_POD_SCHEDULED: Final = "PodScheduled"
 # What the first of these is called in v1alpha2 and in coscheduling.muster.dev.
 CONDITION_POD_GROUP_SCHEDULED_BEFORE: Final = "PodGroupScheduled"

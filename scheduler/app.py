@@ -33,6 +33,7 @@ from scheduler.claim_access import ClaimAccess
 from scheduler.claim_news import ClaimNews
 from scheduler.claim_releases import ClaimReleases
 from scheduler.config import Config
+from scheduler.core.forest import Group, Pod
 from scheduler.core.place import SearchBudget
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.profiles import Profile
@@ -129,6 +130,7 @@ class Scheduler:
                 config=config.holding,
                 observed=self._informers.observed,
                 on_change=self._state_changed,
+                evict=self._evict,
                 freeze=self._freeze,
             )
         self._reporter = Reporter(
@@ -258,6 +260,9 @@ class Scheduler:
         yield from self._quarantine.details()
         yield from self._cycle.details()
         yield from self._reporter.details()
+
+    def _evict(self, root: Group, pods: list[Pod], why: str) -> None:
+        self._evictor.disrupt(root, pods, why)
 
     async def _decide_all(self) -> bytes:
         """Answers once that is done; `leads` false means that this replica decides nothing."""

@@ -131,6 +131,7 @@ class Binder:
             on_change=on_change,
             on_refused=on_refused,
             freeze=self._freeze,
+            keeps=expected.any_expired if expected is not None else lambda _root: False,
         )
         self._recovery = Recovery(
             state,

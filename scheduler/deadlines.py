@@ -23,7 +23,7 @@ from kube.object_client import Deleter
 from kube.resources import PODS
 from scheduler.conditions import binding_failed
 from scheduler.core.explain import Blocker
-from scheduler.core.forest import Pod
+from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey
 from scheduler.core.state import State
 from scheduler.fair_queue import FairSemaphore
@@ -65,8 +65,11 @@ class Deadlines:
         on_change: Callable[[], None],
         on_refused: Callable[[GroupKey, Blocker], None],
         freeze: Freeze,
+        keeps: Callable[[Group], bool] = lambda _root: False,
     ) -> None:
         """`on_refused` is told why a root that was given up waits.
+
+        `keeps` says whether what runs of a root stays although the rest did not come in time.
 
         Nothing is given up during a `freeze`: it might just be being decided.
         """
@@ -80,6 +83,7 @@ class Deadlines:
         self._on_change = on_change
         self._on_refused = on_refused
         self._freeze = freeze
+        self._keeps = keeps
         self._semaphore = FairSemaphore(DELETIONS)
         self._ending: set[GroupKey] = set()
         self._stuck: set[GroupKey] = set()
@@ -113,7 +117,7 @@ class Deadlines:
         group = self._state.forest.groups.get(intent.root)
         if group is not None and group.expected_held:
             return False  # its Reservation says where places are held
-        if group is not None and group.expected_waiting:
+        if group is not None and (group.expected_waiting or self._keeps(group)):
             # It began with places held for the rest, and has lost some: what runs goes on.
             self._intents.complete(intent)
             return False

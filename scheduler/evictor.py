@@ -122,6 +122,16 @@ class Evictor:
         units = [[pod for pod in pods if pod.info.uid in it.pods] for it in plan.victims]
         self._start([unit for unit in units if unit], groups, message)
 
+    def disrupt(self, root: Group, pods: Sequence[Pod], why: str) -> None:
+        """Mark and delete pods of a root for another reason than that others need their room."""
+        text = f"{SCHEDULER_COMPONENT}: {why}"
+        now = self._clock.now().timestamp()
+        for pod in pods:
+            self._events.pod(pod, "Warning", "Evicted", text)
+        self._start([list(pods)], [root], lambda _namespace: text)
+        for pod in pods:
+            self._state.units.mark_evicting([pod], now + granted(pod.info))
+
     def readmit(self) -> None:
         """Let victims be chosen again whose deletion failed long ago without an answer."""
         now = self._clock.monotonic()

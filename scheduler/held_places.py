@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
 import structlog
 
+from api.constants import ANNOTATION_ON_HOLD_EXPIRED
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
 from kube.freeze import Freeze
@@ -29,12 +30,16 @@ from scheduler.metrics import HELD_EXPIRED, HELD_PLACES
 from scheduler.watch.event_handlers import PodHandler
 from scheduler.watch.expected_pods import Changes, ExpectedPods
 from scheduler.watch.objects import GroupObject
+from scheduler.watch.told_places import told_expired, told_since
 
 _LOOK: Final = 1.0
 """Seconds between two looks at what is held."""
 
-_MOST_SHOWN: Final = 100
-"""Entries of `status.heldPlaces.pods`."""
+_MOST_SHOWN: Final = 1000
+"""Entries of `status.heldPlaces.pods`: who looks from outside knows of no others."""
+
+EVICT: Final = "Evict"
+"""The value of the annotation on-hold-expired with which nothing goes on; else it is as Keep."""
 
 _log = structlog.get_logger()
 
@@ -53,9 +58,10 @@ class HeldPlaces:
         config: Holding,
         observed: Mapping[GroupKey, GroupObject],
         on_change: Callable[[], None],
+        evict: Callable[[Group, list[Pod], str], None],
         freeze: Freeze | None = None,
     ) -> None:
-        """`on_change` is called when places were given up."""
+        """`on_change` is called when places were given up, `evict` with pods of a root and why."""
         self._state = state
         self._pods = pods
         self._expected = expected
@@ -64,12 +70,19 @@ class HeldPlaces:
         self._config = config
         self._observed = observed
         self._on_change = on_change
+        self._evict = evict
         self._freeze = freeze or Freeze()
         self._since: dict[GroupKey, datetime] = {}
+        self._ended: set[GroupKey] = set()
 
     def reset(self) -> None:
-        """Another process may have led meanwhile."""
+        """Another process may have led meanwhile, and places of groups have expired."""
         self._since.clear()
+        self._ended.clear()
+        for key in list(self._expected):
+            group, obj = self._state.forest.groups.get(key), self._observed.get(key)
+            if group is not None and obj is not None:
+                self._set_expired(group, expired=told_expired(obj))
 
     def taken_over(self, root: Group | Pod, budget: Callable[[], SearchBudget]) -> Placement | None:
         """Assume the places held for pods of the root that have come; None if there are none.
@@ -125,14 +138,15 @@ class HeldPlaces:
                 self._on_change()
         for key in self._since.keys() - roots.keys():
             del self._since[key]
+        self._ended &= roots.keys()
         for root in roots.values():
             self._look_at(root)
         HELD_PLACES.set(total)
 
     def _look_at(self, root: Group) -> None:
-        runs = root.running_total > root.expected_held or root.pending_total > root.expected_waiting
-        if not runs and not root.expected_held:
+        if root.running_total == 0:  # its time begins anew, whatever its status says yet
             self._since.pop(root.key, None)
+            self._ended.add(root.key)
             for leaf in root.leaves():
                 self._set_expired(leaf, expired=False)
             return
@@ -140,6 +154,8 @@ class HeldPlaces:
         for leaf in root.leaves():
             if age is not None and leaf.expected_held and age >= self._duration(leaf):
                 self._expire(leaf)
+        if not root.standing and any(map(self._ends_with_hold, root.leaves())):
+            self._evict_rest(root)
 
     def _expire(self, leaf: Group) -> None:
         count, seconds = leaf.expected_held, self._duration(leaf).total_seconds()
@@ -147,10 +163,37 @@ class HeldPlaces:
         HELD_EXPIRED.inc(count)
         message = (
             f"{count} expected pods did not come within {seconds:g} s: their places are not held"
-            " any more; what runs goes on, and pods that still come wait for room like others"
+            f" any more; {self._what_becomes(leaf)}"
         )
         self._events.entity(leaf.key, "Warning", "HoldExpired", message)
         _log.info("held places expired", group="/".join(leaf.key), places=count)
+
+    def _what_becomes(self, leaf: Group) -> str:
+        if self._ends_with_hold(leaf) and not leaf.top.standing:
+            return "what runs of its tree is evicted"
+        return "what runs goes on, and pods that still come wait for room like others"
+
+    def _ends_with_hold(self, leaf: Group) -> bool:
+        """Whether the group's places have expired, and what runs of its tree is to go then."""
+        obj = self._observed.get(leaf.key)
+        asked = obj.metadata.annotations.get(ANNOTATION_ON_HOLD_EXPIRED) if obj is not None else ""
+        return asked == EVICT and self._expected.expired(leaf.key)
+
+    def _evict_rest(self, root: Group) -> None:
+        """Evict what runs of a tree whose expected pods did not come in time.
+
+        Also a new leader does so, as long as something of it runs. What could not be evicted stays.
+        """
+        units = self._state.units
+        members = (pod for leaf in root.leaves() for pod in leaf.members.values())
+        pods = [
+            pod
+            for pod in members
+            if pod.info.node and not pod.ended and not units.leaves(pod)
+            if pod.info.uid not in units.spared
+        ]
+        if pods:
+            self._evict(root, pods, "the pods that its group expects did not come in time")
 
     def _set_expired(self, leaf: Group, *, expired: bool) -> None:
         changes = self._expected.expire(leaf.key, expired=expired)
@@ -195,22 +238,11 @@ class HeldPlaces:
         """When places were first held for the root: what its status says, or else now."""
         since = self._since.get(root.key)
         if since is None:
-            said = filter(None, (self._said(leaf.key) for leaf in root.leaves()))
-            since = self._since[root.key] = min(said, default=self._clock.now())
+            # A status may be written by hand: nothing began later than now.
+            leaves = root.leaves() if root.key not in self._ended else ()
+            told = (told_since(self._observed.get(leaf.key)) for leaf in leaves)
+            since = self._since[root.key] = min((self._clock.now(), *filter(None, told)))
         return since
-
-    def _said(self, key: GroupKey) -> datetime | None:
-        """What the group's status says, which may be written by hand."""
-        observed = self._observed.get(key)
-        written = (observed.status or {}).get("heldPlaces") if observed is not None else None
-        since = written.get("since") if isinstance(written, dict) else None
-        try:
-            moment = datetime.fromisoformat(since) if isinstance(since, str) else None
-        except ValueError:
-            return None
-        if moment is None or moment.tzinfo is None:
-            return None
-        return min(moment.astimezone(UTC), self._clock.now())
 
     def _came(self, leaf: Group) -> Iterator[tuple[Pod, Pod]]:
         """Pods of the leaf that wait, each with the expected pod whose place it is to have."""

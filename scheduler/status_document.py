@@ -11,9 +11,15 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
-from api.constants import CONDITION_DISRUPTION_TARGET, REASON_SCHEDULED
+from api.constants import (
+    CONDITION_DISRUPTION_TARGET,
+    CONDITION_HOLD_EXPIRED,
+    REASON_SCHEDULED,
+)
 from kube.meta import Json
 from scheduler.conditions import GroupView, blocker_json, condition_type
+
+_EXPIRED: Final = "not all pods that are expected came in time: no place is held for them any more"
 
 
 def wanted_status(
@@ -45,7 +51,7 @@ def wanted_status(
         conditions = [
             _cleared(each, now) if _is_disruption_target(each) else each for each in conditions
         ]
-    status["conditions"] = conditions
+    status["conditions"] = _with_hold(conditions, held, generation, now)
     return status, changed
 
 
@@ -94,6 +100,24 @@ def _with_condition(
         "lastTransitionTime": since or now,
     }
     return [each for each in before if each["type"] != name] + [condition], changed
+
+
+def _with_hold(conditions: list[Json], held: Json | None, generation: int, now: str) -> list[Json]:
+    """The conditions with that which says whether the time of held places was over."""
+    expired = held is not None and not held["pods"]
+    old = next((each for each in conditions if each["type"] == CONDITION_HOLD_EXPIRED), None)
+    status = "True" if expired else "False"
+    if (old is None and not expired) or (old is not None and old.get("status") == status):
+        return conditions
+    condition = {
+        "type": CONDITION_HOLD_EXPIRED,
+        "status": status,
+        "reason": "HoldExpired" if expired else "BegunAnew",
+        "message": _EXPIRED if expired else "places may be held again",
+        "observedGeneration": generation,
+        "lastTransitionTime": now,
+    }
+    return [each for each in conditions if each is not old] + [condition]
 
 
 def _moment(value: Any) -> str | None:

@@ -352,7 +352,7 @@ class HeldPlaces(BaseModel):
 
     since: datetime | None = Field(None, description="Since when places are held.")
     until: datetime | None = Field(None, description="When those not used by then are given up.")
-    pods: list[HeldPods] = Field([], description="The places, by entry and node; at most 100.")
+    pods: list[HeldPods] = Field([], description="The places, by entry and node; at most 1000.")
 
 
 class PodGroupStatus(_Status):

@@ -16,6 +16,7 @@ from typing import Final
 from api.constants import LABEL_POD_GROUP, MAX_EXPECTED_KINDS, MAX_EXPECTED_PODS, POD_GROUP
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import Key
+from scheduler.core.forest import Group
 from scheduler.core.forest import Pod as StatePod
 from scheduler.core.model import GroupKey, PodInfo, Requirements
 from scheduler.core.state import State
@@ -186,6 +187,10 @@ class ExpectedPods:
         """Whether no places are held for the group any more."""
         group = self._groups.get(key[1:])
         return group is not None and group.expired
+
+    def any_expired(self, root: Group) -> bool:
+        """Whether places of a group of the tree were given up as their time was over."""
+        return bool(self._groups) and any(self.expired(leaf.key) for leaf in root.leaves())
 
     def problem(self, key: GroupKey) -> str:
         """Why the group's expected pods do not count, or how those that came differ; or empty."""

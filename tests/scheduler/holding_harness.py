@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from scheduler.config import Holding
+from scheduler.core.forest import Group, Pod
 from scheduler.core.model import POD_GROUP, GroupKey
 from scheduler.held_places import HeldPlaces
 from scheduler.watch.event_handlers import GroupHandler, PodHandler
@@ -53,6 +54,7 @@ class HoldingHarness(EvictionHarness):
             config=Holding(seconds=HOLD, pods_per_namespace=MOST),
             observed=self.observed,
             on_change=self.changed.set,
+            evict=self._evict,
             freeze=self.freeze,
         )
         return expected, held
@@ -124,6 +126,9 @@ class HoldingHarness(EvictionHarness):
         self.evictor.resume()
         self.preemptor.restore()
         self.builder.state.reconsider_all()
+
+    def _evict(self, root: Group, pods: list[Pod], why: str) -> None:
+        self.evictor.disrupt(root, pods, why)
 
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
         return [*super()._parts(), self.held_places.run(self.fence)]
