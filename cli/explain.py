@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from api import features
 from api.constants import COMPOSITE_POD_GROUP, JOBSET, POD_GROUP, TRAIN_JOB
 from api.features import Feature, FeatureGates, off_text
 from cli import owners
+from kube.clock import rfc3339
 from kube.errors import ConfigError
 from scheduler.conditions import retry_on, waiting_for
 from scheduler.core.advice import count
@@ -18,15 +20,19 @@ from scheduler.core.devices_used import devices_used
 from scheduler.core.domain_capacity import domains
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod, outer_topology_keys
+from scheduler.core.holders import held_on, holders
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.plan import Plan, may_preempt, preempt
 from scheduler.core.state import State
 from scheduler.core.topology import UNLABELLED
 from scheduler.missing import claims_missing
+from scheduler.preemption_words import unit_words
 from scheduler.watch.objects import GroupObject
+from scheduler.watch.told_places import told_until
 
 _MOST_DOMAINS: Final = 20
+_MOST_HOLDERS: Final = 10
 
 _KINDS = {
     name: kind
@@ -71,13 +77,21 @@ def find(
 
 
 def explain_lines(
-    state: State, entity: Group | Pod, budget: SearchBudget, gates: FeatureGates = features.USUAL
+    state: State,
+    entity: Group | Pod,
+    budget: SearchBudget,
+    gates: FeatureGates = features.USUAL,
+    observed: Mapping[GroupKey, GroupObject] = MappingProxyType({}),
 ) -> Iterator[str]:
-    """One group with what it needs and lacks, or one pod; `gates` is what is on."""
+    """One group with what it needs and lacks, or one pod; `gates` is what is on.
+
+    `observed` tells until when places are held.
+    """
     if isinstance(entity, Pod):
         yield from _pod_lines(state, entity, budget, gates)
         return
     yield headline(entity)
+    yield from (f"  {line}" for line in _holding_lines(entity, observed))
     members = (uid for leaf in entity.leaves() for uid in leaf.members)
     yield from (f"  {line}" for line in _device_lines(state, members))
     yield from (f"  {line}" for line in _domain_lines(state, entity))
@@ -99,6 +113,20 @@ def _domain_lines(state: State, group: Group) -> Iterator[str]:
     yield f"runs in {key}: {', '.join(names) or 'none'}"
 
 
+def _holding_lines(group: Group, observed: Mapping[GroupKey, GroupObject]) -> Iterator[str]:
+    """Where places are held for pods of it that do not exist yet, and until when."""
+    for leaf in group.leaves() if group.expected_held else ():
+        places = held_on(leaf)
+        if places:
+            until = told_until(observed.get(leaf.key))
+            name = f" of {qualified_name(leaf.key)}" if leaf is not group else ""
+            yield (
+                f"holds {count(sum(places.values()), 'place')} for pods{name} that do not exist"
+                f" yet{f', until {rfc3339(until)}' if until is not None else ''}:"
+                f" {_on_nodes(places)}"
+            )
+
+
 def headline(group: Group) -> str:
     """Kind, name, and how much of it is placed."""
     minimum = ""
@@ -108,8 +136,12 @@ def headline(group: Group) -> str:
     if group.composite:
         of = f"{group.standing_children} of {len(group.children)} child groups placed"
     else:
-        of = f"{group.running} of {len(group.members)} pods placed"
-    return f"{qualified_name(group.key)}: {of}{minimum}"
+        expected = group.expected_held + group.expected_waiting
+        there, placed = len(group.members) - expected, group.running - group.expected_held
+        of = f"{placed} of {there} pods placed"
+        of += f", {expected} expected" if expected else ""
+    held = f", {count(group.expected_held, 'place')} held" if group.expected_held else ""
+    return f"{qualified_name(group.key)}: {of}{held}{minimum}"
 
 
 def qualified_name(key: GroupKey) -> str:
@@ -118,9 +150,23 @@ def qualified_name(key: GroupKey) -> str:
 
 
 def placed_line(where: Mapping[str, str]) -> str:
-    """Nodes with the number of pods."""
-    nodes = Counter(where.values())
-    return ", ".join(f"{node} x{count}" for node, count in sorted(nodes.items()))
+    """Nodes with the number of pods, from the node of each pod by name."""
+    return _on_nodes(Counter(where.values()))
+
+
+def _on_nodes(places: Mapping[str, int]) -> str:
+    return ", ".join(f"{node} x{count}" for node, count in sorted(places.items()))
+
+
+def placement_lines(state: State, placement: Placement, verb: str) -> Iterator[str]:
+    """Where the pods go that exist, and where places are held for those that do not."""
+    names = state.nodes.name_of
+    found = {False: Counter[str](), True: Counter[str]()}
+    for pod, row in zip(placement.pods, placement.rows, strict=True):
+        found[pod.info.expected][names(row)] += 1
+    yield f"{verb}: {_on_nodes(found[False])}"
+    if found[True]:
+        yield f"  places held for pods that do not exist yet: {_on_nodes(found[True])}"
 
 
 def blocker_lines(blocker: Blocker) -> Iterator[str]:
@@ -153,6 +199,7 @@ def refusal_lines(
         )
     if len(rooms) > _MOST_DOMAINS:
         yield f"  and {len(rooms) - _MOST_DOMAINS} domains with less room"
+    yield from (f"  {line}" for line in _others_places(state, entity))
     if Feature.PREEMPTION not in gates:
         yield f"  no eviction: {off_text(Feature.PREEMPTION)}"
         return
@@ -163,14 +210,31 @@ def refusal_lines(
         yield f"  {_why_no_eviction(state, entity)}"
 
 
+def _others_places(state: State, entity: Group | Pod) -> Iterator[str]:
+    """Who else holds places, those that it may not take first."""
+    found = [each for each in holders(state) if each.top != entity.key]
+    found.sort(key=lambda each: -each.priority)
+    for each in found[:_MOST_HOLDERS]:
+        taken = "which it may take" if each.priority < entity.priority else "which it may not take"
+        yield (
+            f"{qualified_name(each.group)}, priority {each.priority}, holds"
+            f" {count(each.total, 'place')} for pods that do not exist yet, {taken}:"
+            f" {_on_nodes(each.places)}"
+        )
+    if len(found) > _MOST_HOLDERS:
+        yield f"and {len(found) - _MOST_HOLDERS} more groups hold places"
+
+
 def _plan_lines(state: State, plan: Plan) -> Iterator[str]:
     cost = plan.cost
     if cost is None:
         yield "  fits as soon as the terminating pods are gone"
         return
-    yield f"  would evict pods of lower priority, {cost.pods} in all:"
+    held = sum(pod.info.expected for unit in plan.victims for pod in unit.pods.values())
+    places = f" and take {count(held, 'held place')}" if held else ""
+    yield f"  would evict pods of lower priority, {cost.pods - held} in all{places}:"
     for unit in plan.victims:
-        yield f"    {unit.name}, priority {unit.priority}, {count(len(unit.pods), 'pod')}"
+        yield f"    {unit.name}, priority {unit.priority}, {unit_words(unit)}"
     proof = "none of them could stay" if plan.minimal else "the search for fewer ended early"
     if cost.violations:
         yield f"    {cost.violations} pods more than their disruption budgets allow"
@@ -268,10 +332,7 @@ def _outcome(
 ) -> Iterator[str]:
     outcome = decide(state, entity, budget)
     if isinstance(outcome, Placement):
-        names = state.nodes.name_of
-        pairs = zip(outcome.pods, outcome.rows, strict=True)
-        where = {pod.info.name: names(row) for pod, row in pairs}
-        yield f"would be placed now: {placed_line(where)}"
+        yield from placement_lines(state, outcome, "would be placed now")
         return
     blocker = explain(state, outcome)
     if asked is not None and blocker.at != asked:

@@ -25,10 +25,11 @@ from api.constants import (
     JOBSET_LABEL_NAME,
     JOBSET_LABEL_REPLICATED_JOB,
     LEADER_WORKER_SET,
+    MAX_EXPECTED_PODS,
     POD_GROUP,
     WORKLOAD,
 )
-from api.features import FeatureGates
+from api.features import Feature, FeatureGates
 from api.integration.apps import KINDS as APPS
 from api.integration.apps import Rollout, app_admission, app_group, read_app
 from api.integration.job import job_admission, job_groups
@@ -43,7 +44,7 @@ from cli.explain import (
     blocker_lines,
     explain_lines,
     headline,
-    placed_line,
+    placement_lines,
     qualified_name,
     refusal_lines,
 )
@@ -59,6 +60,7 @@ from scheduler.core.place import Placement, SearchBudget, place
 from scheduler.core.state import State
 from scheduler.snapshot import queue_of
 from scheduler.watch import decode
+from scheduler.watch.expected_pods import ExpectedPods
 from scheduler.watch.objects import GroupObject, Workload
 from scheduler.watch.objects import Pod as PodObject
 from scheduler.watch.workload_templates import templates_of
@@ -93,7 +95,9 @@ def simulate(
         if entity is not None and _is_new(entity, before):
             lines += _decide(state, entity, budget, gates)
     for group in list(state.forest.groups.values()):
-        if group.key not in before and group.parent is None and not state.forest.ready(group):
+        if group.key in before or group.parent is not None:
+            continue
+        if not state.forest.ready(group) or (group.expected_waiting and not group.to_be_decided):
             lines += explain_lines(state, group, budget, gates)
     return lines
 
@@ -126,6 +130,19 @@ def add_all(
     devices.add_all(objects)
     for obj in others:
         _add(state, obj, schedulers, devices, gates)
+    if Feature.EXPECTED_PODS in gates:
+        _expect(state, objects, schedulers)
+
+
+def _expect(state: State, objects: Iterable[Json], schedulers: SchedulerNames) -> None:
+    """Let new groups expect the pods that they say will come."""
+    expected = ExpectedPods(state, MAX_EXPECTED_PODS, schedulers)
+    for obj in objects:
+        if obj["kind"] == POD_GROUP.kind and (obj.get("spec") or {}).get("expectedPods"):
+            group = msgspec.convert(obj, GroupObject, strict=False)
+            key = (group.metadata.namespace, group.metadata.name)
+            for info in expected.group_is(key, group).set:
+                state.set_pod(info)
 
 
 def documents_of(files: Iterable[Path]) -> Iterator[Json]:
@@ -165,10 +182,8 @@ def _decide(
         more = refusal_lines(state, entity, outcome, budget, gates)
         yield from (f"  {line}" for line in more)
         return
-    names = state.nodes.name_of
-    where = {pod.info.name: names(row) for pod, row in zip(outcome.pods, outcome.rows, strict=True)}
     state.assume(outcome.pods, outcome.rows, outcome.volumes, outcome.devices)
-    yield f"  fits: {placed_line(where)}"
+    yield from (f"  {line}" for line in placement_lines(state, outcome, "fits"))
 
 
 def _well_formed(document: Json, namespace: str, schedulers: SchedulerNames) -> Iterator[Json]:

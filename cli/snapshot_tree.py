@@ -48,7 +48,7 @@ def _blocker(state: State, root: Group, budget: SearchBudget) -> Blocker | None:
 
 def _branch(group: Group, said: dict[GroupKey, tuple[str, str]]) -> Branch:
     children = tuple(_branch(child, said) for child in group.children_in_order())
-    pods = list(group.members.values())
+    pods = [pod for pod in group.members.values() if not pod.info.expected]
     nodes = Counter(pod.node for pod in pods if pod.node)
     for child in children:
         nodes.update(child.nodes)
@@ -65,4 +65,5 @@ def _branch(group: Group, said: dict[GroupKey, tuple[str, str]]) -> Branch:
         nodes.total(),
         dict(sorted(nodes.items())),
         children,
+        group.expected_held,
     )

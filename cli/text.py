@@ -25,7 +25,10 @@ def _lines(branch: Branch, first: str, rest: str) -> Iterator[str]:
 
 
 def headline(branch: Branch) -> str:
-    """`PodGroup pg-a: Scheduled, 4 of 4 pods placed (minCount 4) on n1 x2, n2 x2`."""
+    """`PodGroup pg-a: Scheduled, 4 of 4 pods placed (minCount 4) on n1 x2, n2 x2`.
+
+    `, 3 places held` follows the pods where places are held for pods that do not exist yet.
+    """
     minimum = ""
     if branch.minimum is not None:
         field = "minCount" if branch.kind == "PodGroup" else "minGroupCount"
@@ -35,6 +38,8 @@ def headline(branch: Branch) -> str:
         where = ""
     placed = f"{branch.placed} of {branch.members} pods placed"
     on = f" on {where}" if where else ""
+    if branch.held:
+        placed += f", {branch.held} {'place' if branch.held == 1 else 'places'} held"
     return f"{branch.kind} {branch.name}: {branch.state}, {placed}{minimum}{on}"
 
 

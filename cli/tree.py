@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from api import constants
 from api.groups import groups_of_object
+from api.reading import integer
 
 Object = Mapping[str, Any]
 
@@ -40,7 +41,8 @@ class Branch:
     """One line of the tree, and the lines below it.
 
     `minimum` is minCount or minGroupCount (None: no gang); `members` and `placed` count pods
-    in every kind of branch. `nodes` maps a node's name to how many of the pods run there.
+    in every kind of branch. `nodes` maps a node's name to how many of the pods run there. `held`
+    are places held for pods that do not exist yet.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Branch:
     placed: int = 0
     nodes: Mapping[str, int] = field(default_factory=dict)
     children: tuple[Branch, ...] = ()
+    held: int = 0
 
 
 def build(objects: Objects) -> tuple[Branch, ...]:
@@ -139,6 +142,7 @@ class _Forest:
                 len(pods),
                 nodes.total(),
                 dict(sorted(nodes.items())),
+                held=_held(obj),
             )
         ends = name in above or len(above) >= _LEVELS
         below = [] if ends else _by_name(self._below.get((namespace, name), ()))
@@ -169,6 +173,7 @@ def _branch(
         placed=sum(child.placed for child in children),
         nodes=dict(sorted(nodes.items())),
         children=children,
+        held=sum(child.held for child in children),
     )
 
 
@@ -209,6 +214,12 @@ def _is_below(obj: Object) -> bool:
     status = obj.get("status", {})
     placed = status.get("scheduledPods", status.get("scheduledChildren", 0))
     return int(placed) < (_minimum(obj) or 1)
+
+
+def _held(obj: Object) -> int:
+    """How many places the group's status says are held; it may be written by hand."""
+    pods = ((obj.get("status") or {}).get("heldPlaces") or {}).get("pods") or ()
+    return sum(max(0, integer(each.get("count")) or 0) for each in pods)
 
 
 def _minimum(obj: Object) -> int | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from scheduler.core.forest import Pod
 from scheduler.core.model import GroupKey
 from scheduler.core.preemption.units import Unit
 
@@ -15,7 +16,7 @@ def victims_text(units: Sequence[Unit], namespace: str, *, most: int = 3) -> str
     Units of the namespace are named, `most` of them; others are counted by kind, with the highest
     priority.
     """
-    pods = sum(len(unit.pods) for unit in units)
+    pods = [pod for unit in units for pod in unit.pods.values()]
     own = [unit.name for unit in units if unit.key[1] == namespace]
     parts = own[:most]
     if len(own) > most:
@@ -26,7 +27,19 @@ def victims_text(units: Sequence[Unit], namespace: str, *, most: int = 3) -> str
         counted = " and ".join(_count(number, kind) for kind, number in sorted(kinds.items()))
         highest = max(unit.priority for unit in others)
         parts.append(f"{counted} of other namespaces, of priority {highest} at most")
-    return f"{_count(pods, 'pod')} of lower priority ({', '.join(parts)})"
+    return f"{_words(pods)} of lower priority ({', '.join(parts)})"
+
+
+def unit_words(unit: Unit) -> str:
+    """How many pods the unit has, and how many places held for pods that do not exist yet."""
+    return _words(unit.pods.values())
+
+
+def _words(pods: Collection[Pod]) -> str:
+    held = sum(pod.info.expected for pod in pods)
+    parts = [_count(len(pods) - held, "pod")] if held < len(pods) else []
+    parts += [_count(held, "held place")] if held else []
+    return " and ".join(parts)
 
 
 def preemptor_text(root: GroupKey, priority: int, namespace: str) -> str:

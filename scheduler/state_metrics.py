@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from kube.freeze import Freeze
 from scheduler.core.free_room import room, rooms_of_domains
 from scheduler.core.groups import GROUP_STATES
+from scheduler.core.holders import held_room
 from scheduler.core.state import State
 from scheduler.gang_times import KINDS, GangTimes
 from scheduler.selectors.selectors import Selectors
@@ -75,10 +76,16 @@ class StateMetrics:
     def _room(self) -> Iterator[Metric]:
         free = _gauge("nodes_free", "What all nodes have free that are not cordoned.", ["resource"])
         offered = _gauge("nodes_allocatable", "What these nodes offer.", ["resource"])
-        for each in room(self._state.nodes):
+        held = _gauge(
+            "nodes_held",
+            "What these nodes hold for pods that do not exist yet: neither free nor in use.",
+            ["resource"],
+        )
+        for each in room(self._state.nodes, held_room(self._state)):
             free.add_metric([each.resource], each.free)
             offered.add_metric([each.resource], each.allocatable)
-        yield from (free, offered)
+            held.add_metric([each.resource], each.held)
+        yield from (free, offered, held)
 
     def _domains(self) -> Iterator[Metric]:
         count = _gauge("domains", "Topology domains.", ["topology_key"])

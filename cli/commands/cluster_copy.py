@@ -64,7 +64,12 @@ def cluster_copy(kubeconfig: Path | None, snapshot: Path | None, file: File) -> 
 
     async def read_cluster() -> ClusterCopy:
         async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
-            sources = await read(client, scheduler_names=file.scheduler_names, gates=file.gates)
+            sources = await read(
+                client,
+                scheduler_names=file.scheduler_names,
+                gates=file.gates,
+                most_expected=file.scheduler.holding.pods_per_namespace,
+            )
             effort = Effort.at(time.time(), Preemption().patience_seconds)
             preempts = file.scheduler.preemption.enabled and Feature.PREEMPTION in file.gates
             budget = SearchBudget(profiles=file.scoring)

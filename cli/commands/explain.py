@@ -40,7 +40,7 @@ def explain(
             echo(said)
             return
         for entity in found:
-            echo(explain_lines(copy.state, entity, copy.budget, copy.gates))
+            echo(explain_lines(copy.state, entity, copy.budget, copy.gates, copy.observed))
 
 
 def _own_words(kubeconfig: Path | None, what: str, namespace: str) -> list[str]:

@@ -27,11 +27,15 @@ _UNITS: Final = {"cpu": 1000}
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Of one resource: cores of CPU, bytes of memory, numbers of all others."""
+    """Of one resource: cores of CPU, bytes of memory, numbers of all others.
+
+    `held` is what is not free as it is held for pods that do not exist yet.
+    """
 
     resource: str
     free: float
     allocatable: float
+    held: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +51,20 @@ class DomainRoom:
     largest: dict[str, float]
 
 
-def room(nodes: NodeTable) -> list[Room]:
-    """What all nodes have free, resource by resource. Costs O(nodes)."""
+def room(nodes: NodeTable, held: Ints | None = None) -> list[Room]:
+    """What all nodes have free, resource by resource. Costs O(nodes).
+
+    `held` (R, N) is what is held of each resource on each node; None: nothing is.
+    """
     found = []
     for resource, index in _resources(nodes):
-        unit = _UNITS.get(resource, 1)
-        offered = nodes.allocatable[index, : nodes.size] * _offering(nodes, index)
+        unit, offering = _UNITS.get(resource, 1), _offering(nodes, index)
+        offered = nodes.allocatable[index, : nodes.size] * offering
         # Amounts may be as large as 2**53 on each node.
-        total = offered.sum(dtype=float) / unit
-        found.append(
-            Room(resource, float(_free(nodes, index).sum(dtype=float)) / unit, float(total))
-        )
+        amounts = [_free(nodes, index), offered]
+        amounts += [held[index] * offering] if held is not None else []
+        totals = [float(amount.sum(dtype=float)) / unit for amount in amounts]
+        found.append(Room(resource, *totals))
     return found
 
 

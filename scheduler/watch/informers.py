@@ -75,6 +75,7 @@ from scheduler.watch.objects import (
     decode_pod,
     decode_workload,
 )
+from scheduler.watch.told_places import assume_told
 from scheduler.watch.volume_handlers import (
     ClaimHandler,
     CsiNodeHandler,
@@ -353,8 +354,12 @@ async def read(
     seconds: float = 60,
     scheduler_names: SchedulerNames = USUAL,
     gates: FeatureGates = features.USUAL,
+    most_expected: int = 1000,
 ) -> Informers:
-    """The state of a cluster, read once. Raises KubeError if that takes longer than `seconds`."""
+    """The state of a cluster, read once, with the places that statuses say are held.
+
+    Raises KubeError if that takes longer than `seconds`.
+    """
     # Reflectors wait for a kind that is not served; users should hear of it at once.
     try:
         for resource in GROUPS.values():
@@ -364,7 +369,9 @@ async def read(
             f"{client.server} does not serve {resource.full_name}: is Muster installed?"
         ) from error
     state = State(judge=Selectors().judge)
-    informers = Informers(client, state, scheduler_names=scheduler_names, gates=gates)
+    informers = Informers(
+        client, state, scheduler_names=scheduler_names, gates=gates, most_expected=most_expected
+    )
     runs = [*(reflector.run() for reflector in informers.reflectors), informers.run_devices()]
     tasks = [asyncio.ensure_future(each) for each in runs]
     try:
@@ -380,4 +387,6 @@ async def read(
         await asyncio.wait(tasks)
     for _ in informers.state.catch_up():
         pass
+    if informers.expected is not None:
+        assume_told(state, informers.expected, informers.observed)
     return informers
