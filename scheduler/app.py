@@ -34,7 +34,7 @@ from scheduler.claim_news import ClaimNews
 from scheduler.claim_releases import ClaimReleases
 from scheduler.config import Config
 from scheduler.core.forest import Group, Pod
-from scheduler.core.place import SearchBudget
+from scheduler.core.place import Placement, SearchBudget
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.profiles import Profile
 from scheduler.core.state import State
@@ -131,6 +131,7 @@ class Scheduler:
                 observed=self._informers.observed,
                 on_change=self._state_changed,
                 evict=self._evict,
+                store=self._store,
                 freeze=self._freeze,
             )
         self._reporter = Reporter(
@@ -263,6 +264,9 @@ class Scheduler:
 
     def _evict(self, root: Group, pods: list[Pod], why: str) -> None:
         self._evictor.disrupt(root, pods, why)
+
+    def _store(self, placement: Placement) -> None:
+        self._binder.submit(placement)
 
     async def _decide_all(self) -> bytes:
         """Answers once that is done; `leads` false means that this replica decides nothing."""

@@ -230,7 +230,10 @@ class Binder:
         """Whether a crash during these Bindings could leave fewer than minCount pods.
 
         It could not for a single pod, for extras of a running group, and for pods stored already.
+        Places held for expected pods are stored each time: they may have been elsewhere before.
         """
+        if any(pod.info.expected for pod in placement.pods):
+            return True
         if intent.reserved:
             return any(pod.info.uid not in intent.reserved for pod in placement.pods)
         if placement.root[0] == COMPOSITE_POD_GROUP:

@@ -59,9 +59,13 @@ class HeldPlaces:
         observed: Mapping[GroupKey, GroupObject],
         on_change: Callable[[], None],
         evict: Callable[[Group, list[Pod], str], None],
+        store: Callable[[Placement], None],
         freeze: Freeze | None = None,
     ) -> None:
-        """`on_change` is called when places were given up, `evict` with pods of a root and why."""
+        """`on_change` is called when places were given up, `evict` with pods of a root and why.
+
+        `store` is given places that no decision chose, to be kept for the next leader.
+        """
         self._state = state
         self._pods = pods
         self._expected = expected
@@ -71,6 +75,7 @@ class HeldPlaces:
         self._observed = observed
         self._on_change = on_change
         self._evict = evict
+        self._store = store
         self._freeze = freeze or Freeze()
         self._since: dict[GroupKey, datetime] = {}
         self._ended: set[GroupKey] = set()
@@ -124,6 +129,7 @@ class HeldPlaces:
             await self._freeze.over()
             if fence.valid():
                 self.look()
+                self._store_new()
 
     def look(self) -> None:
         """Give up what was held too long or cannot be used any more; let what ended begin anew."""
@@ -143,12 +149,26 @@ class HeldPlaces:
             self._look_at(root)
         HELD_PLACES.set(total)
 
+    def _store_new(self) -> None:
+        """Have the places stored that expected pods took over from pods that are gone."""
+        found: dict[GroupKey, list[Pod]] = {}
+        for pod in self._assumed(dict.fromkeys(self._expected.new_places())):
+            if pod.row >= 0 and pod.group is not None:
+                found.setdefault(pod.group.top.key, []).append(pod)
+        for root, pods in found.items():
+            rows = tuple(pod.row for pod in pods)
+            self._store(Placement(root, tuple(pods), rows, len(pods), 0))
+
     def _look_at(self, root: Group) -> None:
         if root.running_total == 0:  # its time begins anew, whatever its status says yet
             self._since.pop(root.key, None)
             self._ended.add(root.key)
             for leaf in root.leaves():
                 self._set_expired(leaf, expired=False)
+            return
+        if not root.expected_held and not self._expected.any_expired(root):
+            self._since.pop(root.key, None)  # all came: what is held later has its own time
+            self._ended.add(root.key)
             return
         age = self._clock.now() - self._begun(root) if root.expected_held else None
         for leaf in root.leaves():

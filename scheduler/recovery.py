@@ -104,6 +104,8 @@ class Recovery:
                 if shape.requirements.needs_devices
                 else self._assume(shape, node, pods)
             )
+            if not found and pods[0].info.expected and intent.bound:
+                continue  # others have the place: what is left is held
             if not found:
                 break
             assumed += [PodBinding(intent, pod, node) for pod in pods]
@@ -115,7 +117,8 @@ class Recovery:
                 RESUMED.labels("finished").inc()
                 return True
         for binding in assumed:
-            self._state.forget(binding.pod.info.uid)
+            if not (binding.pod.info.expected and intent.bound):
+                self._state.forget(binding.pod.info.uid)
         return False
 
     def _may_not_start(self, intent: Intent) -> bool:

@@ -14,7 +14,8 @@ from api.constants import POD_GROUP
 from scheduler.core.model import GroupKey
 from scheduler.core.state import State
 from scheduler.reservations import ReservedPod
-from scheduler.watch.expected_pods import UID_PREFIX, ExpectedPods, parse
+from scheduler.watch.expected_info import UID_PREFIX, parse
+from scheduler.watch.expected_pods import ExpectedPods
 
 _Kind = tuple[GroupKey, str]
 

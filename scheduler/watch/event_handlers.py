@@ -19,7 +19,7 @@ from scheduler.core.devices.extended import ContainerDevices
 from scheduler.core.model import ClaimKey, GroupKey, PodInfo
 from scheduler.core.state import State
 from scheduler.watch import decode
-from scheduler.watch.expected_pods import Changes, ExpectedPods
+from scheduler.watch.expected_pods import Changes, ExpectedPods, Left
 from scheduler.watch.growth import Growth
 from scheduler.watch.held_pods import decode_held_pod, held_pod_info
 from scheduler.watch.membership import Membership
@@ -187,6 +187,7 @@ class PodHandler:
 
     def _set(self, info: PodInfo) -> None:
         known = self._state.pods.get(info.uid)
+        left = Left.of(self._state, info.uid) if self._expected is not None else None
         info = self._claims.applied(info, known)
         try:
             if known is not None and known.info.group != info.group:
@@ -196,7 +197,7 @@ class PodHandler:
             self._state.discard_pod(info.uid)
             raise
         if self._expected is not None:
-            self.apply(self._expected.pod_is(info))
+            self.apply(self._expected.pod_is(info, left))
 
     def apply(self, changes: Changes) -> None:
         """Bring the expected pods of the state up to date."""
@@ -211,13 +212,14 @@ class PodHandler:
         for info in self._growth.forget(uid):
             self._set(info)
         others = self._claims.forget(uid)
+        left = Left.of(self._state, uid) if self._expected is not None else None
         try:
             self._state.remove_pod(uid)
         except Exception:
             self._state.discard_pod(uid)
             raise
         if self._expected is not None:
-            self.apply(self._expected.forget(uid))
+            self.apply(self._expected.forget(uid, left))
         for each in others:
             self.reshape(each)
 

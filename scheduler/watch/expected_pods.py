@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Final
 
-from api.constants import LABEL_POD_GROUP, MAX_EXPECTED_KINDS, MAX_EXPECTED_PODS, POD_GROUP
+import numpy as np
+
+from api.constants import MAX_EXPECTED_KINDS, MAX_EXPECTED_PODS, POD_GROUP
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import Key
 from scheduler.core.forest import Group
@@ -21,26 +23,8 @@ from scheduler.core.forest import Pod as StatePod
 from scheduler.core.model import GroupKey, PodInfo, Requirements
 from scheduler.core.state import State
 from scheduler.watch import decode
-from scheduler.watch.objects import (
-    ExpectedPodsSpec,
-    GroupObject,
-    Metadata,
-    Pod,
-    PodSpec,
-    TolerationSpec,
-)
-
-UID_PREFIX: Final = "expected/"
-"""No object of the API server has a UID with a slash."""
-
-_LAST: Final = "~"
-"""Sorts after every time: pods that exist go first."""
-
-_ADDED: Final = tuple(
-    TolerationSpec(f"node.kubernetes.io/{condition}", "Exists", "", "NoExecute")
-    for condition in ("not-ready", "unreachable")
-)
-"""What the admission plug-in DefaultTolerationSeconds gives each pod."""
+from scheduler.watch.expected_info import info_of, numbered, parse, uid_of
+from scheduler.watch.objects import GroupObject
 
 _FIELDS: Final = tuple(each.name for each in fields(Requirements))
 
@@ -51,6 +35,24 @@ class Changes:
 
     set: list[PodInfo] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a pod was that is gone: where it had room (-1: nowhere), and whether it succeeded."""
+
+    row: int
+    succeeded: bool
+
+    @classmethod
+    def of(cls, state: State, uid: str) -> Left | None:
+        """As the pod is now; None if it is not known. What is evicted leaves its room to others."""
+        pod = state.pods.get(uid)
+        if pod is None:
+            return None
+        evicted = uid in state.units.evicting or pod.info.preemption.targeted
+        runs = pod.info.node and not pod.ended and not evicted
+        return cls(pod.row if runs else -1, pod.info.phase == "Succeeded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +70,20 @@ class KindNow:
 
 @dataclass(slots=True)
 class _Kind:
-    """`info` is what each expected pod is a copy of; `numbers` are those in the state."""
+    """`info` is what each expected pod is a copy of; `numbers` are those in the state.
+
+    `done` are pods that succeeded and are gone: no others come for them while members are left.
+    """
 
     info: PodInfo
     count: int
     numbers: set[int] = field(default_factory=set)
     came: set[str] = field(default_factory=set)
+    done: int = 0
 
     @property
     def missing(self) -> int:
-        return max(0, self.count - len(self.came))
+        return max(0, self.count - self.done - len(self.came))
 
 
 @dataclass(slots=True)
@@ -108,6 +114,7 @@ class ExpectedPods:
         self._groups: dict[Key, _Group] = {}
         self._of: dict[str, tuple[Key, str]] = {}
         self._in_namespace: Counter[str] = Counter()
+        self._new_places: list[str] = []
 
     def __iter__(self) -> Iterator[GroupKey]:
         """The PodGroups that expect pods."""
@@ -139,15 +146,15 @@ class ExpectedPods:
             self._forget_group(known)
         return changes
 
-    def pod_is(self, info: PodInfo) -> Changes:
-        """A pod is so now; it may have come instead of an expected one."""
+    def pod_is(self, info: PodInfo, left: Left | None = None) -> Changes:
+        """A pod is so now; it may have come instead of an expected one. `left` is what it was."""
         if not self._groups or info.group is None:
             return self.forget(info.uid) if info.uid in self._of else Changes()
         key = (info.namespace, info.group)
         group = self._groups.get(key)
         before = self._of.get(info.uid)
         if group is None or not _counts(info) or (before is not None and before[0] != key):
-            changes = self.forget(info.uid)
+            changes = self.forget(info.uid, left)
             if group is None or not _counts(info):
                 return changes
         if info.uid in self._of:
@@ -155,15 +162,26 @@ class ExpectedPods:
         self._take_in(group, info)
         return self._balance(group, Changes())
 
-    def forget(self, uid: str) -> Changes:
-        """The pod is gone."""
+    def forget(self, uid: str, left: Left | None = None) -> Changes:
+        """The pod is gone, or does not count any more; `left` is what it was, if that is known.
+
+        Where it ran an expected pod has its place, for the one that its owner makes again.
+        """
         key, name = self._of.pop(uid, (None, ""))
         group = self._groups.get(key) if key is not None else None
         if group is None:
             return Changes()
         group.extra.discard(uid)
-        if name in group.kinds:
-            group.kinds[name].came.discard(uid)
+        kind = group.kinds.get(name)
+        if kind is not None:
+            kind.came.discard(uid)
+            kind.done += left is not None and left.succeeded
+            self._take_in_extra(group)
+            if left is not None and left.row >= 0:
+                self._succeed(group, name, kind, left.row)
+        if not any(each.came for each in group.kinds.values()):
+            for each in group.kinds.values():
+                each.done = 0
         return self._balance(group, Changes())
 
     def removed(self, uid: str) -> None:
@@ -216,11 +234,52 @@ class ExpectedPods:
             KindNow(
                 name,
                 tuple(sorted(kind.came)),
-                tuple(_uid(group.key, name, at) for at in sorted(kind.numbers)),
+                tuple(uid_of(group.key, name, at) for at in sorted(kind.numbers)),
                 max(0, len(kind.numbers) - kind.missing),
             )
             for name, kind in group.kinds.items()
         ]
+
+    def new_places(self) -> list[str]:
+        """UIDs of the expected pods that took over places of pods that are gone; empties the list.
+
+        No decision placed them, so no Reservation has them.
+        """
+        found, self._new_places = self._new_places, []
+        return found
+
+    def _take_in_extra(self, group: _Group) -> None:
+        """Pods that were too many may be those that were made again."""
+        for uid in sorted(group.extra) if any(it.missing for it in group.kinds.values()) else ():
+            pod = self._state.pods.get(uid)
+            if pod is not None:
+                group.extra.discard(uid)
+                self._take_in(group, pod.info)
+
+    def _succeed(self, group: _Group, name: str, kind: _Kind, row: int) -> None:
+        """An expected pod takes the place of one that is gone, if it fits there."""
+        placed = sum(not self._is_unplaced(uid) for uid in kind.came)
+        held = sum(map(self._is_held_number, ((group.key, name, at) for at in kind.numbers)))
+        if group.expired or group.refused or placed + held + kind.done >= kind.count:
+            return
+        waiting = [at for at in kind.numbers if not self._is_held_number((group.key, name, at))]
+        free = (at for at in range(kind.count) if at not in kind.numbers)
+        at = min(waiting) if waiting else next(free, None)
+        if at is None:
+            return
+        if at not in kind.numbers:
+            if self._in_namespace[group.key[0]] >= self._most:
+                return
+            kind.numbers.add(at)
+            self._in_namespace[group.key[0]] += 1
+            self._state.set_pod(numbered(kind.info, group.key, name, at))
+        pod = self._state.pods[uid_of(group.key, name, at)]
+        if int(self._state.framework.slots_in(pod.shape, np.array([row]))[0]):
+            self._state.assume([pod], [row])
+            self._new_places.append(pod.info.uid)
+
+    def _is_held_number(self, number: tuple[Key, str, int]) -> bool:
+        return _is_held(self._state.pods.get(uid_of(*number)))
 
     def _take_in_members(self, group: _Group, kinds: dict[str, _Kind]) -> None:
         group.kinds = kinds
@@ -250,7 +309,7 @@ class ExpectedPods:
         else:
             new.came = old.came
             group.kinds[name] = new
-        changes.gone += [_uid(group.key, name, at) for at in sorted(old.numbers)]
+        changes.gone += [uid_of(group.key, name, at) for at in sorted(old.numbers)]
         self._in_namespace[group.key[0]] -= len(old.numbers)
 
     def _balance(self, group: _Group, changes: Changes) -> Changes:
@@ -263,21 +322,21 @@ class ExpectedPods:
             for at in [next(free) for _ in range(wanted - len(kind.numbers))]:
                 kind.numbers.add(at)
                 self._in_namespace[group.key[0]] += 1
-                changes.set.append(_numbered(kind.info, group.key, name, at))
+                changes.set.append(numbered(kind.info, group.key, name, at))
             surplus = len(kind.numbers) - wanted
             # Pods that came, and wait still, are to take places over.
             keep = 0 if off else min(surplus, sum(map(self._is_unplaced, kind.came)))
             for at in self._to_go(group, name, kind, surplus, keep):
                 kind.numbers.discard(at)
                 self._in_namespace[group.key[0]] -= 1
-                changes.gone.append(_uid(group.key, name, at))
+                changes.gone.append(uid_of(group.key, name, at))
         return changes
 
     def _to_go(self, group: _Group, name: str, kind: _Kind, surplus: int, keep: int) -> list[int]:
         """The numbers of expected pods that are too many, but `keep` that have a place."""
         if surplus <= 0:
             return []
-        pods = {at: self._state.pods.get(_uid(group.key, name, at)) for at in kind.numbers}
+        pods = {at: self._state.pods.get(uid_of(group.key, name, at)) for at in kind.numbers}
         # Those without a place first, then the last.
         ordered = sorted(pods, key=lambda at: (_is_held(pods[at]), -at))
         unplaced = sum(not _is_held(pod) for pod in pods.values())
@@ -315,16 +374,6 @@ def _holds_nothing(group: GroupObject) -> bool:
     return decode.hold_seconds(group.metadata.annotations) == 0
 
 
-def parse(uid: str) -> tuple[Key, str, int]:
-    """Namespace and name of the group, the kind, and the number of an expected pod."""
-    _, namespace, name, kind, number = uid.split("/")
-    return (namespace, name), kind, int(number)
-
-
-def _uid(key: Key, kind: str, number: int) -> str:
-    return f"{UID_PREFIX}{key[0]}/{key[1]}/{kind}/{number}"
-
-
 def _counts(info: PodInfo) -> bool:
     """Whether the pod is one of those that the group expects: there, or it has done its work."""
     return info.phase != "Failed" and not info.membership.held
@@ -334,50 +383,7 @@ def _kinds(key: Key, group: GroupObject, schedulers: SchedulerNames) -> Iterator
     """What is beyond the limits of admission is left out."""
     for each in group.spec.expected_pods[:MAX_EXPECTED_KINDS]:
         if each.name and "/" not in each.name and 0 <= each.count <= MAX_EXPECTED_PODS:
-            yield each.name, _Kind(_info(key, group, each, schedulers), each.count)
-
-
-def _info(
-    key: Key, group: GroupObject, kind: ExpectedPodsSpec, schedulers: SchedulerNames
-) -> PodInfo:
-    """A pod of the kind as it would be delivered."""
-    written = kind.template.spec
-    spec = PodSpec(
-        scheduler_name=written.scheduler_name or schedulers.default,
-        containers=written.containers,
-        init_containers=written.init_containers,
-        overhead=written.overhead,
-        resources=written.resources,
-        node_selector=written.node_selector,
-        affinity=written.affinity,
-        tolerations=_with_added(written.tolerations),
-        topology_spread_constraints=written.topology_spread_constraints,
-    )
-    metadata = Metadata(
-        name=kind.name,
-        namespace=key[0],
-        uid=UID_PREFIX,
-        labels={**kind.template.metadata.labels, LABEL_POD_GROUP: key[1]},
-    )
-    info = decode.pod_info(Pod(metadata, spec), None, schedulers)
-    return replace(
-        info,
-        group=key[1],
-        priority=group.spec.priority or 0,
-        created=_LAST,
-        started=decode.FAR_AWAY,
-        gated=False,
-        expected=True,
-    )
-
-
-def _with_added(written: tuple[TolerationSpec, ...]) -> tuple[TolerationSpec, ...]:
-    keys = {each.key for each in written}
-    return (*written, *(each for each in _ADDED if each.key not in keys and "" not in keys))
-
-
-def _numbered(info: PodInfo, key: Key, kind: str, number: int) -> PodInfo:
-    return replace(info, uid=_uid(key, kind, number), name=f"{kind}-{number} (expected)")
+            yield each.name, _Kind(info_of(key, group, each, schedulers), each.count)
 
 
 def _nearest(group: _Group, info: PodInfo) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from scheduler.config import Holding
 from scheduler.core.forest import Group, Pod
-from scheduler.core.model import POD_GROUP, GroupKey
+from scheduler.core.model import POD_GROUP, GroupKey, PodInfo
+from scheduler.core.place import Placement
 from scheduler.held_places import HeldPlaces
 from scheduler.watch.event_handlers import GroupHandler, PodHandler
 from scheduler.watch.expected_pods import ExpectedPods
@@ -55,6 +57,7 @@ class HoldingHarness(EvictionHarness):
             observed=self.observed,
             on_change=self.changed.set,
             evict=self._evict,
+            store=self._store,
             freeze=self.freeze,
         )
         return expected, held
@@ -101,6 +104,10 @@ class HoldingHarness(EvictionHarness):
         self.pods.delete(("ns", name))
         self.api.bound.pop(name, None)
 
+    def with_phase(self, uid: str, phase: str) -> PodInfo:
+        """The pod as the API server would show it in another phase."""
+        return replace(self.builder.state.pods[uid].info, phase=phase)
+
     def delete_group(self, name: str) -> None:
         self.groups.delete(("ns", name))
 
@@ -129,6 +136,9 @@ class HoldingHarness(EvictionHarness):
 
     def _evict(self, root: Group, pods: list[Pod], why: str) -> None:
         self.evictor.disrupt(root, pods, why)
+
+    def _store(self, placement: Placement) -> None:
+        self.binder.submit(placement)
 
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
         return [*super()._parts(), self.held_places.run(self.fence)]
