@@ -143,6 +143,45 @@ async def test_higher_priority_takes_held_places_and_the_driver_stays_with_mode_
         assert len(harness.where("worker")) == 8
 
 
+async def test_more_held_places_go_rather_than_one_pod_that_runs() -> None:
+    harness = HoldingHarness()
+    async with harness.leading(unsettled="the rest waits for room"):
+        harness.builder.node("n0", 2)
+        harness.group("other", 1)
+        harness.pod("other", "other", 2)
+        await harness.settle(1)
+        harness.builder.node("n1", 3)
+        harness.group("train", 3, kind("driver", 1), kind("worker", 2))
+        harness.pod("driver", "train")
+        await harness.settle(2)
+        assert harness.held("train") == {"n1": 2}
+        harness.group("urgent", 1, priority=10)
+        harness.pod("urgent", "urgent", 2, priority=10)
+        await harness.settle(5)
+
+        assert harness.where("urgent") == {"urgent": "n1"}
+        assert not harness.evictor_api.deleted
+
+
+async def test_places_of_higher_rank_than_what_runs_are_not_taken_for_it() -> None:
+    harness = HoldingHarness()
+    async with harness.leading(unsettled="victims end when the test says so"):
+        harness.builder.node("n0", 2)
+        harness.group("other", 1)
+        harness.pod("other", "other", 2)
+        await harness.settle(1)
+        harness.builder.node("n1", 3)
+        harness.group("train", 3, kind("driver", 1), kind("worker", 2), priority=5)
+        harness.pod("driver", "train", priority=5)
+        await harness.settle(2)
+        harness.group("urgent", 1, priority=10)
+        harness.pod("urgent", "urgent", 2, priority=10)
+        await harness.settle(5)
+
+        assert harness.evictor_api.deleted == ["other"]
+        assert harness.held("train") == {"n1": 2}
+
+
 async def test_with_mode_all_the_driver_goes_with_the_held_places() -> None:
     harness = HoldingHarness()
     async with harness.leading(unsettled="victims end when the test says so"):

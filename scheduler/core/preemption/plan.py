@@ -95,6 +95,7 @@ def preempt(
     complete = families.complete and all(choice.complete for choice in choices)
     cheapest = min(best, key=lambda choice: choice.cost)
     cheapest.fewer(lowest)
+    cheapest.take_places(lowest)
     return cheapest.plan(proved=complete and cheapest.proved)
 
 
@@ -210,6 +211,44 @@ class _Choice:
             self.best, self.cost, self._minimal = found.units, self._cost(found.units), True
         self.proved = few and found.complete
         self._minimal |= self.proved
+
+    def take_places(self, others: Sequence[_Choice]) -> None:
+        """Let fewer units that run go, and more places that are held for pods that do not exist.
+
+        Places of no higher priority than what would go otherwise, however many: nothing has to end.
+        """
+        if not self.units.places or self.dry_run.exhausted or not self._running(self.best):
+            return
+        candidates = np.unique(np.concatenate([choice.candidates for choice in others]))
+        places = candidates[self.units.places_only(candidates)]
+        places = places[self.units.priorities[places] <= self.cost.priority]
+        for scope in (places, np.union1d(places, self.best)):
+            placement = self.dry_run.fits(scope) if len(places) else None
+            if placement is not None and self._with_places(scope, placement):
+                return
+
+    def _with_places(self, scope: Ints, placement: Placement) -> bool:
+        """Reduce a set that suffices, and keep it if fewer units in it run; whether it was kept."""
+        frozen = self._frozen(scope, placement)
+        chosen = frozen if self.dry_run.fits(frozen) is not None else scope
+        chosen = self._put_back(self._running_first(chosen))
+        cost = self._cost(chosen)
+        if self._running(chosen) >= self._running(self.best):
+            return False
+        if (cost.violations, cost.priority) > (self.cost.violations, self.cost.priority):
+            return False
+        self.best, self.cost = chosen, cost
+        self._minimal, self.proved = not self.dry_run.exhausted, False
+        return True
+
+    def _running(self, chosen: Ints) -> int:
+        """How many of these units have pods that run."""
+        return int((~self.units.places_only(chosen)).sum())
+
+    def _running_first(self, scope: Ints) -> list[int]:
+        """The order of reprieve: what runs goes on, if places are enough."""
+        places = set(scope[self.units.places_only(scope)].tolist())
+        return sorted(self._by_importance(scope), key=lambda index: index in places)
 
     def plan(self, *, proved: bool) -> Plan:
         placement = self.dry_run.fits(self.best)

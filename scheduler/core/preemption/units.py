@@ -91,7 +91,7 @@ class Units:
     `evicted` were chosen as victims. Evicted pods and daemons of the node have owner -1: they
     belong to no unit. `priorities`, `alive` and `ends` are per unit. A unit with a pod that cannot
     be evicted is not alive. A pod that others deleted is a unit of its own, which `ends` then;
-    other units never do (infinity).
+    other units never do (infinity). `places` is how many are held for pods that do not exist yet.
     """
 
     def __init__(self, framework: Framework, forest: Forest, devices: DeviceTable) -> None:
@@ -104,6 +104,7 @@ class Units:
         self._dirty_trees: dict[GroupKey, Group] = {}
         self._evicting: dict[str, float] = {}
         self._spared: set[str] = set()
+        self.places = 0
         self._slots: dict[str, int] = {}
         self._pods: list[Pod | None] = []
         self._vacant: list[int] = []
@@ -398,6 +399,12 @@ class Units:
         in_time = self.evicted[slots] & (self.leaves_by[slots] >= overdue)
         return bool(in_time.any())
 
+    def places_only(self, chosen: Ints) -> Bools:
+        """Which of the units have only places that are held for pods that do not exist yet."""
+        units = map(self.unit, chosen.tolist())
+        only = [all(pod.info.expected for pod in unit.pods.values()) for unit in units]
+        return np.array(only, np.bool_)
+
     def owners_of(self, chosen: Callable[[Shape], bool]) -> Ints:
         """The units with a pod of such a shape, sorted; asks once per shape."""
         shapes = [index for index, shape in self._shapes.items() if chosen(shape)]
@@ -408,6 +415,7 @@ class Units:
         slot = self._vacant.pop() if self._vacant else self._new_slot()
         self._slots[uid] = slot
         self._pods[slot] = pod
+        self.places += pod.info.expected
         self._shapes[pod.shape.index] = pod.shape
         self._users[pod.shape.index] = self._users.get(pod.shape.index, 0) + 1
         self.rows[slot] = pod.row
@@ -441,6 +449,8 @@ class Units:
         slot = self._slots.pop(uid, None)
         if slot is None:
             return
+        known = self._pods[slot]
+        self.places -= known is not None and known.info.expected
         self.daemons.remove(uid)
         self._devices.held.forget(uid)
         if self.owners[slot] >= 0:
