@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import quote
 
 import pytest
 from playwright.async_api import Browser
 
-from e2e.console.page import Shown, shown
-from e2e.console.real import Stage, staged
+from e2e.console.examples import LONG, SCRIPT, TAG, TURNED
+from e2e.console.page import Shown, address, shown
+from e2e.console.real import BLOCK, RACK, Stage, staged
 from kube.resources import NODES
+from tests.console.browser import site
+from tests.console.cluster_builder import Builder
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(240)]
 
@@ -100,3 +104,57 @@ async def test_without_the_key_there_is_only_the_login(browser: Browser) -> None
         await view.page.get_by_label("Token").fill("x")
         await view.page.get_by_role("button", name="Log in").click()
         await view.see("Open the address that `muster console` printed.")
+
+
+async def test_names_that_are_hostile_are_text(browser: Browser) -> None:
+    cluster = Builder()
+    cluster.node(LONG, labels={BLOCK: TAG, RACK: TURNED})
+    cluster.use_keys(BLOCK, RACK)
+    cluster.gang(TAG, 3, priority=0)
+    for number in range(2):
+        cluster.pod(TAG, name=f"{SCRIPT}{number}", node=LONG)
+    async with site(cluster) as served, shown(browser, f"http://127.0.0.1:{served.port}") as view:
+        await view.open(f"/?key={served.viewers.key}")
+        await view.see(TAG, "section[aria-label=Domains]")
+        for path in ("/queue", "/map?resource=memory", f"/map?node={quote(LONG)}"):
+            await view.open(path)
+            await view.settled()
+        await view.open("/queue")
+        await view.see("has 2 of 3 pods")
+        await view.open(address(f"ns/PodGroup/{TAG}"))
+        await view.see(f"{SCRIPT}1")
+
+        assert await view.page.title() == f"{TAG} – Muster"
+        assert await view.page.locator("main img").count() == 0
+
+
+async def test_5000_nodes_are_shown_and_followed(browser: Browser) -> None:
+    cluster = Builder()
+    cluster.racks(blocks=20, racks=10, nodes=25)
+    cluster.use_keys(BLOCK, RACK)
+    async with site(cluster) as served, shown(browser, f"http://127.0.0.1:{served.port}") as view:
+        await view.open(f"/?key={served.viewers.key}")
+        await view.see("5,000 nodes, 0 of 20,000 used")
+        await view.see("Live", ".link-state")
+        for number in range(1, 26):
+            cluster.pod(node=f"n-7-3-{number}", cpu=4)
+        await view.see("5,000 nodes, 100 of 20,000 used")
+        await view.open("/map?node=n-7-3-9")
+        await view.see("4 of 4 cpu used", "section[aria-label=Node]")
+
+
+async def test_a_session_that_ended_leads_to_the_login(browser: Browser) -> None:
+    cluster = Builder()
+    cluster.racks()
+    async with site(cluster) as served, shown(browser, f"http://127.0.0.1:{served.port}") as view:
+        await view.open(f"/?key={served.viewers.key}")
+        await view.see("Live", ".link-state")
+        (secret,) = await _secrets(view)
+        served.viewers.log_out(secret)
+        await view.open("/queue")
+        await view.see("open the address that")
+
+
+async def _secrets(view: Shown) -> list[str]:
+    cookies = await view.page.context.cookies()
+    return [cookie["value"] for cookie in cookies]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,8 @@ PATIENCE = 120
 class Stage:
     """A cluster with a scheduler, and a console that somebody looks at."""
 
-    def __init__(self, client: Client, console: LocalConsole, page: Browser) -> None:
-        self.client, self.console, self.page = client, console, page
+    def __init__(self, client: Client, console: LocalConsole, page: Browser, audit: Path) -> None:
+        self.client, self.console, self.page, self.audit = client, console, page, audit
 
     async def node(self, name: str, rack: str, cpu: str = "4") -> None:
         amounts = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
@@ -92,9 +93,11 @@ async def scheduling(client: Client) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-async def stage() -> AsyncIterator[Stage]:
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     jar = aiohttp.CookieJar(unsafe=True)
-    async with LocalCluster() as cluster, contextlib.AsyncExitStack() as stack:
+    audit = tmp_path / "audit.log"
+    running = LocalCluster(audit_log=audit)
+    async with running as cluster, contextlib.AsyncExitStack() as stack:
         client = await stack.enter_async_context(await Client.connect(cluster.kubeconfig))
         for path in sorted(MANIFESTS.glob("*.yaml")):
             await client.create(CRDS, yaml.safe_load(path.read_text()))
@@ -106,7 +109,7 @@ async def stage() -> AsyncIterator[Stage]:
         async with asyncio.timeout(PATIENCE):
             await console.cluster.wait()
         await page.get(f"/?key={console.url.partition('=')[2]}")
-        yield Stage(client, console, page)
+        yield Stage(client, console, page, audit)
 
 
 @pytest.mark.timeout(240)
@@ -171,6 +174,32 @@ async def test_the_yaml_of_the_owner_is_read_when_it_is_looked_at(stage: Stage) 
     assert "annotations" not in shown["metadata"]
     assert "status" not in shown
     assert [child["name"] for child in whole["tree"]["children"]] == ["pg-train"]
+
+
+@pytest.mark.timeout(240)
+async def test_looking_writes_nothing_and_lists_nothing_again(stage: Stage) -> None:
+    await stage.node("n1", "r1")
+    await stage.gang("train", 6)
+    async with stage.page.events("views=map,queue,workload:default/PodGroup/train") as events:
+        await events.until("queue")
+        while (await stage.asked("/api/queue"))["items"][0]["pods"] < 6:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        before = stage.audit.stat().st_size
+
+        for path in (
+            "/api/session", "/api/map?resource=memory", f"/api/map/largest?shape=cpu=1&key={RACK}",
+            "/api/map/pods?workload=default/PodGroup/train", "/api/queue",
+            "/api/workloads?search=t",
+            "/api/workloads/default/PodGroup/train",
+            "/api/workloads/default/PodGroup/train/why?node=n1",
+        ):  # fmt: skip
+            await stage.asked(path)
+
+        lines = stage.audit.read_bytes()[before:].splitlines()
+        verbs = [json.loads(line)["verb"] for line in lines]
+        # Watches end and begin again by themselves.
+        assert set(verbs) <= {"get", "watch"}
+        assert verbs.count("get") == 1
 
 
 async def _row(events: Any, name: str, *, reason: str) -> Any:
