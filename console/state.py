@@ -242,6 +242,12 @@ class LiveCluster(ClusterState):
         """Until it is `synced`."""
         await self._informers.wait()
 
+    @property
+    def missing(self) -> list[str]:
+        """The resources that were not read yet."""
+        reflectors = self._informers.reflectors
+        return [each.resource.full_name for each in reflectors if not each.synced.is_set()]
+
     async def run(self) -> None:
         """Follow the cluster until cancelled; failures of the API server are retried."""
         async with asyncio.TaskGroup() as group:

@@ -186,15 +186,22 @@ class Streams:
 
     async def run(self) -> None:
         """Feed the streams until cancelled; a view that breaks costs the others nothing."""
+        known = self._following.synced
         while True:
             await asyncio.sleep(self._period)
             if self._following.synced:
+                if not known:  # pages that are open already were told to wait
+                    known = True
+                    self._resync()
                 try:
                     self.tick()
                 except Exception:  # noqa: BLE001 - logged; the next round may do better
                     _log.exception("an update of the console failed")
-                    for stream in self._open:
-                        stream.put(RESYNC)
+                    self._resync()
+
+    def _resync(self) -> None:
+        for stream in self._open:
+            stream.put(RESYNC)
 
     def tick(self) -> None:
         """Tell everybody what changed since the last call."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -13,9 +13,14 @@ from cli.commands.options import ConfigFile, Kubeconfig, user_errors
 from cli.config import load
 from cli.console_settings import settings_of
 from cli.open_page import open_page
-from console.serving import Settings, local
+from console.serving import LocalConsole, Settings, local
 from kube.client import Client
+from kube.errors import ConfigError
 from kube.process import configure_logging
+from scheduler.watch.informers import require_groups
+
+_READ_WITHIN: Final = 90.0
+"""Seconds for the first lists."""
 
 
 def console(
@@ -40,14 +45,31 @@ def console(
         asyncio.run(_run(kubeconfig, settings, port, browser=browser))
 
 
+async def _read(served: LocalConsole, stop: asyncio.Event) -> None:
+    """Until everything was read once, or `stop`. Raises ConfigError, which names what was not."""
+    reading = asyncio.create_task(served.cluster.wait())
+    ended = asyncio.create_task(stop.wait())
+    await asyncio.wait({reading, ended}, timeout=_READ_WITHIN, return_when=asyncio.FIRST_COMPLETED)
+    for task in (reading, ended):
+        task.cancel()
+    if not (served.cluster.synced or stop.is_set()):
+        missing = ", ".join(served.cluster.missing) or "device classes and claims"
+        raise ConfigError(
+            f"not read in {_READ_WITHIN:g} s: {missing}. The console reads all that the scheduler"
+            " does: may this kubeconfig list and watch it?"
+        )
+
+
 async def _run(kubeconfig: Path | None, settings: Settings, port: int, *, browser: bool) -> None:
     """Serve until SIGINT or SIGTERM. Raises KubeError if the cluster does not answer."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with await Client.connect(kubeconfig, user_agent="muster-console") as client:
-        await client.request("GET", "/version")
+        await require_groups(client)
         async with local(client, settings, port) as served:
+            typer.echo(f"Reading {client.server} ...")
+            await _read(served, stop)
             typer.echo(f"Opens once: {served.url}")
             typer.echo(f"It shows {client.server} until Ctrl-C.")
             if browser:

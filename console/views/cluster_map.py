@@ -87,7 +87,8 @@ class ClusterMap:
     def full(self, resource: str) -> messages.Map:
         """Everything. Costs O(nodes). Raises RefusedError for a resource that no node offers."""
         known = self.resources()
-        if all(each.name != resource for each in known) and (known or resource != "cpu"):
+        any_node = len(self._cluster.state.nodes.row_of) > 0
+        if any_node and all(each.name != resource for each in known):
             raise RefusedError(404, f"No node offers {resource[:253]}.")
         places = self.layout
         now = self._amounts(places, resource)

@@ -348,6 +348,20 @@ async def _catch_up(reflector: Reflector[Any], since: float, clock: Clock) -> No
     _log.error("leads with an old cache", resource=resource.full_name, problem=problem)
 
 
+async def require_groups(client: Client) -> None:
+    """Raises ConfigError where the kinds of groups are not served, and other KubeErrors.
+
+    Reflectors wait for a kind that is not served; users should hear of it at once.
+    """
+    try:
+        for resource in GROUPS.values():
+            await client.request("GET", resource.path(), params={"limit": "1"})
+    except NotFound as error:
+        raise ConfigError(
+            f"{client.server} does not serve {resource.full_name}: is Muster installed?"
+        ) from error
+
+
 async def read(
     client: Client,
     *,
@@ -360,14 +374,7 @@ async def read(
 
     Raises KubeError if that takes longer than `seconds`.
     """
-    # Reflectors wait for a kind that is not served; users should hear of it at once.
-    try:
-        for resource in GROUPS.values():
-            await client.request("GET", resource.path(), params={"limit": "1"})
-    except NotFound as error:
-        raise ConfigError(
-            f"{client.server} does not serve {resource.full_name}: is Muster installed?"
-        ) from error
+    await require_groups(client)
     state = State(judge=Selectors().judge)
     informers = Informers(
         client, state, scheduler_names=scheduler_names, gates=gates, most_expected=most_expected

@@ -306,3 +306,10 @@ def test_keys_that_no_node_has_cost_no_new_layout(
         cluster.map()
 
     assert made == []
+
+
+def test_a_cluster_without_nodes_is_an_empty_map() -> None:
+    found = Builder().map("cpu")
+
+    assert (found.domains, found.keys) == ([], [])
+    assert [each.name for each in found.resources] == ["pods"]

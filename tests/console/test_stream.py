@@ -264,3 +264,16 @@ async def test_following_a_change_costs_no_look_at_other_roots() -> None:
     await asyncio.sleep(0)
 
     assert followed == [0, 1]
+
+
+async def test_pages_that_were_open_before_all_was_read_ask_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Builder()
+    monkeypatch.setattr(type(cluster.following), "synced", False)
+    async with site(cluster) as at, browser(at) as page, page.events("views=map") as events:
+        status, answer = await page.get("/api/map")
+        assert (status, answer["message"]) == (503, "The cluster is still being read.")
+        monkeypatch.setattr(type(cluster.following), "synced", True)
+        await events.until("resync")
+        assert (await page.get("/api/map"))[0] == 200
