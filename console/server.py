@@ -160,16 +160,16 @@ class Server:
 
     async def map(self, request: Request, viewer: Viewer) -> messages.Map:
         """The cluster map."""
-        return self._nodes(viewer).map.full(request.query_params.get("resource", "cpu"))
+        return (await self._nodes(viewer)).map.full(request.query_params.get("resource", "cpu"))
 
     async def largest(self, request: Request, viewer: Viewer) -> messages.Largest:
         """The largest gang of a shape that fits now, per domain."""
         asked = request.query_params
-        return self._nodes(viewer).map.largest(asked.get("shape", ""), asked.get("key", ""))
+        return (await self._nodes(viewer)).map.largest(asked.get("shape", ""), asked.get("key", ""))
 
     async def pods(self, request: Request, viewer: Viewer) -> list[messages.PodsOnNode]:
         """Where a workload's pods are."""
-        following = self._nodes(viewer)
+        following = await self._nodes(viewer)
         subject = workload_view.find(
             following.cluster, request.query_params.get("workload", ""), viewer
         )
@@ -184,29 +184,29 @@ class Server:
             reason=asked.get("reason", ""),
         )
         limit = min(MOST_ROWS, max(1, _integer(asked.get("limit"), 200) or 1))
-        return self._fresh().queue.page(viewer, filters, asked.get("after", ""), limit)
+        return (await self._fresh()).queue.page(viewer, filters, asked.get("after", ""), limit)
 
     async def search(self, request: Request, viewer: Viewer) -> messages.Search:
         """Workloads whose ID contains a text."""
         asked = request.query_params
         limit = min(MOST_ROWS, max(1, _integer(asked.get("limit"), 50) or 1))
         return workload_view.search(
-            self._fresh().cluster, asked.get("search", "")[:512], limit, viewer
+            (await self._fresh()).cluster, asked.get("search", "")[:512], limit, viewer
         )
 
     async def workload(self, request: Request, viewer: Viewer) -> messages.Workload:
         """One workload, with the YAML of what made it."""
         id_ = _id(request)
-        workload_view.find(self._fresh().cluster, id_, viewer)
+        workload_view.find((await self._fresh()).cluster, id_, viewer)
         text = await self._manifest(id_) if self._manifest is not None else ""
         # Other things may have happened meanwhile.
-        following = self._fresh()
+        following = await self._fresh()
         subject = workload_view.find(following.cluster, id_, viewer)
         return workload_view.whole(following.cluster, subject, text)
 
     async def why(self, request: Request, viewer: Viewer) -> messages.Why:
         """Why no pod of the workload fits on a node."""
-        following = self._nodes(viewer)
+        following = await self._nodes(viewer)
         subject = workload_view.find(following.cluster, _id(request), viewer)
         return why_not.why(following.cluster, subject, request.query_params.get("node", ""))
 
@@ -252,16 +252,17 @@ class Server:
     async def _missing(self, _request: Request) -> Response:
         return problem(RefusedError(404, "There is no such address."))
 
-    def _fresh(self) -> Following:
+    async def _fresh(self) -> Following:
         if not self._following.synced:
             raise RefusedError(503, "The cluster is still being read.")
+        await self._following.cluster.settled()
         self._following.refresh()
         return self._following
 
-    def _nodes(self, viewer: Viewer) -> Following:
+    async def _nodes(self, viewer: Viewer) -> Following:
         if not viewer.nodes:
             raise RefusedError(403, "You may not list nodes, so they are not shown to you.")
-        return self._fresh()
+        return await self._fresh()
 
     def _secret(self, request: Request) -> str:
         return request.cookies.get(self._viewers.cookie, "")

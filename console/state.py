@@ -120,6 +120,9 @@ class ClusterState:
             expired=lambda: time.monotonic() >= until,
         )
 
+    async def settled(self) -> None:
+        """Until nothing long is under way that the state must not be asked or changed in."""
+
     def entity(self, key: GroupKey) -> Group | Pod | None:
         """The pod without a group, or the group, if there is one."""
         if key[0] == SINGLE_POD:
@@ -237,6 +240,10 @@ class LiveCluster(ClusterState):
     def synced(self) -> bool:
         """Whether every watch has delivered its first list."""
         return self._informers.synced
+
+    async def settled(self) -> None:
+        """Until the state has caught up, if it does so in slices just now."""
+        await self._freeze.over()
 
     async def wait(self) -> None:
         """Until it is `synced`."""

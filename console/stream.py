@@ -19,6 +19,7 @@ from console import messages
 from console.following import Following
 from console.protocols import History, RefusedError, Viewer
 from console.views import workload as workload_view
+from console.views.queue import ANEW
 from scheduler.core.model import GroupKey
 
 PERIOD: Final = 0.3
@@ -29,6 +30,9 @@ HEARTBEAT: Final = 15.0
 
 BUFFER: Final = 32
 """Events of one stream that wait to be sent."""
+
+PER_SECOND: Final = 500_000
+"""Bytes about one workload: one of thousands of pods is told whole, and so less often."""
 
 MOST_STREAMS: Final = 256
 MOST_OF_SESSION: Final = 12
@@ -81,6 +85,9 @@ class Stream:
         self.wanted = wanted
         self.told: bytes = b""
         """The event of the workload that was put last."""
+        self.due = False
+        self.not_before = 0.0
+        """Whether the workload has to be told, and not before which monotonic time."""
         self.step = ""
         self._streams = streams
         self._again = again
@@ -142,9 +149,15 @@ class Streams:
     """All streams, and the task that feeds them."""
 
     def __init__(
-        self, following: Following, history: History | None = None, *, period: float = PERIOD
+        self,
+        following: Following,
+        history: History | None = None,
+        *,
+        period: float = PERIOD,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`period` is in seconds."""
+        self._monotonic = monotonic
         self._following = following
         self._history = history
         self._period = period
@@ -193,6 +206,7 @@ class Streams:
                 if not known:  # pages that are open already were told to wait
                     known = True
                     self._resync()
+                await self._following.cluster.settled()
                 try:
                     self.tick()
                 except Exception:  # noqa: BLE001 - logged; the next round may do better
@@ -212,9 +226,10 @@ class Streams:
         for resource in self._resources():
             self._tell_map(resource)
         self._tell_queue()
+        now = self._monotonic()
         for stream in list(self._open):
-            if stream.wanted.workload and roots:
-                self._tell_workload(stream, roots)
+            if stream.wanted.workload and (roots or stream.due):
+                self._tell_workload(stream, roots, now)
             if stream.wanted.history:
                 self._tell_history(stream)
 
@@ -242,6 +257,10 @@ class Streams:
         followers = [stream for stream in self._open if stream.wanted.queue]
         if change is None or not followers:
             return
+        if change is ANEW:
+            for stream in followers:
+                stream.put(RESYNC)
+            return
         for_all = _event("queue", change)
         for stream in followers:
             if stream.viewer.namespaces is None:
@@ -251,7 +270,7 @@ class Streams:
             if part.changed or part.gone:
                 stream.put(_event("queue", part))
 
-    def _tell_workload(self, stream: Stream, roots: set[GroupKey]) -> None:
+    def _tell_workload(self, stream: Stream, roots: set[GroupKey], now: float) -> None:
         cluster = self._following.cluster
         try:
             subject = workload_view.find(cluster, stream.wanted.workload, stream.viewer)
@@ -263,10 +282,13 @@ class Streams:
         keys = {group.top.key for group in subject.groups}
         if subject.pod is not None:
             keys.add(cluster.state.entity(subject.pod))
-        if roots.isdisjoint(keys):
+        stream.due = stream.due or not roots.isdisjoint(keys)
+        if not stream.due or now < stream.not_before:
             return
+        stream.due = False
         whole = workload_view.whole(cluster, subject)
         event = _event("workload", whole)
+        stream.not_before = now + len(event) / PER_SECOND
         if event != stream.told:
             stream.told = event
             stream.put(event)

@@ -25,8 +25,14 @@ Place = tuple[Any, ...]
 HEAD: Final = 400
 """Rows whose positions are followed; further ones are told when they themselves change."""
 
+MOST_TOLD: Final = 1_000
+"""Changed rows of one event; with more, everybody asks anew."""
+
 DECIDED: Final = 20
 """Questions to the solver for one answer, about what the scheduler has said nothing of."""
+
+
+ANEW: Final = QueueChange(changed=[], gone=[], total=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +131,15 @@ class QueueView:
         return QueuePage(items=items, next=following, total=total)
 
     def take_change(self) -> QueueChange | None:
-        """What is not as at the last call, for those who may see all; None if nothing changed."""
+        """What is not as at the last call, for those who may see all; None if nothing changed.
+
+        `ANEW` if that is too much to be told.
+        """
         if not (self._changed or self._gone):
             return None
+        if len(self._changed) + len(self._gone) > MOST_TOLD:
+            self._head, self._changed, self._gone = {}, set(), set()
+            return ANEW
         head: dict[GroupKey, Waiting] = {}
         told: list[Waiting] = []
         for position, (_, key) in enumerate(self._ordered[:HEAD], 1):

@@ -9,7 +9,17 @@ import pytest
 
 from console import messages
 from console.protocols import RefusedError, Viewer
-from console.stream import BUFFER, END, MOST_STREAMS, RESYNC, Streams, Wanted, wanted_of
+from console.stream import (
+    BUFFER,
+    END,
+    MOST_STREAMS,
+    PER_SECOND,
+    RESYNC,
+    Streams,
+    Wanted,
+    wanted_of,
+)
+from console.views.queue import MOST_TOLD
 from tests.console.browser import browser, site
 from tests.console.cluster_builder import ALL, BLOCK, RACK, Builder
 
@@ -277,3 +287,41 @@ async def test_pages_that_were_open_before_all_was_read_ask_anew(
         monkeypatch.setattr(type(cluster.following), "synced", True)
         await events.until("resync")
         assert (await page.get("/api/map"))[0] == 200
+
+
+async def test_a_large_workload_is_told_less_often_and_its_last_change_is_not_lost() -> None:
+    cluster = Builder()
+    cluster.gang("g", 1)
+    cluster.refresh()
+    now = [100.0]
+    streams = Streams(cluster.following, monotonic=lambda: now[0])
+    stream = await opened(streams, Wanted(workload="ns/PodGroup/g"))
+    cluster.pods("g", 2_000)
+    streams.tick()
+    size = len(await anext(stream))
+
+    cluster.pod("g", name="another")
+    streams.tick()
+    cluster.refresh()
+    streams.tick()
+    later = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    assert not later.done()
+
+    now[0] += size / PER_SECOND
+    streams.tick()
+    assert b'"name":"another"' in await later
+
+
+async def test_a_flood_of_changed_rows_is_not_told_row_by_row() -> None:
+    cluster = Builder()
+    streams = streams_of(cluster)
+    stream = await opened(streams, Wanted(queue=True))
+    for number in range(MOST_TOLD + 1):
+        cluster.pod(name=f"p{number}")
+    streams.tick()
+    assert await anext(stream) == RESYNC
+
+    cluster.pod(name="later", priority=9)
+    streams.tick()
+    assert b'"name":"later"' in await anext(stream)
