@@ -84,7 +84,7 @@ def cause(cluster: ClusterState, entity: Group | Pod) -> Cause:
         reason: Reason = "Gate" if entity.switched_off else _BY_KIND[held.kind]
         missing = max(0, held.needed - held.free)
         members = "child group" if entity.composite else "pod"
-        waits = f"{count(missing, members)} more" if missing else ""
+        waits = count(missing, f"more {members}") if missing else ""
         return Cause(reason, held.summary, waits, since=said.since if said else "")
     nominated = _nominated(cluster, entity)
     if said is None:

@@ -49,8 +49,8 @@ async def test_a_gang_is_seen_to_wait_and_to_start(browser: Browser) -> None:
         await view.see("Nothing waits")
         await stage.job_gang("train", 10)
         await view.see("1 workload waits")
-        await view.see("8 of 10")
-        assert "room for 8" in await view.text("tbody")
+        await view.see("room for 8", "tbody")
+        await view.see("8 of 10", "tbody")
 
         await view.open("/workloads/default/Job/train")
         await view.see("0 running, 0 bound of 10 pods, at least 10 together")

@@ -86,7 +86,7 @@ def test_what_lacks_members_says_how_many() -> None:
 
     (row,) = rows(cluster)
 
-    assert (row.reason, row.waits_for) == ("Unready", "27 pods more")
+    assert (row.reason, row.waits_for) == ("Unready", "27 more pods")
     assert row.sentence.startswith("has 5 of 32 pods")
 
 
