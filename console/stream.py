@@ -31,8 +31,9 @@ HEARTBEAT: Final = 15.0
 BUFFER: Final = 32
 """Events of one stream that wait to be sent."""
 
+LARGE: Final = 64 * 1024
 PER_SECOND: Final = 500_000
-"""Bytes about one workload: one of thousands of pods is told whole, and so less often."""
+"""Bytes: what is said of a large workload is all of it, and so it is said less often."""
 
 MOST_STREAMS: Final = 256
 MOST_OF_SESSION: Final = 12
@@ -288,7 +289,8 @@ class Streams:
         stream.due = False
         whole = workload_view.whole(cluster, subject)
         event = _event("workload", whole)
-        stream.not_before = now + len(event) / PER_SECOND
+        if len(event) > LARGE:
+            stream.not_before = now + len(event) / PER_SECOND
         if event != stream.told:
             stream.told = event
             stream.put(event)

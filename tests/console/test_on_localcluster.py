@@ -135,7 +135,7 @@ async def test_a_gang_waits_and_then_starts_before_everybodys_eyes(stage: Stage)
             while "default/PodGroup/train" not in change["gone"]:
                 change = await events.until("queue")
 
-        whole = await _until(stage, "Running")
+        whole = await _until(stage, "Running", "Scheduled", "Whole")
         assert whole["tree"]["counts"] == {"pods": 6, "bound": 6, "running": 6, "minimum": 6}
         told = [event["event"] for event in whole["timeline"]]
         assert {"Created", "First pod", "Refused", "Scheduled", "Started", "Whole"} <= set(told)
@@ -211,9 +211,11 @@ async def _row(events: Any, name: str, *, reason: str) -> Any:
                 return row
 
 
-async def _until(stage: Stage, state: str) -> Any:
+async def _until(stage: Stage, state: str, *events: str) -> Any:
+    """The workload, once it is in that state and these events are on its time line."""
     while True:
         whole = await stage.asked("/api/workloads/default/PodGroup/train")
-        if whole["tree"]["state"] == state:
+        told = {event["event"] for event in whole["timeline"]}
+        if whole["tree"]["state"] == state and told.issuperset(events):
             return whole
         await asyncio.sleep(0.1)
