@@ -15,7 +15,6 @@ import msgspec
 
 from api import features, names
 from api.constants import (
-    ANNOTATION_HOLD_SECONDS,
     ANNOTATION_MIN_COUNT_BASIS,
     ANNOTATION_SCHEDULE_TIMEOUT,
     COMPOSITE_POD_GROUP,
@@ -27,6 +26,7 @@ from api.constants import (
     WORKLOAD,
 )
 from api.features import Feature, FeatureGates, off_text
+from api.integration.holding import NOTES as HOLD_NOTES
 from api.integration.holding import hold_notes
 from api.integration.minimum import Standing, remaining, with_minimum
 from api.integration.templates import TemplateNotFoundError, adapt
@@ -403,7 +403,7 @@ def _corrections(found: Group, wanted: Json) -> PatchBuilder:
         gang = found.policy.get("gang")
         if isinstance(gang, dict) and gang.get(field) != value:
             ops.add(pointer("spec", "schedulingPolicy", "gang", field), value)
-    for key in (ANNOTATION_MIN_COUNT_BASIS, ANNOTATION_HOLD_SECONDS):
+    for key in (ANNOTATION_MIN_COUNT_BASIS, *HOLD_NOTES):
         if notes.get(key) not in {None, live.get(key)}:
             ops.add(pointer("metadata", "annotations", key), notes[key])
     pods = wanted["spec"].get("expectedPods", found.expected)

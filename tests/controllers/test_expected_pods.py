@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.constants import ANNOTATION_HOLD_SECONDS
+from api.constants import ANNOTATION_HOLD_SECONDS, ANNOTATION_ON_HOLD_EXPIRED
 from api.features import USUAL, Feature, FeatureGates
 from tests.controllers.conftest import ControllerHarness
 from tests.controllers.test_minimums import SOON, Lives
@@ -201,8 +201,9 @@ async def test_how_long_places_are_held_is_left_as_it_is(lives: Lives) -> None:
 
 
 async def test_a_jobset_says_how_long_and_the_groups_follow(lives: Lives) -> None:
-    made = await lives.jobset(ordered().asks(hold_seconds="1800"))
+    made = await lives.jobset(ordered().asks(hold_seconds="1800", on_hold_expired="Evict"))
     assert note(lives) == "1800"
+    assert note(lives, ANNOTATION_ON_HOLD_EXPIRED) == "Evict"
 
     for said, want in (("60", "60"), ("0", "60"), ("soon", "60")):
         notes = made["metadata"]["annotations"] | {ANNOTATION_HOLD_SECONDS: said}
@@ -211,9 +212,9 @@ async def test_a_jobset_says_how_long_and_the_groups_follow(lives: Lives) -> Non
         assert note(lives) == want
 
 
-def note(lives: Lives) -> str:
+def note(lives: Lives, key: str = ANNOTATION_HOLD_SECONDS) -> str:
     group = lives.api.objects["PodGroup", "default", GROUP]
-    return str(group["metadata"]["annotations"].get(ANNOTATION_HOLD_SECONDS, ""))
+    return str(group["metadata"]["annotations"].get(key, ""))
 
 
 async def test_a_workload_of_the_user_s_decides_the_minimum_and_the_jobset_the_pods(

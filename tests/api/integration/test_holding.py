@@ -1,4 +1,4 @@
-"""How long places are held: an annotation of JobSets and LeaderWorkerSets."""
+"""How long places are held, and what comes then: annotations of JobSets and LeaderWorkerSets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from api.constants import ANNOTATION_HOLD_SECONDS
+from api.constants import ANNOTATION_HOLD_SECONDS, ANNOTATION_ON_HOLD_EXPIRED
 from api.integration.holding import hold_notes
 from api.integration.jobset import jobset_admission
 from api.integration.lws import lws_admission
@@ -67,3 +67,17 @@ def test_one_that_asks_for_no_group_is_left_alone() -> None:
     plain = noted(make_jobset().replicated_job("a").build(), "soon")
 
     assert jobset_admission(plain, None, "CREATE", expects=True).causes == []
+
+
+@pytest.mark.parametrize(
+    ("said", "fine"),
+    [("Keep", True), ("Evict", True), ("evict", False), ("", False), (["Keep"], False)],
+)
+def test_what_runs_is_kept_or_evicted_when_the_time_is_over(said: Any, fine: bool) -> None:
+    want = [] if fine else [f"metadata.annotations[{ANNOTATION_ON_HOLD_EXPIRED}]"]
+    for made, admission in ((jobset("5"), jobset_admission), (lws("5"), lws_admission)):
+        made["metadata"]["annotations"][ANNOTATION_ON_HOLD_EXPIRED] = said
+        causes = admission(made, None, "CREATE", expects=True).causes
+        assert [it.field for it in causes] == want
+    notes = {ANNOTATION_ON_HOLD_EXPIRED: said}
+    assert hold_notes(notes) == (notes if fine else {})
