@@ -360,7 +360,7 @@ def test_a_trainer_runtime_with_initializers() -> None:
 
     assert faults(made) == []
     assert expected(made) == {
-        "pg-tune": [("dataset-initializer", 1, 1), ("model-initializer", 1, 1), ("node", 4, 2)]
+        "pg-tune": [("dataset-initializer", 1, 1), ("model-initializer", 1, 2), ("node", 4, 3)]
     }
 
 
