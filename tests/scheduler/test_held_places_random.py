@@ -25,8 +25,30 @@ class Course:
             self.harness.builder.node(f"n{index}", self.chance.randint(2, 5))
 
     def step(self) -> None:
-        act = self.chance.choice((self.group, self.come, self.come, self.come, self.go, self.node))
+        come = (self.come, self.come, self.come)
+        act = self.chance.choice((self.group, *come, self.go, self.node, self.restart, self.urgent))
         act()
+
+    def restart(self) -> None:
+        """The owner of a group deletes all its pods, and makes some of them again."""
+        group = self.chance.choice(GROUPS)
+        gone = [name for name, of in self.pods.items() if of == group]
+        for name in gone:
+            del self.pods[name]
+            self.harness.delete_pod(name)
+        for _ in range(self.chance.randint(0, len(gone))):
+            self.come_to(group)
+
+    def urgent(self) -> None:
+        """A pod of higher priority comes, or one that was evicted has ended."""
+        for name in self.harness.evictor_api.end():
+            self.pods.pop(name, None)
+            self.harness.delete_pod(name)
+        name = f"u{self.serial}"
+        self.serial += 1
+        self.pods[name] = name
+        self.harness.group(name, 1, priority=10)
+        self.harness.pod(name, name, self.chance.randint(1, 4), priority=10)
 
     def group(self) -> None:
         name = self.chance.choice(GROUPS)
@@ -37,13 +59,21 @@ class Course:
             kind(each, self.chance.randint(0, 4), self.chance.randint(1, 2))
             for each in self.chance.sample(("driver", "worker", "other"), 2)
         ]
-        self.harness.group(name, self.chance.randint(1, 4), *kinds, mode="single")
+        notes = {"scheduling.muster.dev/hold-seconds": self.chance.choice(("2", "600"))}
+        if self.chance.random() < 0.5:
+            notes["scheduling.muster.dev/on-hold-expired"] = "Evict"
+        mode = self.chance.choice(("single", "all"))
+        minimum = self.chance.randint(1, 4)
+        self.harness.group(name, minimum, *kinds, mode=mode, annotations=notes)
 
     def come(self) -> None:
+        self.come_to(self.chance.choice(GROUPS))
+
+    def come_to(self, group: str) -> None:
         name = f"p{self.serial}"
         self.serial += 1
-        self.pods[name] = self.chance.choice(GROUPS)
-        self.harness.pod(name, self.pods[name], self.chance.randint(1, 2))
+        self.pods[name] = group
+        self.harness.pod(name, group, self.chance.randint(1, 2))
 
     def go(self) -> None:
         if self.pods:
@@ -102,3 +132,95 @@ async def test_counters_and_rooms_hold_whatever_comes(seed: int) -> None:
     check(harness)
     assert not any(pod.info.expected for pod in harness.builder.state.pods.values())
     assert (POD_GROUP, "ns", "a") not in set(harness.expected)
+
+
+class Orderly:
+    """Owners that make their pods in order beside rivals of the same priority."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.harness = HoldingHarness()
+        self.serial = 0
+        self.sizes: dict[str, list[int]] = {}
+        self.made: dict[str, list[str]] = {name: [] for name in GROUPS}
+        for index in range(self.chance.randint(3, 8)):
+            self.harness.builder.node(f"n{index}", self.chance.randint(1, 5))
+        for name in GROUPS:
+            worker = self.chance.randint(1, 2)
+            self.sizes[name] = [1, *[worker] * self.chance.randint(2, 6)]
+            kinds = [kind("driver", 1), kind("worker", len(self.sizes[name]) - 1, worker)]
+            self.harness.group(name, len(self.sizes[name]), *kinds)
+
+    def step(self) -> None:
+        acts = (self.start, self.follow, self.follow, self.rival, self.again)
+        self.chance.choice(acts)()
+
+    def start(self) -> None:
+        """An owner makes its driver."""
+        name = self.chance.choice(GROUPS)
+        if not self.made[name]:
+            self.make(name)
+
+    def follow(self) -> None:
+        """An owner whose driver runs makes its next worker."""
+        name = self.chance.choice(GROUPS)
+        if self.bound(name) and len(self.made[name]) < len(self.sizes[name]):
+            self.make(name)
+
+    def again(self) -> None:
+        """An owner deletes all that it made, one after the other, and makes its driver again."""
+        name = self.chance.choice(GROUPS)
+        if self.chance.random() < 0.3 and self.bound(name):
+            for each in self.made[name]:
+                self.harness.delete_pod(each)
+            self.made[name] = []
+            self.make(name)
+
+    def rival(self) -> None:
+        """A gang comes whose pods all exist."""
+        self.serial += 1
+        group, size = f"rival{self.serial}", self.chance.randint(1, 4)
+        self.harness.group(group, size)
+        for index in range(size):
+            self.harness.pod(f"{group}-{index}", group, self.chance.randint(1, 2))
+
+    def make(self, group: str) -> None:
+        self.serial += 1
+        name, index = f"{group}{self.serial}", len(self.made[group])
+        self.made[group].append(name)
+        self.harness.pod(name, group, self.sizes[group][index])
+
+    def bound(self, group: str) -> int:
+        return sum(name in self.harness.where() for name in self.made[group])
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_what_has_begun_comes_to_run_whole_whoever_leads_and_comes(seed: int) -> None:
+    await run_orderly(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(12, 60))
+async def test_so_it_does_in_all_courses(seed: int) -> None:
+    await run_orderly(seed)
+
+
+async def run_orderly(seed: int) -> None:
+    course = Orderly(seed)
+    harness = course.harness
+    for _ in range(4):
+        async with harness.leading(unsettled="groups wait for room"):
+            for _ in range(10):
+                course.step()
+                await harness.settle(course.chance.choice((0, 1, 2)))
+                check(harness)
+        await harness.restart()
+        check(harness)
+    begun = [name for name in GROUPS if course.bound(name)]
+    async with harness.leading(unsettled="groups wait for room"):
+        for name in begun:
+            while len(course.made[name]) < len(course.sizes[name]):
+                course.make(name)
+        await harness.settle(5)
+        for name in begun:
+            assert course.bound(name) == len(course.sizes[name]), name
