@@ -355,7 +355,7 @@ class Cycle:
             if note:
                 blocker = replace(blocker, summary=f"{blocker.summary}; {note}")
             self._queue.share(key, equal, Answer(refusal, blocker), known=False)
-        self._tell_refused(key, blocker)
+        self._tell_refused(key, entity, blocker)
         if self._claim_releases is not None:
             self._claim_releases.refused(entity)
 
@@ -369,11 +369,14 @@ class Cycle:
         self._queue.share(key, equal, answer, known=True)
         if self._starvation is not None:
             yield from self._starvation.refused(key, entity, answer.refusal)
-        self._tell_refused(key, answer.blocker)
+        self._tell_refused(key, entity, answer.blocker)
         if self._claim_releases is not None:
             self._claim_releases.refused(entity)
 
-    def _tell_refused(self, key: GroupKey, blocker: Blocker) -> None:
+    def _tell_refused(self, key: GroupKey, entity: Group | Pod, blocker: Blocker) -> None:
+        note = self._held_places.note(entity) if self._held_places is not None else ""
+        if note:
+            blocker = replace(blocker, summary=f"{blocker.summary}; {note}")
         if self._log_decisions:
             self._log_decision(key, "unschedulable", why=blocker.kind, problem=blocker.summary)
         self._reporting.refused(key, blocker)

@@ -79,11 +79,13 @@ class HeldPlaces:
         self._freeze = freeze or Freeze()
         self._since: dict[GroupKey, datetime] = {}
         self._ended: set[GroupKey] = set()
+        self._told: dict[GroupKey, str] = {}
 
     def reset(self) -> None:
         """Another process may have led meanwhile, and places of groups have expired."""
         self._since.clear()
         self._ended.clear()
+        self._told.clear()
         for key in list(self._expected):
             group, obj = self._state.forest.groups.get(key), self._observed.get(key)
             if group is not None and obj is not None:
@@ -104,6 +106,16 @@ class HeldPlaces:
                     pods.append(pod)
                     rows.append(row)
         return Placement(root.key, tuple(pods), tuple(rows), 0, 0) if pods else None
+
+    def note(self, root: Group | Pod) -> str:
+        """What to add for a root that lacks room, if some of its pods do not exist yet."""
+        expected = 0 if isinstance(root, Pod) else root.expected_waiting
+        if not expected:
+            return ""
+        return (
+            f"{expected} of its pods do not exist yet, and an autoscaler does not see those: give"
+            " it room for them, or nodes in advance"
+        )
 
     def status(self, group: Group) -> Json | None:
         """`status.heldPlaces` of a group; None if none are held, and none expired."""
@@ -139,15 +151,25 @@ class HeldPlaces:
             if group is None:
                 continue
             total += group.expected_held
+            self._tell(key)
             roots[group.top.key] = group.top
             if group.expected_held and self._release_lost(group):
                 self._on_change()
         for key in self._since.keys() - roots.keys():
             del self._since[key]
         self._ended &= roots.keys()
+        self._told = {key: said for key, said in self._told.items() if key in self._expected}
         for root in roots.values():
             self._look_at(root)
         HELD_PLACES.set(total)
+
+    def _tell(self, key: GroupKey) -> None:
+        """One event for each change of what is wrong with a group's expected pods."""
+        problem = self._expected.problem(key)
+        if problem != self._told.get(key, ""):
+            self._told[key] = problem
+            if problem:
+                self._events.entity(key, "Warning", "ExpectedPodsDiffer", problem)
 
     def _store_new(self) -> None:
         """Have the places stored that expected pods took over from pods that are gone."""

@@ -43,6 +43,12 @@ def uid_of(key: Key, kind: str, number: int) -> str:
     return f"{UID_PREFIX}{key[0]}/{key[1]}/{kind}/{number}"
 
 
+def has_claims(kind: ExpectedPodsSpec) -> bool:
+    """Whether such a pod needs devices or volumes, which are chosen for pods that exist."""
+    spec, kinds = kind.template.spec, {"persistentVolumeClaim", "ephemeral"}
+    return bool(spec.resource_claims) or any(kinds & volume.keys() for volume in spec.volumes)
+
+
 def info_of(
     key: Key, group: GroupObject, kind: ExpectedPodsSpec, schedulers: SchedulerNames
 ) -> PodInfo:

@@ -23,7 +23,7 @@ from scheduler.core.forest import Pod as StatePod
 from scheduler.core.model import GroupKey, PodInfo, Requirements
 from scheduler.core.state import State
 from scheduler.watch import decode
-from scheduler.watch.expected_info import info_of, numbered, parse, uid_of
+from scheduler.watch.expected_info import has_claims, info_of, numbered, parse, uid_of
 from scheduler.watch.objects import GroupObject
 
 _FIELDS: Final = tuple(each.name for each in fields(Requirements))
@@ -73,6 +73,7 @@ class _Kind:
     """`info` is what each expected pod is a copy of; `numbers` are those in the state.
 
     `done` are pods that succeeded and are gone: no others come for them while members are left.
+    `unseen`: its template has ResourceClaims or volumes, of which nothing is held.
     """
 
     info: PodInfo
@@ -80,6 +81,7 @@ class _Kind:
     numbers: set[int] = field(default_factory=set)
     came: set[str] = field(default_factory=set)
     done: int = 0
+    unseen: bool = False
 
     @property
     def missing(self) -> int:
@@ -119,6 +121,9 @@ class ExpectedPods:
     def __iter__(self) -> Iterator[GroupKey]:
         """The PodGroups that expect pods."""
         return iter([(POD_GROUP.kind, *key) for key in self._groups])
+
+    def __contains__(self, key: GroupKey) -> bool:
+        return key[1:] in self._groups
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -219,6 +224,12 @@ class ExpectedPods:
             return group.refused
         if group.extra:
             return f"{len(group.extra)} pods are more than expectedPods has"
+        unseen = sorted(name for name, kind in group.kinds.items() if kind.unseen)
+        if unseen:
+            return (
+                f"ResourceClaims and volumes of the expected pods {', '.join(unseen)} are not held:"
+                " they are looked at once the pods exist"
+            )
         return ""
 
     def kind_of(self, uid: str) -> str:
@@ -304,7 +315,7 @@ class ExpectedPods:
             group.extra |= old.came
             self._of |= dict.fromkeys(old.came, (group.key, ""))
         elif new.info == old.info:
-            old.count = new.count
+            old.count, old.unseen = new.count, new.unseen
             return
         else:
             new.came = old.came
@@ -383,7 +394,8 @@ def _kinds(key: Key, group: GroupObject, schedulers: SchedulerNames) -> Iterator
     """What is beyond the limits of admission is left out."""
     for each in group.spec.expected_pods[:MAX_EXPECTED_KINDS]:
         if each.name and "/" not in each.name and 0 <= each.count <= MAX_EXPECTED_PODS:
-            yield each.name, _Kind(info_of(key, group, each, schedulers), each.count)
+            info = info_of(key, group, each, schedulers)
+            yield each.name, _Kind(info, each.count, unseen=has_claims(each))
 
 
 def _nearest(group: _Group, info: PodInfo) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.core.place import SearchBudget
 from scheduler.snapshot import Limits, decode, encode, restore, take
-from tests.scheduler.holding_harness import HOLD, MOST, HoldingHarness, kind
+from tests.scheduler.holding_harness import HOLD, MOST, HoldingHarness, Json, kind
 
 
 async def started(harness: HoldingHarness, *, nodes: int = 9, mode: str = "single") -> None:
@@ -313,6 +313,33 @@ async def test_pods_beyond_those_expected_wait_for_room_of_their_own() -> None:
 
         assert len(harness.where("worker")) == 8
         assert harness.expected.problem(("PodGroup", "ns", "train")).startswith("1 pods")
+
+
+async def test_a_group_that_lacks_room_says_how_many_of_its_pods_do_not_exist() -> None:
+    """An autoscaler adds nodes for pods that exist."""
+    harness = HoldingHarness()
+    async with harness.leading():
+        harness.builder.nodes(8, cpu=1)
+        key = harness.group("train", 9, kind("driver", 1), kind("worker", 8))
+        harness.pod("driver", "train")
+        await harness.settle(3)
+
+        assert "; 8 of its pods do not exist yet, and an autoscaler" in harness.summary(key)
+
+
+async def test_what_is_wrong_with_expected_pods_is_told_once() -> None:
+    harness = HoldingHarness()
+    claims: Json = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
+    volumes: Json = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+    async with harness.leading():
+        harness.builder.nodes(3, cpu=1)
+        harness.group("train", 1, kind("worker", 2, **claims), kind("other", 0, **volumes))
+        harness.pod("worker", "train")
+        await harness.settle(10)
+
+        said = [text for _, why, text in harness.events.told if why == "ExpectedPodsDiffer"]
+        assert len(said) == 1
+        assert "of the expected pods worker are not held" in said[0]
 
 
 async def test_a_namespace_cannot_expect_more_than_the_limit() -> None:
