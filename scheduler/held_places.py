@@ -35,6 +35,9 @@ from scheduler.watch.told_places import told_expired, told_since
 _LOOK: Final = 1.0
 """Seconds between two looks at what is held."""
 
+_ALL_AFTER: Final = 30
+"""Looks after which all nodes are looked at again; otherwise those that changed."""
+
 _MOST_SHOWN: Final = 1000
 """Entries of `status.heldPlaces.pods`: who looks from outside knows of no others."""
 
@@ -80,6 +83,7 @@ class HeldPlaces:
         self._since: dict[GroupKey, datetime] = {}
         self._ended: set[GroupKey] = set()
         self._told: dict[GroupKey, str] = {}
+        self._looks = self._seen = 0
 
     def reset(self) -> None:
         """Another process may have led meanwhile, and places of groups have expired."""
@@ -145,7 +149,7 @@ class HeldPlaces:
 
     def look(self) -> None:
         """Give up what was held too long or cannot be used any more; let what ended begin anew."""
-        total, roots = 0, dict[GroupKey, Group]()
+        total, roots, rows = 0, dict[GroupKey, Group](), self._changed_rows()
         for key in self._expected:
             group = self._state.forest.groups.get(key)
             if group is None:
@@ -153,8 +157,9 @@ class HeldPlaces:
             total += group.expected_held
             self._tell(key)
             roots[group.top.key] = group.top
-            if group.expected_held and self._release_lost(group):
+            if group.expected_held and self._release_lost(group, rows):
                 self._on_change()
+        self._seen = self._state.nodes.stamp
         for key in self._since.keys() - roots.keys():
             del self._since[key]
         self._ended &= roots.keys()
@@ -251,8 +256,18 @@ class HeldPlaces:
         found = (self._state.pods.get(uid) for uid in uids)
         return [pod for pod in found if pod is not None and pod.assumed]
 
-    def _release_lost(self, group: Group) -> bool:
-        """Free the places on nodes that are gone or do not take such pods any more."""
+    def _changed_rows(self) -> frozenset[int] | None:
+        """The rows of nodes that changed since the last look; None where all are to be looked at.
+
+        What pods of other nodes change, as by their affinity, is seen with all.
+        """
+        self._looks += 1
+        if self._looks % _ALL_AFTER == 1:
+            return None
+        return frozenset(self._state.nodes.changed_since(self._seen).tolist())
+
+    def _release_lost(self, group: Group, rows: frozenset[int] | None) -> bool:
+        """Free the places on nodes that are gone or, of `rows`, take no such pods any more."""
         places: dict[tuple[int, int], list[Pod]] = {}
         lost: list[Pod] = []
         for kind in self._expected.kinds(group.key):
@@ -261,8 +276,9 @@ class HeldPlaces:
                     lost.append(pod)
                 else:
                     places.setdefault((pod.shape.index, pod.row), []).append(pod)
-        for pods in places.values():
-            lost += pods[self._room(pods) :]
+        for (_, row), pods in places.items():
+            if rows is None or row in rows:
+                lost += pods[self._room(pods) :]
         for pod in lost:
             self._state.forget(pod.info.uid)
         return bool(lost)
