@@ -99,6 +99,11 @@ class Case:
         return self.preemption or self.victims is not None
 
     @property
+    def first(self) -> int:
+        """The nodes that are there from the beginning."""
+        return 1 if self.workload and self.workload.stages else self.nodes
+
+    @property
     def pods(self) -> int:
         return self.size * (self.gangs or 1)
 
@@ -114,7 +119,9 @@ class Case:
             return replace(self, nodes=nodes, size=size)
         workload = self.workload.scaled(share)
         if workload.alone:
-            nodes = max(nodes, size + workload.running)
+            nodes = max(nodes, workload.room(size + workload.running))
+        if workload.stages:
+            size = max(workload.staged, size - size % workload.staged)
         return replace(self, nodes=nodes, size=size, workload=workload)
 
 

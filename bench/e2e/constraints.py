@@ -37,6 +37,7 @@ def complaints(it: Outcome, group_of: Callable[[Json], str | None]) -> list[str]
     return [
         *view.blocked(),
         *view.node_affinity(),
+        *view.taints(),
         *view.resources(),
         *view.host_ports(),
         *view.pod_affinity(),
@@ -122,6 +123,14 @@ class _View:
             for term in required["nodeSelectorTerms"]
         )
 
+    def taints(self) -> Iterator[str]:
+        for pod in self._bound:
+            spec = self._nodes.get(pod["spec"]["nodeName"], {}).get("spec", {})
+            if spec.get("unschedulable"):
+                yield f"{_name(pod)} is on a node that is cordoned"
+            if not _tolerated(pod, spec):
+                yield f"{_name(pod)} is on a node with a taint that it does not tolerate"
+
     def resources(self) -> Iterator[str]:
         for node, pods in self._on.items():
             allocatable = self._nodes.get(node, {}).get("status", {}).get("allocatable", {})
@@ -191,21 +200,41 @@ class _View:
                 if rule["whenUnsatisfiable"] != "DoNotSchedule" or f"{space} {rule}" in said:
                     continue
                 said.add(f"{space} {rule}")
-                skew = self._skew(space, rule)
+                if any(not self._labels_of_node(it).get(rule["topologyKey"])
+                       for it in self._counted(pod, rule)):  # fmt: skip
+                    yield f"pods are on nodes without {rule['topologyKey']}"
+                skew = self._skew(pod, rule)
                 if skew > rule["maxSkew"]:
                     yield f"skew is {skew} over {rule['topologyKey']}, not {rule['maxSkew']}"
 
-    def _skew(self, space: str, rule: Json) -> int:
-        """Each node is one that the pods may use: none of the cases excludes any."""
-        key = rule["topologyKey"]
-        counts = dict.fromkeys((_labels(it).get(key) for it in self._nodes.values()), 0)
-        counts.pop(None, None)
-        for pod in self._bound:
-            inside = pod["metadata"].get("namespace", "") == space
-            domain = self._labels_of_node(pod).get(key)
-            if inside and domain in counts and _selects(rule["labelSelector"], _labels(pod)):
-                counts[domain] += 1
-        return max(counts.values(), default=0) - min(counts.values(), default=0)
+    def _counted(self, owner: Json, rule: Json) -> list[Json]:
+        """The bound pods that a rule selects."""
+        space = owner["metadata"].get("namespace", "")
+        return [
+            pod
+            for pod in self._bound
+            if pod["metadata"].get("namespace", "") == space
+            and _selects(rule["labelSelector"], _labels(pod))
+        ]
+
+    def _skew(self, owner: Json, rule: Json) -> int:
+        """Of the nodes that count: no case with such a rule excludes any but by a taint."""
+        key, honor = rule["topologyKey"], rule.get("nodeTaintsPolicy") == "Honor"
+        nodes = {
+            name
+            for name, it in self._nodes.items()
+            if key in _labels(it) and (not honor or _tolerated(owner, it.get("spec", {})))
+        }
+        counts = Counter(
+            self._labels_of_node(pod)[key]
+            for pod in self._counted(owner, rule)
+            if pod["spec"]["nodeName"] in nodes
+        )
+        domains = {_labels(self._nodes[name])[key] for name in nodes}
+        fewest = min((counts[domain] for domain in domains), default=0)
+        if len(domains) < rule.get("minDomains", 1):
+            fewest = 0
+        return max(counts.values(), default=0) - fewest
 
     def volumes(self) -> Iterator[str]:
         volumes = {_name(each): each["spec"] for each in self._it.volumes}
@@ -255,6 +284,19 @@ class _View:
                 domains = {self._labels_of_node(pod).get(key) for pod in pods}
                 if len(domains) > 1 or None in domains:
                     yield f"{_name(group)} is not in one domain of {key}"
+
+
+def _tolerated(pod: Json, spec: Json) -> bool:
+    """Whether a pod tolerates all taints that keep pods away; only Exists is used here."""
+    tolerations = pod["spec"].get("tolerations") or []
+    kept = [it for it in spec.get("taints", ()) if it["effect"] in ("NoSchedule", "NoExecute")]
+    return all(any(_tolerates(each, taint) for each in tolerations) for taint in kept)
+
+
+def _tolerates(toleration: Json, taint: Json) -> bool:
+    key, effect = toleration.get("key"), toleration.get("effect")
+    exists = toleration.get("operator") == "Exists"
+    return exists and key in (None, taint["key"]) and effect in (None, taint["effect"])
 
 
 def _in(requirement: Json, values: dict[str, str]) -> bool:

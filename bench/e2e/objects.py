@@ -29,17 +29,13 @@ def node(case: Case, index: int) -> Json:
     labels = {"kubernetes.io/hostname": name}
     if case.racks:
         labels[RACK] = f"r{index % case.racks}"
+    spec: Json = {}
     resources = {"cpu": f"{millicores}m", "memory": f"{millicores // 250}Gi", "pods": "110"}
     if case.workload is not None:
         own = workload_objects.node(case.workload, index)
         name, labels, resources = own["name"], own["labels"], own["resources"]
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": {"capacity": resources, "allocatable": resources, "conditions": [ready]},
-    }
+        spec = own["spec"]
+    return workload_objects.ready_node(name, labels, resources, spec)
 
 
 def namespaces(case: Case) -> list[Json]:
@@ -126,8 +122,7 @@ class Flavour:
             made = workload_objects.pod(case.workload.content, name, NAMESPACE)
         else:
             made = _pod(name, case.preemption and node_name is None, node_name)
-        if not self.native:
-            made["spec"]["schedulerName"] = SCHEDULER_NAME
+        self.ours(made)
         if case.claims is not None:
             spec = made["spec"]
             spec["resourceClaims"] = [claims.entry(case.claims, name)]
@@ -145,7 +140,11 @@ class Flavour:
         return _group(POD_GROUP.api_version, name, case, lower=lower, mode={"all": {}})
 
     def waiting(self, case: Case) -> Iterator[tuple[str | None, list[Json]]]:
-        """Each gang with its pods; plain pods are one lot without a gang."""
+        """Each gang with its pods; plain pods are one lot without a gang, or one for each stage."""
+        if case.workload is not None and case.workload.stages:
+            for lot in workload_objects.staged(case.workload, case.size, NAMESPACE):
+                yield None, [self.ours(made) for made in lot]
+            return
         if not case.gangs:
             yield None, [self.pod(case, None, f"p-{index}") for index in range(case.size)]
         for number in range(case.gangs):
@@ -164,11 +163,13 @@ class Flavour:
 
     def blocked(self, workload: Workload) -> list[Json]:
         """The pods that are not to be bound."""
-        made = workload_objects.blocked(workload, NAMESPACE)
+        return [self.ours(made) for made in workload_objects.blocked(workload, NAMESPACE)]
+
+    def ours(self, pod: Json) -> Json:
+        """This pod, to be scheduled by this scheduler."""
         if not self.native:
-            for each in made:
-                each["spec"]["schedulerName"] = SCHEDULER_NAME
-        return made
+            pod["spec"]["schedulerName"] = SCHEDULER_NAME
+        return pod
 
     def group_of(self, pod: Json) -> str | None:
         """The group that a pod is a member of."""

@@ -54,16 +54,22 @@ class Seen:
     """Wall-clock seconds by name: when pods were bound, when groups were said to be scheduled.
 
     `told` is when anything was said of a group, by name; `ended` when victims were gone.
+    `tried` are the pods of which a scheduler said that they wait.
     """
 
     bound: dict[str, float] = field(default_factory=dict)
     scheduled: dict[str, float] = field(default_factory=dict)
     told: list[tuple[str, float]] = field(default_factory=list)
     ended: dict[str, float] = field(default_factory=dict)
+    tried: set[str] = field(default_factory=set)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def pod(self, event: _Event, now: float) -> None:
         name = event.object.metadata.name
+        if name not in self.tried and any(c.type == "PodScheduled" and c.status == "False" for c in
+                                          event.object.status.conditions):  # fmt: skip
+            self.tried.add(name)
+            self.changed.set()
         if event.type == "DELETED" and name[0] == "v":
             self.ended[name] = now
             self.changed.set()

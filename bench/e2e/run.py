@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from bench.e2e import claims, outcome, raw, victims, workload_cluster
 from bench.e2e.cases import RAW, Case, Victims
+from bench.e2e.changes import Changes
 from bench.e2e.objects import (
     COMPOSITES,
     NAMESPACE,
@@ -60,10 +61,10 @@ async def _cluster(case: Case) -> AsyncIterator[tuple[ControlPlane, Wire]]:
         Wire(kubeconfig.read(plane.kubeconfig), _CONNECTIONS) as wire,
     ):
         await wire.post("/api/v1/namespaces", namespaces(case))
-        await wire.post("/api/v1/nodes", [node(case, index) for index in range(case.nodes)])
+        await wire.post("/api/v1/nodes", [node(case, index) for index in range(case.first)])
         if case.claims is not None:
             await claims.prepare(wire, case)
-        if case.evicts:
+        if case.evicts or (case.workload and case.workload.churn):
             await wire.post("/apis/scheduling.k8s.io/v1/priorityclasses", victims.classes())
         yield plane, wire
 
@@ -171,6 +172,7 @@ class _Run:
         self._subject = subject
         self._flavour = subject.flavour
         self._created: dict[str, float] = {}
+        self._changes = Changes(wire, case, subject.flavour)
         self._result = Result(case.name, name, case.nodes, case.pods, case.gangs)
 
     async def measure(self) -> Result:
@@ -189,9 +191,11 @@ class _Run:
                 await self._arrive()
             if case.steady:
                 await self._come_and_go(seen)
+            await self._changes.begin(seen)
             limit = synced + case.limit - time.time()
             await seen.until(lambda: len(seen.bound) >= result.pods, max(1.0, limit))
             result.cpu = meter.read(self._pids())
+            await self._changes.end()
             result.writes = dict(await self._writes() - writes - self._own())
             result.memory = {name: round(peak_mib(pid)) for name, pid in self._pids().items()}
             await self._settle(seen)
@@ -204,7 +208,9 @@ class _Run:
         if self._case.claims is not None:
             return await outcome.complaints(self._wire)
         if self._case.suite or (self._case.gangs and not self._case.evicts):
-            return await workload_cluster.complaints(self._wire, self._case, self._flavour)
+            return await workload_cluster.complaints(
+                self._wire, self._case, self._flavour, self._changes.nodes
+            )
         return []
 
     def _pids(self, *, ours: bool = True) -> dict[str, int]:
@@ -224,7 +230,7 @@ class _Run:
         if case.victims is not None:
             await self._create_victims(case.victims)
         await workload_cluster.create(self._wire, case, self._flavour)
-        if case.rate or case.steady:
+        if case.rate or case.steady or (case.workload and case.workload.stages):
             return
         waiting = list(self._flavour.waiting(case))
         await self._create_groups(case, [name for name, _ in waiting if name])
@@ -316,7 +322,9 @@ class _Run:
         case = self._case
         if case.steady:
             return self._of_coming_and_going()
-        return Counter({"pods": case.pods, "podgroups": case.gangs} if case.rate else {})
+        return Counter(
+            {"pods": case.pods, "podgroups": case.gangs} if case.rate else self._changes.own
+        )
 
     def _of_coming_and_going(self) -> Counter[str]:
         pods, gone = self._result.pods, max(0, self._result.pods - self._case.size)
@@ -372,7 +380,7 @@ class _Run:
         # kube-scheduler is asked whether it is in sync 20 times a second: it may bind before.
         result.first = round(max(0.0, min(times) - synced), 3)
         result.last = round(max(times) - synced, 3)
-        result.rate = round(len(times) / (max(times) - synced), 1)
+        result.rate = round(len(times) / (self._changes.seconds or max(times) - synced), 1)
         if seen.ended:
             last = max(seen.ended.values())
             result.ended = len(seen.ended)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from bench.e2e import constraints, workload_objects
 from bench.e2e.cases import Case
@@ -48,11 +49,18 @@ async def _volumes(wire: Wire, case: Case, workload: Workload) -> None:
         await wire.post(_CSI_NODES, [workload_objects.csi_node(name) for name in nodes])
 
 
-async def complaints(wire: Wire, case: Case, flavour: Flavour) -> list[str]:
-    """What is wrong with where the pods are. Raises WireError."""
+async def complaints(
+    wire: Wire, case: Case, flavour: Flavour, came: Sequence[Json] = ()
+) -> list[str]:
+    """What is wrong with where the pods are. Raises WireError.
+
+    `came` are nodes that came while pods were scheduled: those may be gone with pods on them.
+    """
+    nodes = await _items(wire, "/api/v1/nodes")
+    there = {node["metadata"]["name"] for node in nodes}
     found = constraints.Outcome(
         pods=await _items(wire, "/api/v1/pods"),
-        nodes=await _items(wire, "/api/v1/nodes"),
+        nodes=nodes + [node for node in came if node["metadata"]["name"] not in there],
         namespaces=await _items(wire, "/api/v1/namespaces"),
         groups=await _items(wire, flavour.groups_path) if case.gangs else [],
         csi_nodes=await _items(wire, _CSI_NODES),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from bench.e2e.victims import URGENT
 from bench.e2e.victims import pod as requesting
-from bench.e2e.workloads import Content, Workload
+from bench.e2e.workloads import Coming, Content, Workload
 
 Json = dict[str, Any]
 
@@ -15,6 +16,7 @@ ZONE: Final = "topology.kubernetes.io/zone"
 DRIVER: Final = "ebs.csi.aws.com"
 ONE_NODE: Final = "scheduler-perf-node"
 ATTACHABLE: Final = 39
+DEVICE: Final = "example.com/device"
 _TEAM: Final = {"team": "devops"}
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -28,7 +30,16 @@ _LABELS: Final[dict[str, str]] = {
     "preferred-spreading": "blue",
     "namespaces": "green",
     "preferred-namespaces": "green",
+    "near-alike": "green",
+    "inclusion": "orange",
+    "domains": "blue",
 }
+
+
+_WITHOUT: Final = (
+    "spreading", "preferred-spreading", "matching-anti-affinity", "inclusion", "domains",
+)  # fmt: skip
+"""Pods with a label but no terms about others."""
 
 
 def node(workload: Workload, index: int) -> Json:
@@ -41,7 +52,70 @@ def node(workload: Workload, index: int) -> Json:
     resources = {"cpu": "4", "memory": "32Gi", "pods": "110"}
     if only:
         resources = {"cpu": "90000", "memory": "90000Gi", "pods": "90000"}
-    return {"name": name, "labels": labels, "resources": resources}
+    if workload.content == "extended":
+        resources[DEVICE] = "1"
+    spec: Json = {"taints": [_taint("foo")]} if workload.tainted(index) else {}
+    if workload.stages:
+        spec = {"unschedulable": True}
+    return {"name": name, "labels": labels, "resources": resources, "spec": spec}
+
+
+def _taint(key: str) -> Json:
+    return {"key": key, "effect": "NoSchedule"}
+
+
+def ready_node(name: str, labels: dict[str, str], resources: dict[str, str], spec: Json) -> Json:
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+        "status": {"capacity": resources, "allocatable": resources, "conditions": [ready]},
+    }
+
+
+_COMING: Final[dict[Coming, tuple[str, str, str, str]]] = {
+    "default": ("4", "32Gi", "110", ""),
+    "small": ("100m", "100Mi", "3000", "allow"),
+    "large": ("200", "200Gi", "3000", "allow"),
+    "labelled": ("4", "32Gi", "3000", "allow"),
+    "tainted": ("4", "32Gi", "3000", "toleration"),
+}
+"""Processors, memory, pods, and the key of the taint."""
+
+
+def coming(name: str, kind: Coming = "default") -> Json:
+    """A node that comes while pods are scheduled."""
+    cpu, memory, pods, taint = _COMING[kind]
+    labels = {HOST: name}
+    if kind == "labelled":
+        labels |= {ZONE: "zone1", "affinity": "allow", "topology": "allow"}
+    resources = {"cpu": cpu, "memory": memory, "pods": pods}
+    return ready_node(name, labels, resources, {"taints": [_taint(taint)]} if taint else {})
+
+
+def staged(workload: Workload, pods: int, own: str) -> Iterator[list[Json]]:
+    """The pods of each stage, equally many of each kind."""
+    each, number = pods // workload.staged, 0
+    for stage in workload.stages:
+        lot = list[Json]()
+        for kind in stage.pods:
+            lot += [pod(kind, f"p-{number + at}", own) for at in range(each)]
+            number += each
+        yield lot
+
+
+def urgent(name: str) -> Json:
+    """A pod of a high priority that fits nowhere."""
+    made = requesting(name, 9_000)
+    made["spec"]["priorityClassName"] = URGENT
+    return made
+
+
+def service(name: str) -> Json:
+    spec = {"selector": {"app": "foo"}, "ports": [{"port": 8080, "targetPort": 8080}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
 
 
 def others(workload: Workload, own: str) -> list[str]:
@@ -78,8 +152,14 @@ def pod(content: Content, name: str, own: str) -> Json:
     affinity = _affinity(content, own)
     if affinity:
         made["spec"]["affinity"] = affinity
-    if content in ("spreading", "preferred-spreading"):
+    if content in ("cordoned", "roomy", "near-alike", "labelled", "domains", "tolerating"):
+        _in_stages(content, made)
+    if content in ("spreading", "preferred-spreading", "inclusion", "domains"):
         made["spec"]["topologySpreadConstraints"] = [_spread(content)]
+    elif content == "extended":
+        asked = made["spec"]["containers"][0]["resources"]
+        asked["requests"][DEVICE] = "1"
+        asked["limits"] = {DEVICE: "1"}
     elif content == "host-port":
         made["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
     elif content == "gated":
@@ -92,27 +172,42 @@ def pod(content: Content, name: str, own: str) -> Json:
     return made
 
 
+def _in_stages(content: Content, made: Json) -> None:
+    """What these ask for: only those with room for something ask for any of it."""
+    requests = {"cpu": "200m", "memory": "200Mi"} if content == "roomy" else {}
+    made["spec"]["containers"][0]["resources"] = {"requests": requests}
+    key = "toleration" if content == "tolerating" else "allow"
+    made["spec"]["tolerations"] = [{"key": key, "operator": "Exists", "effect": "NoSchedule"}]
+
+
 def _spread(content: Content) -> Json:
-    hard = content == "spreading"
-    return {
+    soft = content == "preferred-spreading"
+    rule: Json = {
         "maxSkew": 5,
         "topologyKey": ZONE,
-        "whenUnsatisfiable": "DoNotSchedule" if hard else "ScheduleAnyway",
+        "whenUnsatisfiable": "ScheduleAnyway" if soft else "DoNotSchedule",
         "labelSelector": {"matchLabels": {"color": _LABELS[content]}},
     }
+    if content == "inclusion":
+        rule |= {"maxSkew": 1, "topologyKey": HOST, "nodeTaintsPolicy": "Honor"}
+    if content == "domains":
+        rule |= {"maxSkew": 1_000, "topologyKey": "topology", "minDomains": 10_000}
+    return rule
 
 
 def _affinity(content: Content, own: str) -> Json:
     if content == "node-affinity":
         return _nodes("matchExpressions", ZONE, ["zone1", "zone2"])
+    if content == "labelled":
+        return _nodes("matchExpressions", "affinity", ["allow"])
     if content == "daemon":
         return _nodes("matchFields", "metadata.name", [ONE_NODE])
     kind = "podAntiAffinity" if "anti" in content or "namespaces" in content else "podAffinity"
-    if content not in _LABELS or "spreading" in content or content.startswith("matching"):
+    if content not in _LABELS or content in _WITHOUT:
         return {}
     term: Json = {
         "labelSelector": {"matchLabels": {"color": _LABELS[content]}},
-        "topologyKey": ZONE if content == "affinity" else HOST,
+        "topologyKey": ZONE if content in ("affinity", "near-alike") else HOST,
     }
     if "namespaces" in content:
         term["namespaceSelector"] = {"matchLabels": _TEAM}

@@ -28,10 +28,34 @@ Content = Literal[
     "large",
     "gated",
     "finalizer",
+    "extended",
+    "inclusion",
+    "cordoned",
+    "roomy",
+    "near-alike",
+    "labelled",
+    "domains",
+    "tolerating",
 ]
 """Which of the suite's templates a pod is made from."""
 
-_ALONE = ("anti-affinity", "namespaces", "host-port")
+Coming = Literal["default", "small", "large", "labelled", "tainted"]
+"""Which of the suite's templates a node that comes is made from."""
+
+_ALONE = ("anti-affinity", "namespaces", "host-port", "extended", "inclusion")
+_TAINTED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Pods of these kinds, equally many of each, that wait until such nodes come.
+
+    As many nodes as the case has, or `one`.
+    """
+
+    pods: tuple[Content, ...]
+    node: Coming
+    one: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +64,8 @@ class Workload:
 
     In each of `namespaces` others, so many pods run `there` of each kind in `kinds`. `blocked` pods
     of the kind `blocks` are in the case's own namespace and are not to be bound. The nodes are in
-    so many `zones`.
+    so many `zones`. With `churn` a node, a pod that never fits and a service come and go, so many
+    seconds apart. With `stages` there is one cordoned node, and pods and nodes come in stages.
     """
 
     content: Content = "default"
@@ -50,11 +75,26 @@ class Workload:
     blocked: int = 0
     blocks: Content = "gated"
     zones: int = 0
+    churn: float = 0
+    stages: tuple[Stage, ...] = ()
 
     @property
     def alone(self) -> bool:
         """Whether each of the pods needs a node without others that are alike."""
         return self.content in _ALONE
+
+    @property
+    def staged(self) -> int:
+        """The kinds of pods in all stages."""
+        return sum(len(stage.pods) for stage in self.stages)
+
+    def tainted(self, index: int) -> bool:
+        """Whether this node has a taint that no pod tolerates."""
+        return self.content == "inclusion" and index % _TAINTED == 0
+
+    def room(self, pods: int) -> int:
+        """The fewest nodes for so many pods that are each alone on one."""
+        return -(-pods * _TAINTED // (_TAINTED - 1)) if self.content == "inclusion" else pods
 
     @property
     def running(self) -> int:
@@ -127,6 +167,17 @@ WORKLOADS: dict[str, tuple[str, int, int, Workload]] = {
         "SchedulingDeletedPodsWithFinalizers", 3_000, 5_000,
         Workload(blocked=5_000, blocks="finalizer"),
     ),
+    "perf-extended": ("SchedulingWithExtendedResource", 5_000, 5_000, Workload("extended")),
+    "perf-inclusion": (
+        "SchedulingWithNodeInclusionPolicy", 4_000, 5_000, Workload("inclusion")
+    ),
+    "perf-churn": ("SchedulingWithMixedChurn", 3_000, 5_000, Workload(churn=1.0)),
+    "perf-node-added": ("EventHandlingNodeAdd", 6_000, 100, Workload(stages=(
+        Stage(("cordoned",), "small", one=True),
+        Stage(("roomy",), "large"),
+        Stage(("near-alike", "labelled", "domains"), "labelled"),
+        Stage(("tolerating",), "tainted"),
+    ))),
     "perf-host-port": ("a host port each", 2_000, 5_000, _same("host-port", 1_000)),
     "perf-daemon": ("SchedulingDaemonset", 3_000, 5_000, Workload("daemon")),
     "perf-secrets": ("SchedulingSecrets", 3_000, 5_000, _same("secret", 1_000)),

@@ -11,7 +11,7 @@ from bench.e2e.cases import CASES
 from bench.e2e.constraints import Outcome, complaints
 from bench.e2e.objects import OURS
 from bench.e2e.workload_cluster import unexpected
-from bench.e2e.workloads import Content
+from bench.e2e.workloads import Coming, Content
 
 Json = dict[str, Any]
 
@@ -62,6 +62,7 @@ def series(content: Content, *nodes: str) -> list[Json]:
         pytest.param(series("preferred-spreading", *["n0"] * 9), id="a skew that is allowed"),
         pytest.param(series("host-port", "n0", "n1"), id="a host port each"),
         pytest.param(series("gated", "", ""), id="gated pods that wait"),
+        pytest.param(series("inclusion", "n0", "n1", "n2"), id="a node each, by a skew of 1"),
     ],
 )
 def test_nothing_is_wrong(pods: list[Json]) -> None:
@@ -98,6 +99,67 @@ def test_a_violation_is_found(pods: list[Json], want: str) -> None:
     found = judged(*pods)
 
     assert any(want in text for text in found), found
+
+
+def coming(kind: Coming) -> Json:
+    it = made.coming("c0", kind)
+    assert it["kind"] == "Node"
+    return it
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "want"),
+    [
+        pytest.param("roomy", "large", "", id="room"),
+        pytest.param("roomy", "small", "has less cpu", id="no room"),
+        pytest.param("cordoned", "small", "", id="nothing asked for"),
+        pytest.param("labelled", "labelled", "", id="the label"),
+        pytest.param("labelled", "large", "node affinity does not take", id="no label"),
+        pytest.param("domains", "labelled", "", id="a domain"),
+        pytest.param("domains", "large", "nodes without topology", id="no domain"),
+        pytest.param("tolerating", "tainted", "", id="the taint"),
+        pytest.param("tolerating", "labelled", "does not tolerate", id="another taint"),
+        pytest.param("default", "tainted", "does not tolerate", id="no toleration"),
+    ],
+)
+def test_nodes_that_come_take_only_the_pods_that_wait_for_them(
+    content: Content, kind: Coming, want: str
+) -> None:
+    found = judged(*series(content, "c0"), nodes=[coming(kind)])
+
+    assert any(want in text for text in found) if want else found == []
+
+
+def test_too_few_domains_count_as_one_that_is_empty() -> None:
+    pods = series("domains", *["c0"] * 1_001)
+
+    assert "skew is 1001 over topology, not 1000" in judged(*pods, nodes=[coming("labelled")])
+
+
+def test_a_pod_on_a_cordoned_node_is_found() -> None:
+    cordoned = coming("default") | {"spec": {"unschedulable": True}}
+
+    found = judged(*series("cordoned", "c0"), nodes=[cordoned])
+    assert found == ["p-0 is on a node that is cordoned"]
+
+
+def test_a_skew_leaves_out_nodes_with_a_taint_only_where_a_rule_says_so() -> None:
+    tainted = node("n9", "zone9") | {"spec": coming("tainted")["spec"]}
+    pods = series("inclusion", "n0", "n1", "n2", "n0")
+    assert judged(*pods, nodes=[*NODES, tainted]) == []
+    for each in pods:
+        each["spec"]["topologySpreadConstraints"][0].pop("nodeTaintsPolicy")
+
+    assert any("skew is 2" in text for text in judged(*pods, nodes=[*NODES, tainted]))
+
+
+def test_more_devices_than_a_node_has_are_found() -> None:
+    one = node("n0", **{made.DEVICE: "1"})
+    assert judged(*series("extended", "n0"), nodes=[one]) == []
+
+    assert judged(*series("extended", "n0", "n0"), nodes=[one]) == [
+        f"n0 has less {made.DEVICE} than its pods ask for"
+    ]
 
 
 def test_more_pods_than_a_node_takes_are_found() -> None:

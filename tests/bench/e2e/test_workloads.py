@@ -26,8 +26,12 @@ def test_there_is_room_for_all_pods(name: str, share: float) -> None:
 
     if of.content == "daemon":
         assert case.pods <= 90_000
+    elif of.stages:
+        assert case.pods // of.staged <= 3_000  # on one node, or less than all of one kind's cpu
+        assert case.pods // of.staged * 200 <= case.nodes * 200_000
     elif of.alone:
-        assert case.pods + of.running <= case.nodes
+        usable = sum(not of.tainted(index) for index in range(case.nodes))
+        assert case.pods + of.running <= usable
     else:
         on_one = -(-of.running // case.nodes)
         assert case.pods <= case.nodes * (40 - on_one)  # 100m each of 4 cores
@@ -73,3 +77,19 @@ def test_a_composite_gang_that_evicts_nothing_asks_for_no_priority() -> None:
     gangs = [gang for gang, _ in OURS.waiting(case) if gang]
 
     assert "priorityClassName" not in composite(case, gangs)["spec"]
+
+
+def test_each_stage_has_as_many_pods_of_each_kind_and_starts_with_one_cordoned_node() -> None:
+    case = CASES["perf-node-added"].scaled(100, 0.0205)
+    lots = [pods for _, pods in OURS.waiting(case)]
+
+    assert [len(lot) for lot in lots] == [20, 20, 60, 20]
+    assert case.first == 1
+    assert node(case, 0)["spec"] == {"unschedulable": True}
+
+
+def test_every_fifth_node_is_tainted_where_pods_spread_over_the_others() -> None:
+    case = CASES["perf-inclusion"]
+    tainted = [index for index in range(100) if node(case, index)["spec"].get("taints")]
+
+    assert tainted == list(range(0, 100, 5))

@@ -1,0 +1,99 @@
+"""What comes and goes while pods are scheduled, by the requests that are sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any, cast
+
+from api.constants import SCHEDULER_NAME
+from bench.e2e.cases import CASES
+from bench.e2e.changes import Changes
+from bench.e2e.objects import OURS
+from bench.e2e.observer import Seen
+from bench.e2e.wire import Wire
+from e2e.support.kubeconfig import Access
+
+Json = dict[str, Any]
+
+
+class FakeWire:
+    """Notes requests; a scheduler says of each pod that it waits, and binds all when nodes come."""
+
+    def __init__(self, seen: Seen, *, silent: bool = False) -> None:
+        self.access = cast("Access", FakeAccess())
+        self.sent: list[tuple[str, str, Json]] = []
+        self._seen = seen
+        self._silent = silent
+
+    async def call(self, sent: bytes) -> bytes:
+        head, _, body = sent.partition(b"\r\n\r\n")
+        method, path = head.decode().split(" ")[:2]
+        self.sent.append((method, path, json.loads(body or b"{}")))
+        return b"{}"
+
+    async def post(self, path: str, bodies: list[Json]) -> None:
+        names = [body["metadata"]["name"] for body in bodies]
+        self.sent += [("POST", path, body) for body in bodies]
+        if path.endswith("pods") and not self._silent:
+            self._seen.tried.update(names)
+        elif path.endswith("nodes"):
+            self._seen.bound.update(dict.fromkeys(self._seen.tried - self._seen.bound.keys(), 9e9))
+        self._seen.changed.set()
+
+
+class FakeAccess:
+    server = "https://127.0.0.1:6443"
+    token = "none"
+
+
+def kinds(wire: FakeWire) -> list[str]:
+    return [body["kind"] for method, _, body in wire.sent if method == "POST"]
+
+
+async def test_churn_takes_away_all_that_it_made_and_counts_it() -> None:
+    seen = Seen()
+    wire = FakeWire(seen)
+    case = CASES["perf-churn"].scaled(10, 0.01)
+    changes = Changes(cast("Wire", wire), case, OURS)
+
+    await changes.begin(seen)
+    await asyncio.sleep(0)  # what comes is under way
+    await changes.end()
+
+    assert kinds(wire) == ["Node", "Pod", "Service"]
+    gone = [path for method, path, _ in wire.sent if method == "DELETE"]
+    assert [path.rpartition("/")[2] for path in gone] == ["churn-0"] * 3
+    assert wire.sent[1][2]["spec"]["schedulerName"] == SCHEDULER_NAME
+    assert {what: count for what, count in changes.own.items() if "ip" not in what} == {
+        "nodes": 1, "pods": 1, "services": 1,
+        "nodes/delete": 1, "pods/delete": 1, "services/delete": 1,
+    }  # fmt: skip
+
+
+async def test_each_stages_pods_are_there_before_its_nodes_and_bound_before_the_next() -> None:
+    seen = Seen()
+    wire = FakeWire(seen)
+    case = CASES["perf-node-added"].scaled(3, 0.001)
+    changes = Changes(cast("Wire", wire), case, OURS)
+
+    await changes.begin(seen)
+
+    assert kinds(wire) == ["Pod", "Node", *["Pod", *["Node"] * 3], *["Pod"] * 3,
+                           *["Node"] * 3, "Pod", *["Node"] * 3]  # fmt: skip
+    assert changes.own == {"pods": 6, "nodes": 10}
+    assert len({it["metadata"]["name"] for it in changes.nodes}) == 10
+    assert changes.seconds > 0
+
+
+async def test_no_node_comes_for_pods_of_which_nobody_says_that_they_wait() -> None:
+    seen = Seen()
+    wire = FakeWire(seen, silent=True)
+    case = replace(CASES["perf-node-added"].scaled(3, 0.001), limit=0.01)
+    changes = Changes(cast("Wire", wire), case, OURS)
+
+    await changes.begin(seen)
+
+    assert kinds(wire) == ["Pod"]
+    assert changes.seconds == 0
