@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,11 +18,11 @@ from api import features
 from api.features import FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
 from console.following import Following
-from console.guard import named
+from console.guard import Hosts, named
 from console.history import RecentHistory
 from console.local_key import LocalViewers
 from console.manifests import OwnerManifests
-from console.protocols import WhatIf
+from console.protocols import Viewers, WhatIf
 from console.server import app
 from console.state import LiveCluster
 from console.stream import Streams
@@ -80,41 +81,52 @@ async def local(
     """
     with closing_socket(port) as sock:
         port = sock.getsockname()[1]
-        cluster, following, streams, application, viewers = _parts(
-            client, settings or Settings(), port
-        )
-        async with listening(application, sock), running(cluster, streams) as tasks:
+        viewers = LocalViewers(client.server, port)
+        hosts = named(f"{LOOPBACK}:{port}", f"localhost:{port}")
+        parts = Parts(client, settings or Settings())
+        async with (
+            listening(parts.application(viewers, hosts), sock),
+            running(parts.cluster, parts.streams) as tasks,
+        ):
             address = f"http://{LOOPBACK}:{port}/"
             url = f"{address}?key={viewers.key}"
             try:
-                yield LocalConsole(url, address, cluster, following, streams, tasks)
+                yield LocalConsole(
+                    url, address, parts.cluster, parts.following, parts.streams, tasks
+                )
             finally:
-                streams.end()
+                parts.streams.end()
 
 
-def _parts(
-    client: Client, settings: Settings, port: int
-) -> tuple[LiveCluster, Following, Streams, ASGIApp, LocalViewers]:
-    cluster = LiveCluster(
-        client,
-        budget=settings.budget,
-        scheduler_names=settings.scheduler_names,
-        gates=settings.gates,
-    )
-    following = Following(cluster, settings.topology_keys)
-    history = RecentHistory(following)
-    streams = Streams(following, history)
-    viewers = LocalViewers(client.server, port)
-    application = app(
-        following,
-        viewers,
-        streams,
-        hosts=named(f"{LOOPBACK}:{port}", f"localhost:{port}"),
-        manifest=OwnerManifests(client),
-        what_if=settings.what_if(cluster) if settings.what_if is not None else None,
-        history=history,
-    )
-    return cluster, following, streams, application, viewers
+class Parts:
+    """What every console is made of, whoever looks on."""
+
+    def __init__(self, client: Client, settings: Settings) -> None:
+        """Nothing is read before `running`."""
+        self.cluster = LiveCluster(
+            client,
+            budget=settings.budget,
+            scheduler_names=settings.scheduler_names,
+            gates=settings.gates,
+        )
+        self.following = Following(self.cluster, settings.topology_keys)
+        self._history = RecentHistory(self.following)
+        self.streams = Streams(self.following, self._history)
+        self._client = client
+        self._settings = settings
+
+    def application(self, viewers: Viewers, hosts: Hosts) -> ASGIApp:
+        """What answers these viewers at these hosts."""
+        what_if = self._settings.what_if
+        return app(
+            self.following,
+            viewers,
+            self.streams,
+            hosts=hosts,
+            manifest=OwnerManifests(self._client),
+            what_if=what_if(self.cluster) if what_if is not None else None,
+            history=self._history,
+        )
 
 
 @contextlib.contextmanager
@@ -149,8 +161,10 @@ class _Uvicorn(uvicorn.Server):
 
 
 @asynccontextmanager
-async def listening(application: ASGIApp, sock: socket.socket) -> AsyncIterator[None]:
-    """Answer what comes in on the socket, which stays the caller's."""
+async def listening(
+    application: ASGIApp, sock: socket.socket, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[None]:
+    """Answer what comes in on the socket, which stays the caller's; with `tls` by https."""
     config: dict[str, Any] = {
         "ws": "none",
         "lifespan": "off",
@@ -161,7 +175,10 @@ async def listening(application: ASGIApp, sock: socket.socket) -> AsyncIterator[
         "limit_concurrency": _CONNECTIONS,
         "timeout_graceful_shutdown": _GRACE,
     }
-    server = _Uvicorn(uvicorn.Config(application, **config))
+    made = uvicorn.Config(application, **config)
+    made.load()
+    made.ssl = tls
+    server = _Uvicorn(made)
     serving = asyncio.create_task(server.serve(sockets=[sock]))
     try:
         while not (server.started or serving.done()):  # noqa: ASYNC110 - it has no event for it

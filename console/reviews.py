@@ -1,0 +1,99 @@
+"""Who a token belongs to, and what that user may do: asked of the API server.
+
+TokenReview and SubjectAccessReview; the account of the console may create both, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from kube.client import Client
+from kube.resources import Resource
+
+TOKEN_REVIEWS: Final = Resource(
+    "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
+)
+ACCESS_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user as the API server knows them; `extra` is what its authenticator adds."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The right to list a resource; without `namespace` in all of them."""
+
+    resource: str
+    group: str = ""
+    namespace: str = ""
+
+
+class _UserInfo(msgspec.Struct):
+    username: str
+    uid: str = ""
+    groups: list[str] | None = None
+    extra: dict[str, list[str]] | None = None
+
+
+class _TokenStatus(msgspec.Struct):
+    authenticated: bool = False
+    user: _UserInfo | None = None
+
+
+class Reviews:
+    """Asks the API server, a few questions at a time."""
+
+    def __init__(self, client: Client) -> None:
+        """The client is the console's own: viewers' tokens are never used for requests."""
+        self._client = client
+        self._limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def user(self, token: str) -> User | None:
+        """Whose token this is; None if it is nobody's. Raises KubeError."""
+        answer = await self._ask(TOKEN_REVIEWS, {"token": token})
+        try:
+            status = msgspec.convert(answer.get("status") or {}, _TokenStatus)
+        except msgspec.ValidationError:
+            return None
+        found = status.user
+        if not status.authenticated or found is None or not found.username:
+            return None
+        extra = tuple((key, tuple(values)) for key, values in sorted((found.extra or {}).items()))
+        return User(found.username, found.uid, tuple(found.groups or ()), extra)
+
+    async def allows(self, user: User, right: Listing) -> bool:
+        """Whether the user has the right. Raises KubeError."""
+        about = {
+            "verb": "list",
+            "resource": right.resource,
+            "group": right.group,
+            "namespace": right.namespace,
+        }
+        spec: dict[str, Any] = {
+            "user": user.name,
+            "uid": user.uid,
+            "groups": list(user.groups),
+            "extra": {key: list(values) for key, values in user.extra},
+            "resourceAttributes": {key: value for key, value in about.items() if value},
+        }
+        status = (await self._ask(ACCESS_REVIEWS, spec)).get("status") or {}
+        return status.get("allowed") is True and status.get("denied") is not True
+
+    async def _ask(self, resource: Resource, spec: dict[str, Any]) -> dict[str, Any]:
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
+        async with self._limit:
+            return await self._client.create(resource, body)

@@ -1,0 +1,192 @@
+"""Who looks on at a console in the cluster: users with a token of the cluster, in sessions.
+
+A token is reviewed once and not kept. Sessions are in memory alone, under the hash of their secret:
+a restart ends all. What a user may see is asked again while the session lasts.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import itertools
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import msgspec
+import structlog
+
+from console.protocols import RefusedError, Viewer
+from console.reviews import User
+from console.rights import RightsOfUsers
+from kube.errors import KubeError
+
+COOKIE: Final = "__Host-muster-console"
+"""Browsers take a cookie of such a name by https alone, for this host alone and for all paths."""
+
+LASTS: Final = 3600.0
+"""Seconds of a session; less if its token says that it ends before."""
+
+MOST_SESSIONS: Final = 1000
+MOST_OF_USER: Final = 8
+LONGEST_TOKEN: Final = 16 * 1024
+FAILURES_AT_ONCE: Final = 30
+"""Tokens that are refused in a row, of all viewers, before `FAILURES_PER_SECOND` holds."""
+FAILURES_PER_SECOND: Final = 1.0
+
+_BYTES: Final = 32
+_NOT_TAKEN: Final = "The cluster does not accept this token."
+_log = structlog.get_logger()
+
+
+class Asked(Protocol):
+    """What answers for the API server."""
+
+    async def user(self, token: str) -> User | None:
+        """Whose token this is; None if it is nobody's. Raises KubeError."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    name: str
+    user: User
+    expires: float
+
+
+class TokenViewers:
+    """Sessions of users who showed a token."""
+
+    cookie = COOKIE
+    secure = True
+
+    def __init__(
+        self, reviews: Asked, rights: RightsOfUsers, now: Callable[[], float] = time.time
+    ) -> None:
+        """`now` is in seconds since 1970."""
+        self._reviews = reviews
+        self._rights = rights
+        self._now = now
+        self._sessions: dict[bytes, _Session] = {}
+        self._names = itertools.count(1)
+        self._failures = _Failures(now)
+
+    async def viewer(self, secret: str) -> Viewer | None:
+        """Whose session this is, with their rights; None if it has ended, or never was."""
+        key = _hashed(secret)
+        session = self._living(key)
+        if session is None:
+            return None
+        rights = await self._rights.of(session.user)
+        # It may have ended while the rights were asked for.
+        if self._living(key) is None:
+            return None
+        return Viewer(
+            session.user.name,
+            session.name,
+            namespaces=rights.namespaces,
+            nodes=rights.nodes,
+            expires=session.expires,
+        )
+
+    async def log_in(self, token: str) -> str:
+        """The secret of a new session. Raises RefusedError."""
+        token = token.strip()
+        self._failures.check()
+        if not _well_formed(token):
+            self._failures.count()
+            raise RefusedError(401, _NOT_TAKEN)
+        # Counted beforehand, so that many at once are no way around the limit.
+        self._failures.count()
+        try:
+            user = await self._reviews.user(token)
+        except KubeError as error:
+            _log.warning("a token could not be reviewed", error=str(error))
+            self._failures.take_back()
+            raise RefusedError(503, "The API server does not answer; try again.") from error
+        if user is None:
+            raise RefusedError(401, _NOT_TAKEN)
+        self._failures.take_back()
+        return self._begin(user, min(self._now() + LASTS, _end_of(token)))
+
+    def use_key(self, key: str) -> str | None:
+        """There are no one-time keys here."""
+        del key
+        return None
+
+    def log_out(self, secret: str) -> None:
+        """End the session."""
+        self._sessions.pop(_hashed(secret), None)
+
+    def _begin(self, user: User, expires: float) -> str:
+        """Of too many sessions of one user the oldest ends; others' are left alone."""
+        now = self._now()
+        self._sessions = {key: it for key, it in self._sessions.items() if it.expires > now}
+        own = [key for key, it in self._sessions.items() if it.user.name == user.name]
+        for key in own[: max(0, len(own) - MOST_OF_USER + 1)]:
+            del self._sessions[key]
+        if len(self._sessions) >= MOST_SESSIONS:
+            raise RefusedError(503, "Too many users are logged in; try again later.")
+        secret = secrets.token_urlsafe(_BYTES)
+        self._sessions[_hashed(secret)] = _Session(str(next(self._names)), user, expires)
+        _log.info("a session began", user=user.name)
+        return secret
+
+    def _living(self, key: bytes) -> _Session | None:
+        session = self._sessions.get(key)
+        if session is not None and session.expires <= self._now():
+            del self._sessions[key]
+            return None
+        return session
+
+
+class _Failures:
+    """A bucket of tokens that may be refused: the API server is not asked without end."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._left = float(FAILURES_AT_ONCE)
+        self._at = now()
+
+    def check(self) -> None:
+        """Raises RefusedError if too many were refused."""
+        now = self._now()
+        passed, self._at = max(0.0, now - self._at), now
+        self._left = min(FAILURES_AT_ONCE, self._left + passed * FAILURES_PER_SECOND)
+        if self._left < 1:
+            raise RefusedError(429, "Too many tokens were refused; try again in a few seconds.")
+
+    def count(self) -> None:
+        """One more is under way, or was refused."""
+        self._left -= 1
+
+    def take_back(self) -> None:
+        """It was a good one."""
+        self._left += 1
+
+
+def _hashed(secret: str) -> bytes:
+    """Sessions are found by this: how long that takes says nothing of a secret."""
+    return hashlib.sha256(secret.encode(errors="replace")).digest()
+
+
+def _well_formed(token: str) -> bool:
+    return 0 < len(token) <= LONGEST_TOKEN and token.isascii() and token.isprintable()
+
+
+class _Claims(msgspec.Struct):
+    exp: float
+
+
+def _end_of(token: str) -> float:
+    """When an accepted token ends by its own words, if it is a JWT; else never."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return float("inf")
+    payload = parts[1] + "=" * (-len(parts[1]) % 4)
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(payload), type=_Claims).exp
+    except (binascii.Error, ValueError):
+        return float("inf")

@@ -1,0 +1,261 @@
+"""Sessions for tokens: who gets one, what they see, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+
+import pytest
+
+from console import rights as rights_of
+from console import sign_in
+from console.protocols import RefusedError
+from console.reviews import Listing, User
+from console.rights import Rights, RightsOfUsers
+from console.sign_in import TokenViewers
+from kube.errors import KubeError
+
+ANNA, BEN = User("anna"), User("ben", groups=("tenants",))
+
+
+class Cluster:
+    """Answers reviews; `may` are the namespaces in which users list everything, "" for all."""
+
+    def __init__(self) -> None:
+        self.tokens = {"t-anna": ANNA, "t-ben": BEN}
+        self.may: dict[str, set[str]] = {"anna": {"a"}, "ben": {"b"}}
+        self.no_groups: set[str] = set()
+        self.nodes: set[str] = set()
+        self.there = ["a", "b"]
+        self.asked: list[Listing] = []
+        self.broken = False
+        self.now = 1_000_000.0
+        self.rights = RightsOfUsers(self, lambda: self.there, lambda: self.now)
+        self.viewers = TokenViewers(self, self.rights, lambda: self.now)
+
+    async def user(self, token: str) -> User | None:
+        await asyncio.sleep(0)
+        if self.broken:
+            raise KubeError("away")
+        return self.tokens.get(token)
+
+    async def allows(self, user: User, right: Listing) -> bool:
+        await asyncio.sleep(0)
+        self.asked.append(right)
+        if self.broken:
+            raise KubeError("away")
+        if right.resource == "nodes":
+            return user.name in self.nodes
+        if right.resource == "podgroups" and user.name in self.no_groups:
+            return False
+        return right.namespace in self.may[user.name]
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+async def refused(cluster: Cluster, token: str) -> int:
+    with pytest.raises(RefusedError) as caught:
+        await cluster.viewers.log_in(token)
+    assert len(token) < 4 or token not in caught.value.message
+    return caught.value.status
+
+
+async def test_a_token_gives_a_session_with_the_users_own_rights(cluster: Cluster) -> None:
+    first = await cluster.viewers.viewer(await cluster.viewers.log_in(" t-anna\n"))
+    second = await cluster.viewers.viewer(await cluster.viewers.log_in("t-ben"))
+
+    assert first is not None
+    assert second is not None
+    assert (first.user, first.namespaces, first.nodes) == ("anna", frozenset({"a"}), False)
+    assert (second.user, second.namespaces, second.nodes) == ("ben", frozenset({"b"}), False)
+    assert first.session != second.session
+    assert not first.local
+    assert not first.sees("b")
+
+
+async def test_who_may_list_everywhere_sees_all(cluster: Cluster) -> None:
+    cluster.may["anna"], cluster.nodes = {""}, {"anna"}
+
+    viewer = await cluster.viewers.viewer(await cluster.viewers.log_in("t-anna"))
+
+    assert viewer is not None
+    assert (viewer.namespaces, viewer.nodes) == (None, True)
+    assert len(cluster.asked) == 3
+
+
+async def test_pods_alone_show_no_namespace(cluster: Cluster) -> None:
+    cluster.no_groups = {"anna"}
+
+    viewer = await cluster.viewers.viewer(await cluster.viewers.log_in("t-anna"))
+
+    assert viewer is not None
+    assert viewer.namespaces == frozenset()
+
+
+@pytest.mark.parametrize(
+    "token", ["", " ", "x", "t-anna\x00", "t-anna\r\nA: b", "\u00e9", "x" * 20_000, "\ud800"]
+)
+async def test_other_tokens_give_none(cluster: Cluster, token: str) -> None:
+    assert await refused(cluster, token) == 401
+
+
+@pytest.mark.parametrize("secret", ["", "x", "\u00e9", "\ud800", "1"])
+async def test_no_other_secret_is_a_session(cluster: Cluster, secret: str) -> None:
+    await cluster.viewers.log_in("t-anna")
+
+    assert await cluster.viewers.viewer(secret) is None
+    cluster.viewers.log_out(secret)
+    assert cluster.viewers.use_key(secret) is None
+
+
+async def test_a_session_ends_after_an_hour(cluster: Cluster) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+
+    cluster.now += sign_in.LASTS - 1
+    assert await cluster.viewers.viewer(secret) is not None
+    cluster.now += 1
+    assert await cluster.viewers.viewer(secret) is None
+
+
+@pytest.mark.parametrize(
+    ("claims", "lasts"),
+    [
+        ({"exp": 1_000_060}, 60.0),
+        ({"exp": 9_000_000}, sign_in.LASTS),
+        ({"exp": "soon"}, sign_in.LASTS),
+        ({}, sign_in.LASTS),
+        ([], sign_in.LASTS),
+    ],
+)
+async def test_a_session_ends_with_its_token(
+    cluster: Cluster, claims: object, lasts: float
+) -> None:
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    token = f"head.{payload}.signature"
+    cluster.tokens[token] = ANNA
+
+    viewer = await cluster.viewers.viewer(await cluster.viewers.log_in(token))
+
+    assert viewer is not None
+    assert viewer.expires == cluster.now + lasts
+
+
+async def test_log_out_ends_one_session(cluster: Cluster) -> None:
+    first, second = [await cluster.viewers.log_in("t-anna") for _ in range(2)]
+
+    cluster.viewers.log_out(first)
+
+    assert await cluster.viewers.viewer(first) is None
+    assert await cluster.viewers.viewer(second) is not None
+
+
+async def test_it_may_end_while_rights_are_asked(cluster: Cluster) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+    asking = asyncio.create_task(cluster.viewers.viewer(secret))
+    await asyncio.sleep(0)
+    cluster.viewers.log_out(secret)
+
+    assert await asking is None
+
+
+async def test_rights_are_asked_again(cluster: Cluster) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+    await cluster.viewers.viewer(secret)
+    cluster.may["anna"] = {"b"}
+    asked = len(cluster.asked)
+
+    before = await cluster.viewers.viewer(secret)
+    assert len(cluster.asked) == asked
+    cluster.now += rights_of.FRESH
+    after = await cluster.viewers.viewer(secret)
+
+    assert before is not None
+    assert after is not None
+    assert (before.namespaces, after.namespaces) == (frozenset({"a"}), frozenset({"b"}))
+
+
+async def test_many_requests_ask_once(cluster: Cluster) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+
+    await asyncio.gather(*(cluster.viewers.viewer(secret) for _ in range(50)))
+
+    assert len(cluster.asked) == len(set(cluster.asked))
+
+
+async def test_without_an_answer_nothing_is_shown(cluster: Cluster) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+    assert await cluster.rights.of(ANNA) == Rights(frozenset({"a"}))
+    cluster.broken = True
+    cluster.now += rights_of.FRESH
+
+    viewer = await cluster.viewers.viewer(secret)
+    cluster.broken = False
+    cluster.now += 10
+    again = await cluster.viewers.viewer(secret)
+
+    assert viewer is not None
+    assert again is not None
+    assert (viewer.namespaces, viewer.nodes) == (frozenset(), False)
+    assert again.namespaces == frozenset({"a"})
+
+
+async def test_an_api_server_that_is_away_is_no_wrong_token(cluster: Cluster) -> None:
+    cluster.broken = True
+    for _ in range(2 * sign_in.FAILURES_AT_ONCE):
+        assert await refused(cluster, "t-anna") == 503
+    cluster.broken = False
+    await cluster.viewers.log_in("t-anna")
+
+
+async def test_wrong_tokens_are_limited(cluster: Cluster) -> None:
+    secret = await cluster.viewers.log_in("t-ben")
+    tries = [refused(cluster, f"wrong-{number}") for number in range(100)]
+    statuses = await asyncio.gather(*tries)
+
+    assert statuses.count(401) == sign_in.FAILURES_AT_ONCE
+    assert await refused(cluster, "t-anna") == 429
+    assert await cluster.viewers.viewer(secret) is not None
+    cluster.now += 2
+    await cluster.viewers.log_in("t-anna")
+
+
+async def test_the_oldest_of_too_many_sessions_of_a_user_ends(cluster: Cluster) -> None:
+    other = await cluster.viewers.log_in("t-ben")
+    own = [await cluster.viewers.log_in("t-anna") for _ in range(sign_in.MOST_OF_USER + 1)]
+
+    assert await cluster.viewers.viewer(own[0]) is None
+    assert all([await cluster.viewers.viewer(secret) is not None for secret in own[1:]])
+    assert await cluster.viewers.viewer(other) is not None
+
+
+async def test_sessions_are_bounded_and_places_come_back(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sign_in, "MOST_SESSIONS", 1)
+    await cluster.viewers.log_in("t-anna")
+
+    assert await refused(cluster, "t-ben") == 503
+    cluster.now += sign_in.LASTS
+    await cluster.viewers.log_in("t-ben")
+
+
+async def test_namespaces_are_asked_up_to_a_limit(cluster: Cluster) -> None:
+    cluster.there = [f"n{number:05}" for number in range(2 * rights_of.MOST_NAMESPACES)]
+    cluster.may["anna"] = set(cluster.there)
+
+    found = await cluster.rights.of(ANNA)
+
+    assert found.namespaces is not None
+    assert len(found.namespaces) == rights_of.MOST_NAMESPACES
+
+
+def test_neither_tokens_nor_secrets_are_kept(cluster: Cluster) -> None:
+    secret = asyncio.run(cluster.viewers.log_in("t-anna"))
+    kept = repr(vars(cluster.viewers)["_sessions"])
+
+    assert secret not in kept
+    assert "t-anna" not in kept
