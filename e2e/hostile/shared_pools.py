@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -38,6 +38,9 @@ Where somebody has the whole that the parts are of, there are no parts."""
 
 PER_NODE: Final = {"plain": 3, "share": 2, "part": 2}
 """For how many pods a node has devices of a kind; of the whole none beside parts."""
+
+SINCE_SHARES: Final = "1.36"
+"""The Kubernetes that has shares and counters on by itself; one before drops their fields."""
 
 PARTS: Final = {"part0": 1, "part1": 1, "whole": 2}
 UNITS: Final = 4
@@ -166,7 +169,11 @@ async def followed(env: Environment) -> AsyncIterator[Ledger]:
 class Crowd:
     """Gangs of ours and single pods of theirs that come and go; `ran` counts those that ran."""
 
-    def __init__(self, env: Environment, rng: random.Random, seconds: float) -> None:
+    def __init__(
+        self, env: Environment, rng: random.Random, seconds: float, kinds: Sequence[str] = KINDS
+    ) -> None:
+        """They ask for devices of these kinds."""
+        self._kinds = kinds
         self.ran: Counter[str] = Counter()
         self._env = env
         self._rng = rng
@@ -185,7 +192,7 @@ class Crowd:
     async def _repeat(self, whose: str, count: int) -> None:
         while self._clock.time() < self._ends:
             name = f"{whose}{next(self._numbers)}"
-            await self.come(name, self._rng.choice(KINDS), count)
+            await self.come(name, self._rng.choice(self._kinds), count)
             self.ran[whose] += await self._runs(name, count)
             await self.go(name, count)
 

@@ -14,7 +14,16 @@ import pytest
 
 from e2e.controlplane.commands import DEVICES, Options
 from e2e.controlplane.controlplane import ControlPlane
-from e2e.hostile.shared_pools import PER_NODE, Crowd, followed, publish, selector
+from e2e.controlplane.places import before
+from e2e.hostile.shared_pools import (
+    KINDS,
+    PER_NODE,
+    SINCE_SHARES,
+    Crowd,
+    followed,
+    publish,
+    selector,
+)
 from e2e.muster import SCHEDULER, Muster
 from e2e.running import installed, no_deployments, started
 from e2e.suite.devices import SINCE, devices_in
@@ -191,18 +200,20 @@ async def test_pods_of_daemon_sets_and_of_the_kubelet_are_nobodys_victims(
 @pytest.mark.since(*SINCE)
 async def test_two_schedulers_take_devices_of_the_same_pools(env: Environment, long: bool) -> None:
     nodes = 6
+    kinds = ("plain",) if before(SINCE_SHARES) else KINDS
     async with devices_in(env.client, env.name) as devices:
         await publish(env, devices, nodes)
-        crowd = Crowd(env, random.Random(7), 200 if long else 12)
+        crowd = Crowd(env, random.Random(7), 200 if long else 12, kinds)
         async with followed(env) as ledger:
             await crowd.come_and_go(gangs=4, pods=6)
             await devices.nothing_left_allocated(timeout=60)
 
             # Now all that there is, for both.
-            last = [(f"ours-{kind}", kind, nodes) for kind in PER_NODE]
+            per_node = {kind: count for kind, count in PER_NODE.items() if kind in kinds}
+            last = [(f"ours-{kind}", kind, nodes) for kind in per_node]
             last += [
                 (f"theirs-{kind}-{at}", kind, 1)
-                for kind, count in PER_NODE.items()
+                for kind, count in per_node.items()
                 for at in range((count - 1) * nodes)
             ]
             for name, kind, count in last:
