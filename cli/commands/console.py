@@ -11,6 +11,7 @@ import typer
 
 from cli.commands.options import ConfigFile, Kubeconfig, user_errors
 from cli.config import load
+from cli.console_service import PORT, Service, serve
 from cli.console_settings import settings_of
 from cli.open_page import open_page
 from console.serving import LocalConsole, Settings, local
@@ -33,6 +34,23 @@ def console(
     ] = None,
     *,
     browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
+    in_cluster: Annotated[
+        bool, typer.Option("--in-cluster", help="for users who log in with a token of the cluster")
+    ] = False,
+    listen: Annotated[str, typer.Option(help="--in-cluster: HOST:PORT")] = f"0.0.0.0:{PORT}",
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="--in-cluster: a name that browsers know it by, with its port"),
+    ] = None,
+    tls: Annotated[
+        Path | None, typer.Option(help="--in-cluster: a folder with tls.crt and tls.key")
+    ] = None,
+    plain_http: Annotated[
+        bool, typer.Option("--plain-http", help="--in-cluster: a proxy before it ends TLS")
+    ] = False,
+    health: Annotated[
+        str, typer.Option(help="--in-cluster: where to serve /healthz, /readyz and /metrics")
+    ] = "127.0.0.1:0",
 ) -> None:
     """Show what runs where, and why something waits, on a page of this machine; changes nothing.
 
@@ -41,6 +59,12 @@ def console(
     with user_errors():
         file = load(config)
         settings = settings_of(file, tuple(topology_key or ()))
+        if in_cluster:
+            configure_logging("console")
+            hosts = tuple(host or ())
+            service = Service(listen, health, hosts, tls, plain_http, file.namespace)
+            serve(kubeconfig, settings, service)
+            return
         configure_logging("console", "warning")
         asyncio.run(_run(kubeconfig, settings, port, browser=browser))
 

@@ -37,7 +37,7 @@ BESIDE: Final = (
 
 _WIDE: Final = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
-_FOLDERS: Final = ("crd", "webhook", "base", "overlays/cert-manager", "protection")
+_FOLDERS: Final = ("crd", "webhook", "base", "overlays/cert-manager", "protection", "console")
 _QUOTA: Final = "ResourceQuota"
 
 
