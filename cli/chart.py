@@ -20,7 +20,7 @@ from cli.config import File
 
 MANIFESTS: Final = Path(__file__).resolve().parents[1] / "manifests"
 
-COPIED: Final = ("crd", "webhook", "base", "protection")
+COPIED: Final = ("crd", "webhook", "base", "protection", "console")
 BY_TEMPLATE: Final = {
     "base/config.yaml",
     "base/controller.yaml",
@@ -28,6 +28,9 @@ BY_TEMPLATE: Final = {
     "base/namespace.yaml",
     "base/scheduler.yaml",
     "base/webhook.yaml",
+    "console/deployment.yaml",
+    "console/kustomization.yaml",
+    "console/network-policy.yaml",
     "protection/kustomization.yaml",
     "protection/network-policy.yaml",
     "protection/priority-quota.yaml",

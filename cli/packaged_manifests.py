@@ -17,7 +17,7 @@ from webhooks.registration import MANIFESTS as WEBHOOK
 CRDS = packaged(__file__, "manifests/crd")
 BASE = packaged(__file__, "manifests/base")
 
-FOLDERS: Final = ("base", "crd", "monitoring", "overlays", "protection", "webhook")
+FOLDERS: Final = ("base", "console", "crd", "monitoring", "overlays", "protection", "webhook")
 """What `kubectl apply -k` is given, and what that refers to."""
 
 Object = dict[str, Any]

@@ -14,7 +14,10 @@ from release import archives, changelog
 from release.errors import ReleaseError
 from release.source import Source
 
-RENDERED = ("base", "overlays/cert-manager", "overlays/single", "monitoring", "protection")
+RENDERED = (
+    *("base", "overlays/cert-manager", "overlays/single"),
+    *("monitoring", "protection", "console"),
+)
 """What is applied with `kubectl apply -k`, as one file each."""
 CHART = Path("charts/muster")
 CHECKSUMS = "SHA256SUMS"

@@ -38,6 +38,7 @@ PLACES = (
     Place("manifests/base/webhook.yaml", r"image: muster:"),
     Place("manifests/base/controller.yaml", r"image: muster:"),
     Place("manifests/base/scheduler.yaml", r"image: muster:"),
+    Place("manifests/console/deployment.yaml", r"image: muster:"),
     Place("Dockerfile", r"-t muster:"),
     Place("docs/install.md", r"REGISTRY/muster:"),
     # Where there is a chart.

@@ -108,6 +108,41 @@ def test_protection_is_what_the_manifests_have(home: Path, defaults: dict[Key, O
     assert {it: found[it] for it in differences(found, defaults)} == wanted
 
 
+def test_the_console_is_what_the_manifests_have(home: Path, defaults: dict[Key, Object]) -> None:
+    wanted = {key(obj): obj for obj in manifests.load(manifests.MANIFESTS / "console")}
+    assert not wanted.keys() & (defaults.keys() - {("NetworkPolicy", NAMESPACE, "muster")})
+
+    found = render(home, {"console": {"enabled": True}})
+
+    made = {it: found[it] for it in differences(found, defaults)}
+    assert plain(made) == wanted
+
+
+def test_the_console_has_its_own_values(home: Path) -> None:
+    peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "proxies"}}}
+    own = {
+        "enabled": True,
+        "hosts": ["console.example.com", "console.example.com:8443"],
+        "tlsSecret": "mine",
+        "from": [peer],
+        "nodeSelector": {"pool": "system"},
+    }
+    values = {"console": own, "image": {"pullPolicy": "Always"}, "priorityClassName": "other"}
+
+    found = render(home, values, "batch")
+
+    pod = template(found["Deployment", "batch", "muster-console"])["spec"]
+    container = pod["containers"][0]
+    assert container["args"][-2:] == [f"--host={host}" for host in own["hosts"]]
+    assert container["imagePullPolicy"] == "Always"
+    assert pod["volumes"][0]["secret"] == {"secretName": "mine"}
+    assert pod["nodeSelector"] == {"pool": "system"}
+    assert "priorityClassName" not in pod
+    policy = found["NetworkPolicy", "batch", "muster-console"]["spec"]["ingress"]
+    assert policy[0]["from"] == [peer]
+    assert found["ClusterRoleBinding", "", "muster-console"]["subjects"][0]["namespace"] == "batch"
+
+
 def test_another_namespace_is_everywhere(home: Path, defaults: dict[Key, Object]) -> None:
     """Byte for byte: users, subjects, Services, policies, certificates."""
     for values in ({}, {"certificates": {"provider": "cert-manager"}}):

@@ -142,7 +142,7 @@ def test_the_wheel_holds_our_packages_and_nothing_else(wheel: Path) -> None:
     assert modules == {str(path.relative_to(ROOT)) for path in sources}
     data = {str(Path(name).parent) for name in inside if name.endswith((".yaml", "Kustomization"))}
     overlays = {"overlays/cert-manager", "overlays/single"}
-    manifests = {"base", "crd", "monitoring", "protection"} | overlays
+    manifests = {"base", "console", "crd", "monitoring", "protection"} | overlays
     ours = {f"cli/manifests/{folder}" for folder in manifests}
     examples = {"cli/examples", "cli/examples/lab"}
     assert data == {"webhooks/manifests/webhook"} | examples | ours
