@@ -101,7 +101,7 @@ class Case:
     @property
     def first(self) -> int:
         """The nodes that are there from the beginning."""
-        return 1 if self.workload and self.workload.stages else self.nodes
+        return 1 if self.workload and self.workload.grows else self.nodes
 
     @property
     def pods(self) -> int:

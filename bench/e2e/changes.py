@@ -1,4 +1,4 @@
-"""What changes in a cluster while a workload is scheduled: churn, or nodes that come in stages."""
+"""What changes in a cluster while a workload is scheduled: churn, or what pods wait for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from bench.e2e import workload_objects
 from bench.e2e.cases import Case
 from bench.e2e.objects import PODS, Flavour, Json
 from bench.e2e.observer import Seen
-from bench.e2e.wire import Wire, request
+from bench.e2e.wire import MERGE_PATCH, Wire, request
+from bench.e2e.workloads import Stage
 
 _NODES = "/api/v1/nodes"
 _OTHERS = "/api/v1/namespaces/default"
@@ -21,7 +22,7 @@ class Changes:
     """Of one run. `nodes` are all that it created, of which some may be gone.
 
     `own` are its requests that change something, by resource; `seconds` is the time that the pods
-    of all stages took, each from the first node that came for them to the last of their binds.
+    of all stages took, each from the first change for them to the last of their binds.
     """
 
     def __init__(self, wire: Wire, case: Case, flavour: Flavour) -> None:
@@ -88,7 +89,7 @@ class Changes:
             self.own[f"ipaddresses{gone}"] += 1  # the API server's own, for each service
 
     async def _stages(self, seen: Seen) -> None:
-        """Each stage's pods wait before its nodes come, and run before the next begins."""
+        """Each stage's pods wait before its change, and run before the next begins."""
         case, bound = self._case, 0
         assert case.workload is not None
         lots = [pods for _, pods in self._flavour.waiting(case)]
@@ -98,16 +99,33 @@ class Changes:
             tried = lambda names=names: names <= seen.tried  # noqa: E731
             if not await seen.until(tried, case.limit):
                 return  # nobody said that they wait
-            nodes = 1 if stage.one else case.nodes
-            made = [workload_objects.coming(f"s{number}-{at}", stage.node) for at in range(nodes)]
-            self.nodes += made
             begun, bound = time.time(), bound + len(pods)
-            await self._post(_NODES, made)
+            await self._change(number, stage, sorted(names))
             enough = lambda bound=bound: len(seen.bound) >= bound  # noqa: E731
             if not await seen.until(enough, case.limit):
                 self.seconds += time.time() - begun
                 return
             self.seconds += max(seen.bound[name] for name in names) - begun
+
+    async def _change(self, number: int, stage: Stage, names: list[str]) -> None:
+        """What the pods of these names wait for."""
+        if stage.node:
+            count = 1 if stage.one else self._case.nodes
+            made = [workload_objects.coming(f"s{number}-{at}", stage.node) for at in range(count)]
+            self.nodes += made
+            await self._post(_NODES, made)
+            return
+        access = self._wire.access
+        if stage.deletes:
+            blockers = range(self._case.nodes * workload_objects.BLOCKERS)
+            sent = [request(access, "DELETE", f"{PODS}/v-{index}") for index in blockers]
+        else:
+            ungated: Json = {"spec": {"schedulingGates": []}}
+            sent = [
+                request(access, "PATCH", f"{PODS}/{name}", ungated, MERGE_PATCH) for name in names
+            ]
+        await self._wire.send(sent)
+        self.own["pods/delete" if stage.deletes else "pods"] += len(sent)
 
     async def _post(self, path: str, bodies: list[Json]) -> None:
         await self._wire.post(path, bodies)

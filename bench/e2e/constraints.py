@@ -15,6 +15,8 @@ Json = dict[str, Any]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _UNITS = {"m": 0.001, "": 1.0, "k": 1e3, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
+_MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
+_MIGRATED_FROM, _MIGRATED_TO = "kubernetes.io/aws-ebs", "ebs.csi.aws.com"
 _QUANTITY = re.compile(r"([\d.]+)(\w*)")
 
 
@@ -243,6 +245,11 @@ class _View:
             for each in self._it.claims
         }
         attached: dict[tuple[str, str], set[str]] = defaultdict(set)
+        migrated = {
+            _name(each)
+            for each in self._it.csi_nodes
+            if _MIGRATED_FROM in (each["metadata"].get("annotations") or {}).get(_MIGRATED, "")
+        }
         for pod in self._bound:
             node = pod["spec"]["nodeName"]
             for claim in _claims_of(pod):
@@ -256,6 +263,8 @@ class _View:
                     yield f"{_name(pod)} is where {name} cannot be used"
                 if "csi" in spec:
                     attached[node, spec["csi"]["driver"]].add(spec["csi"]["volumeHandle"])
+                if "awsElasticBlockStore" in spec and node in migrated:
+                    attached[node, _MIGRATED_TO].add(spec["awsElasticBlockStore"]["volumeID"])
         yield from self._attached(attached)
 
     def _attached(self, attached: dict[tuple[str, str], set[str]]) -> Iterator[str]:

@@ -18,7 +18,7 @@ class Result:
     """One scheduler in one case. Seconds count from the moment its caches were in sync.
 
     `rate` is pods bound over the seconds until the last bind, waiting for the first included.
-    Where nodes come in stages, the seconds are those from each stage's first node to its last bind.
+    Where pods come in stages, the seconds are those from each stage's change to its last bind.
     `writes` are requests that change something until then, by resource; `early` are those besides
     Bindings that came before the last bind of the gang that they are about. `memory` is the peak in
     MiB, `cpu` seconds until the last bind. Lags are seconds from a gang's last bind to its

@@ -381,7 +381,7 @@ class _Run:
         result.first = round(max(0.0, min(times) - synced), 3)
         result.last = round(max(times) - synced, 3)
         result.rate = round(len(times) / (self._changes.seconds or max(times) - synced), 1)
-        if seen.ended:
+        if seen.ended and self._case.evicts:
             last = max(seen.ended.values())
             result.ended = len(seen.ended)
             result.evictions = round(len(seen.ended) / (last - synced), 1)

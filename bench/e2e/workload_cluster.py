@@ -9,6 +9,7 @@ from bench.e2e import constraints, workload_objects
 from bench.e2e.cases import Case
 from bench.e2e.objects import NAMESPACE, PODS, Flavour, Json
 from bench.e2e.wire import Wire, request
+from bench.e2e.workload_objects import csi_node
 from bench.e2e.workloads import Workload
 
 _CLAIMS = "/api/v1/namespaces/{}/persistentvolumeclaims"
@@ -27,6 +28,8 @@ async def create(wire: Wire, case: Case, flavour: Flavour) -> None:
         for space, pod in there
     )
     await wire.post(PODS, flavour.blocked(workload))
+    if workload.filled:
+        await wire.post(PODS, workload_objects.blockers(case.nodes, NAMESPACE))
     if workload.blocks == "finalizer":
         await _delete(wire, workload)
     if workload.content.endswith("-volume"):
@@ -44,9 +47,9 @@ async def _volumes(wire: Wire, case: Case, workload: Workload) -> None:
     made = [workload_objects.volume(workload.content, name, NAMESPACE) for name in names]
     await wire.post(_CLAIMS.format(NAMESPACE), [claim for _, claim in made])
     await wire.post(_VOLUMES, [volume for volume, _ in made])
-    if workload.content == "csi-volume":
+    if workload.content in ("csi-volume", "migrated-volume"):
         nodes = [workload_objects.node(workload, index)["name"] for index in range(case.nodes)]
-        await wire.post(_CSI_NODES, [workload_objects.csi_node(name) for name in nodes])
+        await wire.post(_CSI_NODES, [csi_node(name, workload.content) for name in nodes])
 
 
 async def complaints(

@@ -16,6 +16,9 @@ ZONE: Final = "topology.kubernetes.io/zone"
 DRIVER: Final = "ebs.csi.aws.com"
 ONE_NODE: Final = "scheduler-perf-node"
 ATTACHABLE: Final = 39
+BLOCKERS: Final = 10
+"""On each node."""
+MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 DEVICE: Final = "example.com/device"
 _TEAM: Final = {"team": "devops"}
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -33,13 +36,18 @@ _LABELS: Final[dict[str, str]] = {
     "near-alike": "green",
     "inclusion": "orange",
     "domains": "blue",
+    "blocker": "purple",
+    "spread-blocked": "purple",
 }
 
 
 _WITHOUT: Final = (
     "spreading", "preferred-spreading", "matching-anti-affinity", "inclusion", "domains",
+    "blocker", "spread-blocked",
 )  # fmt: skip
 """Pods with a label but no terms about others."""
+_SPREAD: Final = ("spreading", "preferred-spreading", "inclusion", "domains", "spread-blocked")
+_IN_STAGES: Final = ("cordoned", "roomy", "near-alike", "labelled", "domains", "tolerating")
 
 
 def node(workload: Workload, index: int) -> Json:
@@ -55,7 +63,7 @@ def node(workload: Workload, index: int) -> Json:
     if workload.content == "extended":
         resources[DEVICE] = "1"
     spec: Json = {"taints": [_taint("foo")]} if workload.tainted(index) else {}
-    if workload.stages:
+    if workload.grows:
         spec = {"unschedulable": True}
     return {"name": name, "labels": labels, "resources": resources, "spec": spec}
 
@@ -152,11 +160,22 @@ def pod(content: Content, name: str, own: str) -> Json:
     affinity = _affinity(content, own)
     if affinity:
         made["spec"]["affinity"] = affinity
-    if content in ("cordoned", "roomy", "near-alike", "labelled", "domains", "tolerating"):
+    if content in _IN_STAGES:
         _in_stages(content, made)
-    if content in ("spreading", "preferred-spreading", "inclusion", "domains"):
+    if "block" in content:
+        _among_blockers(content, made)
+    if content in _SPREAD:
         made["spec"]["topologySpreadConstraints"] = [_spread(content)]
-    elif content == "extended":
+    _add_own(content, made)
+    volume = _volume(content, name)
+    if volume:
+        made["spec"]["volumes"] = [{"name": "data", **volume}]
+    return made
+
+
+def _add_own(content: Content, made: Json) -> None:
+    """What only pods of this one kind have."""
+    if content == "extended":
         asked = made["spec"]["containers"][0]["resources"]
         asked["requests"][DEVICE] = "1"
         asked["limits"] = {DEVICE: "1"}
@@ -166,10 +185,8 @@ def pod(content: Content, name: str, own: str) -> Json:
         made["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
     elif content == "finalizer":
         made["metadata"]["finalizers"] = ["example.com/finalizer"]
-    volume = _volume(content, name)
-    if volume:
-        made["spec"]["volumes"] = [{"name": "data", **volume}]
-    return made
+    elif content == "blocker":
+        made["metadata"]["labels"]["type"] = "blocker"
 
 
 def _in_stages(content: Content, made: Json) -> None:
@@ -178,6 +195,24 @@ def _in_stages(content: Content, made: Json) -> None:
     made["spec"]["containers"][0]["resources"] = {"requests": requests}
     key = "toleration" if content == "tolerating" else "allow"
     made["spec"]["tolerations"] = [{"key": key, "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def _among_blockers(content: Content, made: Json) -> None:
+    """What blockers have, and what those ask for that wait for their end."""
+    cpu = {"blocker": "390m", "room-blocked": "350m"}.get(content)
+    container = made["spec"]["containers"][0]
+    container["resources"] = {"requests": {"cpu": cpu} if cpu else {}}
+    if content in ("blocker", "port-blocked"):
+        port = 8_000 + int(made["metadata"]["name"].rpartition("-")[2]) % BLOCKERS
+        container["ports"] = [{"containerPort": port, "hostPort": port}]
+
+
+def blockers(nodes: int, own: str) -> list[Json]:
+    """As many on each node as leave no room, no port and no skew."""
+    found = [pod("blocker", f"v-{index}", own) for index in range(nodes * BLOCKERS)]
+    for index, each in enumerate(found):
+        each["spec"]["nodeName"] = f"n{index // BLOCKERS}"
+    return found
 
 
 def _spread(content: Content) -> Json:
@@ -190,6 +225,8 @@ def _spread(content: Content) -> Json:
     }
     if content == "inclusion":
         rule |= {"maxSkew": 1, "topologyKey": HOST, "nodeTaintsPolicy": "Honor"}
+    if content == "spread-blocked":
+        rule |= {"maxSkew": BLOCKERS, "topologyKey": HOST, "minDomains": 10_000}
     if content == "domains":
         rule |= {"maxSkew": 1_000, "topologyKey": "topology", "minDomains": 10_000}
     return rule
@@ -202,6 +239,10 @@ def _affinity(content: Content, own: str) -> Json:
         return _nodes("matchExpressions", "affinity", ["allow"])
     if content == "daemon":
         return _nodes("matchFields", "metadata.name", [ONE_NODE])
+    if content == "anti-blocked":
+        selector = {"matchLabels": {"type": "blocker"}}
+        apart = {"labelSelector": selector, "topologyKey": HOST}
+        return {"podAntiAffinity": {_REQUIRED: [apart]}}
     kind = "podAntiAffinity" if "anti" in content or "namespaces" in content else "podAffinity"
     if content not in _LABELS or content in _WITHOUT:
         return {}
@@ -226,7 +267,7 @@ def _nodes(field: str, key: str, values: list[str]) -> Json:
 def _volume(content: Content, name: str) -> Json:
     if content == "secret":
         return {"secret": {"secretName": "secret"}}
-    if content in ("in-tree-volume", "csi-volume"):
+    if content.endswith("-volume"):
         return {"persistentVolumeClaim": {"claimName": f"pvc-{name}"}}
     return {}
 
@@ -267,12 +308,13 @@ def volume(content: Content, name: str, own: str) -> tuple[Json, Json]:
     return made, claim
 
 
-def csi_node(name: str) -> Json:
+def csi_node(name: str, content: Content = "csi-volume") -> Json:
     """How many volumes a node can attach."""
+    notes = {MIGRATED: "kubernetes.io/aws-ebs"} if content == "migrated-volume" else {}
     driver = {"name": DRIVER, "nodeID": name, "allocatable": {"count": ATTACHABLE}}
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "CSINode",
-        "metadata": {"name": name},
+        "metadata": {"name": name, "annotations": notes},
         "spec": {"drivers": [driver]},
     }

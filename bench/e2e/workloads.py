@@ -36,6 +36,12 @@ Content = Literal[
     "labelled",
     "domains",
     "tolerating",
+    "blocker",
+    "room-blocked",
+    "port-blocked",
+    "anti-blocked",
+    "spread-blocked",
+    "migrated-volume",
 ]
 """Which of the suite's templates a pod is made from."""
 
@@ -48,14 +54,16 @@ _TAINTED = 5
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Pods of these kinds, equally many of each, that wait until such nodes come.
+    """Pods of these kinds, equally many of each, that wait until something changes.
 
-    As many nodes as the case has, or `one`.
+    Such nodes come, as many as the case has, or `one`; or else the blockers that fill all nodes
+    are deleted, or the gates of the pods themselves are taken away.
     """
 
     pods: tuple[Content, ...]
-    node: Coming
+    node: Coming | None = None
     one: bool = False
+    deletes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +73,8 @@ class Workload:
     In each of `namespaces` others, so many pods run `there` of each kind in `kinds`. `blocked` pods
     of the kind `blocks` are in the case's own namespace and are not to be bound. The nodes are in
     so many `zones`. With `churn` a node, a pod that never fits and a service come and go, so many
-    seconds apart. With `stages` there is one cordoned node, and pods and nodes come in stages.
+    seconds apart. With `stages` the pods come in stages; where nodes come for them, the only one
+    before is cordoned.
     """
 
     content: Content = "default"
@@ -87,6 +96,16 @@ class Workload:
     def staged(self) -> int:
         """The kinds of pods in all stages."""
         return sum(len(stage.pods) for stage in self.stages)
+
+    @property
+    def grows(self) -> bool:
+        """Whether the nodes come in stages."""
+        return any(stage.node for stage in self.stages)
+
+    @property
+    def filled(self) -> bool:
+        """Whether blockers fill all nodes at first."""
+        return any(stage.deletes for stage in self.stages)
 
     def tainted(self, index: int) -> bool:
         """Whether this node has a taint that no pod tolerates."""
@@ -178,6 +197,15 @@ WORKLOADS: dict[str, tuple[str, int, int, Workload]] = {
         Stage(("near-alike", "labelled", "domains"), "labelled"),
         Stage(("tolerating",), "tainted"),
     ))),
+    "perf-pod-deleted": ("EventHandlingPodDelete, without volumes", 2_000, 50, Workload(stages=(
+        Stage(("room-blocked", "port-blocked", "anti-blocked", "spread-blocked"), deletes=True),
+    ))),
+    "perf-ungated": ("EventHandlingPodUpdate, gates only", 1_000, 100, Workload(stages=(
+        Stage(("gated",)),
+    ))),
+    "perf-migrated-volumes": (
+        "SchedulingMigratedInTreePVs", 3_000, 5_000, Workload("migrated-volume", 1_000)
+    ),
     "perf-host-port": ("a host port each", 2_000, 5_000, _same("host-port", 1_000)),
     "perf-daemon": ("SchedulingDaemonset", 3_000, 5_000, Workload("daemon")),
     "perf-secrets": ("SchedulingSecrets", 3_000, 5_000, _same("secret", 1_000)),

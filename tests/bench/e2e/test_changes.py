@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast
+
+import pytest
 
 from api.constants import SCHEDULER_NAME
 from bench.e2e.cases import CASES
@@ -33,13 +36,22 @@ class FakeWire:
         self.sent.append((method, path, json.loads(body or b"{}")))
         return b"{}"
 
+    async def send(self, requests: Iterable[bytes]) -> None:
+        for sent in requests:
+            await self.call(sent)
+        self._bind()
+
+    def _bind(self) -> None:
+        self._seen.bound.update(dict.fromkeys(self._seen.tried - self._seen.bound.keys(), 9e9))
+        self._seen.changed.set()
+
     async def post(self, path: str, bodies: list[Json]) -> None:
         names = [body["metadata"]["name"] for body in bodies]
         self.sent += [("POST", path, body) for body in bodies]
         if path.endswith("pods") and not self._silent:
             self._seen.tried.update(names)
         elif path.endswith("nodes"):
-            self._seen.bound.update(dict.fromkeys(self._seen.tried - self._seen.bound.keys(), 9e9))
+            self._bind()
         self._seen.changed.set()
 
 
@@ -85,6 +97,27 @@ async def test_each_stages_pods_are_there_before_its_nodes_and_bound_before_the_
     assert changes.own == {"pods": 6, "nodes": 10}
     assert len({it["metadata"]["name"] for it in changes.nodes}) == 10
     assert changes.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "count"), [("perf-pod-deleted", "DELETE", 20), ("perf-ungated", "PATCH", 4)]
+)
+async def test_what_pods_wait_for_ends_once_all_of_them_wait(
+    name: str, method: str, count: int
+) -> None:
+    seen = Seen()
+    wire = FakeWire(seen)
+    case = replace(CASES[name], nodes=2, size=4)
+    changes = Changes(cast("Wire", wire), case, OURS)
+
+    await changes.begin(seen)
+
+    made, changed = wire.sent[:4], wire.sent[4:]
+    assert {sent[0] for sent in made} == {"POST"}
+    assert {sent[0] for sent in changed} == {method}
+    assert len({path for _, path, _ in changed}) == count
+    assert all(body in ({}, {"spec": {"schedulingGates": []}}) for _, _, body in changed)
+    assert sum(changes.own.values()) == 4 + count
 
 
 async def test_no_node_comes_for_pods_of_which_nobody_says_that_they_wait() -> None:

@@ -180,17 +180,41 @@ def with_volumes(content: Content, count: int, at: str = "n0") -> tuple[list[Jso
     more = {
         "volumes": [volume for volume, _ in both],
         "claims": [claim for _, claim in both],
-        "csi_nodes": [made.csi_node("n0")],
+        "csi_nodes": [made.csi_node("n0", content)],
     }
     return series(content, *[at] * count), more
 
 
-def test_as_many_volumes_as_a_node_attaches_are_right_and_one_more_is_found() -> None:
-    pods, more = with_volumes("csi-volume", made.ATTACHABLE)
+@pytest.mark.parametrize("content", ["csi-volume", "migrated-volume"])
+def test_as_many_volumes_as_a_node_attaches_are_right_and_one_more_is_found(
+    content: Content,
+) -> None:
+    pods, more = with_volumes(content, made.ATTACHABLE)
     assert judged(*pods, **more) == []
 
-    pods, more = with_volumes("csi-volume", made.ATTACHABLE + 1)
+    pods, more = with_volumes(content, made.ATTACHABLE + 1)
     assert f"n0 has 40 volumes of {made.DRIVER}, not 39" in judged(*pods, **more)
+
+
+def test_volumes_in_the_tree_count_only_where_their_plugin_is_migrated() -> None:
+    pods, more = with_volumes("in-tree-volume", made.ATTACHABLE + 1)
+
+    assert not any("volumes of" in text for text in judged(*pods, **more))
+
+
+BLOCKED: list[Content] = ["room-blocked", "port-blocked", "anti-blocked", "spread-blocked"]
+
+
+@pytest.mark.parametrize("content", BLOCKED)
+def test_blockers_keep_a_pod_of_each_kind_away_and_their_end_lets_it_in(content: Content) -> None:
+    there = made.blockers(1, OWN)
+    for each in there:
+        each["metadata"]["namespace"] = OWN
+    own = pod(content, "p-0", "n0")
+
+    assert judged(*there) == []
+    assert judged(*there, own) != []
+    assert judged(own) == []
 
 
 def test_a_pod_in_another_zone_than_its_volume_is_found() -> None:

@@ -26,6 +26,9 @@ def test_there_is_room_for_all_pods(name: str, share: float) -> None:
 
     if of.content == "daemon":
         assert case.pods <= 90_000
+    elif of.filled:
+        assert case.pods // of.staged <= made.BLOCKERS * case.nodes
+        assert made.BLOCKERS * 350 <= 4_000
     elif of.stages:
         assert case.pods // of.staged <= 3_000  # on one node, or less than all of one kind's cpu
         assert case.pods // of.staged * 200 <= case.nodes * 200_000
@@ -62,7 +65,7 @@ def test_both_schedulers_get_the_same_pods(name: str) -> None:
     assert ours == theirs
 
 
-@pytest.mark.parametrize("content", ["in-tree-volume", "csi-volume"])
+@pytest.mark.parametrize("content", ["in-tree-volume", "csi-volume", "migrated-volume"])
 def test_a_volume_and_its_claim_are_bound_to_each_other(content: Content) -> None:
     volume, claim = made.volume(content, "p-1", OWN)
     pod = made.pod(content, "p-1", OWN)
