@@ -187,7 +187,7 @@ class HeldPlaces:
             self._store(Placement(root, tuple(pods), rows, len(pods), 0))
 
     def _look_at(self, root: Group) -> None:
-        if root.running_total == 0:  # its time begins anew, whatever its status says yet
+        if self._begins_anew(root):  # whatever its status says yet
             self._since.pop(root.key, None)
             self._ended.add(root.key)
             for leaf in root.leaves():
@@ -203,6 +203,20 @@ class HeldPlaces:
                 self._expire(leaf)
         if not root.standing and any(map(self._ends_with_hold, root.leaves())):
             self._evict_rest(root)
+
+    def _begins_anew(self, root: Group) -> bool:
+        """Whether nothing of a tree runs: places may be held for it again, for the whole time.
+
+        Pods that succeeded count as running. They do not keep one whose places expired from
+        beginning anew, once another pod of it waits.
+        """
+        if root.running_total == 0:
+            return True
+        waits = root.pending_total > root.expected_waiting
+        if not waits or not self._expected.any_expired(root):
+            return False
+        members = (pod for leaf in root.leaves() for pod in leaf.members.values())
+        return not any(pod.placed and not pod.ended for pod in members)
 
     def _expire(self, leaf: Group) -> None:
         count, seconds = leaf.expected_held, self._duration(leaf).total_seconds()

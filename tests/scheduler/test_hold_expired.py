@@ -145,3 +145,28 @@ async def test_a_gang_that_has_its_minimum_is_not_evicted() -> None:
         assert list(harness.where()) == ["driver"]
         assert not harness.evictor_api.deleted
         assert "what runs goes on" in told(harness, "HoldExpired")[0]
+
+
+async def test_pods_that_succeeded_do_not_keep_it_from_beginning_anew() -> None:
+    """Nor do they have places held again before a pod of the group waits."""
+    harness = HoldingHarness()
+    note = {"scheduling.muster.dev/on-hold-expired": "Evict"}
+    async with harness.leading():
+        harness.builder.nodes(9, cpu=1)
+        kinds = (kind("first", 1), kind("driver", 1), kind("worker", 7))
+        harness.group("train", 9, *kinds, annotations=note)
+        harness.pod("first", "train")
+        harness.pod("driver", "train")
+        await harness.settle(2)
+        harness.builder.state.set_pod(harness.with_phase("uid-first", "Succeeded"))
+        await harness.settle(HOLD + 10)
+        assert harness.evictor_api.deleted == ["driver"]
+        harness.evictor_api.end()
+        harness.delete_pod("driver")
+        await harness.settle(20)
+        assert not harness.held("train")
+
+        harness.pod("driver-again", "train")
+        await harness.settle(3)
+        assert "driver-again" in harness.where()
+        assert sum(harness.held("train").values()) == 7
