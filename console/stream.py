@@ -254,8 +254,10 @@ class Streams:
 
     def _tell_queue(self) -> None:
         queue = self._following.queue
-        change = queue.take_change()
         followers = [stream for stream in self._open if stream.wanted.queue]
+        if followers:
+            queue.ask_solver()
+        change = queue.take_change()
         if change is None or not followers:
             return
         if change is ANEW:

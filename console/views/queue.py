@@ -25,6 +25,9 @@ Place = tuple[Any, ...]
 HEAD: Final = 400
 """Rows whose positions are followed; further ones are told when they themselves change."""
 
+ROUNDS_KEPT: Final = 100
+"""Of `ask_solver`, before an answer is old: half a minute."""
+
 MOST_TOLD: Final = 1_000
 """Changed rows of one event; with more, everybody asks anew."""
 
@@ -69,6 +72,9 @@ class QueueView:
         self._changed: set[GroupKey] = set()
         self._gone: set[GroupKey] = set()
         self._head: dict[GroupKey, Waiting] = {}
+        self._undecided: dict[GroupKey, None] = {}
+        self._decided: dict[GroupKey, int] = {}
+        self._rounds = 0
 
     def __len__(self) -> int:
         return len(self._ordered)
@@ -130,6 +136,29 @@ class QueueView:
             items.append(row)
         return QueuePage(items=items, next=following, total=total)
 
+    def ask_solver(self) -> None:
+        """Ask the solver about one of the first rows of which the scheduler has said nothing.
+
+        To be called before each `take_change`. Of those that were asked about, the one whose answer
+        is the oldest is asked about anew once that is old.
+        """
+        self._rounds += 1
+        key = next((each for each in self._undecided if each not in self._changed), None)
+        if key is None:
+            key = next(iter(self._decided), None)
+            if key is None or self._rounds - self._decided[key] < ROUNDS_KEPT:
+                return
+        self._undecided.pop(key, None)
+        self._decided.pop(key, None)
+        place = self._places.get(key)
+        if place is None:
+            return
+        self._rows.pop(key, None)
+        position = bisect_left(self._ordered, (place, key)) + 1
+        if self._row(key, position).sentence == NOT_YET:
+            self._asked(key, position)
+        self._changed.add(key)
+
     def take_change(self) -> QueueChange | None:
         """What is not as at the last call, for those who may see all; None if nothing changed.
 
@@ -144,6 +173,8 @@ class QueueView:
         told: list[Waiting] = []
         for position, (_, key) in enumerate(self._ordered[:HEAD], 1):
             row = head[key] = self._row(key, position)
+            if row.sentence == NOT_YET:
+                self._undecided[key] = None
             if self._head.get(key) != row:
                 told.append(row)
         for key in self._changed - head.keys():
@@ -184,6 +215,8 @@ class QueueView:
         index = bisect_left(self._ordered, (place, key))
         del self._ordered[index]
         del self._places[key]
+        self._undecided.pop(key, None)
+        self._decided.pop(key, None)
         self._rows.pop(key, None)
         self.by_namespace[key[1]] -= 1
         if not self.by_namespace[key[1]]:
@@ -208,6 +241,8 @@ class QueueView:
         entity = self._waiting(key)
         assert entity is not None, "rows are followed"
         why = safely(self._cluster, entity, decided)
+        self._decided.pop(key, None)
+        self._decided[key] = self._rounds
         row = self._rows[key] = _made(self._cluster, entity, position, why)
         return row
 

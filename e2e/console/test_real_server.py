@@ -55,6 +55,7 @@ async def test_a_gang_is_seen_to_wait_and_to_start(browser: Browser) -> None:
         await view.open("/workloads/default/Job/train")
         await view.see("0 running, 0 bound of 10 pods, at least 10 together")
         await view.see("kind: Job")
+        await view.see("Refused", ".timeline")
         await stage.node("n-1-1-3", "b1", "b1-r1")
         await view.see("10 running, 10 bound of 10 pods")
         assert await view.text(".facts .state") == "Running"

@@ -130,6 +130,7 @@ async def test_a_gang_waits_and_then_starts_before_everybodys_eyes(stage: Stage)
             why = await stage.asked("/api/workloads/default/PodGroup/train/why?node=n1")
             assert why["reasons"] == [f"{RACK}=r1 has room for 4 of the 6 pods that go together"]
 
+            await _until(stage, "Waiting", "Refused")  # by the scheduler, too
             await stage.node("n2", "r1")
             change = await events.until("queue")
             while "default/PodGroup/train" not in change["gone"]:

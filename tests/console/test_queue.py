@@ -9,7 +9,7 @@ import pytest
 from console.messages import Nearest, Owner, Waiting
 from console.protocols import RefusedError, Viewer
 from console.views import refusals
-from console.views.queue import HEAD, Filters
+from console.views.queue import HEAD, ROUNDS_KEPT, Filters
 from scheduler.conditions import waiting_for
 from scheduler.core.forest import Group
 from scheduler.core.model import GroupSpec
@@ -329,3 +329,58 @@ def test_a_workload_that_breaks_the_solver_keeps_nobody_from_being_shown(
     found = {row.name: row.reason for row in rows(cluster)}
 
     assert found == {"poison": "Error", "good": "NoRoom"}
+
+
+def test_what_streams_tell_of_the_undecided_comes_from_the_solver_one_by_one() -> None:
+    cluster = Builder()
+    cluster.nodes(1, cpu=1)
+    for number in (1, 2):
+        cluster.pod(name=f"p{number}", cpu=5)
+    queue = cluster.refresh().queue
+
+    def told() -> dict[str, str]:
+        queue.ask_solver()
+        change = queue.take_change()
+        return {row.name: row.sentence for row in change.changed} if change is not None else {}
+
+    assert set(told()) == {"p1", "p2"}
+    first, second = told(), told()
+    assert (set(first), set(second)) == ({"p1"}, {"p2"})
+    assert "cpu" in first["p1"]
+    assert told() == {}
+    page = queue.page(ALL, Filters(), "", 10)
+    assert [row.sentence for row in page.items] == [first["p1"], second["p2"]]
+
+
+def test_an_old_answer_of_the_solver_is_asked_for_anew() -> None:
+    cluster = Builder()
+    cluster.nodes(1, cpu=1)
+    cluster.pod(name="p", cpu=5)
+    queue = cluster.refresh().queue
+    for _ in range(2):
+        queue.ask_solver()
+        queue.take_change()
+    cluster.node("large", cpu=9)
+    cluster.refresh()
+    said = []
+    for _ in range(ROUNDS_KEPT + 1):
+        queue.ask_solver()
+        change = queue.take_change()
+        said += [row.sentence for row in change.changed] if change is not None else []
+
+    assert said == ["has room, and is about to be placed"]
+
+
+def test_what_was_undecided_and_is_gone_is_forgotten() -> None:
+    cluster = Builder()
+    cluster.pod(name="p", cpu=5)
+    queue = cluster.refresh().queue
+    queue.take_change()
+    cluster.state.remove_pod("uid-p")
+    cluster.refresh()
+    queue.ask_solver()
+
+    change = queue.take_change()
+
+    assert change is not None
+    assert (change.changed, change.gone) == ([], ["ns/Pod/p"])
