@@ -11,7 +11,7 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import yaml
@@ -72,6 +72,13 @@ REPLICA_SET: Final = "ReplicaSet"
 _UID = "00000000-0000-0000-0000-000000000000"
 
 
+class _Rules(NamedTuple):
+    """What admission goes by; `expects`: groups may wait for pods that come later."""
+
+    schedulers: SchedulerNames
+    expects: bool
+
+
 def simulate(
     state: State,
     documents: Iterable[Json],
@@ -116,7 +123,8 @@ def add_all(
 
     Raises ConfigError for what is refused at admission, and for more objects.
     """
-    expanded = (obj for each in documents for obj in _well_formed(each, namespace, schedulers))
+    rules = _Rules(schedulers, Feature.EXPECTED_PODS in gates)
+    expanded = (obj for each in documents for obj in _well_formed(each, namespace, rules))
     objects = list(islice(expanded, most))
     if next(expanded, None) is not None:
         raise ConfigError(f"the manifests stand for more than {most} groups and pods: try fewer")
@@ -186,10 +194,10 @@ def _decide(
     yield from (f"  {line}" for line in placement_lines(state, outcome, "fits"))
 
 
-def _well_formed(document: Json, namespace: str, schedulers: SchedulerNames) -> Iterator[Json]:
+def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
     """The same as `_expand`. Raises ConfigError for what no API server would take, too."""
     try:
-        yield from _expand(document, namespace, schedulers)
+        yield from _expand(document, namespace, rules)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         metadata = document.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else ""
@@ -198,22 +206,22 @@ def _well_formed(document: Json, namespace: str, schedulers: SchedulerNames) -> 
         ) from error
 
 
-def _expand(document: Json, namespace: str, schedulers: SchedulerNames) -> Iterator[Json]:
+def _expand(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
     """The groups and pods that an object stands for."""
     made = copy.deepcopy(document)
     made.setdefault("metadata", {}).setdefault("namespace", namespace)
     kind = made["kind"]
     if kind == "List":
         for item in made.get("items") or ():
-            yield from _expand(item, namespace, schedulers)
+            yield from _expand(item, namespace, rules)
     elif kind == JOBSET.kind:
-        yield from _of_jobset(made, schedulers)
+        yield from _of_jobset(made, rules)
     elif kind == JOB.kind:
-        yield from _of_job(made, schedulers)
+        yield from _of_job(made, rules.schedulers)
     elif kind == LEADER_WORKER_SET.kind:
-        yield from of_lws(made, schedulers)
+        yield from of_lws(made, rules.schedulers, expects=rules.expects)
     elif kind in APPS:
-        yield from _of_app(made, schedulers)
+        yield from _of_app(made, rules.schedulers)
     elif kind == REPLICA_SET:
         yield from _of_template(made)
     elif kind in (SINGLE_POD, *DEVICE_KINDS) or coscheduling_kind(made) is not None:
@@ -250,8 +258,9 @@ def _of_template(owner: Json) -> Iterator[Json]:
         yield {"apiVersion": "v1", "kind": SINGLE_POD} | pod
 
 
-def _of_jobset(jobset: Json, schedulers: SchedulerNames) -> Iterator[Json]:
-    admitted = jobset_admission(jobset, None, "CREATE", schedulers=schedulers)
+def _of_jobset(jobset: Json, rules: _Rules) -> Iterator[Json]:
+    schedulers, expects = rules
+    admitted = jobset_admission(jobset, None, "CREATE", schedulers=schedulers, expects=expects)
     apply(jobset, admitted.causes, admitted.patch)
     yield from jobset_objects(read_jobset(jobset))
     meta = jobset["metadata"]

@@ -49,11 +49,14 @@ class _Subgroups(NamedTuple):
         return (worker - ((pods - 1) % self.size == 0)) // self.size
 
 
-def of_lws(lws: Json, schedulers: SchedulerNames) -> Iterator[Json]:
-    """Its groups, then its pods. Raises ConfigError for what is refused at admission."""
-    admitted = lws_admission(lws, None, "CREATE", schedulers=schedulers)
+def of_lws(lws: Json, schedulers: SchedulerNames, *, expects: bool = False) -> Iterator[Json]:
+    """Its groups, then its pods. Raises ConfigError for what is refused at admission.
+
+    `expects`: the workers of a leader that comes first are placed with it.
+    """
+    admitted = lws_admission(lws, None, "CREATE", schedulers=schedulers, expects=expects)
     apply(lws, admitted.causes, admitted.patch)
-    yield from lws_groups(lws)
+    yield from lws_groups(lws, expects=expects)
     view, subgroups = read_lws(lws), _subgroups_of(lws)
     for replica in range(view.replicas if view.templates else 0):
         for worker in range(view.size):

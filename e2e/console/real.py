@@ -93,8 +93,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged() -> AsyncIterator[Stage]:
-    """An embedded cluster with Muster's kinds, its scheduler, and the console."""
+async def staged(settings: Settings | None = None) -> AsyncIterator[Stage]:
+    """An embedded cluster with Muster's kinds, its scheduler, and the console.
+
+    Without `settings` the console nests blocks and racks, and answers no what-if.
+    """
     async with LocalCluster() as cluster, AsyncExitStack() as stack:
         clients = [
             await stack.enter_async_context(await Client.connect(cluster.kubeconfig))
@@ -104,8 +107,8 @@ async def staged() -> AsyncIterator[Stage]:
             await clients[0].create(CRDS, yaml.safe_load(path.read_text("utf-8")))
         await clients[0].create(NAMESPACES, {"metadata": {"name": "muster-system"}})
         await stack.enter_async_context(_scheduling(clients[1]))
-        settings = Settings(topology_keys=(BLOCK, RACK))
-        console = await stack.enter_async_context(local(clients[2], settings))
+        chosen = settings or Settings(topology_keys=(BLOCK, RACK))
+        console = await stack.enter_async_context(local(clients[2], chosen))
         async with asyncio.timeout(PATIENCE / 1000):
             await console.cluster.wait()
         yield Stage(clients[0], console)

@@ -9,6 +9,9 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Browser
 
+from cli.config import File
+from cli.console_settings import settings_of
+from console.serving import Settings
 from e2e.console.examples import LONG, SCRIPT, TAG, TURNED
 from e2e.console.page import Shown, address, shown
 from e2e.console.real import BLOCK, RACK, Stage, staged
@@ -20,9 +23,11 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(240
 
 
 @asynccontextmanager
-async def looking(browser: Browser) -> AsyncIterator[tuple[Stage, Shown]]:
+async def looking(
+    browser: Browser, settings: Settings | None = None
+) -> AsyncIterator[tuple[Stage, Shown]]:
     """A stage of two blocks of two racks of two nodes of 4 cores, and the page, logged in."""
-    async with staged() as stage:
+    async with staged(settings) as stage:
         await stage.nodes(2, 2, 2)
         origin = stage.console.address.rstrip("/")
         async with shown(browser, origin) as view:
@@ -93,9 +98,29 @@ async def test_what_is_not_served_is_not_offered(browser: Browser) -> None:
     async with looking(browser) as (_stage, view):
         links = await view.page.locator("nav a").all_inner_texts()
 
-        assert links == ["Cluster map", "Queue"]
+        assert links == ["Cluster map", "Queue", "History"]
+
+
+async def test_a_gang_that_waits_would_start_with_another_node(browser: Browser) -> None:
+    settings = settings_of(File(), (BLOCK, RACK))
+    async with looking(browser, settings) as (stage, view):
+        await stage.job_gang("train", 10)
+        await view.open("/what-if")
+        page = view.page
+        await page.get_by_role("combobox").select_option(label="Add nodes")
+        await page.get_by_label("How many", exact=True).fill("1")
+        await page.get_by_label("Like the node", exact=True).fill("n-1-1-1")
+        await page.get_by_role("button", name="Add", exact=True).click()
+        await page.get_by_role("button", name="Try it").click()
+        await view.see("10 pods of 1 workload would be placed.")
+        await view.open("/map")
+        await view.see("8 nodes, 0 of 32 used (0 %), 32 free.")
+
+
+async def test_history_begins_when_the_console_does(browser: Browser) -> None:
+    async with looking(browser) as (_stage, view):
         await view.open("/history")
-        await view.see("This console keeps no history.")
+        await view.see("There are no points yet.")
 
 
 async def test_without_the_key_there_is_only_the_login(browser: Browser) -> None:

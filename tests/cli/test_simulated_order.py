@@ -1,0 +1,43 @@
+"""`muster simulate` of gangs whose pods are made in order: accepted as the gate says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api import features
+from api.features import Feature, FeatureGates
+from cli.simulate import simulate
+from kube.errors import ConfigError
+from scheduler.core.place import SearchBudget
+from tests.cli.test_what_if import cluster
+from tests.support.owners import job_template, make_jobset
+
+Json = dict[str, Any]
+ON = FeatureGates(features.USUAL.on | {Feature.EXPECTED_PODS})
+
+
+def in_order(workers: int) -> Json:
+    made = make_jobset("training").asks(gang_mode="Gang").in_order()
+    made.replicated_job("driver", 1, job_template().pods(1, 1))
+    return made.replicated_job("workers", 1, job_template().pods(workers, workers)).build()
+
+
+def lines(workers: int, gates: FeatureGates) -> list[str]:
+    made = in_order(workers)
+    for replicated in made["spec"]["replicatedJobs"]:
+        spec = replicated["template"]["spec"]["template"]["spec"]
+        spec["containers"] = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+    state = cluster(racks=1, nodes=1, cpu=4).state
+    return simulate(state, [made], "default", SearchBudget(), gates=gates)
+
+
+def test_the_whole_is_placed_or_waits() -> None:
+    assert any("fits: r1-1 x4" in line for line in lines(3, ON))
+    assert any("needs room for" in line for line in lines(4, ON))
+
+
+def test_without_the_gate_it_is_refused_as_at_admission() -> None:
+    with pytest.raises(ConfigError, match="startupPolicyOrder"):
+        lines(3, features.USUAL)
