@@ -120,9 +120,10 @@ def test_the_console_is_what_the_manifests_have(home: Path, defaults: dict[Key, 
 
 def test_the_console_has_its_own_values(home: Path) -> None:
     peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "proxies"}}}
+    hosts = ["console.example.com", "console.example.com:8443"]
     own = {
         "enabled": True,
-        "hosts": ["console.example.com", "console.example.com:8443"],
+        "hosts": hosts,
         "tlsSecret": "mine",
         "from": [peer],
         "nodeSelector": {"pool": "system"},
@@ -133,7 +134,7 @@ def test_the_console_has_its_own_values(home: Path) -> None:
 
     pod = template(found["Deployment", "batch", "muster-console"])["spec"]
     container = pod["containers"][0]
-    assert container["args"][-2:] == [f"--host={host}" for host in own["hosts"]]
+    assert container["args"][-2:] == [f"--host={host}" for host in hosts]
     assert container["imagePullPolicy"] == "Always"
     assert pod["volumes"][0]["secret"] == {"secretName": "mine"}
     assert pod["nodeSelector"] == {"pool": "system"}
