@@ -46,7 +46,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "console": Command(
         "cli.commands.console",
         "console",
-        "Show what runs where, and why something waits, on a page of this machine.",
+        "Show what runs where, and why something waits, on a page; changes nothing.",
     ),
     "simulate": Command(
         "cli.commands.simulate",

@@ -52,7 +52,7 @@ def console(
         str, typer.Option(help="--in-cluster: where to serve /healthz, /readyz and /metrics")
     ] = "127.0.0.1:0",
 ) -> None:
-    """Show what runs where, and why something waits, on a page of this machine; changes nothing.
+    """Show what runs where, and why something waits, on a page; changes nothing.
 
     It reads with the rights of the kubeconfig, and ends with Ctrl-C.
     """
