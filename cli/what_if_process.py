@@ -25,7 +25,7 @@ from scheduler.core.search.search_budget import SearchBudget
 from scheduler.snapshot import Limits, queue_of
 
 WAITING: Final = 4
-"""Questions that may wait for their turn; there is one process at a time."""
+"""Questions that may wait for their turn, one of each viewer; there is one process at a time."""
 
 SECONDS: Final = 30.0
 """Of one question as a whole; what is not tried after half of it is counted as that."""
@@ -34,7 +34,7 @@ WRONG: Final = 3
 """The exit code for a question that cannot be tried; its answer is the reason."""
 
 _FORBIDDEN: Final = "What-if works on the whole cluster: only who may see all of it can ask."
-_BUSY: Final = "Others are asking, too: try again in a moment."
+_BUSY: Final = "You or others are asking already: try again in a moment."
 _TOO_LONG: Final = f"No answer within {SECONDS:g} s, or it took too much memory: ask for less."
 
 
@@ -68,20 +68,20 @@ class WhatIfProcess:
         self._preempts = preempts
         self._seconds = seconds
         self._turn = asyncio.Lock()
-        self._asked = 0
+        self._asking: set[str] = set()
 
     async def __call__(self, request: WhatIfRequest, viewer: Viewer) -> WhatIfAnswer:
         """What would happen. Raises RefusedError."""
         if viewer.namespaces is not None or not viewer.nodes:
             raise RefusedError(403, _FORBIDDEN)
-        if self._asked > WAITING:
+        if viewer.session in self._asking or len(self._asking) > WAITING:
             raise RefusedError(429, _BUSY)
-        self._asked += 1
+        self._asking.add(viewer.session)
         try:
             async with self._turn:
                 return await self._answer(request)
         finally:
-            self._asked -= 1
+            self._asking.discard(viewer.session)
 
     async def _answer(self, request: WhatIfRequest) -> WhatIfAnswer:
         code, answer = await _run(self._question(request), self._seconds)

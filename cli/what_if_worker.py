@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -18,12 +19,25 @@ from kube.errors import ConfigError
 from scheduler import snapshot as snapshots
 
 _MEMORY: Final = 4 << 30
-"""Bytes that the process may have."""
+"""Bytes that the process may have, or half of what its container may."""
+
+_CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
+"""The limit of the container (cgroup v2): all of it ends where one process is beyond that."""
+
+
+def memory_limit(container: Path = _CONTAINER) -> int:
+    """Bytes that this process may have."""
+    try:
+        said = container.read_text().strip()
+    except OSError:
+        return _MEMORY
+    return min(_MEMORY, int(said) // 2) if said.isdecimal() else _MEMORY
 
 
 def main() -> int:
     """Answer the question on standard input."""
-    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+    most = memory_limit()
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS)))
     until = time.monotonic() + SECONDS / 2
     try:

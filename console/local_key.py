@@ -32,6 +32,11 @@ class LocalViewers:
             return None
         return Viewer(self._user, session="local", local=True)
 
+    async def may_get(self, secret: str, id_: str) -> bool:
+        """The API server judges the kubeconfig itself."""
+        del secret, id_
+        return True
+
     async def log_in(self, token: str) -> str:
         """No token is asked for here."""
         del token

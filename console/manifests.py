@@ -33,6 +33,11 @@ LONGEST: Final = 512 * 1024
 """Characters that are shown."""
 
 
+def resource_of(kind: str) -> Resource | None:
+    """What objects of this kind are read as; None for a kind that is not read."""
+    return _RESOURCES.get(kind)
+
+
 class OwnerManifests:
     """Reads one object for each question, as the account of the console."""
 
@@ -45,7 +50,7 @@ class OwnerManifests:
         The ID is that of a workload which the state knows: only then it is a path to nothing else.
         """
         namespace, kind, name = id_.split("/", 2)
-        resource = _RESOURCES.get(kind)
+        resource = resource_of(kind)
         if resource is None:
             return ""
         try:

@@ -51,6 +51,9 @@ class Viewers(Protocol):
     async def viewer(self, secret: str) -> Viewer | None:
         """Whose session this is; None if there is none, or it has ended."""
 
+    async def may_get(self, secret: str, id_: str) -> bool:
+        """Whether the object with this ID may be shown to them as it is."""
+
     async def log_in(self, token: str) -> str:
         """The secret of a new session for a token of the cluster. Raises RefusedError."""
 

@@ -34,12 +34,14 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """The right to list a resource; without `namespace` in all of them."""
+class Right:
+    """The right to list a resource, or to get one object; without `namespace` in all of them."""
 
     resource: str
     group: str = ""
     namespace: str = ""
+    verb: str = "list"
+    name: str = ""
 
 
 class _UserInfo(msgspec.Struct):
@@ -75,13 +77,14 @@ class Reviews:
         extra = tuple((key, tuple(values)) for key, values in sorted((found.extra or {}).items()))
         return User(found.username, found.uid, tuple(found.groups or ()), extra)
 
-    async def allows(self, user: User, right: Listing) -> bool:
+    async def allows(self, user: User, right: Right) -> bool:
         """Whether the user has the right. Raises KubeError."""
         about = {
-            "verb": "list",
+            "verb": right.verb,
             "resource": right.resource,
             "group": right.group,
             "namespace": right.namespace,
+            "name": right.name,
         }
         spec: dict[str, Any] = {
             "user": user.name,

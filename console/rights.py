@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import structlog
 
 from api.constants import POD_GROUP
-from console.reviews import Listing, User
+from console.reviews import Right, User
 from kube.errors import KubeError
 
 FRESH: Final = 60.0
@@ -44,7 +44,7 @@ NOTHING: Final = Rights()
 class Asked(Protocol):
     """What answers for the API server."""
 
-    async def allows(self, user: User, right: Listing) -> bool:
+    async def allows(self, user: User, right: Right) -> bool:
         """Whether the user has the right. Raises KubeError."""
 
 
@@ -98,7 +98,7 @@ class RightsOfUsers:
         return rights
 
     async def _asked(self, user: User) -> Rights:
-        nodes = await self._reviews.allows(user, Listing("nodes"))
+        nodes = await self._reviews.allows(user, Right("nodes"))
         if await self._lists(user, ""):
             return Rights(None, nodes)
         wanted = sorted({each for each in self._namespaces() if each})
@@ -111,6 +111,6 @@ class RightsOfUsers:
 
     async def _lists(self, user: User, namespace: str) -> bool:
         for resource, group in _WHAT:
-            if not await self._reviews.allows(user, Listing(resource, group, namespace)):
+            if not await self._reviews.allows(user, Right(resource, group, namespace)):
                 return False
         return True

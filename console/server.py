@@ -195,10 +195,12 @@ class Server:
         )
 
     async def workload(self, request: Request, viewer: Viewer) -> messages.Workload:
-        """One workload, with the YAML of what made it."""
-        id_ = _id(request)
+        """One workload, with the YAML of what made it, if the viewer may get that."""
+        id_, text = _id(request), ""
         workload_view.find((await self._fresh()).cluster, id_, viewer)
-        text = await self._manifest(id_) if self._manifest is not None else ""
+        secret = self._secret(request)
+        if self._manifest is not None and await self._viewers.may_get(secret, id_):
+            text = await self._manifest(id_)
         # Other things may have happened meanwhile.
         following = await self._fresh()
         subject = workload_view.find(following.cluster, id_, viewer)

@@ -19,8 +19,9 @@ from typing import Final, Protocol
 import msgspec
 import structlog
 
+from console.manifests import resource_of
 from console.protocols import RefusedError, Viewer
-from console.reviews import User
+from console.reviews import Right, User
 from console.rights import RightsOfUsers
 from kube.errors import KubeError
 
@@ -47,6 +48,9 @@ class Asked(Protocol):
 
     async def user(self, token: str) -> User | None:
         """Whose token this is; None if it is nobody's. Raises KubeError."""
+
+    async def allows(self, user: User, right: Right) -> bool:
+        """Whether the user has the right. Raises KubeError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,20 @@ class TokenViewers:
             nodes=rights.nodes,
             expires=session.expires,
         )
+
+    async def may_get(self, secret: str, id_: str) -> bool:
+        """Whether the user themselves may get the object: the console's account may get more."""
+        session = self._living(_hashed(secret))
+        namespace, kind, name = id_.split("/", 2)
+        resource = resource_of(kind)
+        if session is None or resource is None:
+            return False
+        right = Right(resource.plural, resource.group, namespace, "get", name)
+        try:
+            return await self._reviews.allows(session.user, right)
+        except KubeError as error:
+            _log.warning("a right could not be asked for", error=str(error))
+            return False
 
     async def log_in(self, token: str) -> str:
         """The secret of a new session. Raises RefusedError."""

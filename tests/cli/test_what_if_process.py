@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from api import features
 from api.scheduler_names import USUAL
 from cli.what_if_process import WAITING, WhatIfProcess
-from console.messages import AddNodes, Change, WhatIfRequest
+from cli.what_if_worker import memory_limit
+from console.messages import AddNodes, Change, WhatIfAnswer, WhatIfRequest
 from console.protocols import RefusedError, Viewer
 from console.state import ClusterState, LiveCluster
 from scheduler.core.search.search_budget import SearchBudget
@@ -85,7 +87,26 @@ async def test_who_may_not_see_everything_may_not_ask(viewer: Viewer) -> None:
 
 async def test_only_so_many_wait_for_their_turn() -> None:
     ask = asker()
-    asked = [asyncio.create_task(ask(WhatIfRequest(), ADMIN)) for _ in range(WAITING + 3)]
+    viewers = [Viewer("admin", str(number)) for number in range(WAITING + 3)]
+    asked = [asyncio.create_task(ask(WhatIfRequest(), viewer)) for viewer in viewers]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     refused = [each for each in answers if isinstance(each, RefusedError)]
     assert [each.status for each in refused] == [429, 429]
+
+
+async def test_each_viewer_asks_one_question_at_a_time() -> None:
+    ask = asker()
+    asked = [asyncio.create_task(ask(WhatIfRequest(), ADMIN)) for _ in range(2)]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(each) for each in answers] == [WhatIfAnswer, RefusedError]
+
+
+@pytest.mark.parametrize(
+    ("said", "limit"), [("max", 4 << 30), (str(2 << 30), 1 << 30), (str(64 << 30), 4 << 30)]
+)
+def test_the_process_has_half_of_its_container_at_most(
+    tmp_path: Path, said: str, limit: int
+) -> None:
+    (tmp_path / "memory.max").write_text(f"{said}\n")
+    assert memory_limit(tmp_path / "memory.max") == limit
+    assert memory_limit(tmp_path / "none") == 4 << 30

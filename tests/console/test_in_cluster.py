@@ -131,7 +131,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
             await apply(client, obj)
         rules = [
             {"apiGroups": ["", POD_GROUPS.group], "resources": ["pods", "podgroups"],
-             "verbs": ["list"]},
+             "verbs": ["get", "list"]},
         ]  # fmt: skip
         await apply(client, {"kind": "ClusterRole", "metadata": {"name": "tenant"}, "rules": rules})
         await tenant(client, "red", "anna")

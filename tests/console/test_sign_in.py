@@ -11,7 +11,7 @@ import pytest
 from console import rights as rights_of
 from console import sign_in
 from console.protocols import RefusedError
-from console.reviews import Listing, User
+from console.reviews import Right, User
 from console.rights import Rights, RightsOfUsers
 from console.sign_in import TokenViewers
 from kube.errors import KubeError
@@ -27,8 +27,9 @@ class Cluster:
         self.may: dict[str, set[str]] = {"anna": {"a"}, "ben": {"b"}}
         self.no_groups: set[str] = set()
         self.nodes: set[str] = set()
+        self.may_get: set[tuple[str, str]] = set()
         self.there = ["a", "b"]
-        self.asked: list[Listing] = []
+        self.asked: list[Right] = []
         self.broken = False
         self.now = 1_000_000.0
         self.rights = RightsOfUsers(self, lambda: self.there, lambda: self.now)
@@ -40,11 +41,13 @@ class Cluster:
             raise KubeError("away")
         return self.tokens.get(token)
 
-    async def allows(self, user: User, right: Listing) -> bool:
+    async def allows(self, user: User, right: Right) -> bool:
         await asyncio.sleep(0)
         self.asked.append(right)
         if self.broken:
             raise KubeError("away")
+        if right.verb == "get":
+            return (user.name, right.resource) in self.may_get
         if right.resource == "nodes":
             return user.name in self.nodes
         if right.resource == "podgroups" and user.name in self.no_groups:
@@ -85,6 +88,21 @@ async def test_who_may_list_everywhere_sees_all(cluster: Cluster) -> None:
     assert viewer is not None
     assert (viewer.namespaces, viewer.nodes) == (None, True)
     assert len(cluster.asked) == 3
+
+
+async def test_the_yaml_of_an_object_needs_the_right_to_get_it(cluster: Cluster) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+    assert not await cluster.viewers.may_get(secret, "a/Job/train")
+    assert cluster.asked[-1] == Right("jobs", "batch", "a", "get", "train")
+
+    cluster.may_get = {("anna", "jobs")}
+    assert await cluster.viewers.may_get(secret, "a/Job/train")
+    assert not await cluster.viewers.may_get(secret, "a/JobSet/train")
+    assert not await cluster.viewers.may_get(secret, "a/Secret/train")
+    assert not await cluster.viewers.may_get("other", "a/Job/train")
+
+    cluster.broken = True
+    assert not await cluster.viewers.may_get(secret, "a/Job/train")
 
 
 async def test_pods_alone_show_no_namespace(cluster: Cluster) -> None:
