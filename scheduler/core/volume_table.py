@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +12,16 @@ from scheduler.core.model import ClaimInfo, ClaimKey, Requirements, StorageClass
 from scheduler.core.node_table import NodeTable
 from scheduler.core.plugins.volume_matching import VolumeIndex
 from scheduler.core.plugins.volume_node_affinity import reached
+
+MIGRATED_PROVISIONERS: Final[Mapping[str, str]] = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+    "kubernetes.io/vsphere-volume": "csi.vsphere.vmware.com",
+}
+"""The CSI drivers that make the volumes of removed providers (k8s.io/csi-translation-lib)."""
 
 
 class VolumeTable:
@@ -106,7 +117,9 @@ class VolumeTable:
             volume = self.volumes.get(claim.volume)
             return volume.driver if volume else ""
         storage_class = self.classes.get(claim.storage_class)
-        return storage_class.provisioner if storage_class else ""
+        if storage_class is None:
+            return ""
+        return MIGRATED_PROVISIONERS.get(storage_class.provisioner, storage_class.provisioner)
 
     def _drop(self, key: ClaimKey) -> None:
         old = self.claims.pop(key, None)

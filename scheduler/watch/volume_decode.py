@@ -6,11 +6,13 @@ from typing import Final
 
 from kube.quantity import parse_value
 from scheduler.core.model import ClaimInfo, Expression, StorageClassInfo, Term, VolumeInfo
+from scheduler.watch.inline_volumes import attachments
 from scheduler.watch.selectors import label_expressions, node_selector_term
-from scheduler.watch.volume_objects import Claim, CsiNode, StorageClass, Volume
+from scheduler.watch.volume_objects import Claim, CsiNode, StorageClass, Volume, VolumeSpec
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+_ABSENT: Final = (b"", b"null")
 _STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
@@ -50,7 +52,7 @@ def volume_info(volume: Volume) -> VolumeInfo:
         if required
         else None,
         labels=meta.labels,
-        driver=spec.csi.driver if spec.csi else "",
+        driver=spec.csi.driver if spec.csi else _migrated_driver(spec),
         storage_class=meta.annotations.get(_STORAGE_CLASS, spec.storage_class_name),
         size=parse_value(spec.capacity.storage),
         access=tuple(sorted(spec.access_modes)),
@@ -61,6 +63,21 @@ def volume_info(volume: Volume) -> VolumeInfo:
         available=volume.status.phase == "Available",
         terminating=meta.deletion_timestamp is not None,
     )
+
+
+def _migrated_driver(spec: VolumeSpec) -> str:
+    """The CSI driver that attaches a volume of a removed cloud provider; empty for other kinds."""
+    if bytes(spec.vsphere_volume) not in _ABSENT:
+        return "csi.vsphere.vmware.com"
+    sources = {
+        "awsElasticBlockStore": spec.aws_elastic_block_store,
+        "azureDisk": spec.azure_disk,
+        "cinder": spec.cinder,
+        "gcePersistentDisk": spec.gce_persistent_disk,
+        "portworxVolume": spec.portworx_volume,
+    }
+    there = {kind: it for kind, it in sources.items() if bytes(it) not in _ABSENT}
+    return next((each.driver for each in attachments([there])), "") if there else ""
 
 
 def class_info(storage_class: StorageClass) -> StorageClassInfo:

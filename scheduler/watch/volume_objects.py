@@ -95,6 +95,12 @@ class VolumeSpec(_Struct):
 
     node_affinity: VolumeAffinity | None = None
     csi: CsiSource | None = None
+    aws_elastic_block_store: msgspec.Raw = msgspec.Raw()
+    azure_disk: msgspec.Raw = msgspec.Raw()
+    cinder: msgspec.Raw = msgspec.Raw()
+    gce_persistent_disk: msgspec.Raw = msgspec.Raw()
+    portworx_volume: msgspec.Raw = msgspec.Raw()
+    vsphere_volume: msgspec.Raw = msgspec.Raw()
     storage_class_name: str = ""
     capacity: Sizes = msgspec.field(default_factory=Sizes)
     access_modes: list[str] = []

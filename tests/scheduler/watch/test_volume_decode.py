@@ -79,6 +79,27 @@ def test_reading_a_claim(fields: dict[str, Any], want: ClaimInfo) -> None:
     assert claim_info(read(Claim, **fields)) == want
 
 
+@pytest.mark.parametrize(
+    ("spec", "driver"),
+    [
+        ({"awsElasticBlockStore": {"volumeID": "aws://a/vol-1"}}, "ebs.csi.aws.com"),
+        ({"gcePersistentDisk": {"pdName": "d"}}, "pd.csi.storage.gke.io"),
+        ({"azureDisk": {"diskURI": "/d", "kind": "Managed"}}, "disk.csi.azure.com"),
+        ({"azureDisk": {"diskURI": "/d", "kind": "Dedicated"}}, ""),
+        ({"cinder": {"volumeID": "v"}}, "cinder.csi.openstack.org"),
+        ({"portworxVolume": {"volumeID": "v"}}, "pxd.portworx.com"),
+        ({"vsphereVolume": {"volumePath": "p"}}, "csi.vsphere.vmware.com"),
+        ({"csi": {"driver": "d"}, "cinder": {"volumeID": "v"}}, "d"),
+        ({"hostPath": {"path": "/"}}, ""),
+        ({}, ""),
+    ],
+)
+def test_volumes_of_removed_providers_are_attached_by_their_drivers(
+    spec: dict[str, Any], driver: str
+) -> None:
+    assert volume_info(read(Volume, spec=spec)).driver == driver
+
+
 def test_reading_volumes_classes_and_limits() -> None:
     expression = {"key": "disk", "operator": "In", "values": ["ssd"]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}

@@ -173,11 +173,15 @@ def bound(builder: StateBuilder, name: str, *, one_pod: bool = False, **volume: 
 
 
 def unbound(
-    builder: StateBuilder, selected: str = "", *, topologies: tuple[Term, ...] = ()
+    builder: StateBuilder,
+    selected: str = "",
+    *,
+    topologies: tuple[Term, ...] = (),
+    provisioner: str = "csi.example",
 ) -> None:
     """A claim that waits for its first consumer."""
     storage = builder.state.volumes
-    storage.set_class(StorageClassInfo("later", "csi.example", waits=True, topologies=topologies))
+    storage.set_class(StorageClassInfo("later", provisioner, waits=True, topologies=topologies))
     storage.set_claim(ClaimInfo(("ns", "data"), "", "later", selected))
 
 

@@ -65,6 +65,14 @@ def test_volumes_still_to_be_made_count_for_the_limit() -> None:
     assert open_nodes(builder, builder.pod(requirements=using("data"))) == "b c"
 
 
+def test_volumes_that_a_removed_provider_would_make_count_for_its_driver() -> None:
+    builder = cluster_in_zones()
+    unbound(builder, provisioner="kubernetes.io/aws-ebs")
+    builder.state.volumes.set_limits("a", {"ebs.csi.aws.com": 0})
+
+    assert open_nodes(builder, builder.pod(requirements=using("data"))) == "b c"
+
+
 def test_disks_without_a_claim_count_for_the_driver_that_attaches_them() -> None:
     builder = cluster_in_zones()
     builder.state.volumes.set_limits("a", {"ebs.csi.aws.com": 2})
