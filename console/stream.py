@@ -182,6 +182,9 @@ class Streams:
     def opened(self, stream: Stream) -> None:
         """It is read from now on; one that never is takes no place."""
         session = stream.viewer.session
+        if stream.wanted.map and self._following.synced:
+            # The page asks for the map next: what changes between the two must be told, too.
+            self._following.map.begin(stream.wanted.resource)
         self._open[stream] = None
         self._by_session[session] = self._by_session.get(session, 0) + 1
 

@@ -61,7 +61,9 @@ def test_every_file_is_there_and_has_its_checksum(released: Path) -> None:
     names = set(sums(released)) - {"SHA256SUMS"}
     chart = {f"muster-{VERSION}.tgz"} if in_commit("charts/muster/Chart.yaml") else set()
 
-    assert names == chart | {
+    console = {f"muster-{VERSION}-console.yaml"} if in_commit("manifests/console") else set()
+
+    assert names == chart | console | {
         f"muster-{VERSION}-py3-none-any.whl",
         f"muster_localcluster-{VERSION}-py3-none-any.whl",
         f"muster-{VERSION}-image-context.tar.gz",

@@ -119,6 +119,11 @@ class ClusterMap:
             revision=self.revision,
         )
 
+    def begin(self, resource: str) -> None:
+        """Somebody follows this resource from now on: what changes later will be told."""
+        if resource not in self._told:
+            self.changes(resource)
+
     def changes(self, resource: str) -> MapChange | None:
         """What is not as in the last answer of this; None if nodes or domains are others now.
 

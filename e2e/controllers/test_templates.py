@@ -138,10 +138,14 @@ async def test_two_workloads_of_one_jobset_hold_its_pods_until_one_goes(env: Env
     async def told() -> bool:
         return "WorkloadConflict" in await event_reasons(env, "JobSet", "a")
 
+    async def noted() -> bool:
+        notes = (await env.client.get(JOBSETS, "a", env.name))["metadata"]["annotations"]
+        said = str(notes.get(ANNOTATION_WAITING_FOR, ""))
+        return said.startswith("WorkloadConflict: Workloads one and two both")
+
     await env.until("the conflict to be told", told)
     await env.has_pods(of_jobset("a"), 4)
-    notes = (await env.client.get(JOBSETS, "a", env.name))["metadata"]["annotations"]
-    assert notes[ANNOTATION_WAITING_FOR].startswith("WorkloadConflict: Workloads one and two both")
+    await env.until("the JobSet to say what it waits for", noted)  # written after the event
     assert await names(env, POD_GROUPS) == []
     assert await env.bound() == 0
 

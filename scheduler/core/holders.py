@@ -49,7 +49,8 @@ def held_room(state: State) -> Ints:
     It is not free, and nothing uses it yet.
     """
     nodes = state.nodes
-    held: Ints = np.zeros((len(nodes.resources.indices), nodes.size), np.int64)
+    # Indices of resources that nobody names any more are used again later: there may be gaps.
+    held: Ints = np.zeros((nodes.allocatable.shape[0], nodes.size), np.int64)
     for group in _holding(state):
         for pod in group.members.values():
             if pod.info.expected and pod.row >= 0:

@@ -60,6 +60,18 @@ async def test_a_stream_begins_at_once_and_tells_changes_of_nodes() -> None:
     assert b'"id":"b1/r1","used":2000' in event
 
 
+async def test_a_change_between_the_stream_and_its_first_round_is_told() -> None:
+    """The page asks for the map as soon as its stream is open."""
+    cluster = Builder()
+    cluster.racks()
+    streams = streams_of(cluster)
+    stream = await opened(streams, Wanted(map=True))
+    cluster.pod(node="n-1-1-1", cpu=2)
+    streams.tick()
+
+    assert b'"name":"n-1-1-1"' in await anext(stream)
+
+
 async def test_those_who_look_at_one_resource_share_one_message() -> None:
     cluster = Builder()
     cluster.racks()
