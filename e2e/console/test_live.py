@@ -19,6 +19,12 @@ async def _looking(fake: Fake, view: Shown, count: int = 1) -> None:
         await view.page.wait_for_timeout(20)
 
 
+async def _asked(fake: Fake, view: Shown, path: str) -> None:
+    """Once the page's question is there: an event before it is known to its answer alone."""
+    while path not in fake.asked:
+        await view.page.wait_for_timeout(20)
+
+
 def _tell_map(fake: Fake, names: list[str]) -> None:
     contents = fake.contents
     changed = {"revision": 2, "nodes": [contents.node(name) for name in names]}
@@ -29,6 +35,7 @@ async def test_a_gang_is_seen_to_start(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open(address(GANG))
         await _looking(fake, view)
+        await _asked(fake, view, f"/api{address(GANG)}")
         for running in (13, 15):
             fake.send("workload", gang(GANG, running=running))
             await view.see(f"{running} running, 16 bound of 16 pods")
@@ -59,8 +66,7 @@ async def test_a_change_between_the_answer_and_the_stream_is_not_lost(browser: B
         fake.released.clear()
         await view.page.goto(fake.url + "/map?node=node-2-3-4")
         await _looking(fake, view)
-        while "/api/map" not in fake.asked:
-            await view.page.wait_for_timeout(20)
+        await _asked(fake, view, "/api/map")
         for full in (0.5, 1.0):
             fake.contents.full["node-2-3-4"] = full
             _tell_map(fake, ["node-2-3-4"])
