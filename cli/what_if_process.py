@@ -30,6 +30,9 @@ WAITING: Final = 4
 SECONDS: Final = 30.0
 """Of one question as a whole; what is not tried after half of it is counted as that."""
 
+MEMORY: Final = 4 << 30
+"""Bytes that the process may have; less where its container has not twice as much."""
+
 WRONG: Final = 3
 """The exit code for a question that cannot be tried; its answer is the reason."""
 
@@ -45,6 +48,7 @@ class Question(msgspec.Struct):
     snapshot: msgspec.Raw
     gates: list[str]
     schedulers: list[str]
+    memory: int
 
 
 class WhatIfProcess:
@@ -59,14 +63,16 @@ class WhatIfProcess:
         gates: FeatureGates,
         preempts: bool,
         seconds: float = SECONDS,
+        memory: int = MEMORY,
     ) -> None:
-        """These are how the scheduler of the cluster is set up."""
+        """These are how the scheduler of the cluster is set up, and the limits of a question."""
         self._cluster = cluster
         self._budget = budget
         self._schedulers = schedulers
         self._gates = gates
         self._preempts = preempts
         self._seconds = seconds
+        self._memory = memory
         self._turn = asyncio.Lock()
         self._asking: set[str] = set()
 
@@ -105,6 +111,7 @@ class WhatIfProcess:
                 msgspec.Raw(snapshots.encode(taken)),
                 [str(feature) for feature in self._gates.on],
                 list(self._schedulers.all),
+                self._memory,
             )
         )
 

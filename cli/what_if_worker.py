@@ -13,31 +13,34 @@ import msgspec
 from api.features import Feature, FeatureGates
 from api.scheduler_names import SchedulerNames
 from cli.what_if import Setup, what_if
-from cli.what_if_process import SECONDS, WRONG, Question
+from cli.what_if_process import MEMORY, SECONDS, WRONG, Question
 from console.messages import WhatIfAnswer
 from kube.errors import ConfigError
 from scheduler import snapshot as snapshots
-
-_MEMORY: Final = 4 << 30
-"""Bytes that the process may have, or half of what its container may."""
 
 _CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
 """The limit of the container (cgroup v2): all of it ends where one process is beyond that."""
 
 
 def memory_limit(container: Path = _CONTAINER) -> int:
-    """Bytes that this process may have."""
+    """Bytes that this process may have: half of what its container may, or MEMORY."""
     try:
         said = container.read_text().strip()
     except OSError:
-        return _MEMORY
-    return min(_MEMORY, int(said) // 2) if said.isdecimal() else _MEMORY
+        return MEMORY
+    return min(MEMORY, int(said) // 2) if said.isdecimal() else MEMORY
+
+
+def _limit_memory(most: int) -> None:
+    """Never more than the process has already as its limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def main() -> int:
     """Answer the question on standard input."""
-    most = memory_limit()
-    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    _limit_memory(memory_limit())
     resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS)))
     until = time.monotonic() + SECONDS / 2
     try:
@@ -51,6 +54,7 @@ def main() -> int:
 
 def _answered(data: bytes, until: float) -> WhatIfAnswer:
     question = msgspec.json.decode(data, type=Question)
+    _limit_memory(question.memory)
     taken = snapshots.decode(bytes(question.snapshot), "the cluster")
     state, _ = snapshots.restore(taken)
     on = frozenset(Feature(name) for name in question.gates)

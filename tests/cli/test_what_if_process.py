@@ -10,7 +10,7 @@ import pytest
 
 from api import features
 from api.scheduler_names import USUAL
-from cli.what_if_process import WAITING, WhatIfProcess
+from cli.what_if_process import MEMORY, WAITING, WhatIfProcess
 from cli.what_if_worker import memory_limit
 from console.messages import AddNodes, Change, WhatIfAnswer, WhatIfRequest
 from console.protocols import RefusedError, Viewer
@@ -27,7 +27,7 @@ class _Cluster(ClusterState):
     priorities: tuple[Any, ...] = ()
 
 
-def asker(seconds: float = 60.0) -> WhatIfProcess:
+def asker(seconds: float = 60.0, memory: int = MEMORY) -> WhatIfProcess:
     builder = cluster(racks=1, nodes=1)
     gang(builder, "g", 8)
     return WhatIfProcess(
@@ -37,6 +37,7 @@ def asker(seconds: float = 60.0) -> WhatIfProcess:
         gates=features.USUAL,
         preempts=True,
         seconds=seconds,
+        memory=memory,
     )
 
 
@@ -66,8 +67,8 @@ async def test_manifests_that_need_all_memory_cost_the_console_nothing() -> None
         lines.append(f"a{level}: &a{level} [{parts}]")
     lines += ["kind: Job", "metadata: {name: bomb, annotations: {a: b}}", "spec:"]
     lines += ["  parallelism: 3", "  template: {spec: {containers: *a11}}"]
-    ask = asker()
-    with pytest.raises(RefusedError):
+    ask = asker(memory=1 << 29)  # the usual limit takes half a minute to fill
+    with pytest.raises(RefusedError, match="too much memory"):
         await ask(WhatIfRequest(manifests="\n".join(lines)), ADMIN)
     assert (await ask(WhatIfRequest(), ADMIN)).waiting
 
@@ -86,12 +87,12 @@ async def test_who_may_not_see_everything_may_not_ask(viewer: Viewer) -> None:
 
 
 async def test_only_so_many_wait_for_their_turn() -> None:
-    ask = asker()
+    ask = asker(seconds=0.01)  # what is answered is no matter here
     viewers = [Viewer("admin", str(number)) for number in range(WAITING + 3)]
     asked = [asyncio.create_task(ask(WhatIfRequest(), viewer)) for viewer in viewers]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     refused = [each for each in answers if isinstance(each, RefusedError)]
-    assert [each.status for each in refused] == [429, 429]
+    assert sorted(each.status for each in refused) == [400] * (WAITING + 1) + [429, 429]
 
 
 async def test_each_viewer_asks_one_question_at_a_time() -> None:
