@@ -10,7 +10,7 @@ from e2e import run_tests
 from e2e.controlplane import build
 from e2e.controlplane.errors import BuildError, MissingGoError
 from e2e.controlplane.places import ROOT
-from e2e.run_tests import HALVES, LANES, LOCAL, REAL, REAL_PARTS, Outcome
+from e2e.run_tests import LANES, LOCAL, PARTS, REAL, REAL_PARTS, Outcome
 
 Suite = Callable[[str, Sequence[str]], Outcome]
 
@@ -78,9 +78,10 @@ def test_a_real_suite_that_cannot_run_says_why(
 
     outcomes = run_tests.run_suites(long=False, require_real=required)
 
-    assert [outcome.code for outcome in outcomes[:3]] == [0, 0, 0]
-    assert [outcome.code for outcome in outcomes[3:]] == [code] * len(REAL_PARTS)
-    assert [outcome.line() for outcome in outcomes[3:]] == [
+    others, real = outcomes[: -len(REAL_PARTS)], outcomes[-len(REAL_PARTS) :]
+    assert [outcome.code for outcome in others] == [0] * (1 + len(PARTS))
+    assert [outcome.code for outcome in real] == [code] * len(REAL_PARTS)
+    assert [outcome.line() for outcome in real] == [
         f"  {word:9} {REAL}, {which}: {error}" for which in REAL_PARTS
     ]
     assert len(tried) == 1
@@ -92,8 +93,8 @@ def test_outcomes_are_in_the_order_of_the_suites(runs: Runs, long: bool) -> None
 
     assert [outcome.name for outcome in outcomes] == [
         "unit tests",
-        *(f"{LOCAL}, {which}" for which in HALVES),
-        *(f"{REAL}, {which}" for which in (HALVES if long else REAL_PARTS)),
+        *(f"{LOCAL}, {which}" for which in PARTS),
+        *(f"{REAL}, {which}" for which in (PARTS if long else REAL_PARTS)),
     ]
     assert runs.most == LANES
 
@@ -111,15 +112,16 @@ def test_no_part_on_a_real_control_plane_begins_before_it_is_built(
 
 
 @pytest.mark.parametrize("cluster", ["local", "real"])
-def test_the_halves_leave_nothing_out_and_run_nothing_twice(runs: Runs, cluster: str) -> None:
-    """Each folder of one half exists, and is what the other ignores."""
+def test_the_parts_leave_nothing_out_and_run_nothing_twice(runs: Runs, cluster: str) -> None:
+    """Each folder of a named part exists, and the last part ignores it."""
     run_tests.run_suites(long=True, require_real=True)
 
-    one, rest = sorted((set(it) for it in runs.of(cluster)), key=lambda it: "e2e" in it)
     flags = {f"--cluster={cluster}", "--long"}
-    folders = one - flags
+    *named, rest = sorted((set(it) - flags for it in runs.of(cluster)), key=lambda it: "e2e" in it)
+    folders = [folder for part in named for folder in part]
     assert all((ROOT / folder).is_dir() for folder in folders)
-    assert rest == {"e2e", *flags, *(f"--ignore={folder}" for folder in folders)}
+    assert len(set(folders)) == len(folders)
+    assert rest == {"e2e", *(f"--ignore={folder}" for folder in folders)}
 
 
 def test_the_parts_on_a_real_control_plane_exist_and_none_is_in_another(runs: Runs) -> None:
