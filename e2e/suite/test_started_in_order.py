@@ -144,11 +144,11 @@ async def go_on_again(env: Environment) -> None:
     await go_on(env)
 
 
-async def test_a_driver_that_has_ended_needs_no_place_beside_its_workers(
+async def test_a_driver_that_ends_before_its_workers_has_one_of_their_places(
     env: Environment,
 ) -> None:
-    """With status Complete the workers come after it: the gang's group knows both stages."""
-    await env.add_node(cpu=WORKERS + 1)
+    """With status Complete the workers come after it: room for them is room for both."""
+    await env.add_node(cpu=WORKERS)
     await env.create(JOBSETS, ordered(env, "Complete"))
     await env.runs(part("driver"), 1)
     said = (await env.group("pg-train"))["spec"]["expectedPods"]
@@ -156,8 +156,12 @@ async def test_a_driver_that_has_ended_needs_no_place_beside_its_workers(
         ("driver", 1, 1),
         ("workers", WORKERS, 2),
     ]
+    await held(env, "pg-train", WORKERS)
+    await env.create(JOBS, job("other", env.name, pods=1))
+    await env.waits("pg-job-other", needed=1)
 
     await env.cluster.finish_pods(env.name, part("driver"))
     await go_on(env)
 
     await env.runs(part("workers"), WORKERS)
+    assert await env.bound(of_job("other")) == 0

@@ -16,7 +16,7 @@ import numpy as np
 from scheduler.core.claim_quotas import named
 from scheduler.core.device_table import DeviceTable
 from scheduler.core.domain_quotas import Preference, Quotas
-from scheduler.core.model import Requirements
+from scheduler.core.model import Requirements, Stage
 from scheduler.core.never_fits import never_fits
 from scheduler.core.node_classes import NodeClass
 from scheduler.core.node_table import Bools, Ints, NodeTable
@@ -141,7 +141,10 @@ class Framework:
 
     def may_fit(self, shapes: Iterable[Shape], rows: Ints) -> list[Shape]:
         """These shapes without those that lack a resource on all of the rows: cheap for many."""
-        return node_resources_fit.may_fit(shapes, self.nodes.free, rows)
+        shapes = list(shapes)
+        may = node_resources_fit.may_fit(shapes, self.nodes.free, rows)
+        staged = [shape for shape in shapes if shape.requirements.stage is not None]
+        return [*may, *(shape for shape in staged if shape not in may)]
 
     def room(self, shape: Shape) -> Ints:
         """Pods per node (N,) that the free resources, ports, disks and the node filters admit."""
@@ -180,6 +183,19 @@ class Framework:
         wants = shape.requirements
         matched = shape.filter_match_ids or shape.score_match_ids
         return not (matched or wants.needs_devices or wants.claims)
+
+    def shared_slots(self, shape: Shape, rows: Ints | None) -> Ints:
+        """How many pods of a shape with a stage take no free room on the rows, (len(rows),).
+
+        There they have what is held for other stages. None means all rows.
+        """
+        stage, stages = shape.requirements.stage, self.nodes.stages
+        every = np.arange(self.nodes.size) if rows is None else rows
+        found = np.zeros(len(every), np.int64)
+        if stage is not None:
+            for at in np.flatnonzero(np.isin(every, stages.rows(stage.tree))).tolist():
+                found[at] = max(0, stages.shared_slots(int(every[at]), shape.request, stage))
+        return found
 
     def in_waves(self, shape: Shape) -> bool:
         """Whether the node of one pod of this shape affects the filter or score of the next."""
@@ -261,7 +277,7 @@ class Framework:
         if devices and shape.requirements.needs_devices:
             complete = self.devices.reserve(shape, rows, counts)
         matches = shape.matches.counted
-        self.nodes.take(rows, counts, shape.request, matches, shape.uses)
+        self.nodes.take(rows, counts, shape.load)
         if shape.requirements.claims and len(rows):
             self.volumes.reserve(matches, int(rows[0]), more=bool(counts[0] > 0))
         return complete
@@ -269,7 +285,7 @@ class Framework:
     def account(self, shape: Shape, row: int, count: int = 1) -> None:
         """Count pods that are now on the node (negative: that left it), outside of any trial."""
         matches = shape.matches.counted
-        self.nodes.take_one(row, shape.request, count, matches, shape.uses)
+        self.nodes.take_one(row, shape.load, count)
         if shape.requirements.claims and count < 0:
             self.volumes.reserve(matches, row, more=False)
 
@@ -357,6 +373,8 @@ class Framework:
     def _room_at(self, shape: Shape, rows: Ints | slice) -> Ints:
         permitted = self._permitted_at(shape, rows)
         room = node_resources_fit.room(shape, self.nodes.free, rows, permitted)
+        if shape.requirements.stage is not None:
+            self._share(shape, shape.requirements.stage, rows, permitted, room)
         conflicts = self.conflicts(shape)
         if conflicts is not None:
             most = np.minimum(room, 1) if shape.exclusive else room
@@ -364,6 +382,18 @@ class Framework:
         if shape.requirements.needs_devices:
             room = np.minimum(room, self.devices.copies(shape, rows))
         return room
+
+    def _share(
+        self, shape: Shape, stage: Stage, rows: Ints | slice, permitted: Bools, room: Ints
+    ) -> None:
+        """Put the room into `room`, (len(rows),), where other stages of the tree hold some."""
+        if shape.request.missing:
+            return
+        every = np.arange(self.nodes.size)[rows] if isinstance(rows, slice) else rows
+        for at in np.flatnonzero(np.isin(every, self.nodes.stages.rows(stage.tree))).tolist():
+            if permitted[at]:
+                slots = self.nodes.stages.slots(int(every[at]), shape.request, stage)
+                room[at] = max(0, slots)
 
 
 def _class_reason(wants: Requirements, node: NodeClass) -> str:

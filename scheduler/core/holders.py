@@ -53,9 +53,15 @@ def held_room(state: State) -> Ints:
     held: Ints = np.zeros((nodes.allocatable.shape[0], nodes.size), np.int64)
     for group in _holding(state):
         for pod in group.members.values():
-            if pod.info.expected and pod.row >= 0:
+            alone = pod.shape.requirements.stage is None
+            if pod.info.expected and pod.row >= 0 and alone:
                 for index, amount in pod.shape.demands:
                     held[index, pod.row] += amount
+    indices = nodes.resources.indices
+    for row, amounts in nodes.stages.held():
+        for name, amount in amounts.items():
+            if name in indices:
+                held[indices[name], row] += amount
     return held
 
 

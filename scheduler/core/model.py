@@ -236,6 +236,19 @@ class StorageClassInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """When a pod of a tree runs: pods of two stages of one tree never do at the same time.
+
+    `number` is 1 or more. A pod that does not `exist` has a held place alone. `tree` is the root
+    of the pod's group, as far as it is known.
+    """
+
+    number: int
+    exists: bool = True
+    tree: GroupKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Requirements:
     """What a pod requires of its node; pods with equal requirements and matches share a shape.
 
@@ -249,7 +262,7 @@ class Requirements:
     ResourceClaims in the order of its spec: what one of its own asks for that has no allocation
     yet, or the key of another. `extended` are the containers that request extended resources for
     which devices stand, if some may. A pod that has a node needs neither: its claims hold its
-    devices.
+    devices. `stage` is None for a pod that may run beside all others of its tree.
     """
 
     requests: tuple[tuple[str, int], ...] = ()
@@ -271,6 +284,7 @@ class Requirements:
     attachments: tuple[Attachment, ...] = ()
     asks: tuple[Ask | ClaimKey, ...] = ()
     extended: tuple[ContainerDevices, ...] = ()
+    stage: Stage | None = None
 
     @property
     def needs_devices(self) -> bool:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.core.exclusive_uses import ExclusiveUses, Use
 from scheduler.core.match_counts import MatchCounts
-from scheduler.core.model import NodeInfo
+from scheduler.core.model import NodeInfo, Stage
 from scheduler.core.node_classes import NodeClass, NodeClasses
 from scheduler.core.node_labels import NodeLabels
 from scheduler.core.resource_table import Request, ResourceTable
+from scheduler.core.stage_room import StageRoom
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -42,7 +43,19 @@ class Trial:
         self.kept = True
 
 
-_Taken = tuple[Ints, Ints, Request, tuple[int, ...], tuple[Use, ...]]
+class Load(NamedTuple):
+    """What one pod takes of its node; `match_ids` are the match counts that count such pods.
+
+    Pods with a `stage` share room with those of the other stages of their tree.
+    """
+
+    request: Request
+    match_ids: tuple[int, ...] = ()
+    uses: tuple[Use, ...] = ()
+    stage: Stage | None = None
+
+
+_Taken = tuple[Ints, Ints, Load]
 
 
 class NodeTable:
@@ -60,6 +73,7 @@ class NodeTable:
         self.labels = NodeLabels(self.infos, capacity)
         self.match_counts = MatchCounts()
         self.exclusive_uses = ExclusiveUses()
+        self.stages = StageRoom(self.resources)
         self.generation = 0
         self.version = 0
         self._stamp = 0
@@ -123,57 +137,41 @@ class NodeTable:
         self.resources.remove_node(row, {} if old is None else old.allocatable)
         self.match_counts.clear(row)
         self.exclusive_uses.clear(row)
+        self.stages.clear(row)
         self.node_class[row] = _NO_NODE
         self._vacant.append(row)
         self.generation += 1
         self._changed(row)
         return row
 
-    def take(
-        self,
-        rows: Ints,
-        counts: Ints,
-        request: Request,
-        match_ids: tuple[int, ...] = (),
-        uses: tuple[Use, ...] = (),
-    ) -> None:
-        """Put `counts[i]` pods with this request and these uses on node `rows[i]`.
-
-        Rows must be distinct; a negative count takes pods off. `match_ids` are the match counts
-        that count such pods.
-        """
-        taken = (rows, counts, request, match_ids, uses)
-        self._take(*taken)
+    def take(self, rows: Ints, counts: Ints, load: Load) -> None:
+        """Put `counts[i]` pods on node `rows[i]`; rows must be distinct, a negative count frees."""
+        self._take(rows, counts, load)
         if self._trials:
-            self._undo_log.append(taken)
+            self._undo_log.append((rows, counts, load))
 
-    def take_one(
-        self,
-        row: int,
-        request: Request,
-        count: int = 1,
-        match_ids: tuple[int, ...] = (),
-        uses: tuple[Use, ...] = (),
-    ) -> None:
+    def take_one(self, row: int, load: Load, count: int = 1) -> None:
         """Like take, for one node. Raises RuntimeError inside a trial: it cannot be undone."""
         if self._trials:
             raise RuntimeError("take_one cannot be undone: use take inside a trial")
         self._changed(row)
-        self.resources.take_one(row, count, request)
-        for match_id in match_ids:
+        if load.stage is None:
+            self.resources.take_one(row, count, load.request)
+        else:
+            self.stages.take(row, count, load.request, load.stage)
+        for match_id in load.match_ids:
             self.match_counts.add_one(match_id, row, count)
-        if uses:
-            self.exclusive_uses.add(uses, row, count)
+        if load.uses:
+            self.exclusive_uses.add(load.uses, row, count)
 
-    def recount(
-        self, row: int, pods: Iterable[tuple[Request, tuple[int, ...], tuple[Use, ...]]]
-    ) -> None:
-        """Free the node, then take what its pods take: request, match ids and uses of each."""
+    def recount(self, row: int, pods: Iterable[Load]) -> None:
+        """Free the node, then take what its pods take."""
         self.resources.release_all(row)
+        self.stages.clear(row)
         self.match_counts.clear(row)
         self.exclusive_uses.clear(row)
-        for request, match_ids, uses in pods:
-            self.take_one(row, request, 1, match_ids, uses)
+        for load in pods:
+            self.take_one(row, load)
         self._changed(row)
 
     def undo_by(self, step: Callable[[], None]) -> None:
@@ -211,8 +209,8 @@ class NodeTable:
             if callable(entry):
                 entry()
                 continue
-            rows, counts, request, match_ids, uses = entry
-            self._take(rows, -counts, request, match_ids, uses)
+            rows, counts, load = entry
+            self._take(rows, -counts, load)
         self.touch()
 
     @contextmanager
@@ -254,21 +252,18 @@ class NodeTable:
         crowded: Bools = np.any(self.free[:, rows] < 0, axis=0) | self.exclusive_uses.clash(rows)
         return crowded
 
-    def _take(
-        self,
-        rows: Ints,
-        counts: Ints,
-        request: Request,
-        match_ids: tuple[int, ...],
-        uses: tuple[Use, ...],
-    ) -> None:
+    def _take(self, rows: Ints, counts: Ints, load: Load) -> None:
         self._changed(rows)
-        self.resources.take(rows, counts, request)
-        if match_ids:
-            self.match_counts.add(match_ids, rows, counts)
-        if uses:
+        if load.stage is None:
+            self.resources.take(rows, counts, load.request)
+        else:
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-                self.exclusive_uses.add(uses, row, count)
+                self.stages.take(row, count, load.request, load.stage)
+        if load.match_ids:
+            self.match_counts.add(load.match_ids, rows, counts)
+        if load.uses:
+            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                self.exclusive_uses.add(load.uses, row, count)
 
     def _changed(self, rows: int | Ints) -> None:
         self.touch()

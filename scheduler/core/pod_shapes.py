@@ -17,7 +17,7 @@ from typing import Final
 
 from scheduler.core.forest import Group, Pod
 from scheduler.core.group_affinity import terms_to_consider
-from scheduler.core.model import PodInfo, Requirements
+from scheduler.core.model import POD_GROUP, PodInfo, Requirements
 from scheduler.core.node_table import NodeTable
 from scheduler.core.nominations import Nominations
 from scheduler.core.pod_label_index import PodLabelIndex
@@ -76,19 +76,19 @@ class PodShapes:
         self._change_shape = change_shape
         self._group_of = group_of
         self._postponed: deque[Callable[[], None]] = deque()
-        self._with_group_affinity: set[str] = set()
+        self._by_group: set[str] = set()
 
     def remove(self, info: PodInfo) -> None:
         """The pod is gone."""
         self.label_index.remove(info)
         self.crowded.pop(info.uid, None)
-        self._with_group_affinity.discard(info.uid)
+        self._by_group.discard(info.uid)
 
     def discard(self, uid: str) -> None:
         """Remove a pod at which a change broke off, by looking everywhere."""
         self.label_index.discard(uid)
         self.crowded.pop(uid, None)
-        self._with_group_affinity.discard(uid)
+        self._by_group.discard(uid)
 
     def relabel_namespace(self, name: str) -> None:
         """The labels of a namespace changed: its pods may be selected by other terms now."""
@@ -118,7 +118,7 @@ class PodShapes:
 
     def group_moved(self, group: Group) -> None:
         """The constraints of a group, or those above it, are others: so may be its pods' terms."""
-        if self._with_group_affinity:
+        if self._by_group:
             self._continue(self._below(group))
 
     def _below(self, group: Group) -> Iterator[None]:
@@ -137,9 +137,9 @@ class PodShapes:
             self._postponed.append(partial(self._continue, work))
 
     def _consider_terms(self, pods: Sequence[Pod]) -> None:
-        """Give pods the shapes for their affinity to their own group, as its constraints are."""
+        """Give pods the shapes for what they say of their own group, as that is now."""
         for pod in pods:
-            if not pod.info.group_affinity or self._pods.get(pod.info.uid) is not pod:
+            if pod.info.uid not in self._by_group or self._pods.get(pod.info.uid) is not pod:
                 continue
             if self._considered(pod.info) == pod.shape.requirements:
                 continue
@@ -148,15 +148,23 @@ class PodShapes:
                 self._change_shape(pod, shape)
 
     def _considered(self, info: PodInfo) -> Requirements:
-        """The requirements with the affinity to its group that no constraint stands for."""
-        if not info.group_affinity:
-            return info.requirements
-        self._with_group_affinity.add(info.uid)
-        terms = terms_to_consider(info.group_affinity, self._group_of(info))
+        """The requirements with what follows from its group.
+
+        That is the affinity to it that no constraint stands for, and the tree of the pod's stage.
+        """
+        wants = info.requirements
+        if not info.group_affinity and wants.stage is None:
+            return wants
+        self._by_group.add(info.uid)
+        group = self._group_of(info)
+        if wants.stage is not None:
+            own = (POD_GROUP, info.namespace, info.group or "")
+            tree = own if group is None else group.top.key
+            wants = replace(wants, stage=replace(wants.stage, tree=tree))
+        terms = terms_to_consider(info.group_affinity, group)
         if not terms:
-            return info.requirements
-        known = info.requirements.required_affinity
-        return replace(info.requirements, required_affinity=(*known, *terms))
+            return wants
+        return replace(wants, required_affinity=(*wants.required_affinity, *terms))
 
     def sweep(self, nominations: Nominations) -> None:
         """Free unused shapes and match counts. Runs in time proportional to what changed."""

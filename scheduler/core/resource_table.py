@@ -72,9 +72,9 @@ class ResourceTable:
         apart = (*self._without_index.values(), *self._large.values())
         return len(self.indices) + sum(map(len, apart))
 
-    def request(self, amounts: Iterable[tuple[str, int]]) -> Request:
-        """What pods with these requests take of their node, one of its pods included."""
-        return Request(self, amounts)
+    def request(self, amounts: Iterable[tuple[str, int]], *, pods: int = 1) -> Request:
+        """What pods with these requests take of their node, `pods` of its pods included."""
+        return Request(self, amounts, pods)
 
     def grow(self) -> None:
         """Double the number of rows."""
@@ -220,13 +220,20 @@ class Request:
         "_resources",
     )  # fmt: skip
 
-    def __init__(self, resources: ResourceTable, amounts: Iterable[tuple[str, int]]) -> None:
-        total = Counter({PODS: 1})
+    def __init__(
+        self, resources: ResourceTable, amounts: Iterable[tuple[str, int]], pods: int = 1
+    ) -> None:
+        total = Counter({PODS: pods})
         for name, amount in amounts:
             total[name] += max(0, amount)
         self._resources = resources
         self._amounts = tuple((name, min(amount, LARGEST + 1)) for name, amount in (+total).items())
         self._epoch = -1
+
+    @property
+    def amounts(self) -> tuple[tuple[str, int], ...]:
+        """(resource name, amount), pods included, whether a node offers it or not."""
+        return self._amounts
 
     @property
     def demands(self) -> tuple[tuple[int, int], ...]:
@@ -275,10 +282,10 @@ class Request:
         self._epoch = self._resources.epoch
         indices = self._resources.indices
         offered = [(indices[name], amount) for name, amount in self._amounts if name in indices]
-        small = np.array([each for each in offered if each[1] <= _LARGE], np.int64)
+        small = np.array([each for each in offered if each[1] <= _LARGE], np.int64).reshape(-1, 2)
         self._demands = tuple(offered)
         self._in_arrays = (small[:, 0].copy(), small[:, 1].copy())
-        self._from_first = np.zeros(int(small[:, 0].max()) + 1, np.int64)
+        self._from_first = np.zeros(int(small[:, 0].max(initial=-1)) + 1, np.int64)
         self._from_first[small[:, 0]] = small[:, 1]
         by_devices = self._resources.is_by_devices
         self._missing = tuple(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from scheduler.core.exclusive_uses import Use
 from scheduler.core.model import SHARED, Requirements
-from scheduler.core.node_table import Bools, Ints
+from scheduler.core.node_table import Bools, Ints, Load
 from scheduler.core.pod_selectors import PodMatches
 from scheduler.core.resource_table import Request
 
@@ -82,15 +82,15 @@ class ShapeCache:
 class Shape:
     """Interned requirements and matches, with what can be derived from them alone.
 
-    `request` is what each pod takes of its node besides its `uses`. Filters read the match counts
-    `filter_match_ids`, scores read `score_match_ids`. `needs_other_pods` means that it needs pods
-    of another shape in its domain, which are placed first. `pods` is how many pods have this shape,
-    `waiting` how many of them wait.
+    `load` is what each pod takes of its node, `request` of its resources. Filters read the match
+    counts `filter_match_ids`, scores read `score_match_ids`. `needs_other_pods` means that it needs
+    pods of another shape in its domain, which are placed first. `pods` is how many pods have this
+    shape, `waiting` how many of them wait.
     """
 
     __slots__ = (
-        "_cache", "filter_match_ids", "index", "matches", "needs_other_pods", "pods", "request",
-        "requirements", "score_match_ids", "waiting",
+        "_cache", "filter_match_ids", "index", "load", "matches", "needs_other_pods", "pods",
+        "request", "requirements", "score_match_ids", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -108,6 +108,8 @@ class Shape:
         self.requirements = requirements
         self.matches = matches
         self.request = request
+        uses = requirements.ports + requirements.disks
+        self.load = Load(request, matches.counted, uses, requirements.stage)
         self.filter_match_ids = filter_match_ids
         self.score_match_ids = score_match_ids
         self.needs_other_pods = needs_other_pods
@@ -130,7 +132,7 @@ class Shape:
     @property
     def uses(self) -> tuple[Use, ...]:
         """The host ports and disks of each pod."""
-        return self.requirements.ports + self.requirements.disks
+        return self.load.uses
 
     @property
     def exclusive(self) -> bool:

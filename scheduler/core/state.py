@@ -436,8 +436,11 @@ class State:
 
     def _update(self, pod: Pod, info: PodInfo, shape: Shape) -> None:
         if shape is not pod.shape:
+            node = pod.node if pod.assumed and not info.node else ""
             self._vacate(pod)
             self._set_shape(pod, shape)
+            if node:
+                self._occupy(pod, node)
         old, pod.info = pod.info, info
         if old.labels != info.labels:
             self.pod_shapes.label_index.remove(old)
@@ -512,7 +515,7 @@ class State:
         for row in rows:
             pods = self._on_node.get(self.nodes.name_of(row), {}).values()
             shapes = (pod.shape for pod in pods)
-            self.nodes.recount(row, ((s.request, s.matches.counted, s.uses) for s in shapes))
+            self.nodes.recount(row, (shape.load for shape in shapes))
         if gone.shape.requirements.claims:
             self.framework.volumes.reserve(gone.shape.matches.counted, gone.row, more=False)
         return rows

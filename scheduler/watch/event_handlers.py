@@ -189,6 +189,8 @@ class PodHandler:
         known = self._state.pods.get(info.uid)
         left = Left.of(self._state, info.uid) if self._expected is not None else None
         info = self._claims.applied(info, known)
+        if self._expected is not None:
+            info = self._expected.staged(info)
         try:
             if known is not None and known.info.group != info.group:
                 self._state.remove_pod(info.uid)  # it left another's group, or came to its own

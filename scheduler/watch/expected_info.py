@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from api.constants import LABEL_POD_GROUP
+from api.constants import LABEL_POD_GROUP, MAX_EXPECTED_STAGE
 from api.scheduler_names import SchedulerNames
 from kube.meta import Key
-from scheduler.core.model import PodInfo
+from scheduler.core.model import PodInfo, Stage
 from scheduler.watch import decode
 from scheduler.watch.objects import (
     ExpectedPodsSpec,
@@ -72,8 +72,10 @@ def info_of(
         labels={**kind.template.metadata.labels, LABEL_POD_GROUP: key[1]},
     )
     info = decode.pod_info(Pod(metadata, spec), None, schedulers)
+    stage = Stage(kind.stage, exists=False) if 0 < kind.stage <= MAX_EXPECTED_STAGE else None
     return replace(
         info,
+        requirements=replace(info.requirements, stage=stage),
         group=key[1],
         priority=group.spec.priority or 0,
         created=_LAST,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 import numpy as np
@@ -20,13 +20,14 @@ from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import Key
 from scheduler.core.forest import Group
 from scheduler.core.forest import Pod as StatePod
-from scheduler.core.model import GroupKey, PodInfo, Requirements
+from scheduler.core.model import GroupKey, PodInfo, Requirements, Stage
 from scheduler.core.state import State
 from scheduler.watch import decode
 from scheduler.watch.expected_info import has_claims, info_of, numbered, parse, uid_of
 from scheduler.watch.objects import GroupObject
 
-_FIELDS: Final = tuple(each.name for each in fields(Requirements))
+_FIELDS: Final = tuple(each.name for each in fields(Requirements) if each.name != "stage")
+"""What is compared of a pod that comes; its kind's stage is its own then."""
 
 
 @dataclass(slots=True)
@@ -117,6 +118,7 @@ class ExpectedPods:
         self._of: dict[str, tuple[Key, str]] = {}
         self._in_namespace: Counter[str] = Counter()
         self._new_places: list[str] = []
+        self._new_kinds: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[GroupKey]:
         """The PodGroups that expect pods."""
@@ -232,6 +234,17 @@ class ExpectedPods:
             )
         return ""
 
+    def staged(self, info: PodInfo) -> PodInfo:
+        """The pod with the stage of the kind that it was counted as."""
+        key, name = self._of.get(info.uid, (None, "")) if self._of else (None, "")
+        group = self._groups.get(key) if key is not None else None
+        kind = group.kinds.get(name) if group is not None else None
+        expected = kind.info.requirements.stage if kind is not None else None
+        stage = None if expected is None else Stage(expected.number)
+        if stage == info.requirements.stage:
+            return info
+        return replace(info, requirements=replace(info.requirements, stage=stage))
+
     def kind_of(self, uid: str) -> str:
         """The kind that a pod was counted as; empty if none."""
         return self._of.get(uid, (None, ""))[1]
@@ -302,6 +315,7 @@ class ExpectedPods:
     def _take_in(self, group: _Group, info: PodInfo) -> None:
         name = _nearest(group, info)
         self._of[info.uid] = (group.key, name)
+        self._new_kinds[info.uid] = None
         if name:
             group.kinds[name].came.add(info.uid)
         else:
@@ -310,6 +324,7 @@ class ExpectedPods:
     def _replace(self, group: _Group, name: str, new: _Kind | None, changes: Changes) -> None:
         """A kind as it is written now; None: it is no more."""
         old = group.kinds[name]
+        self._new_kinds |= dict.fromkeys(old.came)
         if new is None:
             del group.kinds[name]
             group.extra |= old.came
@@ -341,7 +356,17 @@ class ExpectedPods:
                 kind.numbers.discard(at)
                 self._in_namespace[group.key[0]] -= 1
                 changes.gone.append(uid_of(group.key, name, at))
+        self._restage(changes)
         return changes
+
+    def _restage(self, changes: Changes) -> None:
+        """Let pods that are counted as another kind have the stage of that one."""
+        kinds, self._new_kinds = self._new_kinds, {}
+        for uid in kinds:
+            pod = self._state.pods.get(uid)
+            info = None if pod is None else self.staged(pod.info)
+            if pod is not None and info is not None and info is not pod.info:
+                changes.set.append(info)
 
     def _to_go(self, group: _Group, name: str, kind: _Kind, surplus: int, keep: int) -> list[int]:
         """The numbers of expected pods that are too many, but `keep` that have a place."""

@@ -30,9 +30,9 @@ def template(cpu: int = 1, **spec: Any) -> Json:
     return {"spec": {"schedulerName": "muster-scheduler", "containers": [container], **spec}}
 
 
-def kind(name: str, count: int, cpu: int = 1, **spec: Any) -> Json:
+def kind(name: str, count: int, cpu: int = 1, *, stage: int = 0, **spec: Any) -> Json:
     """One entry of expectedPods."""
-    return {"name": name, "count": count, "template": template(cpu, **spec)}
+    return {"name": name, "count": count, "stage": stage, "template": template(cpu, **spec)}
 
 
 class HoldingHarness(EvictionHarness):

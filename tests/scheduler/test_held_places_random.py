@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from scheduler.core.model import POD_GROUP
+from scheduler.core.forest import Pod as StatePod
+from scheduler.core.model import POD_GROUP, GroupKey
 from tests.scheduler.holding_harness import HoldingHarness, kind
 
 GROUPS = ("a", "b", "c")
@@ -56,7 +57,7 @@ class Course:
             self.harness.delete_group(name)
             return
         kinds = [
-            kind(each, self.chance.randint(0, 4), self.chance.randint(1, 2))
+            kind(each, self.chance.randint(0, 4), self.chance.randint(1, 2), stage=self.stage())
             for each in self.chance.sample(("driver", "worker", "other"), 2)
         ]
         notes = {"scheduling.muster.dev/hold-seconds": self.chance.choice(("2", "600"))}
@@ -65,6 +66,10 @@ class Course:
         mode = self.chance.choice(("single", "all"))
         minimum = self.chance.randint(1, 4)
         self.harness.group(name, minimum, *kinds, mode=mode, annotations=notes)
+
+    def stage(self) -> int:
+        """Owners may say what they like of stages, and keep to none of it."""
+        return self.chance.choice((0, 0, 1, 2))
 
     def come(self) -> None:
         self.come_to(self.chance.choice(GROUPS))
@@ -105,14 +110,39 @@ def check(harness: HoldingHarness) -> None:
     }
     assert {uid for uid, pod in state.pods.items() if pod.info.expected} == known
     used: Counter[str] = Counter()
+    trees: dict[tuple[str, GroupKey], list[StatePod]] = {}
     for pod in state.pods.values():
-        if pod.row >= 0:
-            used[pod.node] += dict(pod.shape.requirements.requests).get("cpu", 0)
+        if pod.row < 0:
+            continue
+        if not pod.info.expected or pod.info.requirements.stage is None:
+            used[pod.node] += cpu_of(pod)
+        if pod.info.requirements.stage is not None and pod.group is not None:
+            trees.setdefault((pod.node, pod.group.top.key), []).append(pod)
+    for (node, _), pods in trees.items():
+        used[node] += to_come(pods)
     cpu = state.nodes.resources.indices["cpu"]
     for name, row in state.nodes.row_of.items():
         info = state.nodes.infos[row]
         assert info is not None
         assert int(state.nodes.free[cpu][row]) == info.allocatable["cpu"] - used[name]
+
+
+def cpu_of(pod: StatePod) -> int:
+    return dict(pod.shape.requirements.requests).get("cpu", 0)
+
+
+def to_come(pods: list[StatePod]) -> int:
+    """What the stages of a tree hold of a node: the most beyond what pods of others leave."""
+    here = [(pod.info.requirements.stage, pod) for pod in pods]
+    numbers = {stage.number for stage, _ in here if stage is not None}
+    return max(
+        0,
+        *(
+            sum(cpu_of(pod) for it, pod in here if it and it.number == number and not it.exists)
+            - sum(cpu_of(pod) for it, pod in here if it and it.number != number and it.exists)
+            for number in numbers
+        ),
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -104,13 +104,15 @@ class EvictionScopes:
         return self._units.devices_held(self._slots, self._needs.able)
 
     def _certain(self) -> dict[Shape, int]:
-        """The pods that the root needs in any case; none if it has a choice."""
+        """The pods that the root needs in any case; none if it has a choice.
+
+        None either of pods with a stage, which may need no more than others of their tree hold.
+        """
         root = self._dry_run.root
-        if not isinstance(root, Group):
-            return {root.shape: 1}
-        if root.composite or len(root.pending) != 1:
+        if isinstance(root, Group) and (root.composite or len(root.pending) != 1):
             return {}
-        return demand(self._dry_run)
+        wanted = demand(self._dry_run)
+        return {} if any(shape.requirements.stage for shape in wanted) else wanted
 
     def _most_free(self, free: Ints) -> int:
         own, _ = _keys(self._dry_run.root)

@@ -227,6 +227,9 @@ class Necessary:
 
     def passes(self, chosen: Bools) -> Bools:
         """Of B sets, (B, U), which ones may suffice, (B,)."""
+        if any(shape.requirements.stage is not None for shape in self._shapes):
+            # What its stages have in common is not in sums of what its pods request.
+            return np.ones(len(chosen), np.bool_)
         nodes = self._nodes
         flat = chosen.astype(np.float64) @ nodes.gain.reshape(len(nodes.gain), -1)
         free = flat.reshape(-1, *nodes.gain.shape[1:]) + nodes.free[:, nodes.touched]

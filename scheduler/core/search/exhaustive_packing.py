@@ -6,7 +6,7 @@ search finds them. It is tried last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final
@@ -15,6 +15,7 @@ import numpy as np
 
 from scheduler.core.exclusive_uses import overlap
 from scheduler.core.framework import Framework
+from scheduler.core.model import Stage
 from scheduler.core.node_table import Ints
 from scheduler.core.search.search_budget import never
 from scheduler.core.shapes import Shape
@@ -25,6 +26,9 @@ _MOST_USES: Final = 256
 """The most host ports and disks of all shapes together: each pair of shapes is compared."""
 
 Free = tuple[int, ...]
+_Column = tuple[int, Stage | None]
+"""A resource, and the stage whose pods use it; None: those that run beside all others."""
+
 Runs = list[tuple[Shape, Ints, Ints]]
 
 
@@ -44,9 +48,17 @@ def pack_exhaustively(
     uses = sum(len(shape.uses) for shape in demand)
     if rows is None or sum(demand.values()) > MOST_PODS or uses > _MOST_USES:
         return None
-    used = sorted({resource for shape in demand for resource, _ in shape.demands})
+    used = _columns(demand)
+    if used is None:
+        return None
     apart = (MOST_PODS,) * len(_kept_apart(demand))
-    free = [(*(int(framework.nodes.free[r, row]) for r in used), *apart) for row in rows]
+    nodes = framework.nodes
+
+    def left(row: int) -> Iterator[int]:
+        for resource, stage in used:
+            yield int(nodes.free[resource, row]) + nodes.stages.spare(row, stage, resource)
+
+    free = [(*left(row), *apart) for row in rows.tolist()]
     search = _Search(framework, rows, used, dict(demand), steps, expired)
     if not search.place(0, 0, free):
         return None
@@ -76,6 +88,29 @@ def usable(
     return found if len(found) <= MOST_NODES else None
 
 
+def _columns(demand: Iterable[Shape]) -> list[_Column] | None:
+    """What the search counts on each node: resources, and once more for each stage.
+
+    What runs beside all is in each of them, so that no stage has too much beside it. None where
+    pods of two stages exist, of which the room is not the same.
+    """
+    resources = sorted({resource for shape in demand for resource, _ in shape.demands})
+    stages = {shape.requirements.stage for shape in demand} - {None}
+    existing = [stage for stage in stages if stage is not None and stage.exists]
+    if len(existing) > 1:
+        return None
+    # Where one of a stage exists, its column is that of those, which have less to spare.
+    named = {stage.number: stage for stage in stages if stage is not None and not stage.exists}
+    named |= {stage.number: stage for stage in existing}
+    ordered = (None, *(named[number] for number in sorted(named)))
+    return [(resource, stage) for stage in ordered for resource in resources]
+
+
+def _in_column(shape: Shape, stage: Stage | None) -> bool:
+    own = shape.requirements.stage
+    return own is None or (stage is not None and own.number == stage.number)
+
+
 def _kept_apart(shapes: Iterable[Shape]) -> list[dict[Shape, int]]:
     """Shapes that conflict on a node, or whose pods do: of MOST_PODS parts, how many a pod takes.
 
@@ -102,7 +137,7 @@ class _Search:
 
     framework: Framework
     rows: Ints
-    used: list[int]
+    used: list[_Column]
     demand: dict[Shape, int]
     steps: int
     expired: Callable[[], bool]
@@ -124,7 +159,10 @@ class _Search:
         apart = _kept_apart(self.demand)
         for shape in self.shapes:
             amounts = dict(shape.demands)
-            wants = (amounts.get(resource, 0) for resource in self.used)
+            wants = (
+                amounts.get(resource, 0) if _in_column(shape, stage) else 0
+                for resource, stage in self.used
+            )
             self.wants.append((*wants, *(parts.get(shape, 0) for parts in apart)))
             self.allowed.append((self.framework.slots_in(shape, self.rows) > 0).tolist())
         devices = self.framework.devices

@@ -76,6 +76,8 @@ def pack_jointly(
 
 
 def _too_much(demand: Mapping[Shape, int], totals: list[int]) -> bool:
+    if any(shape.requirements.stage is not None for shape in demand):
+        return False  # stages have room in common
     used: Counter[int] = Counter()
     for shape, count in demand.items():
         for resource, amount in shape.demands:

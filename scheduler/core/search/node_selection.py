@@ -35,6 +35,29 @@ def choose(
     slots = framework.slots_in(shape, region)
     if int(slots.sum()) < count:
         return None
+    if shape.requirements.stage is None:
+        return _chosen(framework, shape, count, region, profile, slots=slots)
+    # First what other stages of its tree hold: that takes nothing from anybody.
+    shared = _most_first(np.minimum(framework.shared_slots(shape, region), slots), count)
+    rest = count - int(shared.sum())
+    if rest:
+        rows, counts = _chosen(framework, shape, rest, region, profile, slots=slots - shared)
+        at = rows if region is None else np.searchsorted(region, rows)
+        shared[at] += counts
+    chosen = np.flatnonzero(shared)
+    return chosen if region is None else region[chosen], shared[chosen]
+
+
+def _chosen(
+    framework: Framework,
+    shape: Shape,
+    count: int,
+    region: Ints | None,
+    profile: Profile,
+    *,
+    slots: Ints,
+) -> tuple[Ints, Ints]:
+    """The same, where there are so many `slots` on the rows of the region."""
     used, step = framework.usage(shape) if region is None else framework.usage_at(shape, region)
     every = np.arange(framework.nodes.size) if region is None else region
     preferred = _preferred(framework, shape, every)
@@ -93,6 +116,15 @@ def _wave(
         room = np.minimum(room, 1)
     counts = quotas.share(rows, room, count)
     return rows[counts > 0], counts[counts > 0]
+
+
+def _most_first(slots: Ints, count: int) -> Ints:
+    """How many of at most `count` pods each of the slots (n,) takes: the largest first."""
+    order = np.argsort(-slots, kind="stable")
+    before = np.cumsum(slots[order]) - slots[order]
+    taken = np.zeros(len(slots), np.int64)
+    taken[order] = np.clip(count - before, 0, slots[order])
+    return taken
 
 
 def _one(rows: Ints, cost: Ints) -> tuple[Ints, Ints] | None:

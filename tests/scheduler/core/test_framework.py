@@ -67,10 +67,10 @@ def test_slots_and_use_follow_whatever_happens_to_the_rows(
             offers = {"cpu": CPU, PODS: 110, f"example.com/{target}": amount}
             nodes.set_node(NodeInfo(f"n{target}", offers))
         elif what == "take" and row is not None:
-            nodes.take_one(row, shapes[0].request, amount)
+            nodes.take_one(row, shapes[0].load, amount)
         elif what == "try" and row is not None:
             with nodes.trial():
-                nodes.take(np.array([row]), np.array([amount]), shapes[1].request)
+                nodes.take(np.array([row]), np.array([amount]), shapes[1].load)
                 assert_counted_right(state.framework, shapes[0])
         for shape in shapes:
             assert_counted_right(state.framework, shape)
@@ -89,7 +89,7 @@ def test_the_fullest_nodes_are_filled_first_and_equal_ones_in_order(
     shape = a_shape(state, 1, 1)
     for index, pods in enumerate(taken):
         row = nodes.set_node(node(index, 8))
-        nodes.take_one(row, shape.request, pods)
+        nodes.take_one(row, shape.load, pods)
     region = np.arange(nodes.size)[::-1] if confined else None
     room = {row: 8 - pods for row, pods in enumerate(taken)}
     want: dict[int, int] = {}

@@ -129,7 +129,7 @@ def test_rollback_restores_bit_for_bit(takes: list[tuple[int, int]], keep: int) 
     shape = builder.state.shapes.intern(Requirements(requests(1)))
 
     def take(row: int, count: int) -> None:
-        nodes.take(np.array([row]), np.array([count]), shape.request)
+        nodes.take(np.array([row]), np.array([count]), shape.load)
 
     with nodes.trial() as kept:
         for row, count in takes[:keep]:
