@@ -27,6 +27,7 @@ from scheduler.core.search.batching import (
     Signature,
     batchable,
     batchable_by_affinity,
+    batchable_by_spread,
     place_batch,
     signature,
 )
@@ -217,8 +218,12 @@ class Cycle:
         return True
 
     def _batchable(self, kind: Signature) -> bool:
-        state = self._state
-        return batchable(state, kind.shape) or batchable_by_affinity(state, kind, self._budget())
+        state, budget = self._state, self._budget()
+        return (
+            batchable(state, kind.shape)
+            or batchable_by_affinity(state, kind, budget)
+            or batchable_by_spread(state, kind, budget)
+        )
 
     def details(self) -> Iterator[str]:
         """Lines for `/readyz`: the roots whose decision raises an error."""

@@ -70,6 +70,16 @@ def usage_at(shape: Shape, nodes: NodeTable, rows: Ints) -> tuple[Ints, Ints]:
     return used // len(scored), np.maximum(step // len(scored), 1)
 
 
+def used_with(shape: Shape, nodes: NodeTable, row: int, pods: int) -> int:
+    """The utilisation of one row, as `usage_at` has it, with so many more pods of the shape."""
+    used, scored = 0, shape.request.scored
+    for resource, amount in scored:
+        whole = max(1, int(nodes.allocatable[resource, row]))
+        taken = whole - int(nodes.free[resource, row]) + amount * pods
+        used += min(taken, whole) * _SCALE // whole
+    return used // len(scored)
+
+
 def lacking(shape: Shape, nodes: NodeTable, room: Ints) -> Iterator[tuple[str, Bools]]:
     """Yield each reason with the nodes (N,) on which it rules out one pod more than `room` (N,)."""
     for name in shape.request.missing:

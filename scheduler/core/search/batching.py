@@ -17,6 +17,7 @@ from scheduler.core.never_fits import never_fits
 from scheduler.core.node_table import Ints
 from scheduler.core.place import Placement, group_of, place
 from scheduler.core.search.search_budget import SearchBudget
+from scheduler.core.search.spread_batching import place_spread, spreads_alone
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
 
@@ -79,6 +80,16 @@ def batchable_by_affinity(state: State, kind: Signature, budget: SearchBudget) -
     return not (never_fits(shape, state.nodes) or _held(state))
 
 
+def batchable_by_spread(state: State, kind: Signature, budget: SearchBudget) -> bool:
+    """The same for single pods with topology spread constraints, packed: see `spread_batching`."""
+    shape = kind.shape
+    if kind.size > 1 or kind.topology is not None or not shape.requirements.spread:
+        return False
+    if budget.of(kind.scheduler).profile != "pack" or never_fits(shape, state.nodes):
+        return False
+    return not _held(state) and spreads_alone(state.framework, shape)
+
+
 def _held(state: State) -> bool:
     return state.nominations.any_own or state.starvation.closed_for is not None
 
@@ -92,6 +103,9 @@ def place_batch(
     of the first root. The others have to be decided again. If there are no placements, decide the
     first root alone to get its refusal.
     """
+    singles = [root for root in roots if isinstance(root, Pod)]
+    if singles and singles[0].shape.requirements.spread:
+        return place_spread(state, singles)
     region: Ints | None = None
     if isinstance(first := roots[0], Group) and first.topology is not None:
         alone = place(state, first, budget)
