@@ -60,6 +60,10 @@ def node(workload: Workload, index: int) -> Json:
     resources = {"cpu": "4", "memory": "32Gi", "pods": "110"}
     if only:
         resources = {"cpu": "90000", "memory": "90000Gi", "pods": "90000"}
+    if workload.filled:
+        # Some pods fit on any node, others need as many places on every one of them: packed, the
+        # first would use up the places of nodes that the others need.
+        resources["pods"] = "1000"
     if workload.content == "extended":
         resources[DEVICE] = "1"
     spec: Json = {"taints": [_taint("foo")]} if workload.tainted(index) else {}
