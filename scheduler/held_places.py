@@ -222,11 +222,15 @@ class HeldPlaces:
         count, seconds = leaf.expected_held, self._duration(leaf).total_seconds()
         self._set_expired(leaf, expired=True)
         HELD_EXPIRED.inc(count)
-        message = (
-            f"{count} expected pods did not come within {seconds:g} s: their places are not held"
-            f" any more; {self._what_becomes(leaf)}"
-        )
-        self._events.entity(leaf.key, "Warning", "HoldExpired", message)
+        if seconds:
+            message = (
+                f"{count} expected pods did not come within {seconds:g} s: their places are not"
+                f" held any more; {self._what_becomes(leaf)}"
+            )
+            self._events.entity(leaf.key, "Warning", "HoldExpired", message)
+        else:
+            message = f"nothing is held for {count} expected pods: they wait for room like others"
+            self._events.entity(leaf.key, "Normal", "NothingHeld", message)
         _log.info("held places expired", group="/".join(leaf.key), places=count)
 
     def _what_becomes(self, leaf: Group) -> str:
@@ -235,7 +239,12 @@ class HeldPlaces:
         return "what runs goes on, and pods that still come wait for room like others"
 
     def _ends_with_hold(self, leaf: Group) -> bool:
-        """Whether the group's places have expired, and what runs of its tree is to go then."""
+        """Whether the group's places have expired, and what runs of its tree is to go then.
+
+        Where nothing is held, no time is over.
+        """
+        if not self._duration(leaf):
+            return False
         obj = self._observed.get(leaf.key)
         asked = obj.metadata.annotations.get(ANNOTATION_ON_HOLD_EXPIRED) if obj is not None else ""
         return asked == EVICT and self._expected.expired(leaf.key)

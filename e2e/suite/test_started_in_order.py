@@ -10,6 +10,7 @@ import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR, SCHEDULER_NAME
 from api.features import Feature
+from e2e import muster as processes
 from e2e.muster import SCHEDULER, Muster
 from e2e.suite.environment import Environment
 from e2e.suite.gates import switched_on
@@ -165,3 +166,32 @@ async def test_a_driver_that_ends_before_its_workers_has_one_of_their_places(
 
     await env.runs(part("workers"), WORKERS)
     assert await env.bound(of_job("other")) == 0
+
+
+async def test_with_the_gate_off_nothing_is_held_and_on_again_the_whole_is_placed(
+    env: Environment,
+) -> None:
+    """What runs goes on. The gate is on in all other flows."""
+    await driver_runs_and_another_waits(env, ordered(env, "InOrder"), "pg-train")
+    (driver,) = await env.pods(part("driver"))
+
+    await restarted(env.muster, expects=False)
+    try:
+        await env.runs(of_job("other"), WORKERS)
+        await go_on(env)
+        await env.has_pods(part("workers"), WORKERS)
+    finally:
+        await restarted(env.muster, expects=True)
+    await env.delete(JOBS, "other")
+
+    await env.runs(part("workers"), WORKERS)
+    (after,) = await env.pods(part("driver"))
+    assert after["metadata"]["uid"] == driver["metadata"]["uid"]
+
+
+async def restarted(muster: Muster, *, expects: bool) -> None:
+    """All processes begin anew, with the gate on or off."""
+    muster.configure(featureGates={str(Feature.EXPECTED_PODS): expects})
+    for name in processes.ALL:
+        muster.kill(name)
+    await muster.start(*processes.ALL)

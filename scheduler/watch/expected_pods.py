@@ -22,7 +22,6 @@ from scheduler.core.forest import Group
 from scheduler.core.forest import Pod as StatePod
 from scheduler.core.model import GroupKey, PodInfo, Requirements, Stage
 from scheduler.core.state import State
-from scheduler.watch import decode
 from scheduler.watch.expected_info import has_claims, info_of, numbered, parse, uid_of
 from scheduler.watch.objects import GroupObject
 
@@ -136,7 +135,7 @@ class ExpectedPods:
         Raises kube.quantity.QuantityError for a request in a template that is no quantity.
         """
         known = self._groups.get(key)
-        written = [] if group is None or _holds_nothing(group) else group.spec.expected_pods
+        written = [] if group is None else group.spec.expected_pods
         if known is None and not written:
             return Changes()
         kinds = {} if group is None or not written else dict(_kinds(key, group, self._schedulers))
@@ -404,10 +403,6 @@ class ExpectedPods:
 
 def _is_held(pod: StatePod | None) -> bool:
     return pod is not None and pod.assumed
-
-
-def _holds_nothing(group: GroupObject) -> bool:
-    return decode.hold_seconds(group.metadata.annotations) == 0
 
 
 def _counts(info: PodInfo) -> bool:

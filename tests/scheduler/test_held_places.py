@@ -226,10 +226,30 @@ async def test_a_group_may_ask_for_another_time_or_none() -> None:
         await harness.settle(62)
         assert not harness.held("train")
 
-        harness.group("none", 1, kind("worker", 9), annotations={note: "0"})
-        harness.pod("first", "none")
+
+@pytest.mark.parametrize("end", ["Keep", "Evict"])
+async def test_with_no_time_the_whole_has_to_fit_and_nothing_is_held(end: str) -> None:
+    harness = HoldingHarness()
+    notes = {
+        "scheduling.muster.dev/hold-seconds": "0",
+        "scheduling.muster.dev/on-hold-expired": end,
+    }
+    async with harness.leading():
+        harness.builder.nodes(8, cpu=1)
+        harness.group("train", 9, kind("driver", 1), kind("worker", 8), annotations=notes)
+        harness.pod("driver", "train")
         await harness.settle(5)
-        assert not harness.held("none")
+        assert not harness.where()
+
+        harness.builder.node("n8", 1)
+        await harness.settle(5)
+        assert list(harness.where()) == ["driver"]
+        assert not harness.held("train")
+        rival(harness)
+        await harness.settle(5)
+        assert len(harness.where("rival")) == 8
+        assert list(harness.where("driver")) == ["driver"]
+    assert any("nothing is held for 8" in str(it) for it in harness.events.told)
 
 
 async def test_places_on_a_node_that_is_gone_are_chosen_anew_with_what_runs_where_it_is() -> None:
