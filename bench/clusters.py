@@ -14,12 +14,14 @@ from scheduler.core.model import (
     NodeInfo,
     PodInfo,
     Requirements,
+    Stage,
     Topology,
 )
 from scheduler.core.state import State
 
 GIB = 1 << 30
 SMALL = Requirements((("cpu", 1000), ("memory", 10 * GIB)))
+LARGE = Requirements((("cpu", 8000), ("memory", 64 * GIB)))
 GPU = Requirements((("cpu", 4000), ("memory", 16 * GIB), ("nvidia.com/gpu", 1)))
 
 
@@ -60,6 +62,22 @@ def gang(
     for index in range(size):
         pod = f"{name}-{index}"
         state.set_pod(PodInfo(pod, "ns", pod, wants, group=name, priority=priority))
+    return state.forest.groups[spec.key]
+
+
+def expecting_gang(
+    state: State, name: str, expected: int, *, stages: tuple[int, int] = (0, 0)
+) -> Group:
+    """A large pod that exists, and pods that do not exist yet; stage 0 is beside all others."""
+    first, then = stages
+    spec = GroupSpec((POD_GROUP, "ns", name), expected + 1, True, None, 0)
+    state.set_group(spec)
+    large = replace(LARGE, stage=Stage(first) if first else None)
+    state.set_pod(PodInfo(f"{name}-first", "ns", f"{name}-first", large, group=name))
+    small = replace(SMALL, stage=Stage(then, exists=False) if then else None)
+    for index in range(expected):
+        pod = f"{name}-{index}"
+        state.set_pod(PodInfo(pod, "ns", pod, small, group=name, expected=True))
     return state.forest.groups[spec.key]
 
 

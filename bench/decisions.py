@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from bench import frame, page
-from bench.clusters import GPU, cluster, composite, full, gang
+from bench.clusters import GPU, cluster, composite, expecting_gang, full, gang
 from bench.events import decoded, memory, received, woken
 from bench.frame import Case, Measured, clock
 from scheduler.core.explain import explain
@@ -44,6 +44,26 @@ def in_racks(nodes: int = 5_000, gangs: int = 750) -> Iterator[float]:
     """Gangs of four, each in one rack of 50, on nodes for ten pods."""
     state = cluster(nodes)
     groups = [gang(state, f"g{index}", 4, key="rack") for index in range(gangs)]
+    for group in groups:
+        yield placed(state, group)
+
+
+def expecting(
+    nodes: int = 5_000, gangs: int = 1_000, *, stages: tuple[int, int] = (0, 0)
+) -> Iterator[float]:
+    """A large pod that exists and eight small ones to come, which hold their places."""
+    state = cluster(nodes, gpus=8, cpu=64)
+    groups = [expecting_gang(state, f"g{index}", 8, stages=stages) for index in range(gangs)]
+    for group in groups:
+        yield placed(state, group)
+
+
+def beside_held_places(nodes: int = 5_000, gangs: int = 1_000) -> Iterator[float]:
+    """Gangs of four that expect nothing, where a thousand others hold eight places each."""
+    state = cluster(nodes, gpus=8, cpu=64)
+    for index in range(gangs):
+        placed(state, expecting_gang(state, f"h{index}", 8))
+    groups = [gang(state, f"g{index}", 4, wants=GPU) for index in range(gangs)]
     for group in groups:
         yield placed(state, group)
 
@@ -130,6 +150,9 @@ CASES = (
     Case("1,000 gangs x 4, a rack each, 5,000 nodes", lambda: small_gangs(key="rack"),
          {"total": 1_000}),
     Case("750 gangs x 4, one of 50 racks each, 5,000 nodes", in_racks, {"total": 750}),
+    Case("1,000 gangs of one pod and 8 to come on 5,000 nodes", expecting, {"total": 2_000}),
+    Case("the same in two stages", lambda: expecting(stages=(1, 2)), {"total": 4_000}),
+    Case("1,000 gangs x 4 beside 8,000 held places", beside_held_places, {"total": 1_000}),
     Case("trees of 128 pods on three levels, 20,000 nodes", three_levels, {"P50": 100}),
     Case("refusal with reasons, 5,000 nodes", refusal, {"P50": 10}),
     Case("refusal with reasons, 5,000 nodes in 50 racks", refusal_in_racks, {"P50": 10}),
