@@ -205,7 +205,7 @@ class PodSelectors:
         new: list[MatchCount] = []
         for volume in requirements.volumes:
             if volume not in self._volumes:
-                match_id = self._volumes[volume] = self._match_counts.new()
+                match_id = self._volumes[volume] = self._match_counts.new(watched=True)
                 self._volume_of[match_id] = volume
         for key in _counts_needed(requirements):
             if key not in self._known:
@@ -267,6 +267,10 @@ class PodSelectors:
     def users(self, volume: VolumeUse) -> int:
         """The match id that counts the pods using the claim or attachment."""
         return self._volumes[volume]
+
+    def use_of(self, match_id: int) -> VolumeUse | None:
+        """The volume whose users the match id counts; None if it counts other pods."""
+        return self._volume_of.get(match_id)
 
     def claim_of(self, match_id: int) -> ClaimKey | None:
         """The claim whose users the match id counts; None if it counts other pods."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,15 @@ MIGRATED_PROVISIONERS: Final[Mapping[str, str]] = {
 """The CSI drivers that make the volumes of removed providers (k8s.io/csi-translation-lib)."""
 
 
+@dataclass(slots=True)
+class DriverNews:
+    """Of what the CSI driver may be another since somebody looked: see NodeVolumeLimits."""
+
+    claims: set[ClaimKey] = field(default_factory=set)
+    volumes: set[str] = field(default_factory=set)
+    everything: bool = False
+
+
 class VolumeTable:
     """Updated by events. Each change starts a new version of the node table.
 
@@ -41,6 +51,8 @@ class VolumeTable:
         self.claims: dict[ClaimKey, ClaimInfo] = {}
         self.classes: dict[str, StorageClassInfo] = {}
         self.limits: dict[str, Mapping[str, int]] = {}
+        self.limits_version = 0
+        self.news = DriverNews()
 
     @property
     def volumes(self) -> Mapping[str, VolumeInfo]:
@@ -55,41 +67,50 @@ class VolumeTable:
         if claim.volume:
             self.assumed.end(claim.key)
         self._nodes.touch()
+        self.news.claims.add(claim.key)
         self._changed(claim.key)
 
     def remove_claim(self, key: ClaimKey) -> None:
         self._drop(key)
+        self.news.claims.add(key)
         self.assumed.end(key)
         self._nodes.touch()
         self._changed(key)
 
     def set_volume(self, volume: VolumeInfo) -> None:
         before = self.volumes.get(volume.name)
+        if before is None or before.driver != volume.driver:
+            self.news.volumes.add(volume.name)
         self.index.set(volume)
         self._nodes.touch()
         self._tell_claims(before, volume)
 
     def remove_volume(self, name: str) -> None:
         before = self.volumes.get(name)
+        self.news.volumes.add(name)
         self.index.remove(name)
         self._nodes.touch()
         self._tell_claims(before)
 
     def set_class(self, storage_class: StorageClassInfo) -> None:
         self.classes[storage_class.name] = storage_class
+        self.news.everything = True
         self._nodes.touch()
 
     def remove_class(self, name: str) -> None:
         self.classes.pop(name, None)
+        self.news.everything = True
         self._nodes.touch()
 
     def set_limits(self, node: str, limits: Mapping[str, int]) -> None:
         """Set how many volumes of each driver the node can attach; other drivers have no limit."""
         self.limits[node] = limits
+        self.limits_version += 1
         self._nodes.touch()
 
     def remove_limits(self, node: str) -> None:
         self.limits.pop(node, None)
+        self.limits_version += 1
         self._nodes.touch()
 
     def unbound(self, requirements: Requirements) -> list[ClaimKey]:

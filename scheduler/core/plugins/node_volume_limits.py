@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -10,11 +10,12 @@ from scheduler.core.model import Attachment, VolumeUse
 from scheduler.core.node_table import Ints, NodeTable
 from scheduler.core.pod_selectors import PodSelectors
 from scheduler.core.shapes import Codes, Shape
-from scheduler.core.volume_table import VolumeTable
+from scheduler.core.volume_table import DriverNews, VolumeTable
 
 REASON: Final = "node(s) exceed max volume count"
 
 _UNLIMITED: Final = 1 << 40
+_NONE: Final[Ints] = np.zeros(0, np.int64)
 
 
 class NodeVolumeLimits:
@@ -24,10 +25,13 @@ class NodeVolumeLimits:
         self._nodes = nodes
         self._selectors = selectors
         self._volumes = volumes
+        self._attached = Attached(nodes, selectors, volumes)
+        self._limits_key = (-1, -1, -1)
+        self._by_driver: dict[str, Ints] = {}
 
     def rule_out(self, shape: Shape, codes: Codes) -> None:
         """Write the reason's code for each node (N,) that cannot attach one more pod's volumes."""
-        drivers = {volume: self._driver(volume) for volume in shape.requirements.volumes}
+        drivers = {volume: _driver(self._volumes, volume) for volume in shape.requirements.volumes}
         for driver in sorted(set(drivers.values()) - {""}):
             limits = self._limits(driver)
             if limits is None:
@@ -38,35 +42,107 @@ class NodeVolumeLimits:
                     more += 1
                     more[self._users(volume)] -= 1
             # A node beyond its limit takes pods that add no volume.
-            beyond = self._attached(driver) + more > limits
+            beyond = self._attached.of(driver) + more > limits
             shape.rule_out(codes, beyond & (more > 0), REASON)
-
-    def _driver(self, volume: VolumeUse) -> str:
-        """The CSI driver that attaches the volume; empty if none is known."""
-        if isinstance(volume, Attachment):
-            return volume.driver
-        claim = self._volumes.claims.get(volume)
-        return "" if claim is None else self._volumes.driver(claim)
 
     def _limits(self, driver: str) -> Ints | None:
         """Per node (N,) the driver's limit of attached volumes; None if no node has a limit."""
-        limits: Ints | None = None
+        key = (self._volumes.limits_version, self._nodes.generation, self._nodes.size)
+        if key != self._limits_key:
+            self._limits_key = key
+            self._by_driver = self._all_limits()
+        return self._by_driver.get(driver)
+
+    def _all_limits(self) -> dict[str, Ints]:
+        found: dict[str, Ints] = {}
         for node, of_node in self._volumes.limits.items():
             row = self._nodes.row_of.get(node)
-            if driver in of_node and row is not None:
-                if limits is None:
-                    limits = np.full(self._nodes.size, _UNLIMITED, np.int64)
-                limits[row] = of_node[driver]
-        return limits
-
-    def _attached(self, driver: str) -> Ints:
-        """Per node (N,) how many volumes of the driver its pods use; a shared one counts once."""
-        attached = np.zeros(self._nodes.size, np.int64)
-        for volume in self._selectors.volumes:
-            if self._driver(volume) == driver:
-                attached[self._users(volume)] += 1
-        return attached
+            for driver, most in of_node.items() if row is not None else ():
+                if driver not in found:
+                    found[driver] = np.full(self._nodes.size, _UNLIMITED, np.int64)
+                found[driver][row] = most
+        return found
 
     def _users(self, volume: VolumeUse) -> Ints:
         """The rows on which pods use the volume."""
         return self._nodes.match_counts.rows(self._selectors.users(volume))
+
+
+class _Counted(NamedTuple):
+    """What is counted of a volume's users; `volume` is the one that their claim is bound to."""
+
+    driver: str
+    rows: Ints
+    volume: str
+
+
+class Attached:
+    """Per driver, how many volumes each node (N,) has to attach; a shared one counts once.
+
+    What changed since the last look is counted anew, and nothing else: there may be a volume for
+    each pod.
+    """
+
+    def __init__(self, nodes: NodeTable, selectors: PodSelectors, volumes: VolumeTable) -> None:
+        self._nodes = nodes
+        self._selectors = selectors
+        self._volumes = volumes
+        self._by_driver: dict[str, Ints] = {}
+        self._counted: dict[int, _Counted] = {}
+        self._bound_to: dict[str, set[int]] = {}
+
+    def of(self, driver: str) -> Ints:
+        """The numbers of one driver; do not write to them."""
+        self._catch_up()
+        return self._numbers(driver)[: self._nodes.size]
+
+    def _numbers(self, driver: str) -> Ints:
+        counts = self._by_driver.get(driver, _NONE)
+        if len(counts) < self._nodes.size:
+            counts = np.pad(counts, (0, 2 * self._nodes.size - len(counts)))
+            self._by_driver[driver] = counts
+        return counts
+
+    def _catch_up(self) -> None:
+        counts, news = self._nodes.match_counts, self._volumes.news
+        moved, counts.moved = counts.moved, set()
+        if news.everything or news.claims or news.volumes:
+            self._volumes.news = DriverNews()
+            moved |= self._concerned(news)
+        for match_id in moved:
+            self._count(match_id)
+
+    def _concerned(self, news: DriverNews) -> set[int]:
+        """The match ids of the volumes that another driver may attach now."""
+        if news.everything:
+            return set(self._counted)
+        known = self._selectors.volumes
+        found = {self._selectors.users(claim) for claim in news.claims if claim in known}
+        return found.union(*(self._bound_to.get(name, ()) for name in news.volumes))
+
+    def _count(self, match_id: int) -> None:
+        """Count the users of one volume as they are now."""
+        before = self._counted.pop(match_id, None)
+        if before is not None:
+            self._numbers(before.driver)[before.rows] -= 1
+            self._bound_to[before.volume].discard(match_id)
+            if not self._bound_to[before.volume]:
+                del self._bound_to[before.volume]
+        use = self._selectors.use_of(match_id)
+        rows = self._nodes.match_counts.rows(match_id) if use is not None else _NONE
+        if use is None or not len(rows):
+            return
+        claim = None if isinstance(use, Attachment) else self._volumes.claims.get(use)
+        volume = "" if claim is None else claim.volume
+        now = _Counted(_driver(self._volumes, use), rows, volume)
+        self._numbers(now.driver)[rows] += 1
+        self._counted[match_id] = now
+        self._bound_to.setdefault(volume, set()).add(match_id)
+
+
+def _driver(volumes: VolumeTable, volume: VolumeUse) -> str:
+    """The CSI driver that attaches the volume; empty if none is known."""
+    if isinstance(volume, Attachment):
+        return volume.driver
+    claim = volumes.claims.get(volume)
+    return "" if claim is None else volumes.driver(claim)

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
+import numpy as np
+import pytest
+
+from scheduler.core.model import (
+    Attachment,
+    ClaimInfo,
+    Requirements,
+    StorageClassInfo,
+    VolumeInfo,
+)
 from scheduler.core.place import Placement
+from scheduler.core.plugins.node_volume_limits import Attached
 from tests.scheduler.core.plugins.cluster import (
     SSD,
     attaching,
@@ -15,6 +27,7 @@ from tests.scheduler.core.plugins.cluster import (
     using,
     why,
 )
+from tests.scheduler.state_builder import StateBuilder
 
 
 def test_a_node_attaches_no_more_volumes_than_it_can() -> None:
@@ -106,3 +119,107 @@ def test_attachments_leave_nothing_behind() -> None:
 
     assert during == before[1] + 256
     assert (len(state.selectors), len(state.nodes.match_counts)) == before
+
+
+class Changes:
+    """Random changes of what decides how many volumes a node attaches, and the numbers by rule."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.builder = StateBuilder()
+        self.state = self.builder.state
+        self.serial = 0
+        self.nodes = [f"n{index}" for index in range(4)]
+        for name in self.nodes:
+            self.builder.node(name)
+
+    def step(self) -> None:
+        acts = (self.pod, self.pod, self.gone, self.claim, self.volume, self.sort, self.node)
+        self.chance.choice(acts)()
+
+    def pod(self) -> None:
+        self.serial += 1
+        claims = {("ns", f"c{self.chance.randrange(5)}") for _ in range(self.chance.randint(0, 2))}
+        disks = (
+            {Attachment("d1", f"h{self.chance.randrange(2)}")} if self.serial % 3 == 0 else set()
+        )
+        wants = Requirements(claims=tuple(sorted(claims)), attachments=tuple(disks))
+        node = self.chance.choice((*self.nodes, ""))
+        self.builder.pod(name=f"p{self.serial}", node=node, requirements=wants)
+
+    def gone(self) -> None:
+        if self.state.pods:
+            self.state.remove_pod(self.chance.choice(sorted(self.state.pods)))
+
+    def claim(self) -> None:
+        key = ("ns", f"c{self.chance.randrange(5)}")
+        if self.chance.random() < 0.2:
+            self.state.volumes.remove_claim(key)
+            return
+        volume = self.chance.choice(("", "v0", "v1", "v2"))
+        storage = self.chance.choice(("", "s0", "s1"))
+        self.state.volumes.set_claim(ClaimInfo(key, volume, storage))
+
+    def volume(self) -> None:
+        name = f"v{self.chance.randrange(3)}"
+        if self.chance.random() < 0.3:
+            self.state.volumes.remove_volume(name)
+        else:
+            driver = self.chance.choice(("", "d1", "d2"))
+            self.state.volumes.set_volume(VolumeInfo(name, driver=driver))
+
+    def sort(self) -> None:
+        name = f"s{self.chance.randrange(2)}"
+        if self.chance.random() < 0.3:
+            self.state.volumes.remove_class(name)
+        else:
+            provisioner = self.chance.choice(("d1", "d2"))
+            self.state.volumes.set_class(StorageClassInfo(name, provisioner))
+
+    def node(self) -> None:
+        name = self.chance.choice(self.nodes)
+        if name in self.state.nodes.row_of and self.chance.random() < 0.5:
+            self.state.remove_node(name)
+        else:
+            self.builder.node(name)
+        if self.chance.random() < 0.2:
+            self.nodes.append(f"n{len(self.nodes)}")
+
+    def by_rule(self, driver: str) -> dict[str, int]:
+        """By node the different volumes of the driver that its pods use."""
+        volumes = self.state.volumes
+        found: dict[str, set[object]] = {name: set() for name in self.state.nodes.row_of}
+        for pod in self.state.pods.values():
+            for use in pod.info.requirements.volumes if pod.row >= 0 else ():
+                if isinstance(use, Attachment):
+                    attached = use.driver
+                else:
+                    claim = volumes.claims.get(use)
+                    attached = "" if claim is None else volumes.driver(claim)
+                if attached == driver:
+                    found[pod.node].add(use)
+        return {name: len(uses) for name, uses in found.items()}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_numbers_of_attached_volumes_follow_every_change(seed: int) -> None:
+    case = Changes(seed)
+    attached = Attached(case.state.nodes, case.state.selectors, case.state.volumes)
+    for number in range(60):
+        case.step()
+        if number % 7 == 0:
+            case.state.take_changes()  # frees what no pod uses any more
+        for driver in ("d1", "d2") if case.chance.random() < 0.6 else ():
+            counts = attached.of(driver)
+            rows = case.state.nodes.row_of
+            assert {name: int(counts[row]) for name, row in rows.items()} == case.by_rule(driver)
+    with case.state.nodes.trial():
+        for pod in case.state.pods.values():
+            if pod.waiting and case.state.nodes.row_of:
+                row = next(iter(case.state.nodes.row_of.values()))
+                case.state.framework.reserve(pod.shape, np.array([row]), np.array([1]))
+        attached.of("d1")
+    for driver in ("d1", "d2"):
+        counts = attached.of(driver)
+        found = {name: int(counts[row]) for name, row in case.state.nodes.row_of.items()}
+        assert found == case.by_rule(driver)
