@@ -57,6 +57,7 @@ class Following:
         changed = self.cluster.take_changes()
         for root in changed.roots:
             self._count(root)
+            self._follow_victims(root)
             if self._begun:
                 self._note(root)
         self._begun = True
@@ -77,6 +78,15 @@ class Following:
         elif root not in self._known:
             self._known.add(root)
             self._arrived[root[1]] += 1
+
+    def _follow_victims(self, root: GroupKey) -> None:
+        """Keep whom its pods were preempted for. Costs O(pods of the root)."""
+        entity = self.cluster.entity(root)
+        if not isinstance(entity, Group) or entity.parent is not None:
+            self.cluster.victims.forget(root)
+            return
+        leaves = entity.leaves()
+        self.cluster.victims.follow(root, (pod for leaf in leaves for pod in leaf.members.values()))
 
     def _note(self, root: GroupKey) -> None:
         """Write down what its objects will not tell later: each refusal, and when it was bound."""

@@ -17,6 +17,7 @@ from api import features
 from api.features import FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
 from console.chronicle import Chronicle
+from console.victims import Victims
 from kube.client import Client
 from kube.freeze import Freeze
 from kube.pace import Pace
@@ -102,6 +103,7 @@ class ClusterState:
         self.gates = gates
         self.quarantine = Quarantine()
         self.chronicle = Chronicle()
+        self.victims = Victims()
         self._budget = budget or SearchBudget()
         self.topology_keys: Counter[str] = Counter()
         """How many groups name each key; `keys_version` changes with the keys."""

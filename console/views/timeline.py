@@ -9,11 +9,15 @@ import msgspec
 
 from api.constants import (
     CONDITION_COMPOSITE_SCHEDULED,
+    CONDITION_DISRUPTION_TARGET,
     CONDITION_POD_GROUP_SCHEDULED,
+    SCHEDULER_COMPONENT,
 )
+from console import victims
 from console.messages import Event
 from console.state import ClusterState
 from console.times import rfc3339
+from console.views.quorum import quorum
 from console.views.refusals import status_blocker
 from scheduler.core.advice import count
 from scheduler.core.forest import Group, Pod
@@ -23,6 +27,10 @@ FAR_AWAY: Final = min(_FAR_AWAY, 250_000_000_000.0)
 """Times from here on, in seconds since 1970, are after the year 9999."""
 
 MOST: Final = 200
+_ORDER: Final = (
+    *("Created", "First pod", "Last pod", "Quorum", "Refused", "Preempts"),
+    *("Nominated", "Scheduled", "Started", "Whole"),
+)
 _SCHEDULED: Final = (CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED)
 
 
@@ -40,7 +48,12 @@ def of(cluster: ClusterState, groups: Sequence[Group], pods: Sequence[Pod]) -> l
     for top in groups:
         for group in top.subtree():
             found += _of_group(cluster, group, named=group is not groups[0] or len(groups) > 1)
-    found += cluster.chronicle.of(group.key for group in groups)
+    keys = [group.key for group in groups]
+    found += cluster.chronicle.of(keys)
+    lost = cluster.victims.of(keys) or list(victims.of_pods(pods))
+    # Groups say whom they were preempted for, but not how many pods that was.
+    counted = {(event.event, event.by) for event in lost}
+    found = [each for each in found if (each.event, each.by) not in counted] + lost
     told: dict[tuple[str, str, str], Event] = {}
     for event in found:
         told.setdefault((event.at, event.event, event.sentence), event)
@@ -49,8 +62,7 @@ def of(cluster: ClusterState, groups: Sequence[Group], pods: Sequence[Pod]) -> l
 
 def _order(event: Event) -> int:
     """Of those that bear the same second, what comes before what."""
-    order = ("Created", "Quorum", "Refused", "Preempts", "Scheduled", "Started", "Whole")
-    return order.index(event.event) if event.event in order else len(order)
+    return _ORDER.index(event.event) if event.event in _ORDER else len(_ORDER)
 
 
 def _of_group(cluster: ClusterState, group: Group, *, named: bool) -> Iterator[Event]:
@@ -62,17 +74,27 @@ def _of_group(cluster: ClusterState, group: Group, *, named: bool) -> Iterator[E
         yield Event(
             at=spec.created, event="Created", sentence=f"{group.key[0]} {group.name}{minimum}"
         )
+    reached = quorum(group)
+    if reached is not None:
+        yield Event(at=reached.at, event="Quorum", sentence=f"{whose}{reached.sentence}")
     for each in _conditions(cluster, group):
-        event = _event_of(each)
-        yield Event(
-            at=each.last_transition_time,
-            event=event,
-            sentence=f"{whose}{each.message or each.reason}",
-            by="muster-scheduler" if each.type in _SCHEDULED else None,
-        )
+        yield _of_condition(each, whose)
     said = status_blocker(cluster, group)
     if said is not None and said.since and group.parent is None:
         yield Event(at=said.since, event="Refused", sentence=f"{whose}{said.summary}")
+
+
+def _of_condition(condition: _Transition, whose: str) -> Event:
+    at, said = condition.last_transition_time, condition.message
+    marked = condition.type == CONDITION_DISRUPTION_TARGET and condition.status == "True"
+    if marked and said.startswith(f"{SCHEDULER_COMPONENT}:"):
+        return victims.preempted(at, said, f"{whose}pods")
+    return Event(
+        at=at,
+        event=_event_of(condition),
+        sentence=f"{whose}{said or condition.reason}",
+        by=SCHEDULER_COMPONENT if condition.type in _SCHEDULED else None,
+    )
 
 
 def _event_of(condition: _Transition) -> str:
@@ -107,18 +129,6 @@ def _of_pods(pods: Iterable[Pod]) -> Iterator[Event]:
         )
         if len(began) == len(known):
             yield Event(at=rfc3339(began[-1]), event="Whole", sentence=f"{_pods(known)} have begun")
-    targeted: dict[str, int] = {}
-    for pod in known:
-        at = pod.info.preemption.targeted_at
-        if pod.info.preemption.targeted and at:
-            targeted[at] = targeted.get(at, 0) + 1
-    for at, number in targeted.items():
-        yield Event(
-            at=at,
-            event="Preempted",
-            sentence=f"{count(number, 'pod')} evicted to make room for higher priority",
-            by="muster-scheduler",
-        )
 
 
 def _pods(pods: Sequence[Pod]) -> str:

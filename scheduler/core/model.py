@@ -376,10 +376,10 @@ class PreemptionInfo:
 
     As a preemptor: `preempts` is false for preemptionPolicy Never; `delay` is as in GroupSpec. As a
     victim: `targeted` means that this scheduler set the DisruptionTarget condition to evict it, at
-    the time `targeted_at` (as in `created`). `leaves_by` is the deletionTimestamp in seconds since
-    1970, 0 if unset. `grace` is the terminationGracePeriodSeconds. `daemon_set` is the UID of the
-    DaemonSet that it says controls it, `mirror_of` that of the node whose static pod it says it
-    shows.
+    the time `targeted_at` (as in `created`), and `target_says` is its message. `leaves_by` is the
+    deletionTimestamp in seconds since 1970, 0 if unset. `grace` is the
+    terminationGracePeriodSeconds. `daemon_set` is the UID of the DaemonSet that it says controls
+    it, `mirror_of` that of the node whose static pod it says it shows.
     """
 
     preempts: bool = True
@@ -390,6 +390,7 @@ class PreemptionInfo:
     grace: float = 30.0
     daemon_set: str = ""
     mirror_of: str = ""
+    target_says: str = ""
 
 
 @dataclass(frozen=True, slots=True)

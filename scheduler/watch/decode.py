@@ -70,6 +70,9 @@ _DIGITS: Final = 6
 _LONGEST: Final = 253
 """The longest name of an object."""
 
+_LONGEST_MESSAGE: Final = 1024
+"""What is kept of a condition's message: who may write a status may write any."""
+
 FAR_AWAY: Final = 1e12
 """Stands for times after the year 9999: a pod may be deleted with any grace period."""
 
@@ -151,6 +154,8 @@ def _preemption(pod: Pod, owner: OwnerReference | None) -> PreemptionInfo:
         _USUAL_PREEMPTION.grace if grace is None else float(grace),
         _owner_uid(owner, "apps/", "DaemonSet"),
         _owner_uid(owner, "v1", "Node") if MIRROR in meta.annotations else "",
+        # All victims of a plan say the same.
+        intern(mark.message[:_LONGEST_MESSAGE]) if mark is not None else "",
     )
     return _USUAL_PREEMPTION if values == _USUAL_VALUES else PreemptionInfo(*values)
 

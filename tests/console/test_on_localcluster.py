@@ -139,7 +139,15 @@ async def test_a_gang_waits_and_then_starts_before_everybodys_eyes(stage: Stage)
         whole = await _until(stage, "Running", "Scheduled", "Whole")
         assert whole["tree"]["counts"] == {"pods": 6, "bound": 6, "running": 6, "minimum": 6}
         told = [event["event"] for event in whole["timeline"]]
-        assert {"Created", "First pod", "Refused", "Scheduled", "Started", "Whole"} <= set(told)
+        assert {
+            "Created",
+            "First pod",
+            "Quorum",
+            "Refused",
+            "Scheduled",
+            "Started",
+            "Whole",
+        } <= set(told)
         lit = await stage.asked("/api/map/pods?workload=default/PodGroup/train")
         assert sum(each["pods"] for each in lit) == 6
         (domain,) = (await stage.asked("/api/map"))["domains"]

@@ -177,23 +177,13 @@ def test_the_time_line_is_what_objects_and_the_console_know() -> None:
     found = shown(cluster, "ns/PodGroup/g").timeline
 
     assert [event.event for event in found] == [
-        "Created", "First pod", "Last pod", "Refused", "Scheduled", "Bound", "Started", "Whole",
+        *("Created", "First pod", "Last pod", "Quorum", "Refused"),
+        *("Scheduled", "Bound", "Started", "Whole"),
     ]  # fmt: skip
     assert found[0].sentence == "PodGroup g with minCount 2"
-    assert found[3].sentence == "no room"
+    assert found[3].sentence == "2 of 2 pods exist; minCount is 2"
+    assert found[4].sentence == "no room"
     assert [event.at for event in found] == sorted(event.at for event in found)
-
-
-def test_a_victim_says_that_it_was_preempted() -> None:
-    cluster = Builder()
-    cluster.gang("g", 1)
-    info = cluster.pod("g", node="n0")
-    marked = replace(info.preemption, targeted=True, targeted_at="2026-11-23T12:00:00Z")
-    cluster.state.set_pod(replace(info, preemption=marked))
-
-    events = [event.event for event in shown(cluster, "ns/PodGroup/g").timeline]
-
-    assert "Preempted" in events
 
 
 def test_times_after_the_year_9999_break_nothing() -> None:

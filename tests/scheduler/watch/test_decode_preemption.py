@@ -61,7 +61,17 @@ def test_a_root_says_how_long_its_bindings_may_take() -> None:
 def test_only_our_own_mark_makes_a_pod_a_victim(message: str, status: str, ours: bool) -> None:
     mark = {"type": "DisruptionTarget", "status": status, "message": message}
 
-    assert pod(status={"conditions": [mark]}).preemption.targeted is ours
+    found = pod(status={"conditions": [mark]}).preemption
+
+    assert found.targeted is ours
+    assert found.target_says == (message if ours else "")
+
+
+def test_only_so_much_of_a_mark_is_kept() -> None:
+    said = "muster-scheduler: " + "x" * 9999
+    mark = {"type": "DisruptionTarget", "status": "True", "message": said}
+
+    assert pod(status={"conditions": [mark]}).preemption.target_says == said[:1024]
 
 
 def test_start_and_end_of_grace_are_seconds() -> None:

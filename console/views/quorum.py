@@ -1,0 +1,61 @@
+"""When a group had the members that it needs, as far as those that exist tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scheduler.core.advice import count
+from scheduler.core.forest import Group
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """The moment (as in `created`), and the numbers then."""
+
+    at: str
+    sentence: str
+
+
+def quorum(group: Group) -> Quorum | None:
+    """When the group reached its minimum; None if it has not, or needs none.
+
+    Pods that are made anew count from when they were made: the ones before them are gone.
+    """
+    spec = group.spec
+    if spec is None or not spec.gang or not group.minimum:
+        return None
+    moments = sorted(_moments(group))
+    if len(moments) < group.minimum:
+        return None
+    at = moments[group.minimum - 1]
+    there = sum(moment <= at for moment in moments)
+    if group.composite:
+        children = count(len(group.children), "child group")
+        sentence = f"{there} of {children} have what they need; minGroupCount is {group.minimum}"
+    else:
+        pods = count(len(group.members), "pod")
+        sentence = f"{there} of {pods} exist; minCount is {group.minimum}"
+    return Quorum(at, sentence)
+
+
+def _moments(group: Group) -> Iterator[str]:
+    """When each member that counts came: a pod that exists, or a child group with its own."""
+    if not group.composite:
+        for pod in group.members.values():
+            counts = pod.waiting or pod.running or pod.ended
+            if counts and pod.info.created and not pod.info.expected:
+                yield pod.info.created
+        return
+    for child in group.children_in_order():
+        at = _complete(child)
+        if at:
+            yield at
+
+
+def _complete(child: Group) -> str:
+    """When a child group could count for its parent; empty if it cannot."""
+    if child.spec is not None and child.spec.gang and child.minimum:
+        reached = quorum(child)
+        return "" if reached is None else reached.at
+    return min(_moments(child), default="")
