@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: demo test test-long test-monitoring test-workloads check docs docs-serve format generate verify e2e \
-  e2e-console e2e-modules e2e-operate e2e-upgrade test-versions up down bench bench-e2e lock version release clean
+  e2e-console pictures e2e-modules e2e-operate e2e-upgrade test-versions up down bench bench-e2e lock version release clean
 
 demo: .venv ## start the embedded cluster with Muster and place the examples
 	$(BIN)/muster demo $(if $(KEEP),--keep)
@@ -69,9 +69,13 @@ test-monitoring: .venv ## alerts, dashboard and metrics, with a real Prometheus,
 	$(BIN)/python -m e2e.controlplane.build --monitoring
 	$(BIN)/python -m pytest e2e/monitoring --cluster=local
 
-e2e-console: .venv ## the console's page in a real Chromium, installed if need be; CONSOLE=--record renews docs/pictures/console
+e2e-console: .venv ## the console's page in a real Chromium, installed if need be
 	$(BIN)/python -m e2e.console.chromium
-	$(BIN)/python -m pytest e2e/console $(CONSOLE)
+	$(BIN)/python -m pytest e2e/console
+
+pictures: .venv ## take the pictures in docs/pictures/console anew, in a real Chromium
+	$(BIN)/python -m e2e.console.chromium
+	$(BIN)/python -m pytest e2e/console/test_pictures.py --record
 
 e2e-operate: e2e-modules ## a whole life of an installation, by the real helm, kubectl and Prometheus
 	$(BIN)/python -m e2e.controlplane.build --monitoring

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Browser
 
-from e2e.console.clusters import BLOCK
+from e2e.console.clusters import BLOCK, ago
 from e2e.console.examples import GANG, small
 from e2e.console.fake import served
 from e2e.console.page import address, shown
@@ -131,6 +131,24 @@ async def test_one_workload_shows_its_tree_its_time_line_and_its_yaml(browser: B
         assert "parallelism: 16" in await view.text("pre")
         await view.page.get_by_role("link", name="node-1-1-1").first.click()
         await view.see("node-1-1-1", "section[aria-label=Node]")
+
+
+async def test_the_time_line_says_who_preempted_it(browser: Browser) -> None:
+    contents = small()
+    contents.workloads[GANG]["timeline"].append(
+        {
+            "at": ago(1),
+            "event": "Preempted",
+            "sentence": "4 pods evicted to make room for higher priority",
+            "by": "PodGroup research/urgent of priority 9",
+        }
+    )
+    async with served(contents) as fake, shown(browser, fake.url) as view:
+        await view.open(address(GANG))
+        await view.see("4 pods evicted", ".timeline li.bad")
+
+        said = await view.page.locator(".timeline li.bad").last.inner_text()
+        assert said.split("\n")[-1] == "by PodGroup research/urgent of priority 9"
 
 
 async def test_why_not_on_a_node(browser: Browser) -> None:
