@@ -6,6 +6,7 @@ absent. What a viewer may not see is left out by the views, or refused here with
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -36,6 +37,12 @@ _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/sv
 LOGIN_LIMIT: Final = 16 * 1024
 WHAT_IF_LIMIT: Final = 4 * 1024 * 1024
 """Bytes of a body: a token, and a million characters of manifests."""
+
+BODY_SECONDS: Final = 20.0
+"""How long a body may take to come."""
+
+MOST_LOGINS: Final = 64
+"""That are read or reviewed at a time: who has no session yet must not occupy all connections."""
 
 MOST_ROWS: Final = 500
 """Of the queue, or of a search, in one answer."""
@@ -84,6 +91,7 @@ class Server:
         self._what_if = what_if
         self._history = history
         self._rates = Rates()
+        self._logins = 0
 
     def routes(self) -> Starlette:
         """The addresses; every one that is not of the API gives the page."""
@@ -124,11 +132,16 @@ class Server:
 
     async def login(self, request: Request) -> Response:
         """A session for a token of the cluster."""
+        if self._logins >= MOST_LOGINS:
+            return problem(RefusedError(503, "Too many log in at once; try again in a moment."))
+        self._logins += 1
         try:
             asked = await _body(request, messages.LoginRequest, LOGIN_LIMIT)
             secret = await self._viewers.log_in(asked.token)
         except RefusedError as error:
             return problem(error)
+        finally:
+            self._logins -= 1
         answer = Response(b"{}", media_type=JSON)
         self._set_cookie(answer, secret)
         return answer
@@ -297,11 +310,14 @@ async def _body(request: Request, form: type[T], limit: int) -> T:
     parts: list[bytes] = []
     left = limit
     try:
-        async for part in request.stream():
-            left -= len(part)
-            if left < 0:
-                raise RefusedError(413, f"The body may have {limit} bytes at most.")
-            parts.append(part)
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                left -= len(part)
+                if left < 0:
+                    raise RefusedError(413, f"The body may have {limit} bytes at most.")
+                parts.append(part)
+    except TimeoutError as error:
+        raise RefusedError(408, "The body did not come in time.") from error
     except ClientDisconnect as error:
         raise RefusedError(400, "The body ended too early.") from error
     try:

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from api import features
 from api.features import FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
+from console.connections import served_by
 from console.following import Following
 from console.guard import Hosts, named
 from console.history import RecentHistory
@@ -32,8 +33,6 @@ from scheduler.core.search.search_budget import SearchBudget
 LOOPBACK: Final = "127.0.0.1"
 _GRACE: Final = 2
 """Seconds for answers that are under way when the server stops."""
-
-_CONNECTIONS: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +151,6 @@ async def running(
         await asyncio.wait(tasks)
 
 
-class _Uvicorn(uvicorn.Server):
-    """Uvicorn that leaves signals to the process."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 @asynccontextmanager
 async def listening(
     application: ASGIApp, sock: socket.socket, tls: ssl.SSLContext | None = None
@@ -172,13 +163,9 @@ async def listening(
         "access_log": False,
         "server_header": False,
         "proxy_headers": False,
-        "limit_concurrency": _CONNECTIONS,
         "timeout_graceful_shutdown": _GRACE,
     }
-    made = uvicorn.Config(application, **config)
-    made.load()
-    made.ssl = tls
-    server = _Uvicorn(made)
+    server = served_by(uvicorn.Config(application, **config), tls)
     serving = asyncio.create_task(server.serve(sockets=[sock]))
     try:
         while not (server.started or serving.done()):  # noqa: ASYNC110 - it has no event for it

@@ -1,0 +1,124 @@
+"""Connections that ask nothing, or do not take their answers: they end, and never keep others out.
+
+Uvicorn has a limit of connections, but none of the time that one may be silent before or within the
+head of a request. Bodies have theirs where they are read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+MOST_CONNECTIONS: Final = 512
+
+QUIET_SECONDS: Final = 10.0
+"""How long a connection may have no request: from its begin, or its last answer, to a whole head.
+What it sends meanwhile does not prolong it."""
+
+STALLED_SECONDS: Final = 30.0
+"""How long a client may take nothing of an answer that waits for it."""
+
+HANDSHAKE_SECONDS: Final = 10.0
+"""How long TLS may take to begin."""
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """One connection, with its time limits. A new one takes the place of the longest idle one."""
+
+    quiet_since = 0.0
+    """In the loop's time."""
+    _quiet: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way that was asked for."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        # Uvicorn answers 503 from its limit on.
+        if len(self.connections) >= MOST_CONNECTIONS:
+            self._make_room()
+        self._begin_quiet()
+
+    def on_response_complete(self) -> None:
+        # Before the next request of a pipeline, which may have come already.
+        self._begin_quiet()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        _end(self._stalled)
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _end(self._quiet)
+        _end(self._stalled)
+        super().connection_lost(exc)
+
+    def _begin_quiet(self) -> None:
+        _end(self._quiet)
+        self.quiet_since = self.loop.time()
+        self._quiet = self.loop.call_later(QUIET_SECONDS, self._end_quiet)
+
+    def _end_quiet(self) -> None:
+        if self.idle:
+            self.transport.abort()
+
+    def _make_room(self) -> None:
+        """End the connection that has been idle longest; if all are busy, this one is told so."""
+        others = (each for each in self.connections if isinstance(each, PatientProtocol))
+        idle = [each for each in others if each is not self and each.idle]
+        if idle:
+            min(idle, key=lambda each: each.quiet_since).transport.abort()
+
+
+class PatientServer(uvicorn.Server):
+    """Uvicorn with these connections, which leaves signals to the process."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup([])
+        loop, tls = asyncio.get_running_loop(), self.config.ssl
+        protocol = partial(
+            PatientProtocol, self.config, self.server_state, self.lifespan.state, _loop=loop
+        )
+        for sock in sockets or ():
+            self.servers.append(
+                await loop.create_server(
+                    protocol,
+                    sock=sock,
+                    ssl=tls,
+                    ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
+                    backlog=self.config.backlog,
+                )
+            )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def served_by(config: uvicorn.Config, tls: ssl.SSLContext | None) -> PatientServer:
+    """A server with this configuration, by https if there is `tls`."""
+    config.limit_concurrency = MOST_CONNECTIONS
+    config.load()
+    config.ssl = tls
+    return PatientServer(config)
+
+
+def _end(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
