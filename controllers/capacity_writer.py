@@ -21,8 +21,9 @@ from api.provisioning import (
 )
 from controllers.capacity_requests import POD_TEMPLATES, REQUESTS, CapacityRequest
 from controllers.runtime import BlockedError, RequeueError, Writer
+from controllers.waiting_roots import Waiting
 from kube.errors import AlreadyExists, ApiError, Conflict, NotFound
-from kube.meta import Key, ObjectMeta, decode_partial
+from kube.meta import Json, ObjectMeta, decode_partial
 from kube.resources import PODS, Resource
 
 _SOON_SECONDS: Final = 0.5
@@ -42,25 +43,24 @@ class CapacityWriter:
         root: Root,
         asked: str,
         sets: Mapping[str, int],
-        samples: Mapping[bytes, Key],
+        waiting: Waiting,
         attempt: int,
     ) -> None:
         """Make the PodTemplate of each shape from a live pod of it, then the request.
 
-        The caches have no whole pods. Raises RequeueError, BlockedError, kube errors.
+        The caches have no whole pods; of those that do not exist yet there is a template. Raises
+        RequeueError, BlockedError, kube errors.
         """
-        for shape, (namespace, name) in samples.items():
+        for shape, (namespace, name) in waiting.samples.items():
             try:
                 pod = await self._writer.get(PODS, name, namespace)
             except NotFound:
                 raise RequeueError("the pods change", _SOON_SECONDS) from None
             if shape_of(pod) != shape:
                 raise RequeueError("the pods change", _SOON_SECONDS)
-            template = template_object(root, template_name(root, shape), pod_template(pod))
-            try:
-                await self._writer.create(POD_TEMPLATES, template)
-            except AlreadyExists:
-                await self._check_ours(POD_TEMPLATES, root, template["metadata"]["name"])
+            await self._make_template(root, shape, pod_template(pod))
+        for shape in waiting.templates.keys() - waiting.samples.keys():
+            await self._make_template(root, shape, waiting.templates[shape])
         try:
             await self._writer.create(REQUESTS, request_object(root, asked, sets, attempt))
         except AlreadyExists as error:
@@ -71,6 +71,13 @@ class CapacityWriter:
             for name in sorted(sets):
                 await self._delete_template(root.owner_id, root.namespace, name)
             raise
+
+    async def _make_template(self, root: Root, shape: bytes, content: Json) -> None:
+        template = template_object(root, template_name(root, shape), content)
+        try:
+            await self._writer.create(POD_TEMPLATES, template)
+        except AlreadyExists:
+            await self._check_ours(POD_TEMPLATES, root, template["metadata"]["name"])
 
     async def delete(self, found: CapacityRequest, kept: Mapping[str, int]) -> None:
         """Delete the PodTemplates of a request but those to be kept, then the request."""

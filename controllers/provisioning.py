@@ -206,8 +206,9 @@ class ProvisioningController:
             self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
             return  # the end of one of these queues it
         self._keep_pace(key)
-        samples = wanted.waiting.samples
-        await self._requests.make(wanted.root, wanted.asked, wanted.sets, samples, notes.attempt)
+        await self._requests.make(
+            wanted.root, wanted.asked, wanted.sets, wanted.waiting, notes.attempt
+        )
         notes.made, notes.made_at = wanted.signature, self._clock.monotonic()
         count = sum(wanted.sets.values())
         text = f"ProvisioningRequest {group.metadata.name} asks for room for {count} pods"

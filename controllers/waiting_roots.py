@@ -1,21 +1,25 @@
 """Which root groups ask for capacity, and what their waiting pods need. Reads the caches alone."""
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from api.constants import (
     ANNOTATION_PROVISIONING_REQUEST,
     COMPOSITE_POD_GROUP,
     MAX_DEPTH,
+    MAX_EXPECTED_KINDS,
+    MAX_EXPECTED_PODS,
     POD_GROUP,
 )
-from api.provisioning import CLASSES, Root
+from api.provisioning import CLASSES, Root, pod_template, shape_of
+from api.reading import integer, mapping
 from controllers.capacity_requests import RootKey
 from controllers.informers import BY_PARENT, Caches
 from controllers.objects import COMPOSITES, POD_GROUPS, Group
 from kube.clock import Clock
-from kube.meta import Key
+from kube.meta import Json, Key
 from kube.pace import Pace
 
 _KINDS: Final = {POD_GROUPS.kind: POD_GROUP, COMPOSITES.kind: COMPOSITE_POD_GROUP}
@@ -25,14 +29,16 @@ _FOR_ROOM: Final = frozenset({"capacity", "constraint"})
 
 @dataclass(slots=True)
 class Waiting:
-    """The pods of a root that wait for room.
+    """The pods of a root that wait for room, and those that it expects.
 
-    `shapes` counts those that its request stands for, `samples` has a pod of each shape; `others`
-    are those that do not say so.
+    `shapes` counts those that its request stands for. `samples` has a pod of each shape, or
+    `templates` what `pod_template` gives for those that do not exist yet; `others` are pods that
+    do not say that the request stands for them.
     """
 
     shapes: Counter[bytes] = field(default_factory=Counter)
     samples: dict[bytes, Key] = field(default_factory=dict)
+    templates: dict[bytes, Json] = field(default_factory=dict)
     others: int = 0
 
 
@@ -79,7 +85,12 @@ class WaitingRoots:
         found = Waiting()
         self._pace.begin()
         for leaf in self._leaves(key[0], group):
-            for pod in list(self._caches.members(leaf)):
+            members = list(self._caches.members(leaf))
+            for entry, count in to_come(leaf.expected, sum(pod.active for pod in members)):
+                shape = shape_of(entry)
+                found.shapes[shape] += count
+                found.templates[shape] = _with_images(pod_template(entry))
+            for pod in members:
                 if not pod.waits:
                     continue
                 if pod.consumes != group.metadata.name:
@@ -105,6 +116,30 @@ class WaitingRoots:
                 for child in cache.by_index(BY_PARENT, parent)
             ]
         return leaves
+
+
+def to_come(expected: list[Any], came: int) -> Iterator[tuple[Mapping[str, Any], int]]:
+    """The template of each entry of `expectedPods`, and how many of its pods do not exist yet.
+
+    Owners that create some pods after others have the first ones first: so have the entries.
+    """
+    for entry in map(mapping, expected[:MAX_EXPECTED_KINDS]):
+        count = min(max(0, integer(entry.get("count")) or 0), MAX_EXPECTED_PODS)
+        there = min(came, count)
+        came -= there
+        if count > there:
+            yield mapping(entry.get("template")), count - there
+
+
+def _with_images(template: Json) -> Json:
+    """The template with an image in each container, which the API server asks for.
+
+    What a group expects has none. Nothing is pulled for a PodTemplate.
+    """
+    for key in ("initContainers", "containers"):
+        for container in template["spec"].get(key, ()):
+            container.setdefault("image", "not-pulled")
+    return template
 
 
 def root_of(key: RootKey, group: Group) -> Root:

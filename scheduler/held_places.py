@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import structlog
 
-from api.constants import ANNOTATION_ON_HOLD_EXPIRED
+from api.constants import ANNOTATION_ON_HOLD_EXPIRED, ANNOTATION_PROVISIONING_REQUEST
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
 from kube.freeze import Freeze
@@ -116,6 +116,10 @@ class HeldPlaces:
         expected = 0 if isinstance(root, Pod) else root.expected_waiting
         if not expected:
             return ""
+        obj = self._observed.get(root.key)
+        notes = obj.metadata.annotations if obj is not None else {}
+        if notes.get(ANNOTATION_PROVISIONING_REQUEST):
+            return f"{expected} of its pods do not exist yet: its ProvisioningRequest has them, too"
         return (
             f"{expected} of its pods do not exist yet, and an autoscaler does not see those: give"
             " it room for them, or nodes in advance"

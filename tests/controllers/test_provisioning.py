@@ -22,6 +22,7 @@ from controllers.capacity_requests import (
     REQUESTS,
     decode_request,
 )
+from controllers.waiting_roots import to_come
 from kube.errors import Forbidden, Invalid
 from tests.controllers.conftest import ControllerHarness
 from tests.support.owners import make_job
@@ -48,10 +49,13 @@ def group(
     parent: str = "",
     kind: str = "PodGroup",
     namespace: str = "default",
+    expected: Any = None,
     **annotations: str,
 ) -> Json:
     notes = {ANNOTATION_PROVISIONING_REQUEST: asks} if asks else {}
     spec: Json = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    if expected is not None:
+        spec["expectedPods"] = expected
     if parent:
         spec["parentCompositePodGroupName"] = parent
     metadata = {"name": name, "namespace": namespace, "annotations": notes | annotations}
@@ -158,6 +162,45 @@ async def test_a_tree_has_one_request_for_all_its_pods(served: ControllerHarness
 
     assert served.api.names(REQUEST) == ["root"]
     assert counts(served, "root") == [4]
+
+
+def expecting(name: str, count: int, cpu: str) -> Json:
+    """An entry of expectedPods as the controllers write it: without images."""
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    return {"name": name, "count": count, "template": {"spec": {"containers": [container]}}}
+
+
+async def test_pods_that_do_not_exist_yet_are_asked_for_too(served: ControllerHarness) -> None:
+    entries = [expecting("driver", 1, "2"), expecting("worker", 8, "4")]
+    group(served, expected=entries)
+    pods(served, 1, cpu="2")
+    says(served, "capacity")
+    await served.settle(seconds=SETTLED)
+    await served.settle(seconds=SETTLED)
+    assert counts(served) == [1, 8]
+    templates = [served.api.objects[TEMPLATE, "default", it] for it in served.api.names(TEMPLATE)]
+    images = {it["template"]["spec"]["containers"][0]["image"] for it in templates}
+    assert images == {"i", "not-pulled"}
+
+    pods(served, 3, cpu="4")
+    await served.settle(seconds=60.0)
+    await served.settle(seconds=60.0)
+    assert counts(served) == [1, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        ([], []),
+        (["no entry", None, {"count": "many"}], []),
+        ([expecting("a", 2, "1"), expecting("b", 3, "1")], [3]),
+        ([expecting("a", -5, "1"), expecting("b", 10**30, "1")], [9_998]),
+        ([expecting("a", 1, "1")] * 40, [1] * 6),
+        ([{"count": 4}], [2]),
+    ],
+)
+def test_what_is_to_come_is_bounded_whatever_is_written(expected: Any, found: list[int]) -> None:
+    assert [count for _, count in to_come(expected, came=2)] == found
 
 
 @pytest.mark.parametrize(
