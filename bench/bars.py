@@ -12,8 +12,8 @@ _GAP: Final = 14
 _COLOURS: Final = ("#9aa5b1", "#c0392b", "#1b6ca8", "#2e8b57")
 
 
-def draw(groups: Mapping[str, Mapping[str, float]], unit: str) -> str:
-    """Group -> bar -> value, all positive. A bar has the same colour in every group."""
+def draw(groups: Mapping[str, Mapping[str, float]], unit: str, *, digits: int = 0) -> str:
+    """Group -> bar -> value, none negative, one positive. A bar has its colour in every group."""
     names = list(dict.fromkeys(name for bars in groups.values() for name in bars))
     largest = max(value for bars in groups.values() for value in bars.values())
     height = 40 + sum(len(bars) * _BAR + _GAP for bars in groups.values())
@@ -35,7 +35,7 @@ def draw(groups: Mapping[str, Mapping[str, float]], unit: str) -> str:
             parts.append(f'<rect x="{_LEFT}" y="{y + 1}" width="{width:.1f}" height="{_BAR - 3}" '
                          f'fill="{_colour(names.index(name))}"/>')  # fmt: skip
             parts.append(f'<text x="{_LEFT + width + 6:.1f}" y="{y + 13}">'
-                         f"{value:,.0f} {unit}</text>")  # fmt: skip
+                         f"{value:,.{digits}f} {unit}</text>")  # fmt: skip
             y += _BAR
         y += _GAP
     return "\n".join([*parts, "</svg>", ""])

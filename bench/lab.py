@@ -1,78 +1,76 @@
-"""How the lab's time grows with jobs and nodes: python -m bench.lab
+"""How the lab's time grows with jobs and nodes, and the pictures: python -m bench.lab [--record]
 
-At the same load: twice the nodes run twice the jobs. Each point is a run of its own; beside them
-stands the power by which processor time grows from each to the next, of which 1 is linear.
+Each point is a run of its own; beside those of the same load stands the power by which processor
+time grows from each to the next, of which 1 is linear. With --record the points and the week that
+docs/lab.md asks about are kept, and that page's tables and pictures are made of them.
 """
 
 from __future__ import annotations
 
-import math
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from bench.lab_results import BASELINES, MORE_NODES, Growth, Kept, Point, Week, keep, table, week_of
+from bench.page import write_lab
 from lab.cluster import Cluster, read_cluster
 from lab.generate import Recipe, generate, read_recipe
+from lab.results import result_of
 from lab.simulation import Simulation
-from lab.variants import Variant
+from lab.variants import Variant, variant_of
 
 EXAMPLES: Final = Path(__file__).resolve().parents[1] / "examples" / "lab"
 PARTS: Final = (8, 4, 2, 1)
 """The parts of examples/lab/week.yaml and its cluster, in whole: 1 is all of them."""
+_WEEK: Final = 7 * 86400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One run; `seconds` of processor time."""
-
-    jobs: int
-    nodes: int
-    decisions: int
-    seconds: float
-
-
-def part_of(cluster: Cluster, recipe: Recipe, part: int) -> tuple[Cluster, Recipe]:
+def part_of(
+    cluster: Cluster, recipe: Recipe, *, of_nodes: int, of_jobs: int
+) -> tuple[Cluster, Recipe]:
     """An n-th of the nodes, and an n-th of the jobs in the same time."""
-    pools = tuple(msgspec.structs.replace(it, count=it.count // part) for it in cluster.pools)
-    return Cluster(pools), msgspec.structs.replace(recipe, jobs=recipe.jobs // part)
+    pools = tuple(msgspec.structs.replace(it, count=it.count // of_nodes) for it in cluster.pools)
+    return Cluster(pools), msgspec.structs.replace(recipe, jobs=recipe.jobs // of_jobs)
 
 
-def measure(part: int) -> Point:
+def measure(*, of_nodes: int, of_jobs: int) -> Point:
     whole = read_cluster(EXAMPLES / "cluster.yaml"), read_recipe(EXAMPLES / "week.yaml")
-    cluster, recipe = part_of(*whole, part)
+    cluster, recipe = part_of(*whole, of_nodes=of_nodes, of_jobs=of_jobs)
     jobs = generate(recipe, 1)
     begun = time.process_time()
     run = Simulation(cluster, jobs, Variant()).run()
-    return Point(len(jobs), run.nodes, run.decisions, time.process_time() - begun)
+    seconds = round(time.process_time() - begun, 2)
+    return Point(len(jobs), run.nodes, run.decisions, seconds)
 
 
-def table(points: Sequence[Point]) -> list[str]:
-    """Lines of Markdown."""
-    lines = ["| jobs | nodes | decisions | processor time | power |", "|---|---|---|---|---|"]
-    for before, point in zip([None, *points], points, strict=False):
-        power = "" if before is None else f"{growth(before, point):.2f}"
-        lines.append(
-            f"| {point.jobs:,} | {point.nodes:,} | {point.decisions:,} | {point.seconds:.1f} s"
-            f" | {power} |"
-        )
-    return lines
+def measure_growth() -> Growth:
+    """Together, and each alone where the cluster has room: all the nodes, or few of the jobs."""
+    few = PARTS[0]
+    both = [measure(of_nodes=part, of_jobs=part) for part in PARTS]
+    jobs = [measure(of_nodes=1, of_jobs=part) for part in PARTS[:-1]]
+    nodes = [measure(of_nodes=part, of_jobs=few) for part in PARTS[1:-1]]
+    return Growth(both, [*jobs, both[-1]], [both[0], *nodes, jobs[0]])
 
 
-def growth(before: Point, after: Point) -> float:
-    """The power by which the time grows with jobs and nodes together."""
-    return math.log(after.seconds / before.seconds) / math.log(after.jobs / before.jobs)
+def play_week(variant: str) -> Week:
+    """The department's week of docs/lab.md."""
+    cluster = read_cluster(EXAMPLES / "team-cluster.yaml")
+    jobs = generate(read_recipe(EXAMPLES / "team-week.yaml"), 1)
+    return week_of(result_of(Simulation(cluster, jobs, variant_of(variant)).run(_WEEK)))
 
 
-def main() -> int:
-    for line in table([measure(part) for part in PARTS]):
-        print(line)
+def main(words: list[str]) -> int:
+    growth = measure_growth()
+    for points in (growth.both, growth.jobs, growth.nodes):
+        print(table(points))
+    if "--record" in words:
+        keep(Kept(growth, [play_week(name) for name in (*BASELINES, *MORE_NODES)]))
+        write_lab()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

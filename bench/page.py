@@ -1,4 +1,4 @@
-"""Puts what was measured last into docs/performance.md and docs/scale.md: python -m bench.page
+"""Puts what was measured last into performance.md, scale.md and lab.md: python -m bench.page
 
 The pages are written by hand but for the parts between `<!-- begin NAME -->` and
 `<!-- end NAME -->`, which are made anew from bench/results.
@@ -15,6 +15,7 @@ from bench import (
     bars,
     frame,
     growth_curves,
+    lab_results,
     launch_results,
     scale_results,
     targets,
@@ -26,6 +27,7 @@ from bench.e2e.cases import CASES
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = DOCS / "performance.md"
 SCALE = DOCS / "scale.md"
+LAB = DOCS / "lab.md"
 PICTURES = DOCS / "pictures"
 
 
@@ -69,6 +71,15 @@ def write() -> None:
     PAGE.write_text(replaced(PAGE.read_text(), parts))
     alone = scale_results.tables(scale_results.load())
     SCALE.write_text(replaced(SCALE.read_text(), alone))
+    write_lab()
+
+
+def write_lab() -> None:
+    """What the lab found of its growth and of the week on its page."""
+    found = lab_results.load()
+    for name, picture in lab_results.pictures(found).items():
+        (PICTURES / name).write_text(picture)
+    LAB.write_text(replaced(LAB.read_text(), {"growth": lab_results.table(found.growth.both)}))
 
 
 def main() -> int:

@@ -76,23 +76,24 @@ def _plots(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
     for index, resource in enumerate(results[0].resources):
         name = resource.name
         yield (
-            _lines(
-                [(each, each.span, each.resources[index].over_time) for each in results],
+            lines(
+                [(each.variant, each.span, each.resources[index].over_time) for each in results],
                 f"{name} used",
             ),
             f"Share of {name} that pods had, over time.",
         )
         if any(max(each.resources[index].partial_over_time, default=0) for each in results):
             curves = [
-                (each, each.span, each.resources[index].partial_over_time) for each in results
+                (each.variant, each.span, each.resources[index].partial_over_time)
+                for each in results
             ]
             yield (
-                _lines(curves, f"{name} held in vain"),
+                lines(curves, f"{name} held in vain"),
                 f"Share of {name} that pods had whose job did not run, as it was not whole.",
             )
     yield (
-        _lines(
-            [(each, _period(each), each.fragmentation.over_time) for each in results],
+        lines(
+            [(each.variant, _period(each), each.fragmentation.over_time) for each in results],
             "in fragments",
         ),
         "Which part of what was free no further pod could use, over time.",
@@ -105,15 +106,20 @@ def _period(result: Result) -> float:
     return times[1] - times[0] if len(times) > 1 else 1.0
 
 
-def _lines(curves: Sequence[tuple[Result, float, Sequence[float]]], label: str) -> str:
+def lines(curves: Sequence[tuple[str, float, Sequence[float]]], label: str) -> str:
+    """An SVG of shares over time: of each variant its name, seconds of one span, and the shares.
+
+    Raises LabError if matplotlib is not installed.
+    """
+
     def draw(axes: Axes) -> None:
-        for result, span, values in curves:
+        for variant, span, values in curves:
             hours = [index * span / 3600 for index in range(len(values))]
             axes.step(
                 hours,
                 [value * 100 for value in values],
                 where="post",
-                label=result.variant,
+                label=variant,
                 linewidth=1.2,
             )
         axes.set_xlabel("hours")
