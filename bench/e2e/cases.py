@@ -99,6 +99,12 @@ class Case:
         return self.preemption or self.victims is not None
 
     @property
+    def prioritized(self) -> bool:
+        """Whether pods of it name a priority class."""
+        of = self.workload
+        return self.evicts or (of is not None and (of.churn > 0 or of.blocks == "large"))
+
+    @property
     def first(self) -> int:
         """The nodes that are there from the beginning."""
         return 1 if self.workload and self.workload.grows else self.nodes

@@ -64,7 +64,7 @@ async def _cluster(case: Case) -> AsyncIterator[tuple[ControlPlane, Wire]]:
         await wire.post("/api/v1/nodes", [node(case, index) for index in range(case.first)])
         if case.claims is not None:
             await claims.prepare(wire, case)
-        if case.evicts or (case.workload and case.workload.churn):
+        if case.prioritized:
             await wire.post("/apis/scheduling.k8s.io/v1/priorityclasses", victims.classes())
         yield plane, wire
 

@@ -34,6 +34,9 @@ OPTIONS = Options(
 )
 """The same API server for all: no other controllers, nothing that marks nodes."""
 
+_PATIENCE = 120
+"""Seconds until a scheduler must be ready, on a machine that does other things as well."""
+
 
 class Subject(Protocol):
     flavour: Flavour
@@ -105,13 +108,14 @@ class MusterScheduler:
         await self._muster.start(WEBHOOK)
 
     async def start(self) -> float:
-        await self._muster.start(SCHEDULER)
+        self._muster.launch(SCHEDULER)
+        await self._muster.ready(SCHEDULER, _PATIENCE)
         self._started = True
 
         async def said() -> bool:
             return bool(self._synced())
 
-        await eventually(said, "the log to say when the scheduler was in sync", 30)
+        await eventually(said, "the log to say when the scheduler was in sync", _PATIENCE)
         return self._synced()
 
     def pids(self) -> dict[str, int]:

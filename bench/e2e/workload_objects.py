@@ -191,6 +191,8 @@ def _add_own(content: Content, made: Json) -> None:
         made["metadata"]["finalizers"] = ["example.com/finalizer"]
     elif content == "blocker":
         made["metadata"]["labels"]["type"] = "blocker"
+    elif content == "large":
+        made["spec"]["priorityClassName"] = URGENT
 
 
 def _in_stages(content: Content, made: Json) -> None:

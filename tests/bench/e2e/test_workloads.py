@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from api.constants import SCHEDULER_NAME
+from bench.e2e import victims
 from bench.e2e import workload_objects as made
 from bench.e2e.cases import CASES, Case
 from bench.e2e.objects import NATIVE, OURS, composite, namespaces, node
@@ -96,3 +97,21 @@ def test_every_fifth_node_is_tainted_where_pods_spread_over_the_others() -> None
     tainted = [index for index in range(100) if node(case, index)["spec"].get("taints")]
 
     assert tainted == list(range(0, 100, 5))
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_priority_class_that_pods_name_is_there(name: str) -> None:
+    case = CASES[name].scaled(100, 0.02)
+    pods = [*OURS.blocked(workload(case)), *(pod for _, lot in OURS.waiting(case) for pod in lot)]
+    named = {pod["spec"].get("priorityClassName") for pod in pods} - {None}
+
+    assert named <= {each["metadata"]["name"] for each in victims.classes()}
+    assert case.prioritized or not named
+
+
+def test_pods_that_never_fit_are_more_important_than_those_that_do() -> None:
+    case = CASES["perf-unschedulable"].scaled(100, 0.02)
+
+    assert {pod["spec"]["priorityClassName"] for pod in OURS.blocked(workload(case))} == {
+        victims.URGENT
+    }
