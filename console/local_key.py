@@ -37,9 +37,9 @@ class LocalViewers:
         del secret, id_
         return True
 
-    async def log_in(self, token: str) -> str:
+    async def log_in(self, token: str, peer: str = "") -> str:
         """No token is asked for here."""
-        del token
+        del token, peer
         raise RefusedError(401, "Open the address that `muster console` printed.")
 
     def use_key(self, key: str) -> str | None:

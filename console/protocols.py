@@ -54,8 +54,11 @@ class Viewers(Protocol):
     async def may_get(self, secret: str, id_: str) -> bool:
         """Whether the object with this ID may be shown to them as it is."""
 
-    async def log_in(self, token: str) -> str:
-        """The secret of a new session for a token of the cluster. Raises RefusedError."""
+    async def log_in(self, token: str, peer: str = "") -> str:
+        """The secret of a new session for a token of the cluster. Raises RefusedError.
+
+        `peer` is the address that it came from.
+        """
 
     def use_key(self, key: str) -> str | None:
         """The secret of a new session for a one-time key; None if the key is not good."""

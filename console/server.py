@@ -137,7 +137,7 @@ class Server:
         self._logins += 1
         try:
             asked = await _body(request, messages.LoginRequest, LOGIN_LIMIT)
-            secret = await self._viewers.log_in(asked.token)
+            secret = await self._viewers.log_in(asked.token, _peer(request))
         except RefusedError as error:
             return problem(error)
         finally:
@@ -324,6 +324,11 @@ async def _body(request: Request, form: type[T], limit: int) -> T:
         return msgspec.json.decode(b"".join(parts), type=form)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RefusedError(400, f"The body is not as expected: {error}") from error
+
+
+def _peer(request: Request) -> str:
+    """The address at the other end of the connection; what headers say of it anybody may write."""
+    return request.client.host if request.client is not None else ""
 
 
 def _id(request: Request) -> str:

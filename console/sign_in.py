@@ -21,6 +21,7 @@ import structlog
 
 from console.manifests import resource_of
 from console.protocols import RefusedError, Viewer
+from console.refused_tokens import RefusedTokens
 from console.reviews import Right, User
 from console.rights import RightsOfUsers
 from kube.errors import KubeError
@@ -34,9 +35,6 @@ LASTS: Final = 3600.0
 MOST_SESSIONS: Final = 1000
 MOST_OF_USER: Final = 8
 LONGEST_TOKEN: Final = 16 * 1024
-FAILURES_AT_ONCE: Final = 30
-"""Tokens that are refused in a row, of all viewers, before `FAILURES_PER_SECOND` holds."""
-FAILURES_PER_SECOND: Final = 1.0
 
 _BYTES: Final = 32
 _NOT_TAKEN: Final = "The cluster does not accept this token."
@@ -75,7 +73,7 @@ class TokenViewers:
         self._now = now
         self._sessions: dict[bytes, _Session] = {}
         self._names = itertools.count(1)
-        self._failures = _Failures(now)
+        self._refused = RefusedTokens(now)
 
     async def viewer(self, secret: str) -> Viewer | None:
         """Whose session this is, with their rights; None if it has ended, or never was."""
@@ -109,24 +107,22 @@ class TokenViewers:
             _log.warning("a right could not be asked for", error=str(error))
             return False
 
-    async def log_in(self, token: str) -> str:
-        """The secret of a new session. Raises RefusedError."""
+    async def log_in(self, token: str, peer: str = "") -> str:
+        """The secret of a new session; `peer` is the address it comes from. Raises RefusedError."""
         token = token.strip()
-        self._failures.check()
-        if not _well_formed(token):
-            self._failures.count()
-            raise RefusedError(401, _NOT_TAKEN)
         # Counted beforehand, so that many at once are no way around the limit.
-        self._failures.count()
+        self._refused.count(peer)
+        if not _well_formed(token):
+            raise RefusedError(401, _NOT_TAKEN)
         try:
             user = await self._reviews.user(token)
         except KubeError as error:
             _log.warning("a token could not be reviewed", error=str(error))
-            self._failures.take_back()
+            self._refused.take_back(peer)
             raise RefusedError(503, "The API server does not answer; try again.") from error
         if user is None:
             raise RefusedError(401, _NOT_TAKEN)
-        self._failures.take_back()
+        self._refused.take_back(peer)
         return self._begin(user, min(self._now() + LASTS, _end_of(token)))
 
     def use_key(self, key: str) -> str | None:
@@ -158,31 +154,6 @@ class TokenViewers:
             del self._sessions[key]
             return None
         return session
-
-
-class _Failures:
-    """A bucket of tokens that may be refused: the API server is not asked without end."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._left = float(FAILURES_AT_ONCE)
-        self._at = now()
-
-    def check(self) -> None:
-        """Raises RefusedError if too many were refused."""
-        now = self._now()
-        passed, self._at = max(0.0, now - self._at), now
-        self._left = min(FAILURES_AT_ONCE, self._left + passed * FAILURES_PER_SECOND)
-        if self._left < 1:
-            raise RefusedError(429, "Too many tokens were refused; try again in a few seconds.")
-
-    def count(self) -> None:
-        """One more is under way, or was refused."""
-        self._left -= 1
-
-    def take_back(self) -> None:
-        """It was a good one."""
-        self._left += 1
 
 
 def _hashed(secret: str) -> bytes:

@@ -294,7 +294,7 @@ class _Two:
             return None
         return protocols.Viewer(secret, secret, namespaces=frozenset({secret}), nodes=False)
 
-    async def log_in(self, token: str) -> str:
+    async def log_in(self, token: str, peer: str = "") -> str:
         if token not in ("a", "b"):
             raise protocols.RefusedError(401, "The cluster does not know this token.")
         return token

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
+from console import refused_tokens, sign_in
 from console import rights as rights_of
-from console import sign_in
 from console.protocols import RefusedError
 from console.reviews import Right, User
 from console.rights import Rights, RightsOfUsers
@@ -60,9 +60,9 @@ def cluster() -> Cluster:
     return Cluster()
 
 
-async def refused(cluster: Cluster, token: str) -> int:
+async def refused(cluster: Cluster, token: str, peer: str = "") -> int:
     with pytest.raises(RefusedError) as caught:
-        await cluster.viewers.log_in(token)
+        await cluster.viewers.log_in(token, peer)
     assert len(token) < 4 or token not in caught.value.message
     return caught.value.status
 
@@ -223,7 +223,7 @@ async def test_without_an_answer_nothing_is_shown(cluster: Cluster) -> None:
 
 async def test_an_api_server_that_is_away_is_no_wrong_token(cluster: Cluster) -> None:
     cluster.broken = True
-    for _ in range(2 * sign_in.FAILURES_AT_ONCE):
+    for _ in range(2 * refused_tokens.AT_ONCE):
         assert await refused(cluster, "t-anna") == 503
     cluster.broken = False
     await cluster.viewers.log_in("t-anna")
@@ -234,11 +234,58 @@ async def test_wrong_tokens_are_limited(cluster: Cluster) -> None:
     tries = [refused(cluster, f"wrong-{number}") for number in range(100)]
     statuses = await asyncio.gather(*tries)
 
-    assert statuses.count(401) == sign_in.FAILURES_AT_ONCE
+    assert statuses.count(401) == refused_tokens.AT_ONCE
     assert await refused(cluster, "t-anna") == 429
     assert await cluster.viewers.viewer(secret) is not None
     cluster.now += 2
     await cluster.viewers.log_in("t-anna")
+
+
+async def test_wrong_tokens_of_one_address_do_not_delay_others(cluster: Cluster) -> None:
+    for number in range(2 * refused_tokens.AT_ONCE):
+        await refused(cluster, f"wrong-{number}", "10.0.0.1")
+
+    assert await refused(cluster, "t-anna", "10.0.0.1") == 429
+    await cluster.viewers.log_in("t-anna", "10.0.0.2")
+    await cluster.viewers.log_in("t-ben", "2001:db8::1")
+    cluster.now += 2
+    await cluster.viewers.log_in("t-anna", "10.0.0.1")
+
+
+async def test_many_addresses_have_a_limit_together(cluster: Cluster) -> None:
+    tries = [refused(cluster, "wrong-one", f"10.0.{n // 200}.{n % 200}") for n in range(900)]
+    statuses = await asyncio.gather(*tries)
+
+    assert statuses.count(401) == refused_tokens.ALL_AT_ONCE
+    assert await refused(cluster, "t-anna", "10.9.9.9") == 429
+    cluster.now += 1
+    await cluster.viewers.log_in("t-anna", "10.9.9.9")
+
+
+async def test_addresses_are_remembered_up_to_a_limit(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refused_tokens, "MOST_PEERS", 3)
+    for number in range(9):
+        await refused(cluster, "wrong-one", f"10.0.0.{number}")
+
+    assert len(vars(vars(cluster.viewers)["_refused"])["_peers"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("peer", "other", "one"),
+    [
+        ("2001:db8::1", "2001:db8::ffff", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.2", False),
+        ("fe80::1%eth0", "fe80::1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+        ("x" * 9999, "", True),
+    ],
+)
+def test_what_counts_as_one_address(peer: str, other: str, one: bool) -> None:
+    assert (refused_tokens.network(peer) == refused_tokens.network(other)) is one
 
 
 async def test_the_oldest_of_too_many_sessions_of_a_user_ends(cluster: Cluster) -> None:
