@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import structlog
@@ -32,13 +32,26 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Of one user; `namespaces` None means all."""
+    """Of one user; `namespaces` None means all. `known` is false where they could not be asked."""
 
     namespaces: frozenset[str] | None = frozenset()
     nodes: bool = False
+    known: bool = True
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything that the user may see."""
+        return self.nodes or self.namespaces is None or bool(self.namespaces)
+
+    def after(self, before: Rights) -> Rights:
+        """These, with the namespaces of rights that came before: they may have nothing to show."""
+        if self.namespaces is None or before.namespaces is None:
+            return self
+        together = self.namespaces | before.namespaces
+        return self if len(together) > MOST_NAMESPACES else replace(self, namespaces=together)
 
 
-NOTHING: Final = Rights()
+NOTHING: Final = Rights(known=False)
 
 
 class Asked(Protocol):
@@ -81,6 +94,17 @@ class RightsOfUsers:
             task.add_done_callback(lambda _: self._asking.pop(user, None))
         # Who asks and then leaves does not end the question of others.
         return await asyncio.shield(task)
+
+    async def lost(self, user: User, had: Rights) -> bool:
+        """Whether the user, who may see nothing that is there, has none of these rights any more.
+
+        Namespaces with nothing to show are not asked about otherwise, so the last workload that
+        ends must not look like a right that was taken away. Raises KubeError.
+        """
+        for each in sorted(had.namespaces or ()):
+            if await self._lists(user, each):
+                return False
+        return True
 
     async def _ask(self, user: User) -> Rights:
         try:

@@ -1,7 +1,8 @@
 """Who looks on at a console in the cluster: users with a token of the cluster, in sessions.
 
 A token is reviewed once and not kept. Sessions are in memory alone, under the hash of their secret:
-a restart ends all. What a user may see is asked again while the session lasts.
+a restart ends all. What a user may see is asked again while the session lasts, and it ends when
+that was something and is nothing any more.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from console.manifests import resource_of
 from console.protocols import RefusedError, Viewer
 from console.refused_tokens import RefusedTokens
 from console.reviews import Right, User
-from console.rights import RightsOfUsers
+from console.rights import NOTHING, Rights, RightsOfUsers
 from kube.errors import KubeError
 
 COOKIE: Final = "__Host-muster-console"
@@ -51,11 +52,15 @@ class Asked(Protocol):
         """Whether the user has the right. Raises KubeError."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Session:
+    """`had` are the last rights that were any, `judged` those that were looked at last."""
+
     name: str
     user: User
     expires: float
+    had: Rights = NOTHING
+    judged: Rights = NOTHING
 
 
 class TokenViewers:
@@ -82,6 +87,9 @@ class TokenViewers:
         if session is None:
             return None
         rights = await self._rights.of(session.user)
+        if await self._lost_all(session, rights):
+            _log.info("a session ended: its user has no rights any more", user=session.user.name)
+            self._sessions.pop(key, None)
         # It may have ended while the rights were asked for.
         if self._living(key) is None:
             return None
@@ -147,6 +155,19 @@ class TokenViewers:
         self._sessions[_hashed(secret)] = _Session(str(next(self._names)), user, expires)
         _log.info("a session began", user=user.name)
         return secret
+
+    async def _lost_all(self, session: _Session, rights: Rights) -> bool:
+        """Whether the user may see nothing any more, who could: asked once for each answer."""
+        if rights.any:
+            session.had = rights.after(session.had)
+        if rights is session.judged or rights.any or not (rights.known and session.had.any):
+            return False
+        session.judged = rights
+        try:
+            return await self._rights.lost(session.user, session.had)
+        except KubeError as error:
+            _log.warning("rights could not be asked", user=session.user.name, error=str(error))
+            return False
 
     def _living(self, key: bytes) -> _Session | None:
         session = self._sessions.get(key)

@@ -196,6 +196,107 @@ async def test_rights_are_asked_again(cluster: Cluster) -> None:
     assert (before.namespaces, after.namespaces) == (frozenset({"a"}), frozenset({"b"}))
 
 
+async def test_a_session_ends_when_all_rights_are_taken_away(cluster: Cluster) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+    assert await cluster.viewers.viewer(secret) is not None
+
+    cluster.may["anna"] = set()
+    cluster.now += rights_of.FRESH
+
+    assert await cluster.viewers.viewer(secret) is None
+    cluster.may["anna"] = {"a"}
+    cluster.now += rights_of.FRESH
+    assert await cluster.viewers.viewer(secret) is None
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+async def test_nodes_or_all_namespaces_that_are_taken_away_end_it_too(
+    cluster: Cluster, everywhere: bool
+) -> None:
+    cluster.may["anna"] = {""} if everywhere else set()
+    cluster.nodes = set() if everywhere else {"anna"}
+    secret = await cluster.viewers.log_in("t-anna")
+    assert await cluster.viewers.viewer(secret) is not None
+
+    cluster.may["anna"], cluster.nodes = set(), set()
+    cluster.now += rights_of.FRESH
+
+    assert await cluster.viewers.viewer(secret) is None
+
+
+async def test_a_session_goes_on_while_one_right_is_left(cluster: Cluster) -> None:
+    cluster.nodes = {"anna"}
+    secret = await cluster.viewers.log_in("t-anna")
+    await cluster.viewers.viewer(secret)
+    cluster.may["anna"] = set()
+    cluster.now += rights_of.FRESH
+
+    assert await cluster.viewers.viewer(secret) is not None
+
+
+async def test_a_namespace_that_has_nothing_to_show_any_more_is_no_lost_right(
+    cluster: Cluster,
+) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+    await cluster.viewers.viewer(secret)
+    cluster.there = []
+    cluster.now += rights_of.FRESH
+    assert await cluster.viewers.viewer(secret) is not None
+
+    asked = len(cluster.asked)
+    for _ in range(5):
+        assert await cluster.viewers.viewer(secret) is not None
+    assert len(cluster.asked) == asked
+    cluster.may["anna"] = set()
+    cluster.now += rights_of.FRESH
+    assert await cluster.viewers.viewer(secret) is None
+
+
+async def test_a_right_of_long_ago_counts_as_long_as_it_is_there(cluster: Cluster) -> None:
+    cluster.may["anna"] = {"a", "b"}
+    secret = await cluster.viewers.log_in("t-anna")
+    for there, left in ((["a"], {"a", "b"}), (["b"], {"a", "b"}), ([], {"a"})):
+        cluster.there, cluster.may["anna"] = there, left
+        cluster.now += rights_of.FRESH
+        assert await cluster.viewers.viewer(secret) is not None
+
+
+async def test_who_never_had_rights_stays_logged_in(cluster: Cluster) -> None:
+    cluster.may["anna"] = set()
+    secret = await cluster.viewers.log_in("t-anna")
+    for _ in range(3):
+        cluster.now += rights_of.FRESH
+        assert await cluster.viewers.viewer(secret) is not None
+
+    cluster.may["anna"] = {"a"}
+    cluster.now += rights_of.FRESH
+    viewer = await cluster.viewers.viewer(secret)
+    assert viewer is not None
+    assert viewer.sees("a")
+
+
+async def test_an_api_server_that_does_not_answer_ends_no_session(cluster: Cluster) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+    await cluster.viewers.viewer(secret)
+    cluster.broken = True
+    for _ in range(3):
+        cluster.now += rights_of.FRESH
+        assert await cluster.viewers.viewer(secret) is not None
+
+
+async def test_one_that_fails_while_lost_rights_are_looked_at_ends_none_either(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+    await cluster.viewers.viewer(secret)
+    cluster.may["anna"] = set()
+    cluster.now += rights_of.FRESH
+    await cluster.rights.of(ANNA)
+    cluster.broken = True
+
+    assert await cluster.viewers.viewer(secret) is not None
+
+
 async def test_many_requests_ask_once(cluster: Cluster) -> None:
     secret = await cluster.viewers.log_in("t-anna")
 
