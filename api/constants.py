@@ -223,6 +223,7 @@ EVENT_CLAIM_NOT_MADE: Final = "FailedResourceClaimCreation"  # kube-controller-m
 EVENT_FEATURE_OFF: Final = "FeatureGateOff"
 EVENT_GROUP_NOT_MADE: Final = "GroupNotMade"
 EVENT_PODS_DIFFER: Final = "PodsDiffer"
+EVENT_TOO_MUCH_EXPECTED: Final = "TooMuchExpected"
 EVENT_TOO_MANY_REPLICAS: Final = "TooManyReplicas"
 EVENT_TEMPLATE_NOT_FOUND: Final = "TemplateNotFound"
 EVENT_WAIT_NOT_WRITTEN: Final = "WaitNotWritten"

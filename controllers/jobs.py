@@ -4,10 +4,19 @@ A Job of a JobSet is left to that. A Job that is delegated to a template gets it
 Workload of its own owner. The minCount of every group follows the life of its Jobs.
 """
 
-from api.constants import ANNOTATION_MANAGED_GROUP, EVENT_TEMPLATE_NOT_FOUND
+from api.constants import (
+    ANNOTATION_MANAGED_GROUP,
+    EVENT_TEMPLATE_NOT_FOUND,
+    EVENT_TOO_MUCH_EXPECTED,
+)
 from api.integration.delegation import Delegation, delegated_group
 from api.integration.job import job_groups, job_standing, read_job
-from api.integration.jobset import jobset_expected, jobset_groups, jobset_standings
+from api.integration.jobset import (
+    jobset_expected,
+    jobset_groups,
+    jobset_not_expected,
+    jobset_standings,
+)
 from api.integration.minimum import NO_PODS, Pods, Progress, Standing
 from api.integration.templates import TemplateNotFoundError
 from controllers import start_order
@@ -101,6 +110,12 @@ class JobSetController(OwnerController):
             jobset_standings(obj, life),
             jobset_expected(obj, life) if self._group_writer.expects else NOTHING_EXPECTED,
         )
+        problem = jobset_not_expected(obj) if self._group_writer.expects else ""
+        if problem:
+            raise BlockedError(
+                EVENT_TOO_MUCH_EXPECTED,
+                f"its gang cannot expect the pods that come later, and waits for them: {problem}",
+            )
 
     def _life(self, owner: Owner, name: str, group: str) -> tuple[Progress | None, Pods]:
         """Of one of the JobSet's Jobs; one that failed or is of an earlier attempt starts anew."""

@@ -125,6 +125,15 @@ def jobset_expected(jobset: Mapping[str, Any], life: LifeOfJob) -> dict[str, lis
     return expected.expected_pods(view, jobs, count)
 
 
+def jobset_not_expected(jobset: Mapping[str, Any]) -> str:
+    """Why groups of a JobSet expect nothing although pods come later; empty where they do.
+
+    Admission refuses such a JobSet when it is made; it may be scaled beyond what groups can have.
+    """
+    faults = expected.faults(read_jobset(jobset))
+    return "; ".join(fault.as_warning() for fault in faults)
+
+
 def jobset_pod_specs(jobset: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     """Path and spec of each pod template whose pods get a group."""
     return [(job.pod_spec_path, job.pod_spec) for job in read_jobset(jobset).wanted]

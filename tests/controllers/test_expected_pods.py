@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from api.constants import ANNOTATION_HOLD_SECONDS, ANNOTATION_ON_HOLD_EXPIRED
+from api.constants import (
+    ANNOTATION_HOLD_SECONDS,
+    ANNOTATION_ON_HOLD_EXPIRED,
+    ANNOTATION_WAITING_FOR,
+    MAX_EXPECTED_PODS,
+)
 from api.features import USUAL, Feature, FeatureGates
 from tests.controllers.conftest import ControllerHarness
 from tests.controllers.test_minimums import SOON, Lives
@@ -91,6 +96,28 @@ async def test_it_follows_the_size_by_one_patch(lives: Lives) -> None:
     assert expected(lives) == {"d": 1, "w": 3}
     assert lives.count(GROUP) == 4
     assert patches(lives) == 1
+
+
+async def test_one_that_is_scaled_beyond_what_a_gang_can_expect_says_so(lives: Lives) -> None:
+    made = await lives.jobset(ordered())
+    size = MAX_EXPECTED_PODS + 1
+    made["spec"]["replicatedJobs"][1]["template"]["spec"] |= {
+        "parallelism": size,
+        "completions": size,
+    }
+    lives.api.put(made)
+    await lives.settle()
+
+    assert expected(lives) == {}
+    assert ("JobSet", "a", "TooMuchExpected") in lives.harness.recorded.events
+    notes = lives.api.objects["JobSet", "default", "a"]["metadata"]["annotations"]
+    assert "replicatedJobs[1]" in notes[ANNOTATION_WAITING_FOR]
+    assert f"at most {MAX_EXPECTED_PODS}" in notes[ANNOTATION_WAITING_FOR]
+
+    made["spec"]["replicatedJobs"][1]["template"]["spec"] |= {"parallelism": 8, "completions": 8}
+    lives.api.put(made)
+    await lives.settle()
+    assert expected(lives) == {"d": 1, "w": 8}
 
 
 async def test_pods_that_come_and_succeed_change_nothing_as_long_as_they_are_there(
