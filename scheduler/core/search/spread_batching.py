@@ -2,28 +2,27 @@
 
 The places are those of one decision after the other, with the profile pack: each pod goes to the
 fullest node of those in domains that the constraints leave open. A node that takes a pod is fuller
-than before, so within one set of domains it stays the first until it has no room left. Then only
-the first nodes of each set have to be compared, and the domains' counts kept.
+than before, so within one set of domains it stays the first until it has no room left. So only the
+first nodes of each set are kept in order, and the domains' counts. A set whose domains are full is
+laid aside until the least count rises.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
-from scheduler.core.domain_quotas import SkewLimit
+from scheduler.core.domain_quotas import PLENTY, SkewLimit
 from scheduler.core.forest import Pod
 from scheduler.core.framework import Framework
+from scheduler.core.node_table import Ints
 from scheduler.core.place import Placement
 from scheduler.core.plugins.node_resources_fit import used_with
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
-
-MOST_CELLS: Final = 64
-"""The most sets of domains that nodes may have in common: all are compared for each pod."""
 
 
 def spreads_alone(framework: Framework, shape: Shape) -> bool:
@@ -44,21 +43,55 @@ def spreads_alone(framework: Framework, shape: Shape) -> bool:
 def place_spread(state: State, pods: Sequence[Pod]) -> list[Placement]:
     """Places for the first of the pods, which are equal, in this order. Changes nothing.
 
-    Those for which there is no place have none, and neither have any after them: nor has any of
-    them where the nodes have too many sets of domains.
+    Those for which there is no place have none, and neither have any after them.
     """
     first = pods[0]
     with state.nodes.trial(), state.nominations.respected(first.key, first.priority):
-        cells = _Cells.of(state.framework, first.shape)
-        rows = cells.next_rows(len(pods)) if cells is not None else []
+        rows = _Cells(state.framework, first.shape).next_rows(len(pods))
     return [Placement(pod.key, (pod,), (row,), 1, 0) for pod, row in zip(pods, rows, strict=False)]
+
+
+class _Limit:
+    """A spread constraint while pods are placed."""
+
+    def __init__(self, limit: SkewLimit) -> None:
+        self.present: list[int] = limit.present.tolist()
+        self._counting: list[bool] = limit.counting.tolist()
+        self._fixed = limit.few or not any(self._counting)
+        counts, times = np.unique(limit.present[limit.counting], return_counts=True)
+        self._domains_at = dict(zip(counts.tolist(), times.tolist(), strict=True))
+        self._least = 0 if limit.few else min(self._domains_at, default=PLENTY)
+        self._max_skew = limit.max_skew
+        self._aside: dict[int, list[_Cell]] = {}
+
+    @property
+    def most(self) -> int:
+        """A domain that has so many pods is full."""
+        return self._least + self._max_skew
+
+    def lay_aside(self, cell: _Cell, present: int) -> None:
+        """Keep it until a domain may have more pods than so many."""
+        self._aside.setdefault(present, []).append(cell)
+
+    def take(self, domain: int) -> list[_Cell]:
+        """Count a pod more, and give back what was laid aside and may be open now."""
+        before = self.present[domain]
+        self.present[domain] = before + 1
+        if self._fixed or not self._counting[domain]:
+            return []
+        self._domains_at[before] -= 1
+        self._domains_at[before + 1] = self._domains_at.get(before + 1, 0) + 1
+        if before > self._least or self._domains_at[before]:
+            return []
+        self._least = before + 1
+        return self._aside.pop(self.most - 1, [])
 
 
 @dataclass(slots=True)
 class _Cell:
     """The nodes that are in the same domain of each constraint, the first to take a pod first.
 
-    `room` and `cost` are the first one's, which is at `at`.
+    `room` and `taken` are of the first one that has room, which is at `at`.
     """
 
     domains: tuple[int, ...]
@@ -66,88 +99,71 @@ class _Cell:
     at: int = 0
     room: int = 0
     taken: int = 0
-    cost: int = 0
 
 
 class _Cells:
-    """All cells of a shape, and how many pods each domain has while some are placed."""
+    """All cells of a shape with room, those that may be open in the order of their first nodes."""
 
-    def __init__(
-        self, framework: Framework, shape: Shape, limits: list[SkewLimit], cells: list[_Cell]
-    ) -> None:
+    def __init__(self, framework: Framework, shape: Shape) -> None:
         self._nodes = framework.nodes
         self._shape = shape
         self._room = framework.room(shape)
-        self._limits = limits
-        self._present = [limit.present.tolist() for limit in limits]
-        self._counting = [np.flatnonzero(limit.counting).tolist() for limit in limits]
-        self._cells = cells
-        for cell in cells:
-            self._look_at_first(cell)
-
-    @classmethod
-    def of(cls, framework: Framework, shape: Shape) -> _Cells | None:
-        """Those of the nodes with room; None if they are too many."""
+        self._used, _ = framework.usage(shape)
         limits = framework.spread.skew_limits(shape)
-        room = framework.room(shape)
-        rows = np.flatnonzero(room)
+        self._limits = [_Limit(limit) for limit in limits]
+        self._order: list[tuple[int, int, _Cell]] = []
+        for domains, rows in self._sets(limits):
+            cell = _Cell(tuple(domains.tolist()), rows.tolist())
+            cell.room = int(self._room[rows[0]])
+            self._order.append((-int(self._used[rows[0]]), cell.rows[0], cell))
+        heapq.heapify(self._order)
+
+    def _sets(self, limits: list[SkewLimit]) -> list[tuple[Ints, Ints]]:
+        """The domains of each set (limits,) with its rows, the fullest first."""
+        rows = np.flatnonzero(self._room)
         codes = np.stack([limit.domains.codes[rows] for limit in limits], axis=1)
         labelled = (codes >= 0).all(axis=1)
         rows, codes = rows[labelled], codes[labelled]
-        used, _ = framework.usage(shape)
-        order = np.lexsort((rows, -used[rows]))
+        order = np.lexsort((rows, -self._used[rows], *codes.T))
         rows, codes = rows[order], codes[order]
-        sets, where = np.unique(codes, axis=0, return_inverse=True)
-        if len(sets) > MOST_CELLS:
-            return None
-        where = where.reshape(-1)
-        cells = [
-            _Cell(tuple(domains), rows[where == number].tolist())
-            for number, domains in enumerate(sets.tolist())
-        ]
-        return cls(framework, shape, limits, cells)
+        differs = np.append(True, (codes[1:] != codes[:-1]).any(axis=1))
+        starts = np.flatnonzero(differs[: len(rows)])
+        return (
+            list(zip(codes[starts], np.split(rows, starts[1:]), strict=True)) if len(rows) else []
+        )
 
     def next_rows(self, count: int) -> list[int]:
         """The rows of the next pods, fewer than `count` if there is no place for more."""
         rows: list[int] = []
-        while len(rows) < count:
-            least = [self._most(number) for number in range(len(self._limits))]
-            open_cells = [cell for cell in self._cells if cell.room and self._is_open(cell, least)]
-            if not open_cells:
-                break
-            cell = min(open_cells, key=lambda each: (each.cost, each.rows[each.at]))
-            rows.append(cell.rows[cell.at])
-            self._take(cell)
+        while len(rows) < count and self._order:
+            *_, cell = heapq.heappop(self._order)
+            if self._is_open(cell):
+                rows.append(cell.rows[cell.at])
+                self._take(cell)
         return rows
 
-    def _most(self, number: int) -> int:
-        """How many pods a domain of the constraint may have at most after it gets one more."""
-        limit, present = self._limits[number], self._present[number]
-        if limit.few:
-            return limit.max_skew
-        counts = [present[code] for code in self._counting[number]]
-        return limit.max_skew + min(counts, default=1 << 40)
-
-    def _is_open(self, cell: _Cell, most: list[int]) -> bool:
-        return all(
-            present[code] < highest
-            for present, code, highest in zip(self._present, cell.domains, most, strict=True)
-        )
+    def _is_open(self, cell: _Cell) -> bool:
+        """If not, it is laid aside."""
+        for limit, domain in zip(self._limits, cell.domains, strict=True):
+            if (present := limit.present[domain]) >= limit.most:
+                limit.lay_aside(cell, present)
+                return False
+        return True
 
     def _take(self, cell: _Cell) -> None:
-        for present, code in zip(self._present, cell.domains, strict=True):
-            present[code] += 1
+        """Count a pod on its first node."""
         cell.room -= 1
         cell.taken += 1
-        if cell.room:
-            cell.cost = -used_with(self._shape, self._nodes, cell.rows[cell.at], cell.taken)
-        else:
-            cell.at += 1
-            self._look_at_first(cell)
+        if not cell.room:
+            cell.at, cell.taken = cell.at + 1, 0
+            cell.room = int(self._room[cell.rows[cell.at]]) if cell.at < len(cell.rows) else 0
+        self._put(cell)
+        for limit, domain in zip(self._limits, cell.domains, strict=True):
+            for other in limit.take(domain):
+                self._put(other)
 
-    def _look_at_first(self, cell: _Cell) -> None:
-        cell.taken = cell.room = 0
-        if cell.at < len(cell.rows):
+    def _put(self, cell: _Cell) -> None:
+        if cell.room:
             row = cell.rows[cell.at]
-            cell.room = int(self._room[row])
-            cell.cost = -used_with(self._shape, self._nodes, row, 0)
+            used = used_with(self._shape, self._nodes, row, cell.taken)
+            heapq.heappush(self._order, (-used, row, cell))

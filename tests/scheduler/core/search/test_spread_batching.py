@@ -142,7 +142,35 @@ def test_what_else_decides_is_decided_alone(wants: Requirements) -> None:
     assert not batchable_by_spread(builder.state, kind, BUDGET)
 
 
-def test_too_many_sets_of_domains_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = Spreading(1)
-    monkeypatch.setattr(spread_batching, "MOST_CELLS", 0)
-    assert place_batch(case.builder.state, case.waiting(), BUDGET) == []
+def test_no_node_with_room_is_no_place() -> None:
+    builder = StateBuilder()
+    builder.node("n0", 1, labels={"zone": "a"})
+    builder.pod(name="there", node="n0", requirements=Requirements(requests(1)))
+    wants = Requirements(requests(1), spread=(Spread(WEB, "zone"),))
+    builder.pod(name="p", requirements=wants, labels={"app": "web"})
+    pod = builder.state.singles[SINGLE_POD, "ns", "p"]
+    assert place_batch(builder.state, [pod], BUDGET) == []
+
+
+def test_the_work_grows_with_the_pods_not_with_the_domains(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each node is a domain: all but a few of them are looked at once, when a batch begins."""
+    looked = 0
+
+    def counting(self: spread_batching._Cells, cell: spread_batching._Cell) -> bool:
+        nonlocal looked
+        looked += 1
+        return is_open(self, cell)
+
+    is_open = spread_batching._Cells._is_open
+    monkeypatch.setattr(spread_batching._Cells, "_is_open", counting)
+    builder = StateBuilder()
+    for index in range(300):
+        builder.node(f"n{index}", 8, labels={"host": f"n{index}"})
+    wants = Requirements(requests(1), spread=(Spread(WEB, "host", 2),))
+    for index in range(700):
+        builder.pod(name=f"p{index}", requirements=wants, labels={"app": "web"})
+    pods = [builder.state.singles[SINGLE_POD, "ns", f"p{index}"] for index in range(700)]
+    assert len(place_batch(builder.state, pods, BUDGET)) == 700
+    assert looked <= 3 * 700
