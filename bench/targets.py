@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from bench.e2e.cases import CASES, KUBE_SCHEDULER, MUSTER, RAW
+from bench.e2e.cases import CASES, FLOOR, KUBE_SCHEDULER, MUSTER, RAW
 from bench.e2e.results import Result
 from bench.frame import Measured
 from bench.waiting_results import Phase
 
 SHARE = 0.75
+FLOOR_SHARE = 0.9
+"""Of the raw rate with Muster's account, watches and Reservations."""
 FIRST_BIND = 1.0
 OTHER_WRITES = 0.3
 LAG = 5.0
@@ -100,6 +102,7 @@ def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]
         share = ours.rate / raw.rate
         rows.append((f"{title}: of the raw Binding rate", f">= {SHARE}", f"{share:.2f}",
                      _kept(share >= SHARE)))  # fmt: skip
+        rows += _of_floor(ours, found)
         rows.append((f"{title}: first bind", f"< {FIRST_BIND:g} s", f"{ours.first:.2f} s",
                      _kept(ours.first < FIRST_BIND)))  # fmt: skip
     if peer is not None:
@@ -122,6 +125,15 @@ def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]
         rows.append((f"{title}: status and events follow", f"< {LAG:g} s", f"{lag:.1f} s",
                      _kept(lag < LAG and whole)))  # fmt: skip
     return rows
+
+
+def _of_floor(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]:
+    floor = found.get((ours.case, FLOOR))
+    if floor is None:
+        return []
+    share = ours.rate / floor.rate
+    title = f"{CASES[ours.case].title}: of the raw rate as Muster writes"
+    return [(title, f">= {FLOOR_SHARE}", f"{share:.2f}", _kept(share >= FLOOR_SHARE))]
 
 
 def _with_claims(ours: Result, raw: Result | None, peer: Result | None) -> list[Row]:

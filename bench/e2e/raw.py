@@ -3,6 +3,7 @@
 Evicting a pod takes two: its condition DisruptionTarget, and the deletion.
 A pod with a claim takes three writes, one after the other: the claim's finalizer, its status with
 the allocation and all consumers, if nobody wrote that yet, and the Binding.
+Pods of gangs may have a Reservation, stored before their Bindings and deleted after them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import multiprocessing
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -22,6 +23,7 @@ from bench.e2e.claims import CLAIMS
 from bench.e2e.objects import PODS, Json, binding
 from bench.e2e.wire import JSON_PATCH, Wire, request
 from e2e.support import kubeconfig
+from scheduler.resources import RESERVATIONS
 
 CONNECTIONS = (16, 48, 96)
 _PROCESSES = 2
@@ -43,6 +45,7 @@ _MARK = [
         ],
     }
 ]
+RESERVATIONS_PATH = f"/apis/{RESERVATIONS.api_version}/{RESERVATIONS.plural}"
 _FINALIZER = "resource.kubernetes.io/delete-protection"
 
 
@@ -59,18 +62,30 @@ class Write:
     status: Json | None = None
 
 
-def bind(access: Path, writes: list[list[Write]], connections: int) -> float:
-    """Write all of this, to the last answer; the time at which the first request was sent.
+@dataclass(frozen=True, slots=True)
+class Lot:
+    """Writes of one client, and the Reservation that is stored before them and deleted after.
 
     Each inner list is written in order, these lists side by side.
     """
+
+    writes: Sequence[list[Write]]
+    reservation: Json | None = None
+
+
+def shared(writes: Sequence[list[Write]]) -> list[Lot]:
+    """One lot for each client."""
+    return [Lot(writes[number::_PROCESSES]) for number in range(_PROCESSES)]
+
+
+def send(access: Path, lots: Sequence[Lot], connections: int) -> float:
+    """Write all of this, to the last answer; the time at which the first request was sent."""
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(_PROCESSES)
-    shares = [writes[number::_PROCESSES] for number in range(_PROCESSES)]
     each = connections // _PROCESSES
     with context.Pool(_PROCESSES, initializer=_keep, initargs=(barrier,)) as pool:
-        work = [(access, share, each) for share in shares]
-        return min(pool.starmap(_bind, work, chunksize=1))
+        work = [(access, lots[number::_PROCESSES], each) for number in range(_PROCESSES)]
+        return min(pool.starmap(_send_share, work, chunksize=1))
 
 
 _BARRIERS: list[Barrier] = []
@@ -81,24 +96,63 @@ def _keep(barrier: Barrier) -> None:
     _BARRIERS.append(barrier)
 
 
-def _bind(access: Path, writes: list[list[Write]], connections: int) -> float:
-    return uvloop.run(_send(access, writes, connections))
+def _send_share(access: Path, lots: Sequence[Lot], connections: int) -> float:
+    return uvloop.run(_send(access, lots, connections))
 
 
-async def _send(access: Path, writes: list[list[Write]], connections: int) -> float:
+async def _send(access: Path, lots: Sequence[Lot], connections: int) -> float:
     async with Wire(kubeconfig.read(access), connections) as wire:
-        prepared = [[_Prepared(wire, write) for write in lot] for lot in writes]
+        prepared = [_PreparedLot(wire, lot) for lot in lots]
         await asyncio.to_thread(_BARRIERS[0].wait, 60)
         start = time.time()
-        left = iter(prepared)
-        await asyncio.gather(*(_work(wire, left) for _ in range(connections)))
+        stored = asyncio.create_task(_store(prepared))
+        await asyncio.gather(*(_work(prepared) for _ in range(connections)))
+        await stored
         return start
 
 
-async def _work(wire: Wire, left: Iterator[Iterable[_Prepared]]) -> None:
-    for lot in left:
-        for write in lot:
-            await write.send(wire)
+async def _store(lots: Sequence[_PreparedLot]) -> None:
+    for lot in lots:
+        await lot.store()
+
+
+async def _work(lots: Sequence[_PreparedLot]) -> None:
+    for lot in lots:
+        await lot.stored.wait()
+        for chain in lot.left:
+            for write in chain:
+                await write.send(lot.wire)
+            await lot.finished_one()
+
+
+class _PreparedLot:
+    """The requests of a lot, those that are `left` from the first."""
+
+    def __init__(self, wire: Wire, lot: Lot) -> None:
+        self.wire = wire
+        self.stored = asyncio.Event()
+        self._unfinished = len(lot.writes)
+        prepared = [[_Prepared(wire, write) for write in chain] for chain in lot.writes]
+        self.left: Iterator[list[_Prepared]] = iter(prepared)
+        self._around: list[bytes] = []
+        if lot.reservation is not None:
+            path = f"{RESERVATIONS_PATH}/{lot.reservation['metadata']['name']}"
+            self._around = [
+                request(wire.access, "POST", RESERVATIONS_PATH, lot.reservation),
+                request(wire.access, "DELETE", path),
+            ]
+
+    async def store(self) -> None:
+        """Before any of its writes."""
+        if self._around:
+            await self.wire.call(self._around[0])
+        self.stored.set()
+
+    async def finished_one(self) -> None:
+        """After the last of them the Reservation goes."""
+        self._unfinished -= 1
+        if self._around and not self._unfinished:
+            await self.wire.call(self._around[1])
 
 
 class _Prepared:

@@ -8,37 +8,30 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
-from bench.e2e import claims, outcome, raw, victims, workload_cluster
-from bench.e2e.cases import RAW, Case, Victims
+from bench.e2e import claims, outcome, raw_rates, victims, workload_cluster
+from bench.e2e.cases import FLOOR, RAW, Case, Victims
 from bench.e2e.changes import Changes
+from bench.e2e.fresh_cluster import SERVERS, fresh_cluster
 from bench.e2e.objects import (
     COMPOSITES,
     NAMESPACE,
-    NATIVE,
     PODS,
     Json,
     composite,
-    namespaces,
-    node,
 )
 from bench.e2e.observer import Seen, observed
 from bench.e2e.results import Result
-from bench.e2e.subjects import OPTIONS, SUBJECTS, Subject
+from bench.e2e.subjects import SUBJECTS, Subject
 from bench.e2e.usage import Meter, idle, peak_mib
 from bench.e2e.wire import Wire, WireError, request
 from e2e.controlplane.controlplane import ControlPlane
-from e2e.support import kubeconfig
 
-_SERVERS = ("etcd", "kube-apiserver")
-_CONNECTIONS = 48
 _SETTLE = 20.0
 """Seconds that statuses and events may take after the last bind before nobody waits for them."""
-_STEADY = 1_000
-"""Pods by which the raw rate is measured where a few come and go."""
 _EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _WRITES = ("POST", "PUT", "PATCH", "DELETE", "APPLY")
@@ -46,111 +39,11 @@ _WRITES = ("POST", "PUT", "PATCH", "DELETE", "APPLY")
 
 async def measure(case: Case, subject: str) -> Result:
     """Raises WireError, BuildError, ProcessFailedError."""
-    if subject == RAW:
-        return await _raw(case)
-    async with _cluster(case) as (plane, wire):
+    if subject in (RAW, FLOOR):
+        return await raw_rates.measure(case, subject)
+    async with fresh_cluster(case) as (plane, wire):
         with _subject(subject, plane) as scheduler:
             return await _Run(case, subject, plane, wire, scheduler).measure()
-
-
-@asynccontextmanager
-async def _cluster(case: Case) -> AsyncIterator[tuple[ControlPlane, Wire]]:
-    """A fresh one, with the case's nodes: a server that has worked for a while is faster."""
-    async with (
-        ControlPlane(OPTIONS) as plane,
-        Wire(kubeconfig.read(plane.kubeconfig), _CONNECTIONS) as wire,
-    ):
-        await wire.post("/api/v1/namespaces", namespaces(case))
-        await wire.post("/api/v1/nodes", [node(case, index) for index in range(case.first)])
-        if case.claims is not None:
-            await claims.prepare(wire, case)
-        if case.prioritized:
-            await wire.post("/apis/scheduling.k8s.io/v1/priorityclasses", victims.classes())
-        yield plane, wire
-
-
-async def _raw(case: Case) -> Result:
-    """By the watch that sees the schedulers' binds: it costs the same here, and is as late."""
-    if case.victims is not None:
-        return await _raw_evictions(case)
-    count = _STEADY if case.steady else min(case.pods, 3_000)
-    result = Result(case.name, RAW, case.nodes, count, bound=count)
-    names = [f"raw-{index}" for index in range(count)]
-    pods = [NATIVE.pod(Case("raw", "", count, claims=case.claims), None, name) for name in names]
-
-    async def prepared(wire: Wire) -> list[list[raw.Write]]:
-        await wire.post(PODS, pods)
-        return await _raw_writes(wire, case, names)
-
-    await _raw_rates(case, result, prepared, lambda seen: seen.bound)
-    return result
-
-
-async def _raw_evictions(case: Case) -> Result:
-    """As many of the victims as the case takes."""
-    assert case.victims is not None
-    names = victims.names(case)
-    count = case.pods * case.victims.fewest
-    result = Result(case.name, RAW, case.nodes, count, ended=count)
-
-    async def prepared(wire: Wire) -> list[list[raw.Write]]:
-        await wire.post(PODS, [victims.of(case, name) for name in names])
-        return [[raw.Write(name)] for name in names[:count]]
-
-    await _raw_rates(case, result, prepared, lambda seen: seen.ended)
-    result.evictions = result.rate
-    return result
-
-
-async def _raw_rates(
-    case: Case,
-    result: Result,
-    prepared: Callable[[Wire], Awaitable[list[list[raw.Write]]]],
-    done: Callable[[Seen], dict[str, float]],
-) -> None:
-    """Set the rates by the number of connections; `done` says of which pods a write was seen."""
-    count = result.pods
-    for connections in raw.CONNECTIONS:
-        async with _cluster(case) as (plane, wire):
-            writes = await prepared(wire)
-            await idle(plane.processes[name].pid for name in _SERVERS)
-            async with plane.client() as rest, observed(rest, None) as seen:
-                begun = await asyncio.to_thread(raw.bind, plane.kubeconfig, writes, connections)
-                times = done(seen)
-                whole = await seen.until(_at_least(count, times), 30)
-            assert whole, f"{count} writes were accepted, {len(times)} seen"
-            result.rates[str(connections)] = round(count / (max(times.values()) - begun), 1)
-    result.rate = max(result.rates.values())
-
-
-def _at_least(count: int, times: dict[str, float]) -> Callable[[], bool]:
-    return lambda: len(times) >= count
-
-
-async def _raw_writes(wire: Wire, case: Case, pods: list[str]) -> list[list[raw.Write]]:
-    """A claim's pods one after the other, as the first of them writes its status for all.
-
-    Every allocation is of one device on a node, whatever the claims ask for: it costs the same.
-    """
-    nodes = [f"n{index % case.nodes}" for index in range(len(pods))]
-    if case.claims is None:
-        return [[raw.Write(pod, at)] for pod, at in zip(pods, nodes, strict=True)]
-    await claims.give(wire, case, pods)
-    found = json.loads(await wire.get(PODS))["items"]
-    uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
-    lots: dict[str, list[str]] = {}
-    for pod in pods:
-        lots.setdefault(claims.claim_of(case.claims, pod), []).append(pod)
-    writes: list[list[raw.Write]] = []
-    for number, (claim, sharers) in enumerate(lots.items()):
-        at, device = nodes[number], number // case.nodes
-        users = claims.consumers({pod: uids[pod] for pod in sharers})
-        status = {"allocation": claims.allocation(at, device), "reservedFor": users}
-        first, *others = sharers
-        writes.append(
-            [raw.Write(first, at, claim, status), *(raw.Write(pod, at) for pod in others)]
-        )
-    return writes
 
 
 @contextmanager
@@ -214,7 +107,7 @@ class _Run:
         return []
 
     def _pids(self, *, ours: bool = True) -> dict[str, int]:
-        servers = {name: self._plane.processes[name].pid for name in _SERVERS}
+        servers = {name: self._plane.processes[name].pid for name in SERVERS}
         own = {"bench": os.getpid()} if ours else {}
         return servers | self._subject.pids() | own
 

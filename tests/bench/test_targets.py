@@ -1,7 +1,7 @@
 """What was aimed for and what was reached."""
 
 from bench import targets
-from bench.e2e.cases import KUBE_SCHEDULER, MUSTER, RAW
+from bench.e2e.cases import FLOOR, KUBE_SCHEDULER, MUSTER, RAW
 from bench.e2e.results import Result
 from bench.frame import Measured
 
@@ -41,3 +41,13 @@ def test_what_comes_and_goes_is_compared_by_when_its_pods_run() -> None:
 
     assert row.split("|")[3].strip() == "2.80 x"
     assert "missed" in row
+
+
+def test_muster_comes_near_the_raw_rate_of_its_own_writes() -> None:
+    raw = Result("gangs-3", RAW, 5000, 3000, rate=1000.0)
+    floor = Result("gangs-3", FLOOR, 5000, 3000, rate=900.0)
+    ours = Result("gangs-3", MUSTER, 5000, 3000, 1000, 3000, 800.0)
+
+    _, row, *_ = targets.table([raw, floor, ours], []).splitlines()[2:]
+
+    assert [it.strip() for it in row.split("|")[2:5]] == [">= 0.9", "0.89", "**missed**"]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bench.e2e import results as e2e
-from bench.e2e.cases import KUBE_SCHEDULER, MUSTER, RAW
+from bench.e2e.cases import FLOOR, KUBE_SCHEDULER, MUSTER, RAW
 from bench.e2e.results import Result
 
 
@@ -92,3 +92,12 @@ def test_workloads_are_shown_beside_kube_scheduler_with_a_ratio_where_both_bound
 
 def test_of_workloads_that_were_not_measured_nothing_is_shown() -> None:
     assert e2e.suite([Result("plain", MUSTER, 100, 10, bound=10, rate=9.0)]) == ""
+
+
+def test_the_raw_rate_of_what_muster_writes_is_a_share_of_what_can_be_written() -> None:
+    raw = Result("gangs-3", RAW, 5000, 3000, rate=2000.0, rates={"48": 2000.0})
+    floor = Result("gangs-3", FLOOR, 5000, 3000, rate=1800.0, rates={"48": 1800.0})
+
+    assert "| raw, as Muster writes | 1,800 (48 connections) | 0.90 |" in e2e.table([raw, floor])
+    again = [Result("gangs-3", FLOOR, 5000, 3000, rate=it, rates={"48": it}) for it in (1.0, 3.0)]
+    assert e2e.middle(again).rate == 1.0

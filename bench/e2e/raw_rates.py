@@ -1,0 +1,166 @@
+"""The raw rates: what two clients reach with the writes of a case and nothing else.
+
+As raw as can be they are an administrator's, and only write what nobody can leave out. The floor is
+the same work as Muster has it: by the scheduler's account with its rights, beside one watcher more,
+and with the Reservations without which no gang is bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from bench.e2e import claims, raw, reader, victims
+from bench.e2e.cases import FLOOR, RAW, Case
+from bench.e2e.fresh_cluster import SERVERS, fresh_cluster
+from bench.e2e.objects import NAMESPACE, NATIVE, PODS, Json
+from bench.e2e.observer import Seen, observed
+from bench.e2e.results import Result
+from bench.e2e.usage import idle
+from bench.e2e.wire import Wire
+from e2e.controlplane.controlplane import ControlPlane
+from e2e.muster import NAMESPACE as INSTALLED
+from e2e.muster import SCHEDULER, Muster
+from scheduler.reservations import RootReference, WrittenIntent
+from scheduler.resources import RESERVATIONS
+
+_STEADY = 1_000
+"""Pods by which the raw rate is measured where a few come and go."""
+_RESERVED = 750
+"""Pods in one Reservation: Muster writes up to three for 3,000 pods, two clients two each."""
+
+
+async def measure(case: Case, subject: str) -> Result:
+    """By the watch that sees the schedulers' binds: it costs the same here, and is as late."""
+    if case.victims is not None:
+        return await _evictions(case)
+    count = _STEADY if case.steady else min(case.pods, 3_000)
+    result = Result(case.name, subject, case.nodes, count, bound=count)
+    names = [f"raw-{index}" for index in range(count)]
+    pods = [NATIVE.pod(Case("raw", "", count, claims=case.claims), None, name) for name in names]
+
+    async def prepared(wire: Wire) -> list[raw.Lot]:
+        await wire.post(PODS, pods)
+        if subject == FLOOR and case.gangs:
+            return await _reserved(wire, case, names)
+        return raw.shared(await _writes(wire, case, names))
+
+    await _rates(case, result, prepared, lambda seen: seen.bound)
+    return result
+
+
+async def _evictions(case: Case) -> Result:
+    """As many of the victims as the case takes."""
+    assert case.victims is not None
+    names = victims.names(case)
+    count = case.pods * case.victims.fewest
+    result = Result(case.name, RAW, case.nodes, count, ended=count)
+
+    async def prepared(wire: Wire) -> list[raw.Lot]:
+        await wire.post(PODS, [victims.of(case, name) for name in names])
+        return raw.shared([[raw.Write(name)] for name in names[:count]])
+
+    await _rates(case, result, prepared, lambda seen: seen.ended)
+    result.evictions = result.rate
+    return result
+
+
+async def _rates(
+    case: Case,
+    result: Result,
+    prepared: Callable[[Wire], Awaitable[list[raw.Lot]]],
+    done: Callable[[Seen], dict[str, float]],
+) -> None:
+    """Set the rates by the number of connections; `done` says of which pods a write was seen."""
+    count = result.pods
+    for connections in raw.CONNECTIONS:
+        async with fresh_cluster(case) as (plane, wire), _access(plane, result.subject) as access:
+            lots = await prepared(wire)
+            await idle(plane.processes[name].pid for name in SERVERS)
+            async with plane.client() as rest, observed(rest, None) as seen:
+                begun = await asyncio.to_thread(raw.send, access, lots, connections)
+                times = done(seen)
+                whole = await seen.until(_at_least(count, times), 30)
+            assert whole, f"{count} writes were accepted, {len(times)} seen"
+            result.rates[str(connections)] = round(count / (max(times.values()) - begun), 1)
+    result.rate = max(result.rates.values())
+
+
+@asynccontextmanager
+async def _access(plane: ControlPlane, subject: str) -> AsyncIterator[Path]:
+    """The kubeconfig of who writes; for the floor Muster is installed and one more reads along."""
+    if subject != FLOOR:
+        yield plane.kubeconfig
+        return
+    muster = Muster(plane.kubeconfig, config={"namespace": INSTALLED})
+    await muster.install()
+    try:
+        access = muster.kubeconfig(SCHEDULER)
+        with reader.reading(access, "/api/v1/pods"):
+            yield access
+    finally:
+        muster.stop()
+
+
+def _at_least(count: int, times: dict[str, float]) -> Callable[[], bool]:
+    return lambda: len(times) >= count
+
+
+async def _uids(wire: Wire) -> dict[str, str]:
+    found = json.loads(await wire.get(PODS))["items"]
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
+
+
+async def _reserved(wire: Wire, case: Case, pods: list[str]) -> list[raw.Lot]:
+    """The pods in lots, each with the Reservation that is stored before and deleted after."""
+    uids, writes, lots = await _uids(wire), await _writes(wire, case, pods), list[raw.Lot]()
+    for first in range(0, len(pods), _RESERVED):
+        lot = writes[first : first + _RESERVED]
+        nodes = {uids[write.pod]: write.node for chain in lot for write in chain}
+        lots.append(raw.Lot(lot, _reservation(case, f"floor-{first}", nodes)))
+    return lots
+
+
+def _reservation(case: Case, name: str, nodes: dict[str, str]) -> Json:
+    """One intent for each gang."""
+    pods, intents = list(nodes.items()), list[str]()
+    for at in range(0, len(pods), case.size):
+        root = RootReference("PodGroup", NAMESPACE, f"{name}-{at}")
+        intent = WrittenIntent(root, 1, "2026-01-01T00:00:00Z", dict(pods[at : at + case.size]))
+        intents.append(msgspec.json.encode(intent).decode())
+    return {
+        "apiVersion": RESERVATIONS.api_version,
+        "kind": RESERVATIONS.kind,
+        "metadata": {"name": name},
+        "spec": {"roots": len(intents), "intents": intents},
+    }
+
+
+async def _writes(wire: Wire, case: Case, pods: list[str]) -> list[list[raw.Write]]:
+    """A claim's pods one after the other, as the first of them writes its status for all.
+
+    Every allocation is of one device on a node, whatever the claims ask for: it costs the same.
+    """
+    nodes = [f"n{index % case.nodes}" for index in range(len(pods))]
+    if case.claims is None:
+        return [[raw.Write(pod, at)] for pod, at in zip(pods, nodes, strict=True)]
+    await claims.give(wire, case, pods)
+    uids = await _uids(wire)
+    lots: dict[str, list[str]] = {}
+    for pod in pods:
+        lots.setdefault(claims.claim_of(case.claims, pod), []).append(pod)
+    writes: list[list[raw.Write]] = []
+    for number, (claim, sharers) in enumerate(lots.items()):
+        at, device = nodes[number], number // case.nodes
+        users = claims.consumers({pod: uids[pod] for pod in sharers})
+        status = {"allocation": claims.allocation(at, device), "reservedFor": users}
+        first, *others = sharers
+        writes.append(
+            [raw.Write(first, at, claim, status), *(raw.Write(pod, at) for pod in others)]
+        )
+    return writes
