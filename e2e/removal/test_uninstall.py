@@ -100,7 +100,9 @@ async def add_what_admins_may_add(rest: Rest, *, whole: bool) -> None:
     objects = neighbours.certificates()
     if whole:
         policies = [it for it in manifests.load() if it["kind"].startswith("ValidatingAdmission")]
-        objects += [*policies, *manifests.load(manifests.MANIFESTS / "protection")]
+        objects += policies
+        for folder in ("protection", "console"):
+            objects += manifests.load(manifests.MANIFESTS / folder)
     await manifests.create(rest, objects)
 
 
