@@ -41,7 +41,9 @@ class Victims:
 
     Each node has `cpu` millicores, of which `each` victims take `taken` each; a pod of the case
     takes `wanted`. With `composite` the victims are gangs of 10, so many to a composite group. With
-    `anchored` each node has a pod of the highest priority, which the case's pods must be with.
+    `anchored` each node has a pod of the highest priority, which the case's pods must be with. With
+    `volumes` each of the case's pods has one. With `urgent` the case's pods evict nobody: pods that
+    do, of which one needs `wanted`, come so many seconds apart while those are scheduled.
     """
 
     each: int
@@ -50,6 +52,8 @@ class Victims:
     cpu: int = 4_000
     composite: int = 0
     anchored: bool = False
+    volumes: bool = False
+    urgent: float = 0
 
     @property
     def fewest(self) -> int:
@@ -218,6 +222,22 @@ CASES = {
             rounds=3,
             nodes=500,
             victims=Victims(each=4, taken=900, wanted=3_000),
+        ),
+        Case(
+            "perf-preemption-volumes",
+            "1,000 pods with a volume each, evicting three of 4,000 each on 1,000 nodes",
+            1_000,
+            limit=240,
+            nodes=1_000,
+            victims=Victims(each=4, taken=900, wanted=3_000, volumes=True),
+        ),
+        Case(
+            "perf-preemption-beside",
+            "5,000 pods that fit, beside five a second that evict some of 20,000",
+            5_000,
+            limit=240,
+            subjects=(KUBE_SCHEDULER, MUSTER),
+            victims=Victims(each=4, taken=900, wanted=3_000, urgent=0.2),
         ),
         Case(
             "perf-preemption-tree",

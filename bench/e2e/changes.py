@@ -7,9 +7,10 @@ import time
 from collections import Counter
 
 from bench.e2e import workload_objects
-from bench.e2e.cases import Case
+from bench.e2e.cases import Case, Victims
 from bench.e2e.objects import PODS, Flavour, Json
 from bench.e2e.observer import Seen
+from bench.e2e.victims import preemptor
 from bench.e2e.wire import MERGE_PATCH, Wire, request
 from bench.e2e.workloads import Stage
 
@@ -37,7 +38,9 @@ class Changes:
 
     async def begin(self, seen: Seen) -> None:
         """Let objects come and go until `end`; or go through the stages, to their end."""
-        workload = self._case.workload
+        victims, workload = self._case.victims, self._case.workload
+        if victims is not None and victims.urgent:
+            self._churning = asyncio.create_task(self._urgent(victims))
         if workload is None:
             return
         if workload.churn:
@@ -50,6 +53,15 @@ class Changes:
         self._stop.set()
         if self._churning is not None:
             await self._churning
+
+    async def _urgent(self, victims: Victims) -> None:
+        """Pods come that evict others, and stay."""
+        number = 0
+        while not self._stop.is_set():
+            pod = self._flavour.ours(preemptor(victims, f"urgent-{number}"))
+            await self._write("POST", f"{_OTHERS}/pods", pod)
+            await self._pause(victims.urgent)
+            number += 1
 
     async def _churn(self, seconds: float) -> None:
         """A node, a pod that never fits, and a service come; so many seconds later they go."""

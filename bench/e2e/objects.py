@@ -117,7 +117,7 @@ class Flavour:
     def pod(self, case: Case, gang: str | None, name: str, node_name: str | None = None) -> Json:
         """`node_name` makes it one that runs already, and gives way to others."""
         if case.victims is not None:
-            made = victims.preemptor(case.victims, name)
+            made = victims.asking(case.victims, name)
         elif case.workload is not None:
             made = workload_objects.pod(case.workload.content, name, NAMESPACE)
         else:

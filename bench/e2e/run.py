@@ -139,6 +139,8 @@ class _Run:
             names = {name.partition("-")[0] for name in victims.names(case)}
             await self._create_groups(case, sorted(names, key=lambda it: int(it[1:])), lower=True)
         await self._wire.post(PODS, list(self._flavour.victims(self._case)))
+        if those.volumes:
+            await workload_cluster.give_volumes(self._wire, self._case, "in-tree-volume")
 
     async def _create_groups(self, case: Case, names: list[str], *, lower: bool = False) -> None:
         """Composite groups before the gangs in them."""
@@ -274,7 +276,8 @@ class _Run:
         result.first = round(max(0.0, min(times) - synced), 3)
         result.last = round(max(times) - synced, 3)
         result.rate = round(len(times) / (self._changes.seconds or max(times) - synced), 1)
-        if seen.ended and self._case.evicts:
+        aside = self._case.victims is not None and self._case.victims.urgent
+        if seen.ended and self._case.evicts and not aside:
             last = max(seen.ended.values())
             result.ended = len(seen.ended)
             result.evictions = round(len(seen.ended) / (last - synced), 1)

@@ -44,8 +44,24 @@ def pod(name: str, cpu: int, node: str = "") -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def preemptor(victims: Victims, name: str) -> Json:
+SMALL_CPU: Final = 100
+"""Millicores of a pod that needs no eviction."""
+
+
+def asking(victims: Victims, name: str) -> Json:
     """A pod of the case."""
+    if victims.urgent:
+        return pod(name, SMALL_CPU)
+    made = preemptor(victims, name)
+    if victims.volumes:
+        made["spec"]["volumes"] = [
+            {"name": "data", "persistentVolumeClaim": {"claimName": f"pvc-{name}"}}
+        ]
+    return made
+
+
+def preemptor(victims: Victims, name: str) -> Json:
+    """A pod that evicts others."""
     made = pod(name, victims.wanted)
     made["spec"]["priorityClassName"] = URGENT
     if victims.anchored:

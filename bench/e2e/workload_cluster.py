@@ -10,9 +10,10 @@ from bench.e2e.cases import Case
 from bench.e2e.objects import NAMESPACE, PODS, Flavour, Json
 from bench.e2e.wire import Wire, request
 from bench.e2e.workload_objects import csi_node
-from bench.e2e.workloads import Workload
+from bench.e2e.workloads import Content, Workload
 
 _CLAIMS = "/api/v1/namespaces/{}/persistentvolumeclaims"
+_SERVICES = f"/api/v1/namespaces/{NAMESPACE}/services"
 _VOLUMES = "/api/v1/persistentvolumes"
 _CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 
@@ -30,6 +31,8 @@ async def create(wire: Wire, case: Case, flavour: Flavour) -> None:
     await wire.post(PODS, flavour.blocked(workload))
     if workload.filled:
         await wire.post(PODS, workload_objects.blockers(case.nodes, NAMESPACE))
+    if workload.content == "served":
+        await wire.post(_SERVICES, [workload_objects.service("all")])
     if workload.blocks == "finalizer":
         await _delete(wire, workload)
     if workload.content.endswith("-volume"):
@@ -42,11 +45,16 @@ async def _delete(wire: Wire, workload: Workload) -> None:
     await wire.send(request(wire.access, "DELETE", f"{PODS}/{name}") for name in names)
 
 
-async def _volumes(wire: Wire, case: Case, workload: Workload) -> None:
+async def give_volumes(wire: Wire, case: Case, content: Content) -> None:
+    """A volume and a claim, bound to each other, for each pod of the case. Raises WireError."""
     names = [f"p-{index}" for index in range(case.size)]
-    made = [workload_objects.volume(workload.content, name, NAMESPACE) for name in names]
+    made = [workload_objects.volume(content, name, NAMESPACE) for name in names]
     await wire.post(_CLAIMS.format(NAMESPACE), [claim for _, claim in made])
     await wire.post(_VOLUMES, [volume for volume, _ in made])
+
+
+async def _volumes(wire: Wire, case: Case, workload: Workload) -> None:
+    await give_volumes(wire, case, workload.content)
     if workload.content in ("csi-volume", "migrated-volume"):
         nodes = [workload_objects.node(workload, index)["name"] for index in range(case.nodes)]
         await wire.post(_CSI_NODES, [csi_node(name, workload.content) for name in nodes])

@@ -15,6 +15,8 @@ HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 DRIVER: Final = "ebs.csi.aws.com"
 ONE_NODE: Final = "scheduler-perf-node"
+SERVED: Final = "foo"
+"""The label of pods that a service selects."""
 ATTACHABLE: Final = 39
 BLOCKERS: Final = 10
 """On each node."""
@@ -38,21 +40,28 @@ _LABELS: Final[dict[str, str]] = {
     "domains": "blue",
     "blocker": "purple",
     "spread-blocked": "purple",
+    "near-namespaces": "blue",
+    "preferred-near-namespaces": "red",
+    "labelled-alone": "white",
+    "gated-near": "white",
+    "served": "foo",
 }
 
 
 _WITHOUT: Final = (
     "spreading", "preferred-spreading", "matching-anti-affinity", "inclusion", "domains",
-    "blocker", "spread-blocked",
+    "blocker", "spread-blocked", "labelled-alone", "served",
 )  # fmt: skip
 """Pods with a label but no terms about others."""
 _SPREAD: Final = ("spreading", "preferred-spreading", "inclusion", "domains", "spread-blocked")
+_NEAR: Final = ("affinity", "near-alike", "near-namespaces")
+"""Pods that want to be in one zone with others."""
 _IN_STAGES: Final = ("cordoned", "roomy", "near-alike", "labelled", "domains", "tolerating")
 
 
 def node(workload: Workload, index: int) -> Json:
     """What a node has: labels, and how much of which resource."""
-    only = workload.content == "daemon" and index == 0
+    only = workload.one_node and index == 0
     name = ONE_NODE if only else f"n{index}"
     labels = {HOST: name}
     if workload.zones:
@@ -126,7 +135,7 @@ def urgent(name: str) -> Json:
 
 
 def service(name: str) -> Json:
-    spec = {"selector": {"app": "foo"}, "ports": [{"port": 8080, "targetPort": 8080}]}
+    spec = {"selector": {"app": SERVED}, "ports": [{"port": 8080, "targetPort": 8080}]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
 
 
@@ -158,7 +167,7 @@ def blocked(workload: Workload, own: str) -> list[Json]:
 
 def pod(content: Content, name: str, own: str) -> Json:
     """A pod of this kind, whose terms are about its own namespace and the first of the others."""
-    made = requesting(name, 9_000 if content == "large" else 1 if content == "daemon" else 100)
+    made = requesting(name, {"large": 9_000, "daemon": 1, "labelled-alone": 1}.get(content, 100))
     if content in _LABELS:
         made["metadata"]["labels"] = {"color": _LABELS[content]}
     affinity = _affinity(content, own)
@@ -185,8 +194,10 @@ def _add_own(content: Content, made: Json) -> None:
         asked["limits"] = {DEVICE: "1"}
     elif content == "host-port":
         made["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
-    elif content == "gated":
+    elif content in ("gated", "gated-near"):
         made["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
+    elif content == "served":
+        made["metadata"]["labels"]["app"] = SERVED
     elif content == "finalizer":
         made["metadata"]["finalizers"] = ["example.com/finalizer"]
     elif content == "blocker":
@@ -247,14 +258,14 @@ def _affinity(content: Content, own: str) -> Json:
         return _nodes("matchFields", "metadata.name", [ONE_NODE])
     if content == "anti-blocked":
         selector = {"matchLabels": {"type": "blocker"}}
-        apart = {"labelSelector": selector, "topologyKey": HOST}
-        return {"podAntiAffinity": {_REQUIRED: [apart]}}
-    kind = "podAntiAffinity" if "anti" in content or "namespaces" in content else "podAffinity"
+        return {"podAntiAffinity": {_REQUIRED: [{"labelSelector": selector, "topologyKey": HOST}]}}
+    apart = "anti" in content or ("namespaces" in content and "near" not in content)
+    kind = "podAntiAffinity" if apart else "podAffinity"
     if content not in _LABELS or content in _WITHOUT:
         return {}
     term: Json = {
         "labelSelector": {"matchLabels": {"color": _LABELS[content]}},
-        "topologyKey": ZONE if content in ("affinity", "near-alike") else HOST,
+        "topologyKey": ZONE if content in _NEAR else HOST,
     }
     if "namespaces" in content:
         term["namespaceSelector"] = {"matchLabels": _TEAM}

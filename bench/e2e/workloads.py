@@ -42,6 +42,11 @@ Content = Literal[
     "anti-blocked",
     "spread-blocked",
     "migrated-volume",
+    "near-namespaces",
+    "preferred-near-namespaces",
+    "labelled-alone",
+    "gated-near",
+    "served",
 ]
 """Which of the suite's templates a pod is made from."""
 
@@ -91,6 +96,11 @@ class Workload:
     def alone(self) -> bool:
         """Whether each of the pods needs a node without others that are alike."""
         return self.content in _ALONE
+
+    @property
+    def one_node(self) -> bool:
+        """Whether all of the pods go to the first node, which has room for them."""
+        return self.content in ("daemon", "labelled-alone")
 
     @property
     def staged(self) -> int:
@@ -169,6 +179,21 @@ WORKLOADS: dict[str, tuple[str, int, int, Workload]] = {
     "perf-preferred-namespaces": (
         "SchedulingPreferredAntiAffinityWithNSSelector", 2_000, 5_000,
         Workload("preferred-namespaces", 40, ("preferred-namespaces",), 100),
+    ),
+    "perf-near-namespaces": (
+        "SchedulingRequiredPodAffinityWithNSSelector", 2_000, 5_000,
+        Workload("near-namespaces", 50, ("near-namespaces",), 100, zones=1),
+    ),
+    "perf-preferred-near-namespaces": (
+        "SchedulingPreferredAffinityWithNSSelector", 5_000, 5_000,
+        Workload("preferred-near-namespaces", 50, ("preferred-near-namespaces",), 100),
+    ),
+    "perf-gated-near": (
+        "SchedulingGatedPodsWithPodAffinityImpactForThroughput", 20_000, 1,
+        Workload("labelled-alone", blocked=10_000, blocks="gated-near"),
+    ),
+    "perf-default-spreading": (
+        "DefaultTopologySpreading", 10_000, 5_000, Workload("served", 5_000, zones=3)
     ),
     "perf-spreading": ("TopologySpreading", 3_000, 5_000, Workload("spreading", 1_000, zones=3)),
     "perf-preferred-spreading": (

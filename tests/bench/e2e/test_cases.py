@@ -80,6 +80,10 @@ def test_as_many_victims_as_said_make_room_for_a_pod_and_one_less_does_not(name:
     free = content.cpu - sum(map(millicores, on_one))
     wanted = {millicores(pod) for _, pods in OURS.waiting(case) for pod in pods}
 
+    if content.urgent:
+        assert wanted == {victims.SMALL_CPU}
+        assert free * case.nodes >= victims.SMALL_CPU * case.pods
+        wanted = {millicores(victims.preemptor(content, "urgent"))}
     assert wanted == {content.wanted}
     assert free + (content.fewest - 1) * content.taken < content.wanted
     assert free + content.fewest * content.taken >= content.wanted

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from api.constants import SCHEDULER_NAME
+from bench.e2e import victims
 from bench.e2e.cases import CASES
 from bench.e2e.changes import Changes
 from bench.e2e.objects import OURS
@@ -130,3 +131,21 @@ async def test_no_node_comes_for_pods_of_which_nobody_says_that_they_wait() -> N
 
     assert kinds(wire) == ["Pod"]
     assert changes.seconds == 0
+
+
+async def test_urgent_pods_come_while_others_are_scheduled_and_stay() -> None:
+    seen = Seen()
+    wire = FakeWire(seen)
+    changes = Changes(cast("Wire", wire), CASES["perf-preemption-beside"].scaled(10, 0.01), OURS)
+
+    await changes.begin(seen)
+    await asyncio.sleep(0)
+    await changes.end()
+
+    ((method, path, body),) = wire.sent
+    assert (method, path) == ("POST", "/api/v1/namespaces/default/pods")
+    assert (body["spec"]["priorityClassName"], body["spec"]["schedulerName"]) == (
+        victims.URGENT,
+        SCHEDULER_NAME,
+    )
+    assert changes.own == {"pods": 1}

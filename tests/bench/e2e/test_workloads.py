@@ -25,7 +25,7 @@ def test_there_is_room_for_all_pods(name: str, share: float) -> None:
     case = CASES[name] if share == 1.0 else CASES[name].scaled(100, share)
     of = workload(case)
 
-    if of.content == "daemon":
+    if of.one_node:
         assert case.pods <= 90_000
     elif of.filled:
         assert case.pods // of.staged <= made.BLOCKERS * case.nodes
@@ -64,6 +64,25 @@ def test_both_schedulers_get_the_same_pods(name: str) -> None:
         assert pod["spec"].pop("schedulerName") == SCHEDULER_NAME
 
     assert ours == theirs
+
+
+def test_those_that_are_gated_want_to_be_with_the_pods_that_are_bound() -> None:
+    of = workload(CASES["perf-gated-near"])
+    gated = made.blocked(of, OWN)[0]
+    (term,) = gated["spec"]["affinity"]["podAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+
+    assert gated["spec"]["schedulingGates"]
+    labels = made.pod(of.content, "p-0", OWN)["metadata"]["labels"]
+    assert term["labelSelector"]["matchLabels"].items() <= labels.items()
+    assert OWN in term["namespaces"]
+
+
+def test_pods_that_are_spread_by_default_are_those_of_a_service() -> None:
+    labels = made.pod("served", "p-0", OWN)["metadata"]["labels"]
+
+    assert made.service("all")["spec"]["selector"].items() <= labels.items()
 
 
 @pytest.mark.parametrize("content", ["in-tree-volume", "csi-volume", "migrated-volume"])
