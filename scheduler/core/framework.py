@@ -266,6 +266,12 @@ class Framework:
 
     # Reserve
 
+    def only_counts(self, shape: Shape) -> bool:
+        """Whether `reserve` for it takes resources and counts matches, and does nothing else."""
+        wants = shape.requirements
+        more = wants.needs_devices or wants.stage is not None or shape.uses
+        return not more and self.volumes.bound(wants.claims)
+
     def reserve(self, shape: Shape, rows: Ints, counts: Ints, *, devices: bool = True) -> bool:
         """Put `counts[i]` pods on `rows[i]`, or take them off if negative; undone with a trial.
 

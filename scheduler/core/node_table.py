@@ -7,7 +7,7 @@ inside `trial()` and recorded; undoing them is exact, because integers do not ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -163,6 +163,17 @@ class NodeTable:
             self.match_counts.add_one(match_id, row, count)
         if load.uses:
             self.exclusive_uses.add(load.uses, row, count)
+
+    def count(self, found: Sequence[tuple[int, int, int]]) -> None:
+        """Count pods by (match id, row, number) on rows of which something is taken, in a trial."""
+        add_one = self.match_counts.add_one
+        for match_id, row, number in found:
+            add_one(match_id, row, number)
+        self.undo_by(lambda: self._count_back(found))
+
+    def _count_back(self, found: Sequence[tuple[int, int, int]]) -> None:
+        for match_id, row, number in found:
+            self.match_counts.add_one(match_id, row, -number)
 
     def recount(self, row: int, pods: Iterable[Load]) -> None:
         """Free the node, then take what its pods take."""

@@ -16,10 +16,22 @@ import numpy as np
 
 from scheduler.core.framework import Framework
 from scheduler.core.model import GroupKey
-from scheduler.core.node_table import Ints
+from scheduler.core.node_table import Ints, Load
 from scheduler.core.shapes import Shape
 
 _Taken = list[tuple[Shape, Ints, Ints]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Nominated places of many roots: `alone` shape by shape, of all others what they take.
+
+    That is `amounts`, equal requests together, and `matches`: (match id, row, number of pods).
+    """
+
+    alone: _Taken
+    amounts: list[tuple[Load, Ints, Ints]]
+    matches: list[tuple[int, int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,8 @@ class Nominations:
         self._own = 0
         self._on: dict[str, dict[GroupKey, Counter[Shape]]] = {}
         self._by_priority: dict[int, dict[Shape, Counter[str]]] = {}
-        self._merged: dict[int, _Taken] = {}
+        self._merged: dict[int, _Places] = {}
+        self._kept: tuple[GroupKey, int] | None = None
         self._generation = -1
 
     def __contains__(self, root: GroupKey) -> bool:
@@ -158,16 +171,35 @@ class Nominations:
             return
         taken = self._taken(priority)
         own = self._nominations.get(root)
-        if not taken:
+        if self._kept == (root, priority) or not (taken.alone or taken.amounts):
             yield
             return
         with self._nodes.trial():
-            self._occupy(taken, 1)
+            for load, at, counts in taken.amounts:
+                self._nodes.take(at, counts, load)
+            self._nodes.count(taken.matches)
+            self._occupy(taken.alone, 1)
             if own is not None and own.priority >= priority:
                 self._occupy(self._places(_by_shape(own)), -1)
             yield
 
-    def _taken(self, priority: int) -> _Taken:
+    @contextmanager
+    def kept(self, root: GroupKey, priority: int) -> Iterator[None]:
+        """The same for many decisions on this root: inside, `respected` for it costs nothing more.
+
+        Not where nominated shapes are taken alone: what they get depends on who has left before.
+        """
+        if self._taken(priority).alone:
+            yield
+            return
+        with self.respected(root, priority):
+            before, self._kept = self._kept, (root, priority)
+            try:
+                yield
+            finally:
+                self._kept = before
+
+    def _taken(self, priority: int) -> _Places:
         """Places nominated with this or a higher priority; cached until they or nodes change."""
         if self._generation != self._nodes.generation:
             self._generation = self._nodes.generation
@@ -177,8 +209,31 @@ class Nominations:
             for each, by_shape in self._by_priority.items():
                 for shape, counts in by_shape.items() if each >= priority else ():
                     found[shape] = found[shape] + counts if shape in found else counts
-            self._merged[priority] = self._places(found)
+            self._merged[priority] = self._together(found)
         return self._merged[priority]
+
+    def _together(self, by_shape: Mapping[Shape, Mapping[str, int]]) -> _Places:
+        """Shapes that only take resources and are counted by others are taken with one another."""
+        rows: dict[tuple[tuple[str, int], ...], Counter[int]] = {}
+        loads: dict[tuple[tuple[str, int], ...], Load] = {}
+        found = _Places([], [], [])
+        row_of = self._nodes.row_of
+        for shape, counts in by_shape.items():
+            if not self._framework.only_counts(shape):
+                found.alone.extend(self._places({shape: counts}))
+                continue
+            amounts = shape.request.amounts
+            loads.setdefault(amounts, Load(shape.request))
+            taken = rows.setdefault(amounts, Counter())
+            for name, count in counts.items():
+                if (row := row_of.get(name)) is not None:
+                    taken[row] += count
+                    found.matches.extend((it, row, count) for it in shape.load.match_ids)
+        for amounts, taken in rows.items():
+            if taken:
+                at, numbers = np.array(list(taken.items()), np.int64).T
+                found.amounts.append((loads[amounts], at, numbers))
+        return found
 
     def _add(self, nomination: Nomination, sign: int) -> None:
         """Count its places, or (-1) count them no more: all are needed for each decision."""

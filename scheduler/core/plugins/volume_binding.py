@@ -82,6 +82,11 @@ class VolumeBinding:
             return 0
         return self._start(deciding, rows, room, count)
 
+    def bound(self, keys: Iterable[ClaimKey]) -> bool:
+        """Whether all of these claims have their volumes, which they keep."""
+        claims = self._volumes.claims
+        return all((claim := claims.get(key)) is not None and claim.volume for key in keys)
+
     def reserve(self, match_ids: tuple[int, ...], row: int, *, more: bool) -> None:
         """Assume volumes for undecided claims if pods came to the node; drop those of unused ones.
 

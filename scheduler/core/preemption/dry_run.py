@@ -63,7 +63,7 @@ class DryRun:
         self.solves = 0
         self._extras = not refusal.shortage.minimum
         self._wanted = 1
-        self._budget = budget
+        self.budget = budget
         self.pause = budget.pause
         self.leaving = state.units.departing(effort.overdue, effort.soon)
         asks = any(shape.requirements.needs_devices for shape in refusal.shapes)
@@ -72,7 +72,7 @@ class DryRun:
 
     @property
     def exhausted(self) -> bool:
-        return self.solves >= self.effort.solves or self._budget.expired()
+        return self.solves >= self.effort.solves or self.budget.expired()
 
     @property
     def extras(self) -> int | None:
@@ -120,7 +120,7 @@ class DryRun:
     def _solve(self, units: Ints) -> Placement | None:
         with self.state.nodes.trial():
             self.release(units)
-            decision = place(self.state, self.root, self._budget, extras=self._extras)
+            decision = place(self.state, self.root, self.budget, extras=self._extras)
         if isinstance(decision, Refusal) or len(decision.pods) < self._wanted:
             return None
         return decision

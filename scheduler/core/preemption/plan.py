@@ -72,7 +72,12 @@ def preempt(
     if not refusal.shortage.resolvable or refusal.shortage.kind in ("quorum", "invalid"):
         return refusal
     state.units.refresh()
-    dry_run = DryRun(state, root, refusal, budget, effort or Effort())
+    with state.nominations.kept(refusal.root, root.priority):
+        return _planned(DryRun(state, root, refusal, budget, effort or Effort()), refusal)
+
+
+def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
+    state, root, budget = dry_run.state, dry_run.root, dry_run.budget
     if dry_run.waits:
         placement = dry_run.fits(NONE)
         if placement is not None:
