@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from bench.e2e.cases import CASES, FLOOR, KUBE_SCHEDULER, MUSTER, RAW
+from bench.e2e.cases import AS_MUSTER, CASES, KUBE_SCHEDULER, MUSTER, RAW
 from bench.e2e.results import Result
 from bench.frame import Measured
 from bench.waiting_results import Phase
 
 SHARE = 0.75
-FLOOR_SHARE = 0.9
+AS_MUSTER_SHARE = 0.9
 """Of the raw rate with Muster's account, watches and Reservations."""
 FIRST_BIND = 1.0
 OTHER_WRITES = 0.3
@@ -102,7 +102,7 @@ def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]
         share = ours.rate / raw.rate
         rows.append((f"{title}: of the raw Binding rate", f">= {SHARE}", f"{share:.2f}",
                      _kept(share >= SHARE)))  # fmt: skip
-        rows += _of_floor(ours, found)
+        rows += _of_own_writes(ours, found)
         rows.append((f"{title}: first bind", f"< {FIRST_BIND:g} s", f"{ours.first:.2f} s",
                      _kept(ours.first < FIRST_BIND)))  # fmt: skip
     if peer is not None:
@@ -127,13 +127,13 @@ def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]
     return rows
 
 
-def _of_floor(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]:
-    floor = found.get((ours.case, FLOOR))
-    if floor is None:
+def _of_own_writes(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]:
+    own = found.get((ours.case, AS_MUSTER))
+    if own is None:
         return []
-    share = ours.rate / floor.rate
+    share = ours.rate / own.rate
     title = f"{CASES[ours.case].title}: of the raw rate as Muster writes"
-    return [(title, f">= {FLOOR_SHARE}", f"{share:.2f}", _kept(share >= FLOOR_SHARE))]
+    return [(title, f">= {AS_MUSTER_SHARE}", f"{share:.2f}", _kept(share >= AS_MUSTER_SHARE))]
 
 
 def _with_claims(ours: Result, raw: Result | None, peer: Result | None) -> list[Row]:

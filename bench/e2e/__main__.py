@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import uvloop
 
-from bench.e2e.cases import CASES, KUBE_SCHEDULER, WITH_FLOOR, Case
+from bench.e2e.cases import CASES, COMPARED, KUBE_SCHEDULER, Case
 from bench.e2e.results import Result, keep, middle, table
 from bench.e2e.run import measure
 
@@ -54,7 +54,7 @@ def main() -> int:
     )
     parser.add_argument("--claims", action="store_true", help="all cases with claims")
     parser.add_argument("--suite", action="store_true", help="all cases of scheduler_perf")
-    parser.add_argument("--subject", action="append", choices=WITH_FLOOR, help="default: all")
+    parser.add_argument("--subject", action="append", choices=COMPARED, help="default: all")
     parser.add_argument("--nodes", type=int, help="default: the case's own number")
     parser.add_argument("--share", type=float, default=1.0, help="of the gangs or plain pods")
     parser.add_argument("--quick", action="store_true", help="a tenth of the pods on 200 nodes")
@@ -71,7 +71,7 @@ def main() -> int:
     cases = [CASES[name].scaled(options.nodes, options.share) for name in chosen]
     if options.rounds:
         cases = [replace(case, rounds=options.rounds) for case in cases]
-    results, faulty = uvloop.run(run(cases, options.subject or list(WITH_FLOOR)))
+    results, faulty = uvloop.run(run(cases, options.subject or list(COMPARED)))
     print(table(results))
     if options.record:
         from bench import page

@@ -1,7 +1,7 @@
 """The raw rates: what two clients reach with the writes of a case and nothing else.
 
-As raw as can be they are an administrator's, and only write what nobody can leave out. The floor is
-the same work as Muster has it: by the scheduler's account with its rights, beside one watcher more,
+As raw as can be they are an administrator's, and only write what nobody can leave out. As Muster
+writes it is the same work: by the scheduler's account with its rights, beside one watcher more,
 and with the Reservations without which no gang is bound.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from bench.e2e import claims, raw, reader, victims
-from bench.e2e.cases import FLOOR, RAW, Case
+from bench.e2e.cases import AS_MUSTER, RAW, Case
 from bench.e2e.fresh_cluster import SERVERS, fresh_cluster
 from bench.e2e.objects import NAMESPACE, NATIVE, PODS, Json
 from bench.e2e.observer import Seen, observed
@@ -46,7 +46,7 @@ async def measure(case: Case, subject: str) -> Result:
 
     async def prepared(wire: Wire) -> list[raw.Lot]:
         await wire.post(PODS, pods)
-        if subject == FLOOR and case.gangs:
+        if subject == AS_MUSTER and case.gangs:
             return await _reserved(wire, case, names)
         return raw.shared(await _writes(wire, case, names))
 
@@ -93,8 +93,8 @@ async def _rates(
 
 @asynccontextmanager
 async def _access(plane: ControlPlane, subject: str) -> AsyncIterator[Path]:
-    """The kubeconfig of who writes; for the floor Muster is installed and one more reads along."""
-    if subject != FLOOR:
+    """The kubeconfig of who writes; or that of Muster, installed, with one reader more."""
+    if subject != AS_MUSTER:
         yield plane.kubeconfig
         return
     muster = Muster(plane.kubeconfig, config={"namespace": INSTALLED})
@@ -122,7 +122,7 @@ async def _reserved(wire: Wire, case: Case, pods: list[str]) -> list[raw.Lot]:
     for first in range(0, len(pods), _RESERVED):
         lot = writes[first : first + _RESERVED]
         nodes = {uids[write.pod]: write.node for chain in lot for write in chain}
-        lots.append(raw.Lot(lot, _reservation(case, f"floor-{first}", nodes)))
+        lots.append(raw.Lot(lot, _reservation(case, f"raw-{first}", nodes)))
     return lots
 
 

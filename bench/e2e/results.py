@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median_low
 
-from bench.e2e.cases import CASES, FLOOR, KUBE_SCHEDULER, MUSTER, RAW
+from bench.e2e.cases import AS_MUSTER, CASES, KUBE_SCHEDULER, MUSTER, RAW
 
 FILE = Path(__file__).resolve().parents[1] / "results" / "e2e.json"
 
@@ -68,7 +68,7 @@ def middle(results: Sequence[Result]) -> Result:
     """The run with the median rate, of two the lower; of raw rates each one's median."""
     runs = sorted(it.rate for it in results)
     found = sorted(results, key=lambda it: it.rate)[(len(results) - 1) // 2]
-    if found.subject not in (RAW, FLOOR):
+    if found.subject not in (RAW, AS_MUSTER):
         return replace(found, runs=runs)
     names = found.rates
     rates = {name: median_low(it.rates[name] for it in results) for name in names}
@@ -84,7 +84,7 @@ def load(path: Path = FILE) -> list[Result]:
 
 def keep(new: Iterable[Result], path: Path = FILE) -> list[Result]:
     """Put them in the place of older ones of the same cases; answers all."""
-    cases, subjects = list(CASES), [RAW, FLOOR, KUBE_SCHEDULER, MUSTER]
+    cases, subjects = list(CASES), [RAW, AS_MUSTER, KUBE_SCHEDULER, MUSTER]
     found = {(old.case, old.subject): old for old in load(path)}
     found |= {(result.case, result.subject): result for result in new}
     order = sorted(
@@ -147,14 +147,14 @@ def _spent(it: Result) -> float:
 
 def _row(it: Result, limit: float | None) -> tuple[str, ...]:
     case = CASES[it.case].title
-    if it.subject in (RAW, FLOOR):
+    if it.subject in (RAW, AS_MUSTER):
         best = max(it.rates, key=lambda connections: it.rates[connections])
         notes = [f"{best} connections", *filter(None, (_spread(it),))]
         name = "raw writes" if CASES[it.case].claims else "raw Bindings"
         if it.evictions:
             name = "raw evictions"
         share = "1"
-        if it.subject == FLOOR:
+        if it.subject == AS_MUSTER:
             name, share = "raw, as Muster writes", f"{it.rate / limit:.2f}" if limit else ""
         return (case, name, f"{it.rate:,.0f} ({'; '.join(notes)})", share, *("",) * 7)
     evicts = CASES[it.case].victims is not None

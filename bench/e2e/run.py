@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from bench.e2e import claims, outcome, raw_rates, victims, workload_cluster
-from bench.e2e.cases import FLOOR, RAW, Case, Victims
+from bench.e2e.cases import AS_MUSTER, RAW, Case, Victims
 from bench.e2e.changes import Changes
 from bench.e2e.fresh_cluster import SERVERS, fresh_cluster
 from bench.e2e.objects import (
@@ -39,7 +39,7 @@ _WRITES = ("POST", "PUT", "PATCH", "DELETE", "APPLY")
 
 async def measure(case: Case, subject: str) -> Result:
     """Raises WireError, BuildError, ProcessFailedError."""
-    if subject in (RAW, FLOOR):
+    if subject in (RAW, AS_MUSTER):
         return await raw_rates.measure(case, subject)
     async with fresh_cluster(case) as (plane, wire):
         with _subject(subject, plane) as scheduler:
