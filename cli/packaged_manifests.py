@@ -53,8 +53,9 @@ def definitions() -> tuple[Object, ...]:
 
 @cache
 def roles() -> tuple[Object, ...]:
-    """The roles of `manifests/base` and what binds them to accounts."""
-    return tuple(obj for obj in objects(BASE) if obj["kind"].endswith(("Role", "RoleBinding")))
+    """The roles of `manifests/base` and `manifests/console`, and what binds them to accounts."""
+    found = [*objects(BASE), *objects(folder_of("console"))]
+    return tuple(obj for obj in found if obj["kind"].endswith(("Role", "RoleBinding")))
 
 
 def objects(folder: Path) -> list[Object]:

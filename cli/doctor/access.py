@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from api.reading import dig
 from cli.doctor.findings import About, Finding, error, info
-from cli.doctor.installation import APPLY, Installation
+from cli.doctor.installation import APPLY, APPLY_CONSOLE, CONSOLE, Installation
 from cli.packaged_manifests import Object, roles
 from kube.client import Client
 from kube.meta import Json
@@ -42,14 +42,18 @@ class Right:
 
 
 def needed(installed: Installation) -> list[Right]:
-    """The rights of the manifests. With certificates that others make the webhook writes none."""
+    """The rights of the manifests, those of the console where it is installed.
+
+    With certificates that others make the webhook writes none.
+    """
     mounted = installed.config.webhook.certificates.mounted is not None
     leads = installed.config.leader_election.enabled
     found = {right for binding in _bindings() for right in _given(binding, installed.namespace)}
     return sorted(
         right
         for right in found
-        if not (
+        if (right.part != CONSOLE or CONSOLE in installed.accounts)
+        and not (
             mounted and right.part == "webhook" and (right.verb == "patch" or _is_secret(right))
         )
         and (leads or right.resource != "leases")
@@ -132,11 +136,13 @@ def check_access(
     having = {accounts[right.part] for right, has in allowed.items() if has}
     for account, verbs_on in lacking.items():
         about = About("ServiceAccount", account, namespace)
+        way_out = APPLY_CONSOLE if account == accounts.get(CONSOLE) else APPLY
         if account not in having:
-            yield error("access", about, "it has none of its rights: no role is bound to it", APPLY)
+            problem = "it has none of its rights: no role is bound to it"
+            yield error("access", about, problem, way_out)
             continue
         for on, verbs in verbs_on.items():
-            yield error("access", about, f"it may not {', '.join(verbs)} {on}", APPLY)
+            yield error("access", about, f"it may not {', '.join(verbs)} {on}", way_out)
     if allowed and not lacking:
         names: Sequence[Any] = sorted(set(accounts.values()))
         yield info(

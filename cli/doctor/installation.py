@@ -22,8 +22,11 @@ from kube.meta import Json
 from kube.resources import CONFIG_MAPS, CRDS, PODS, Resource
 
 PARTS: Final = ("webhook", "controller", "scheduler")
+CONSOLE: Final = "console"
+"""A part that need not be there."""
 SELECTOR: Final = "app.kubernetes.io/name=muster"
 APPLY: Final = "kubectl apply -k manifests/base (or the overlay that you use)"
+APPLY_CONSOLE: Final = "kubectl apply -k manifests/console"
 _UPGRADE: Final = "helm upgrade {0} charts/muster --namespace {1} --reset-then-reuse-values"
 _RELEASE: Final = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
 
@@ -52,13 +55,18 @@ class Installation:
 
     @property
     def accounts(self) -> dict[str, str]:
-        """The account of each part: those of the Deployments, or else those of the manifests."""
+        """The account of each part: those of the Deployments, or else those of the manifests.
+
+        The console has one only where a Deployment runs it.
+        """
         found = {
             part: text(dig(one, "spec", "template", "spec", "serviceAccountName")) or "default"
             for one in self.deployments
             for part in parts_of(one)
         }
-        return found or {part: f"muster-{part}" for part in PARTS}
+        if found.keys() <= {CONSOLE}:
+            found |= {part: f"muster-{part}" for part in PARTS}
+        return found
 
     @property
     def release(self) -> tuple[str, str] | None:
@@ -72,9 +80,11 @@ class Installation:
     def advised(self, findings: Iterable[Finding]) -> Iterator[Finding]:
         """What says to apply the manifests says to upgrade the release, where there is one."""
         release = self.release
-        advice = APPLY if release is None else _UPGRADE.format(*release)
         for one in findings:
-            yield replace(one, action=advice) if one.action == APPLY else one
+            if release is not None and one.action in (APPLY, APPLY_CONSOLE):
+                yield replace(one, action=_UPGRADE.format(*release))
+            else:
+                yield one
 
 
 async def read_installation(client: Client, namespace: str) -> Installation:
@@ -115,7 +125,7 @@ def parts_of(deployment: Json) -> tuple[str, ...]:
         for word in words:
             if word == "all":
                 return PARTS
-            if word in PARTS:
+            if word in PARTS or word == CONSOLE:
                 return (str(word),)
     return ()
 

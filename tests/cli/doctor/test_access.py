@@ -47,6 +47,41 @@ def test_what_is_not_needed_is_not_asked_for(written: str, gone: object) -> None
     assert set(RIGHTS) - set(rights) == set(filter(gone, RIGHTS))  # type: ignore[call-overload]
 
 
+def with_console() -> Installation:
+    container = {"name": "muster", "args": ["console", "--in-cluster"]}
+    pod = {"serviceAccountName": "muster-console", "containers": [container]}
+    return Installation("muster-system", [{"spec": {"template": {"spec": pod}}}])
+
+
+def test_the_console_is_asked_about_where_it_is_installed() -> None:
+    installed = with_console()
+    rights = needed(installed)
+
+    more = set(rights) - set(RIGHTS)
+    assert {right.part for right in more} == {"console"}
+    assert Right("console", "authentication.k8s.io", "tokenreviews", "create") in more
+    assert installed.accounts == INSTALLED.accounts | {"console": "muster-console"}
+
+
+def test_what_the_console_lacks_is_mended_by_its_own_manifests_or_by_the_release() -> None:
+    installed = with_console()
+    allowed = {right: right.resource != "tokenreviews" for right in needed(installed)}
+
+    (finding,) = check_access(allowed, installed.accounts, "muster-system")
+    installed.deployments[0]["metadata"] = {
+        "annotations": {
+            "meta.helm.sh/release-name": "muster",
+            "meta.helm.sh/release-namespace": "muster-system",
+        }
+    }
+    (of_release,) = installed.advised([finding])
+
+    assert str(finding.about) == "ServiceAccount muster-system/muster-console"
+    assert finding.problem == "it may not create tokenreviews.authentication.k8s.io"
+    assert finding.action == "kubectl apply -k manifests/console"
+    assert of_release.action.startswith("helm upgrade muster ")
+
+
 def test_all_rights_are_there() -> None:
     (finding,) = check_access(dict.fromkeys(RIGHTS, True), INSTALLED.accounts, "muster-system")
 
