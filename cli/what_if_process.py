@@ -18,11 +18,13 @@ from api.scheduler_names import SchedulerNames
 from console.messages import WhatIfAnswer, WhatIfRequest
 from console.protocols import RefusedError, Viewer
 from console.state import LiveCluster
+from kube.clock import SystemClock
+from kube.stepwise import Stepwise
 from scheduler import snapshot as snapshots
 from scheduler.config import Preemption
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.search.search_budget import SearchBudget
-from scheduler.snapshot import Limits, queue_of
+from scheduler.snapshot import Limits, Snapshot, queue_of
 
 WAITING: Final = 4
 """Questions that may wait for their turn, one of each viewer; there is one process at a time."""
@@ -64,8 +66,12 @@ class WhatIfProcess:
         preempts: bool,
         seconds: float = SECONDS,
         memory: int = MEMORY,
+        stepwise: Stepwise | None = None,
     ) -> None:
-        """These are how the scheduler of the cluster is set up, and the limits of a question."""
+        """These are how the scheduler of the cluster is set up, and the limits of a question.
+
+        With `stepwise` the cluster is written down, which takes long where it is large.
+        """
         self._cluster = cluster
         self._budget = budget
         self._schedulers = schedulers
@@ -75,6 +81,8 @@ class WhatIfProcess:
         self._memory = memory
         self._turn = asyncio.Lock()
         self._asking: set[str] = set()
+        spent = getattr(time, "thread_time", None)
+        self._stepwise = stepwise or Stepwise(SystemClock(), spent)
 
     async def __call__(self, request: WhatIfRequest, viewer: Viewer) -> WhatIfAnswer:
         """What would happen. Raises RefusedError."""
@@ -90,30 +98,48 @@ class WhatIfProcess:
             self._asking.discard(viewer.session)
 
     async def _answer(self, request: WhatIfRequest) -> WhatIfAnswer:
-        code, answer = await _run(self._question(request), self._seconds)
+        code, answer = await _run(await self._question(request), self._seconds)
         if code == WRONG:
             raise RefusedError(400, answer.decode("utf-8", "replace"))
         if code != 0:
             raise RefusedError(400, _TOO_LONG)
         return msgspec.json.decode(answer, type=WhatIfAnswer)
 
-    def _question(self, request: WhatIfRequest) -> bytes:
-        """The cluster as it is now, with the question."""
-        state = self._cluster.state
-        effort = Effort.at(time.time(), Preemption().patience_seconds)
-        limits = Limits.of(self._budget, effort, preempts=self._preempts)
-        taken = snapshots.take(
-            state, queue_of(state), limits, self._cluster.priorities, decisions=0
+    async def _question(self, request: WhatIfRequest) -> bytes:
+        """The cluster as it is now, with the question. Others run while it is written."""
+        taken = await self._snapshot()
+        parts = await self._stepwise.awaited(
+            lambda: snapshots.encode_in_parts(taken, self._stepwise.pause)
         )
         return msgspec.json.encode(
             Question(
                 request,
-                msgspec.Raw(snapshots.encode(taken)),
+                msgspec.Raw(b"".join(parts)),
                 [str(feature) for feature in self._gates.on],
                 list(self._schedulers.all),
                 self._memory,
             )
         )
+
+    async def _snapshot(self) -> Snapshot:
+        """Taken in steps; nothing changes meanwhile."""
+        cluster, state, pause = self._cluster, self._cluster.state, self._stepwise.pause
+        effort = Effort.at(time.time(), Preemption().patience_seconds)
+        limits = Limits.of(self._budget, effort, preempts=self._preempts)
+
+        def taken() -> Snapshot:
+            queue = queue_of(state, pause)
+            return snapshots.take(
+                state, queue, limits, cluster.priorities, decisions=0, pause=pause
+            )
+
+        await cluster.settled()
+        with cluster.freeze:
+            for _ in state.catch_up():
+                await asyncio.sleep(0)
+            for _ in state.units.refresh_in_steps():
+                await asyncio.sleep(0)
+            return await self._stepwise.awaited(taken)
 
 
 async def _run(question: bytes, seconds: float) -> tuple[int | None, bytes]:

@@ -104,6 +104,8 @@ class ClusterState:
         self.quarantine = Quarantine()
         self.chronicle = Chronicle()
         self.victims = Victims()
+        self.freeze = Freeze()
+        """Holds the state as it is while what is under way in it gives way to others."""
         self._budget = budget or SearchBudget()
         self.topology_keys: Counter[str] = Counter()
         """How many groups name each key; `keys_version` changes with the keys."""
@@ -124,6 +126,7 @@ class ClusterState:
 
     async def settled(self) -> None:
         """Until nothing long is under way that the state must not be asked or changed in."""
+        await self.freeze.over()
 
     def entity(self, key: GroupKey) -> Group | Pod | None:
         """The pod without a group, or the group, if there is one."""
@@ -221,14 +224,13 @@ class LiveCluster(ClusterState):
         super().__init__(budget=budget, gates=gates)
         self.client = client
         self._behind = asyncio.Event()
-        self._freeze = Freeze()
         self._informers = Informers(
             client,
             self.state,
             self._state_changed,
             observed=self.observed,
             quarantine=self.quarantine,
-            freeze=self._freeze,
+            freeze=self.freeze,
             scheduler_names=scheduler_names,
             gates=gates,
         )
@@ -242,10 +244,6 @@ class LiveCluster(ClusterState):
     def synced(self) -> bool:
         """Whether every watch has delivered its first list."""
         return self._informers.synced
-
-    async def settled(self) -> None:
-        """Until the state has caught up, if it does so in slices just now."""
-        await self._freeze.over()
 
     async def wait(self) -> None:
         """Until it is `synced`."""
@@ -275,9 +273,9 @@ class LiveCluster(ClusterState):
         while True:
             await self._behind.wait()
             self._behind.clear()
-            await self._freeze.over()
+            await self.freeze.over()
             pace.begin()
-            with self._freeze:
+            with self.freeze:
                 for _ in self.state.catch_up():
                     if pace.over(()):
                         await pace.give_way()

@@ -8,8 +8,10 @@ function may use what its caller uses, as a generator may.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Generator
+from contextlib import closing
 from typing import Final, Generic, Protocol, TypeVar
 
 from kube.clock import Clock
@@ -78,6 +80,17 @@ class Stepwise:
         finally:
             self._close(long)
         return long.result()
+
+    async def awaited(self, work: Callable[[], T]) -> T:
+        """The result of the work; other tasks run where it pauses."""
+        with closing(self.steps(work)) as steps:
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                await asyncio.sleep(0)
 
     def _resume(self, long: _Long[T]) -> bool:
         self._current = long

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
 from typing import Final, TypeVar
 
 import structlog
@@ -298,19 +297,8 @@ class Scheduler:
                 await asyncio.sleep(0)
             for _ in self.state.units.refresh_in_steps():
                 await asyncio.sleep(0)
-            snapshot = await self._in_steps(taken)
-        return await self._in_steps(lambda: encode_in_parts(snapshot, pause))
-
-    async def _in_steps(self, work: Callable[[], T]) -> T:
-        """The result of the work; other tasks run where it pauses."""
-        with closing(self._stepwise.steps(work)) as steps:
-            while True:
-                try:
-                    next(steps)
-                except StopIteration as end:
-                    result: T = end.value
-                    return result
-                await asyncio.sleep(0)
+            snapshot = await self._stepwise.awaited(taken)
+        return await self._stepwise.awaited(lambda: encode_in_parts(snapshot, pause))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`. Failures of the API server are retried."""

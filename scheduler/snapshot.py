@@ -323,10 +323,12 @@ def restore(snapshot: Snapshot) -> tuple[State, Queue]:
     return state, queue
 
 
-def queue_of(state: State) -> Queue:
+def queue_of(state: State, pause: Callable[[], None] = nothing) -> Queue:
     """A queue of all that may be decided."""
     queue = Queue(state)
-    for key in (*state.forest.groups, *state.singles):
+    for number, key in enumerate((*state.forest.groups, *state.singles)):
+        if number % _PART == 0:
+            pause()
         queue.review(key)
     return queue
 

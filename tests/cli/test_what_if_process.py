@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,8 @@ from cli.what_if_worker import memory_limit
 from console.messages import AddNodes, Change, WhatIfAnswer, WhatIfRequest
 from console.protocols import RefusedError, Viewer
 from console.state import ClusterState, LiveCluster
+from kube.clock import SystemClock
+from kube.stepwise import Stepwise
 from scheduler.core.search.search_budget import SearchBudget
 from tests.cli.test_what_if import cluster, gang
 
@@ -27,18 +30,61 @@ class _Cluster(ClusterState):
     priorities: tuple[Any, ...] = ()
 
 
-def asker(seconds: float = 60.0, memory: int = MEMORY) -> WhatIfProcess:
-    builder = cluster(racks=1, nodes=1)
-    gang(builder, "g", 8)
+def asker(seconds: float = 60.0, memory: int = MEMORY, of: _Cluster | None = None) -> WhatIfProcess:
     return WhatIfProcess(
-        cast("LiveCluster", _Cluster(builder.state)),
+        cast("LiveCluster", of or small()),
         budget=SearchBudget(),
         schedulers=USUAL,
         gates=features.USUAL,
         preempts=True,
         seconds=seconds,
         memory=memory,
+        stepwise=Stepwise(_Hurried()),
     )
+
+
+class _Hurried(SystemClock):
+    """Time is over whenever it is looked at."""
+
+    _now = 0.0
+
+    def monotonic(self) -> float:
+        self._now += 1.0
+        return self._now
+
+
+def small() -> _Cluster:
+    builder = cluster(racks=1, nodes=1)
+    gang(builder, "g", 8)
+    return _Cluster(builder.state)
+
+
+async def test_others_run_while_the_cluster_is_written_and_change_it_afterwards() -> None:
+    of = small()
+    ask = asyncio.create_task(asker(of=of)(WhatIfRequest(), ADMIN))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    changed = asyncio.create_task(remove_all_pods(of))
+    seen = [bool(of.state.pods) async for _ in steps_of(of)]
+    await changed
+
+    assert len(seen) > 5
+    assert all(seen), "what was being read has changed"
+    assert [each.id for each in (await ask).waiting] == ["ns/PodGroup/g"]
+    assert not of.state.pods
+
+
+async def steps_of(of: _Cluster) -> AsyncIterator[None]:
+    """Once for each step while the cluster is frozen."""
+    while of.freeze.lasts:
+        yield
+        await asyncio.sleep(0)
+
+
+async def remove_all_pods(of: _Cluster) -> None:
+    await of.settled()
+    for uid in list(of.state.pods):
+        of.state.remove_pod(uid)
 
 
 async def test_the_process_answers_and_the_cluster_stays_as_it_is() -> None:
