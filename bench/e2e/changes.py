@@ -12,7 +12,7 @@ from bench.e2e.objects import PODS, Flavour, Json
 from bench.e2e.observer import Seen
 from bench.e2e.victims import preemptor
 from bench.e2e.wire import MERGE_PATCH, Wire, request
-from bench.e2e.workloads import Stage
+from bench.e2e.workloads import Coming, Stage
 
 _NODES = "/api/v1/nodes"
 _OTHERS = "/api/v1/namespaces/default"
@@ -106,6 +106,8 @@ class Changes:
         assert case.workload is not None
         lots = [pods for _, pods in self._flavour.waiting(case)]
         for number, (stage, pods) in enumerate(zip(case.workload.stages, lots, strict=True)):
+            if stage.before:
+                await self._post(_NODES, self._made(number, stage, stage.before))
             await self._post(PODS, pods)
             names = {pod["metadata"]["name"] for pod in pods}
             tried = lambda names=names: names <= seen.tried  # noqa: E731
@@ -122,10 +124,9 @@ class Changes:
     async def _change(self, number: int, stage: Stage, names: list[str]) -> None:
         """What the pods of these names wait for."""
         if stage.node:
-            count = 1 if stage.one else self._case.nodes
-            made = [workload_objects.coming(f"s{number}-{at}", stage.node) for at in range(count)]
+            made = self._made(number, stage, stage.node)
             self.nodes += made
-            await self._post(_NODES, made)
+            await (self._update(made) if stage.before else self._post(_NODES, made))
             return
         access = self._wire.access
         if stage.deletes:
@@ -138,6 +139,22 @@ class Changes:
             ]
         await self._wire.send(sent)
         self.own["pods/delete" if stage.deletes else "pods"] += len(sent)
+
+    def _made(self, number: int, stage: Stage, kind: Coming) -> list[Json]:
+        count = 1 if stage.one else self._case.nodes
+        return [workload_objects.coming(f"s{number}-{at}", kind) for at in range(count)]
+
+    async def _update(self, nodes: list[Json]) -> None:
+        """Make the nodes of these names like these."""
+        access, sent = self._wire.access, list[bytes]()
+        for node in nodes:
+            path = f"{_NODES}/{node['metadata']['name']}"
+            whole, status = workload_objects.changed(node)
+            sent.append(request(access, "PATCH", f"{path}/status", status, MERGE_PATCH))
+            sent.append(request(access, "PATCH", path, whole, MERGE_PATCH))
+        await self._wire.send(sent)
+        self.own["nodes"] += len(nodes)
+        self.own["nodes/status"] += len(nodes)
 
     async def _post(self, path: str, bodies: list[Json]) -> None:
         await self._wire.post(path, bodies)

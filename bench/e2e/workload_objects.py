@@ -56,7 +56,7 @@ _WITHOUT: Final = (
 _SPREAD: Final = ("spreading", "preferred-spreading", "inclusion", "domains", "spread-blocked")
 _NEAR: Final = ("affinity", "near-alike", "near-namespaces")
 """Pods that want to be in one zone with others."""
-_IN_STAGES: Final = ("cordoned", "roomy", "near-alike", "labelled", "domains", "tolerating")
+_IN_STAGES: Final = ("cordoned", "roomy", "near-alike", "labelled", "domains", "tolerating", "wide")
 
 
 def node(workload: Workload, index: int) -> Json:
@@ -102,6 +102,10 @@ _COMING: Final[dict[Coming, tuple[str, str, str, str]]] = {
     "large": ("200", "200Gi", "3000", "allow"),
     "labelled": ("4", "32Gi", "3000", "allow"),
     "tainted": ("4", "32Gi", "3000", "toleration"),
+    "cordoned": ("4", "32Gi", "3000", "allow"),
+    "open": ("4", "32Gi", "3000", "allow"),
+    "tight": ("1m", "1Mi", "3000", "allow-room"),
+    "wide": ("4", "32Gi", "3000", "allow-room"),
 }
 """Processors, memory, pods, and the key of the taint."""
 
@@ -113,7 +117,17 @@ def coming(name: str, kind: Coming = "default") -> Json:
     if kind == "labelled":
         labels |= {ZONE: "zone1", "affinity": "allow", "topology": "allow"}
     resources = {"cpu": cpu, "memory": memory, "pods": pods}
-    return ready_node(name, labels, resources, {"taints": [_taint(taint)]} if taint else {})
+    spec: Json = {"taints": [_taint(taint)]} if taint else {}
+    if kind == "cordoned":
+        spec["unschedulable"] = True
+    return ready_node(name, labels, resources, spec)
+
+
+def changed(node: Json) -> tuple[Json, Json]:
+    """Merge patches of a node that is to become like this one: of the node, and of its status."""
+    spec = {"unschedulable": None} | node["spec"]
+    resources = {name: node["status"][name] for name in ("capacity", "allocatable")}
+    return {"metadata": {"labels": node["metadata"]["labels"]}, "spec": spec}, {"status": resources}
 
 
 def staged(workload: Workload, pods: int, own: str) -> Iterator[list[Json]]:
@@ -208,9 +222,12 @@ def _add_own(content: Content, made: Json) -> None:
 
 def _in_stages(content: Content, made: Json) -> None:
     """What these ask for: only those with room for something ask for any of it."""
-    requests = {"cpu": "200m", "memory": "200Mi"} if content == "roomy" else {}
+    requests = {
+        "roomy": {"cpu": "200m", "memory": "200Mi"},
+        "wide": {"cpu": "350m", "memory": "3Gi"},
+    }.get(content, {})
     made["spec"]["containers"][0]["resources"] = {"requests": requests}
-    key = "toleration" if content == "tolerating" else "allow"
+    key = {"tolerating": "toleration", "wide": "allow-room"}.get(content, "allow")
     made["spec"]["tolerations"] = [{"key": key, "operator": "Exists", "effect": "NoSchedule"}]
 
 

@@ -47,10 +47,13 @@ Content = Literal[
     "labelled-alone",
     "gated-near",
     "served",
+    "wide",
 ]
 """Which of the suite's templates a pod is made from."""
 
-Coming = Literal["default", "small", "large", "labelled", "tainted"]
+Coming = Literal[
+    "default", "small", "large", "labelled", "tainted", "cordoned", "open", "tight", "wide"
+]
 """Which of the suite's templates a node that comes is made from."""
 
 _ALONE = ("anti-affinity", "namespaces", "host-port", "extended", "inclusion")
@@ -61,12 +64,14 @@ _TAINTED = 5
 class Stage:
     """Pods of these kinds, equally many of each, that wait until something changes.
 
-    Such nodes come, as many as the case has, or `one`; or else the blockers that fill all nodes
-    are deleted, or the gates of the pods themselves are taken away.
+    Such nodes come, as many as the case has, or `one`; with `before` they are there as such and
+    are changed. Or else the blockers that fill all nodes are deleted, or the gates of the pods
+    themselves are taken away.
     """
 
     pods: tuple[Content, ...]
     node: Coming | None = None
+    before: Coming | None = None
     one: bool = False
     deletes: bool = False
 
@@ -221,6 +226,12 @@ WORKLOADS: dict[str, tuple[str, int, int, Workload]] = {
         Stage(("roomy",), "large"),
         Stage(("near-alike", "labelled", "domains"), "labelled"),
         Stage(("tolerating",), "tainted"),
+    ))),
+    "perf-node-updated": ("EventHandlingNodeUpdate", 6_000, 100, Workload(stages=(
+        Stage(("cordoned",), "open", "cordoned"),
+        Stage(("wide",), "wide", "tight"),
+        Stage(("near-alike", "labelled", "domains"), "labelled", "open"),
+        Stage(("tolerating",), "tainted", "open"),
     ))),
     "perf-pod-deleted": ("EventHandlingPodDelete, without volumes", 2_000, 50, Workload(stages=(
         Stage(("room-blocked", "port-blocked", "anti-blocked", "spread-blocked"), deletes=True),

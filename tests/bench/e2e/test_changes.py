@@ -121,6 +121,23 @@ async def test_what_pods_wait_for_ends_once_all_of_them_wait(
     assert sum(changes.own.values()) == 4 + count
 
 
+async def test_nodes_that_are_there_before_the_pods_are_changed_for_them() -> None:
+    seen = Seen()
+    wire = FakeWire(seen)
+    changes = Changes(cast("Wire", wire), CASES["perf-node-updated"].scaled(2, 0.001), OURS)
+
+    await changes.begin(seen)
+
+    methods = [(method, path.rpartition("/")[2]) for method, path, _ in wire.sent]
+    assert methods[:7] == [
+        *[("POST", "nodes")] * 2, ("POST", "pods"),
+        ("PATCH", "status"), ("PATCH", "s0-0"), ("PATCH", "status"), ("PATCH", "s0-1"),
+    ]  # fmt: skip
+    assert wire.sent[0][2]["spec"]["unschedulable"]
+    assert wire.sent[4][2]["spec"]["unschedulable"] is None
+    assert changes.own == {"nodes": 16, "nodes/status": 8, "pods": 6}
+
+
 async def test_no_node_comes_for_pods_of_which_nobody_says_that_they_wait() -> None:
     seen = Seen()
     wire = FakeWire(seen, silent=True)
