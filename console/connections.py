@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -28,6 +28,12 @@ STALLED_SECONDS: Final = 30.0
 
 HANDSHAKE_SECONDS: Final = 10.0
 """How long TLS may take to begin."""
+
+MOST_HANDSHAKES: Final = 128
+"""Connections whose TLS is only beginning. A new one takes the place of the oldest."""
+
+_EXHAUSTED_SECONDS: Final = 1.0
+"""How long to accept nothing when the process has no more sockets."""
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -96,19 +102,75 @@ class PatientServer(uvicorn.Server):
             PatientProtocol, self.config, self.server_state, self.lifespan.state, _loop=loop
         )
         for sock in sockets or ():
-            self.servers.append(
-                await loop.create_server(
-                    protocol,
-                    sock=sock,
-                    ssl=tls,
-                    ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
-                    backlog=self.config.backlog,
-                )
-            )
+            if tls is None:
+                made = await loop.create_server(protocol, sock=sock, backlog=self.config.backlog)
+                self.servers.append(made)
+            else:
+                listener = TlsListener(sock, protocol, tls, self.config.backlog)
+                self.servers.append(cast("asyncio.Server", listener))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+class TlsListener:
+    """Accepts connections on a socket, with a limit of those whose TLS is only beginning.
+
+    asyncio's own server begins as many as there come, each with the memory of a TLS session.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        protocol: Callable[[], asyncio.Protocol],
+        tls: ssl.SSLContext,
+        backlog: int,
+    ) -> None:
+        """Listens from now on."""
+        self._sock = sock
+        self._protocol = protocol
+        self._tls = tls
+        self._beginning: dict[asyncio.Task[None], None] = {}
+        sock.setblocking(False)
+        sock.listen(backlog)
+        self._accepting = asyncio.create_task(self._accept())
+
+    def close(self) -> None:
+        """Accept nothing any more; connections whose TLS has begun stay."""
+        for task in (self._accepting, *self._beginning):
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Until nothing of it is left."""
+        await asyncio.gather(self._accepting, *self._beginning, return_exceptions=True)
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(self._sock)
+            except OSError:
+                await asyncio.sleep(_EXHAUSTED_SECONDS)
+                continue
+            if len(self._beginning) >= MOST_HANDSHAKES:
+                oldest = next(iter(self._beginning))
+                del self._beginning[oldest]
+                oldest.cancel()
+            task = loop.create_task(self._begin(accepted))
+            self._beginning[task] = None
+            task.add_done_callback(lambda done: self._beginning.pop(done, None))
+
+    async def _begin(self, accepted: socket.socket) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._protocol,
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+            )
+        except (OSError, asyncio.CancelledError):
+            accepted.close()  # who speaks no TLS, or is too slow
 
 
 def served_by(config: uvicorn.Config, tls: ssl.SSLContext | None) -> PatientServer:

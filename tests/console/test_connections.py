@@ -166,12 +166,47 @@ async def test_slow_logins_do_not_keep_sessions_from_working(
         assert (await page.get("/api/session"))[0] == 200
 
 
-async def test_tls_that_does_not_begin_is_given_up(quick: None) -> None:
+@asynccontextmanager
+async def by_tls() -> AsyncIterator[int]:
+    """The port of a server that speaks TLS and has no pages."""
     material = new_material(ServerNames.of_host("127.0.0.1"), datetime.now(UTC))
     tls: ssl.SSLContext = server_context(material)
     with closing_socket(0) as sock:
-        async with (
-            listening(Starlette(), sock, tls),
-            dialled(sock.getsockname()[1]) as (client,),
-        ):
+        async with listening(Starlette(), sock, tls):
+            yield sock.getsockname()[1]
+
+
+async def answered(port: int) -> bytes:
+    """The first line that a client of TLS is told."""
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
+    writer.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+    line = await reader.readline()
+    writer.close()
+    return line
+
+
+async def test_tls_that_does_not_begin_is_given_up(quick: None) -> None:
+    async with by_tls() as port, dialled(port) as (client,):
+        assert await left(client) == b""
+        assert (await answered(port)).startswith(b"HTTP/1.1 404")
+
+
+async def test_of_many_whose_tls_does_not_begin_the_oldest_give_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "MOST_HANDSHAKES", 4)
+    async with by_tls() as port, dialled(port, 30) as silent:
+        assert (await answered(port)).startswith(b"HTTP/1.1 404")
+        for client in silent[:26]:
             assert await left(client) == b""
+        assert not any(client[0].at_eof() for client in silent[27:])
+
+
+async def test_who_speaks_no_tls_is_sent_away() -> None:
+    async with by_tls() as port, dialled(port) as (client,):
+        client[1].write(b"GET / HTTP/1.1\r\n\r\n")
+
+        assert b"HTTP" not in await left(client)
+        assert (await answered(port)).startswith(b"HTTP/1.1 404")
