@@ -19,8 +19,9 @@ from console.serving import Settings
 from e2e.clusters.protocol import Cluster
 from e2e.conformance.accounts import Account, rule
 from e2e.conformance.objects import Namespace
-from e2e.muster import Muster
-from e2e.support import accounts
+from e2e.muster import NAMESPACE, Muster
+from e2e.support import accounts, manifests
+from e2e.support import kubeconfig as kubeconfigs
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
 from kube.client import Client
@@ -66,8 +67,25 @@ class Tenant:
 
 
 @pytest.fixture
+async def own_access(
+    cluster: Cluster, muster: Muster, rest: Rest, tmp_path: Path
+) -> AsyncIterator[Path]:
+    """The kubeconfig of the console's account, with the rights that its manifests give it."""
+    objects = [
+        obj
+        for obj in manifests.load(manifests.MANIFESTS / "console")
+        if obj["kind"] in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+    ]
+    await manifests.create(rest, objects)
+    token = await accounts.token(rest, NAMESPACE, "muster-console")
+    yield kubeconfigs.derive(cluster.kubeconfig, tmp_path / "console.kubeconfig", token)
+    for obj in objects:
+        await rest.delete(f"{manifests.path_of(obj)}/{obj['metadata']['name']}")
+
+
+@pytest.fixture
 async def served(
-    cluster: Cluster, muster: Muster, tmp_path: Path
+    own_access: Path, tmp_path: Path
 ) -> AsyncIterator[tuple[ServedConsole, ssl.SSLContext]]:
     material = new_material(ServerNames(("localhost",)), datetime.now(UTC))
     (tmp_path / "tls.crt").write_bytes(material.server_cert)
@@ -75,7 +93,7 @@ async def served(
     trust = ssl.create_default_context(cadata=material.ca_cert.decode())
     place = Place(("127.0.0.1", 0), (), tmp_path)
     async with (
-        await Client.connect(cluster.kubeconfig) as client,
+        await Client.connect(own_access) as client,
         in_cluster(client, Settings(), place) as console,
     ):
         await console.cluster.wait()
