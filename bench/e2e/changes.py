@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Callable
 
 from bench.e2e import workload_objects
-from bench.e2e.cases import Case, Victims
-from bench.e2e.objects import PODS, Flavour, Json
+from bench.e2e.cases import Case
+from bench.e2e.objects import NAMESPACE, PODS, Flavour, Json
 from bench.e2e.observer import Seen
 from bench.e2e.victims import preemptor
 from bench.e2e.wire import MERGE_PATCH, Wire, request
@@ -40,9 +41,16 @@ class Changes:
         """Let objects come and go until `end`; or go through the stages, to their end."""
         victims, workload = self._case.victims, self._case.workload
         if victims is not None and victims.urgent:
-            self._churning = asyncio.create_task(self._urgent(victims))
+            coming = self._come(victims.urgent, lambda name: preemptor(victims, name))
+            self._churning = asyncio.create_task(coming)
         if workload is None:
             return
+        if workload.arriving:
+            kind = workload.blocks
+            coming = self._come(
+                workload.arriving, lambda name: workload_objects.pod(kind, name, NAMESPACE)
+            )
+            self._churning = asyncio.create_task(coming)
         if workload.churn:
             self._churning = asyncio.create_task(self._churn(workload.churn))
         if workload.stages:
@@ -54,13 +62,13 @@ class Changes:
         if self._churning is not None:
             await self._churning
 
-    async def _urgent(self, victims: Victims) -> None:
-        """Pods come that evict others, and stay."""
+    async def _come(self, seconds: float, made: Callable[[str], Json]) -> None:
+        """Pods come one by one, and stay."""
         number = 0
         while not self._stop.is_set():
-            pod = self._flavour.ours(preemptor(victims, f"urgent-{number}"))
+            pod = self._flavour.ours(made(f"late-{number}"))
             await self._write("POST", f"{_OTHERS}/pods", pod)
-            await self._pause(victims.urgent)
+            await self._pause(seconds)
             number += 1
 
     async def _churn(self, seconds: float) -> None:

@@ -83,8 +83,8 @@ class Workload:
     In each of `namespaces` others, so many pods run `there` of each kind in `kinds`. `blocked` pods
     of the kind `blocks` are in the case's own namespace and are not to be bound. The nodes are in
     so many `zones`. With `churn` a node, a pod that never fits and a service come and go, so many
-    seconds apart. With `stages` the pods come in stages; where nodes come for them, the only one
-    before is cordoned.
+    seconds apart; with `arriving` pods of the kind `blocks` come, that many seconds apart. With
+    `stages` the pods come in stages; where nodes come for them, the only one before is cordoned.
     """
 
     content: Content = "default"
@@ -95,6 +95,7 @@ class Workload:
     blocks: Content = "gated"
     zones: int = 0
     churn: float = 0
+    arriving: float = 0
     stages: tuple[Stage, ...] = ()
 
     @property
@@ -206,8 +207,8 @@ WORKLOADS: dict[str, tuple[str, int, int, Workload]] = {
         Workload("preferred-spreading", 1_000, zones=3),
     ),
     "perf-unschedulable": (
-        "Unschedulable, 200 that never fit", 3_000, 5_000,
-        Workload(there=100, blocked=200, blocks="large"),
+        "Unschedulable, five that never fit come each second", 3_000, 5_000,
+        Workload(there=100, blocks="large", arriving=0.2),
     ),
     "perf-gated": (
         "SchedulingWhileGated, 10,000 gated", 3_000, 5_000, Workload(blocked=10_000)

@@ -150,10 +150,11 @@ async def test_no_node_comes_for_pods_of_which_nobody_says_that_they_wait() -> N
     assert changes.seconds == 0
 
 
-async def test_urgent_pods_come_while_others_are_scheduled_and_stay() -> None:
+@pytest.mark.parametrize("name", ["perf-preemption-beside", "perf-unschedulable"])
+async def test_urgent_pods_come_while_others_are_scheduled_and_stay(name: str) -> None:
     seen = Seen()
     wire = FakeWire(seen)
-    changes = Changes(cast("Wire", wire), CASES["perf-preemption-beside"].scaled(10, 0.01), OURS)
+    changes = Changes(cast("Wire", wire), CASES[name].scaled(10, 0.01), OURS)
 
     await changes.begin(seen)
     await asyncio.sleep(0)

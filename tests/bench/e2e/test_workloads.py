@@ -129,8 +129,8 @@ def test_a_priority_class_that_pods_name_is_there(name: str) -> None:
 
 
 def test_pods_that_never_fit_are_more_important_than_those_that_do() -> None:
-    case = CASES["perf-unschedulable"].scaled(100, 0.02)
+    of = workload(CASES["perf-unschedulable"].scaled(100, 0.02))
 
-    assert {pod["spec"]["priorityClassName"] for pod in OURS.blocked(workload(case))} == {
-        victims.URGENT
-    }
+    assert made.pod(of.blocks, "late-0", OWN)["spec"]["priorityClassName"] == victims.URGENT
+    assert of.arriving
+    assert not of.blocked
