@@ -122,6 +122,8 @@ class GroupsFromPods:
             # If it was deleted before the cache had it, no event says so: look again.
             raise RequeueError("the group is not in the cache yet", _CACHE_LAG_SECONDS)
         common = await self._chains.common(key[0], asked.controllers)
+        if not asked.asks:
+            return  # its pods went meanwhile, which queues it again
         owner = None if common.owner is None else _reference(common.owner)
         wanted = group_object(*key, chosen(asked.asks), owner)
         try:

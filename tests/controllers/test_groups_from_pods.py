@@ -1,5 +1,7 @@
 """Groups that pods ask for by annotations."""
 
+from typing import Any
+
 import pytest
 
 from api.constants import (
@@ -12,7 +14,9 @@ from api.constants import (
     FINALIZER_POD_GROUP,
 )
 from api.names import pod_group_of_value
+from controllers.groups_from_pods import GroupsFromPods
 from controllers.idle_groups import IDLE_ALONE_SECONDS, IDLE_SECONDS
+from controllers.owner_chain import Common, OwnerChains
 from kube.errors import Forbidden
 from tests.controllers.asking import LAG, SET, asking, existing, group, minimum, owned, submit
 from tests.controllers.conftest import ControllerHarness
@@ -137,6 +141,34 @@ async def test_it_goes_with_its_last_pod_after_a_while(
     await harness.settle(seconds=1.5)
 
     assert harness.api.names("PodGroup") == []
+
+
+async def test_none_is_made_for_pods_that_go_while_their_owner_is_looked_for(
+    harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common, failed = OwnerChains.common, list[Exception]()
+
+    async def late(self: OwnerChains, *asked: Any) -> Common:
+        found = await common(self, *asked)
+        harness.api.remove("Pod", "default", "p")
+        return found
+
+    make = GroupsFromPods._make
+
+    async def noted(self: GroupsFromPods, *asked: Any) -> None:
+        try:
+            await make(self, *asked)
+        except ValueError as error:
+            failed.append(error)
+            raise
+
+    monkeypatch.setattr(OwnerChains, "common", late)
+    monkeypatch.setattr(GroupsFromPods, "_make", noted)
+    submit(harness, asking("p"))
+    await harness.settle()
+
+    assert failed == []
+    assert harness.api.writes == []
 
 
 async def test_it_stays_where_pods_are_made_again(harness: ControllerHarness) -> None:
