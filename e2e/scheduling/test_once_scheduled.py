@@ -20,7 +20,8 @@ GANG = "/spec/schedulingPolicy/gang/minCount"
 
 
 def fails_at_once(job_spec: Json) -> None:
-    """Its pods fail as soon as they run."""
+    """Its pods fail as soon as they run; the first does not end the Job before others are bound."""
+    job_spec["backoffLimit"] = 6
     job_spec["template"]["metadata"] = {"annotations": {FINISH_ANNOTATION: "Failed"}}
 
 
