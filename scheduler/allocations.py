@@ -226,12 +226,15 @@ class Allocations:
             )
         room = MOST_CONSUMERS - len(seen.consumers) - len(missing)
         if claim.allocation is not None:
-            self._check_reach(key, claim.allocation, pods)
+            if not self._reaches(claim.allocation, pods):
+                raise UnusableError(f"claim {key[1]} got allocated elsewhere in the meantime")
             missing += self._others(key, claim, claim.allocation, missing, room)
             return consumers_patch(seen, missing), "status", _reserved
         allocation = self._devices.assumed.get(key)
         if allocation is None:
             raise UnusableError(f"claim {key[1]} got deallocated in the meantime")
+        if not self._reaches(allocation, pods):
+            raise UnusableError(f"the devices for claim {key[1]} cannot be used on its pod's node")
         self._check_free(key, allocation)
         if FINALIZER not in seen.finalizers:
             return finalizer_patch(seen), None, _finalized
@@ -270,10 +273,10 @@ class Allocations:
             pod for pod in pods if known.get(pod.info.uid) is pod and pod.assumed and pod.row >= 0
         ]
 
-    def _check_reach(self, key: ClaimKey, allocation: Allocation, pods: list[Pod]) -> None:
+    def _reaches(self, allocation: Allocation, pods: list[Pod]) -> bool:
+        """Whether all pods are where the allocation can be used."""
         admitted = self._devices.admitted(allocation.nodes)
-        if not all(admitted[pod.row] for pod in pods):
-            raise UnusableError(f"claim {key[1]} got allocated elsewhere in the meantime")
+        return all(admitted[pod.row] for pod in pods)
 
     def _check_free(self, key: ClaimKey, allocation: Allocation) -> None:
         for excess in self._devices.excess.of(key, allocation, self._is_written):

@@ -125,6 +125,33 @@ async def test_a_gang_starts_when_there_is_a_device_for_each_of_its_pods(
     await ended(env, devices, "train")
 
 
+async def test_equal_gangs_that_start_together_have_their_devices_where_they_run(
+    env: Environment, devices: Devices
+) -> None:
+    await gpus(env, devices)
+    for number in range(6):
+        await env.create(POD_GROUPS, pod_group(f"g{number}", 2))
+    # The pods sort by name, the other way round than their groups.
+    for number in range(6):
+        for member in ("a", "b"):
+            name = f"p{5 - number}{member}"
+            await env.create(PODS, pod_with_claims(name, env.name, f"g{number}"))
+    await env.waits("g5", needed=2)
+
+    node = await env.add_node(cpu=16)
+    for _ in range(3):
+        await devices.publish(await env.add_node(cpu=8), 3)
+    await devices.publish(node, 3)
+
+    await env.runs("", 12)
+    await checked(env, devices, claims=12)
+    for number in range(6):
+        for member in ("a", "b"):
+            await env.delete(PODS, f"p{number}{member}")
+        await env.delete(POD_GROUPS, f"g{number}")
+    await ended(env, devices)
+
+
 async def test_a_gang_that_waits_starts_when_another_has_given_its_devices_back(
     env: Environment, devices: Devices
 ) -> None:

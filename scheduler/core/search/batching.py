@@ -118,7 +118,7 @@ def place_batch(
     placement = place(state, joined, budget, region=region)
     if not isinstance(placement, Placement):
         return []
-    rows = placement.rows
+    rows, chosen = placement.rows, placement.pods
     return [
         Placement(
             root.key,
@@ -126,7 +126,7 @@ def place_batch(
             rows[at : at + size],
             size,
             0,
-            devices=_devices_of(members, placement.devices),
+            devices=_devices_of(members, chosen[at : at + size], placement.devices),
         )
         for root, members, at in zip(
             roots, pods, range(0, len(rows) - size + 1, size), strict=False
@@ -135,13 +135,20 @@ def place_batch(
 
 
 def _devices_of(
-    pods: Sequence[Pod], devices: Mapping[ClaimKey, Allocation] | None
+    pods: Sequence[Pod], chosen: Sequence[Pod], devices: Mapping[ClaimKey, Allocation] | None
 ) -> Mapping[ClaimKey, Allocation] | None:
-    """What the claims of these pods are given."""
+    """What the claims of `pods` are given, who go where the equal pods of `chosen` were put.
+
+    The roots have the queue's order, all their pods together another: only the places are common.
+    """
     if devices is None:
         return None
-    keys = (key for pod in pods for key in pod.info.device_claims)
-    return {key: devices[key] for key in keys if key in devices}
+    return {
+        key: devices[there]
+        for pod, other in zip(pods, chosen, strict=True)
+        for key, there in zip(pod.info.device_claims, other.info.device_claims, strict=True)
+        if there in devices
+    }
 
 
 def _pods(root: Group | Pod) -> Iterator[Pod]:

@@ -67,6 +67,45 @@ async def test_no_pod_of_a_gang_is_bound_before_all_of_its_claims_stand() -> Non
     assert sorted(devices) == ["n0/d0", "n0/d1", "n1/d0", "n1/d1"]
 
 
+async def test_pods_of_equal_gangs_are_bound_where_their_claims_are() -> None:
+    """The gangs are decided together, by age; their pods come in another order."""
+    harness = cluster(3, 3)
+    for group, first in (("g0", "z"), ("g1", "m"), ("g2", "a")):
+        harness.observe(harness.builder.gang(group, 2))
+        for name in (f"{first}0", f"{first}1"):
+            harness.pod(name, group)
+            harness.claim(f"{name}-0", owner=name)
+
+    await run(harness)
+
+    where = {name: each[0].split("/")[0] for name, each in harness.held().items()}
+    bound = {f"{pod.info.name}-0": pod.node for pod in harness.builder.state.pods.values()}
+    assert len(where) == 6
+    assert where == bound
+
+
+async def test_devices_that_the_node_cannot_use_any_more_are_not_written() -> None:
+    harness = cluster()
+    for zone, node in enumerate(("n0", "n1")):
+        harness.builder.node(node, cpu=8, labels={"zone": f"z{zone}"})
+    zones = {"key": "zone", "operator": "In", "values": ["z0", "z2"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [zones]}]}
+    harness.slice("pool", nodeName=None, nodeSelector=terms, devices=[{"name": "d0"}])
+    harness.pod("p")
+    harness.claim("p-0", owner="p")
+
+    def moved(_name: str, subresource: str | None) -> None:
+        if subresource is None:
+            harness.builder.node("n0", cpu=8, labels={"zone": "z1"})
+            harness.builder.node("n1", cpu=8, labels={"zone": "z2"})
+
+    harness.api.before_write = moved
+    await run(harness)
+
+    assert harness.builder.state.pods["uid-p"].node == "n1"
+    assert harness.api.writes.count(("p-0", "status")) == 1
+
+
 async def test_nothing_is_written_for_a_gang_that_lacks_a_device() -> None:
     harness = cluster(2, 1)
     harness.gang("g", 4)

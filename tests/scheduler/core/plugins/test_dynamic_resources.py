@@ -132,6 +132,25 @@ def test_equal_gangs_are_decided_in_one_go() -> None:
     assert made.complaints() == []
 
 
+def test_equal_roots_get_devices_where_they_go_in_whatever_order_they_are_decided() -> None:
+    """The queue's order is that of the groups; that of their pods may be another."""
+    made = cluster(nodes=4, count=3)
+    for at in range(3):
+        made.gang(f"g{at}", 2)
+    for at in (2, 0, 1, 1, 2, 0):
+        made.asks(f"g{at}", ONE)
+    singles = [made.state.pods[made.asks(None, ONE).uid] for _ in range(4)]
+    gangs = [made.state.forest.groups["PodGroup", "ns", f"g{at}"] for at in range(3)]
+
+    for roots in (gangs, [singles[at] for at in (2, 0, 3, 1)]):
+        placements = place_batch(made.state, roots, SearchBudget())
+        assert len(placements) == len(roots)
+        for placement in placements:
+            made.write(placement)
+
+    assert made.complaints() == []
+
+
 def test_few_searches_serve_many_equal_nodes() -> None:
     made = cluster(nodes=200, count=8)
     made.gang("g", 1600)
