@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from bench.e2e import results as e2e
 from bench.e2e.cases import AS_MUSTER, KUBE_SCHEDULER, MUSTER, RAW
 from bench.e2e.results import Result
@@ -16,6 +18,19 @@ def test_new_results_take_the_place_of_old_ones_in_the_order_of_the_cases(tmp_pa
 
     assert [(it.case, it.rate) for it in kept] == [("plain", 2.0), ("racks", 3.0)]
     assert e2e.load(file) == kept
+
+
+def test_what_muster_did_wrong_is_no_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "e2e.json"
+    e2e.keep([Result("racks", MUSTER, 5000, 3000, rate=1.0)], file)
+    theirs = Result("racks", KUBE_SCHEDULER, 5000, 3000, rate=1.0, faults=["without a device"])
+
+    kept = e2e.keep([Result("racks", MUSTER, 5000, 3000, rate=3.0, faults=["twice"]), theirs], file)
+
+    assert [(it.subject, it.rate) for it in kept] == [(KUBE_SCHEDULER, 1.0), (MUSTER, 1.0)]
+    assert capsys.readouterr().out == "racks: not kept, 1 faults\n"
 
 
 def test_a_rate_is_shown_beside_the_raw_one_of_its_case() -> None:
