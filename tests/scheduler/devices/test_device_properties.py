@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from scheduler.core.devices.asks import Ask
 from scheduler.core.devices.layouts import Usage
 from scheduler.core.model import PodInfo
-from scheduler.core.place import Placement
+from scheduler.core.place import Placement, SearchBudget
+from scheduler.core.search.batching import place_batch, signature
 from tests.scheduler.devices.builders import (
     ask,
     device,
@@ -191,3 +193,34 @@ def test_what_was_decided_is_as_the_checker_wants_it(seed: int) -> None:
             placed += 1
             assert made.complaints() == []
     assert placed
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    size=st.integers(1, 3),
+    roots=st.integers(2, 5),
+    asked=st.sampled_from(ASKS),
+)
+def test_equal_roots_that_are_decided_together_get_devices_where_they_go(
+    seed: int, size: int, roots: int, asked: Ask
+) -> None:
+    """Their pods come, and wait, in any order."""
+    random, made = Random(seed), DeviceCluster()
+    for at in range(random.randint(1, 5)):
+        devices = (
+            device(f"d{n}", {"size": "small" if n % 2 else "large", "rail": str(n // 2)})
+            for n in range(random.randint(1, 6))
+        )
+        made.gpu_node(f"n{at}", *devices)
+    for at in range(roots):
+        made.gang(f"g{at}", size)
+    for at in random.sample(list(range(roots)) * size, roots * size):
+        made.asks(f"g{at}", asked)
+    waiting = random.sample(range(roots), roots)
+    groups = [made.state.forest.groups["PodGroup", "ns", f"g{at}"] for at in waiting]
+    assert len({signature(group) for group in groups}) == 1
+
+    for placement in place_batch(made.state, groups, SearchBudget()):
+        made.write(placement)
+
+    assert made.complaints() == []
