@@ -159,10 +159,11 @@ def test_the_key_of_a_client_certificate_stays_in_no_file(
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(scratch))
     user = {"client-certificate-data": "CA", "client-key-data": "CA"}
+    path = written(tmp_path, {}, user)  # makes the certificate, in a file of its own
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
 
-    read = kubeconfig.read(written(tmp_path, {}, user))
+    read = kubeconfig.read(path)
 
     assert read is not None
     assert read.tls is not None
