@@ -292,9 +292,23 @@ class Client:
         subresource: str | None = None,
     ) -> Json:
         """Apply a JSON patch and return the object. Raises NotFound, Conflict, Invalid."""
+        return _decode(
+            await self.patch_unread(resource, name, ops, namespace, subresource=subresource)
+        )
+
+    async def patch_unread(
+        self,
+        resource: Resource,
+        name: str,
+        ops: PatchBuilder | Sequence[Operation],
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+    ) -> bytes:
+        """The same with the object as it came, for who decodes it into a type."""
         body = ops.encode() if isinstance(ops, PatchBuilder) else msgspec.json.encode(ops)
         path = resource.path(namespace, name, subresource)
-        return _decode(await self.request("PATCH", path, body=body, content_type=JSON_PATCH))
+        return await self.request("PATCH", path, body=body, content_type=JSON_PATCH)
 
     async def delete(
         self,

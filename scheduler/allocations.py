@@ -275,8 +275,7 @@ class Allocations:
 
     def _reaches(self, allocation: Allocation, pods: list[Pod]) -> bool:
         """Whether all pods are where the allocation can be used."""
-        admitted = self._devices.admitted(allocation.nodes)
-        return all(admitted[pod.row] for pod in pods)
+        return self._devices.reached(allocation.nodes, (pod.row for pod in pods))
 
     def _check_free(self, key: ClaimKey, allocation: Allocation) -> None:
         for excess in self._devices.excess.of(key, allocation, self._is_written):

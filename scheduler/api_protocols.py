@@ -7,6 +7,7 @@ from typing import Protocol
 from kube.events import EventType, ObjectReference
 from kube.meta import Json
 from kube.object_client import Creator, Deleter, Getter, StatusPatcher
+from kube.patch import PatchBuilder
 from kube.resources import Resource
 from scheduler.core.devices.extended import ContainerDevices
 
@@ -31,6 +32,16 @@ class VolumeBinderApi(Getter, StatusPatcher, Protocol):
 
 class ClaimApi(Getter, Creator, StatusPatcher, Deleter, Protocol):
     """Gets, creates, patches and deletes ResourceClaims. Raises kube.errors."""
+
+    async def patch_unread(
+        self,
+        resource: Resource,
+        name: str,
+        ops: PatchBuilder,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+    ) -> bytes: ...
 
 
 class ContainersOfPods(Protocol):

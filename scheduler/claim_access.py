@@ -48,10 +48,10 @@ class ClaimAccess:
 
     async def patch(self, key: ClaimKey, patch: PatchBuilder, subresource: str | None) -> None:
         """Write to the claim. Raises kube.errors: Conflict, Invalid, NotFound."""
-        answer = await self._api.patch(
+        answer = await self._api.patch_unread(
             RESOURCE_CLAIMS, key[1], patch, key[0], subresource=subresource
         )
-        await self._learn(answer)
+        await self._learn(decode_resource_claim(answer))
 
     async def create(self, claim: Json) -> None:
         """Make a claim. Raises kube.errors: AlreadyExists, Invalid, Forbidden."""
@@ -93,13 +93,13 @@ class ClaimAccess:
             raise UnusableError(f"resourceclaim {key[1]} is gone") from None
         if seen is None or answer["metadata"].get("uid") != seen.uid:
             raise UnusableError(f"resourceclaim {key[1]} is another one by now")
-        await self._learn(answer, by_others=True)
+        await self._learn(_decoded(answer), by_others=True)
         return self.claims.observed.get(key) != seen
 
-    async def _learn(self, answer: Json, *, by_others: bool = False) -> None:
+    async def _learn(self, claim: ResourceClaim, *, by_others: bool = False) -> None:
         """What the server answered is so, whether the watch has delivered it or not."""
         await self.freeze.over()
-        self.claims.written(_decoded(answer), by_others=by_others)
+        self.claims.written(claim, by_others=by_others)
 
 
 def _decoded(answer: Json) -> ResourceClaim:

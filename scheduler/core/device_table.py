@@ -36,7 +36,7 @@ from scheduler.core.devices.states import DeviceStates, UsageChange
 from scheduler.core.devices.taint_rules import DeviceTaintRule, DeviceTaintRules
 from scheduler.core.extended_resources import ExtendedResources
 from scheduler.core.held_devices import HeldDevices, Masks
-from scheduler.core.model import ClaimKey, Term
+from scheduler.core.model import ClaimKey, Expression, Term
 from scheduler.core.node_attributes import AttributeColumn, NodeAttributes
 from scheduler.core.node_table import Bools, Ints, NodeTable
 from scheduler.core.plugins.node_affinity import meets
@@ -410,6 +410,14 @@ class DeviceTable:
         for term in terms:
             some |= meets(term, self.nodes)
         return some
+
+    def reached(self, terms: tuple[Term, ...] | None, rows: Iterable[int]) -> bool:
+        """Whether the nodes in all these rows meet one of the terms."""
+        match terms:
+            case (Term((), (Expression("metadata.name", "In", (name,)),)),):  # as most do
+                return all(self.nodes.name_of(row) == name for row in rows)
+        admitted = self.admitted(terms)
+        return all(admitted[row] for row in rows)
 
     def refresh(self) -> None:
         """Look again at what changed since the last call. All that adds states calls this first."""

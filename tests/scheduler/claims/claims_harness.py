@@ -155,6 +155,17 @@ class ClaimsApi(FakeApi):
         self.store(found)
         return copy.deepcopy(found)
 
+    async def patch_unread(
+        self,
+        resource: Resource,
+        name: str,
+        ops: PatchBuilder | Sequence[Operation],
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+    ) -> bytes:
+        return _encoded(await self.patch(resource, name, ops, namespace, subresource=subresource))
+
     def _patched(self, name: str, ops: list[Operation]) -> Json:
         stored = copy.deepcopy(self.claims[name])
         for op in ops:
