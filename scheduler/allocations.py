@@ -103,9 +103,9 @@ class Allocations:
         extended: ExtendedClaims,
         *,
         clock: Clock,
-        writers: int = 160,
+        writers: int = 48,
     ) -> None:
-        """At most so many `writers` write at once."""
+        """At most so many `writers` write at once: with more, each takes the API server longer."""
         self._access = access
         self._state = state
         self._devices = state.devices
