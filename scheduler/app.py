@@ -26,7 +26,7 @@ from kube.quarantine import Quarantine
 from kube.settings import LeaderElection
 from kube.stepwise import Stepwise
 from scheduler.activity import Activity
-from scheduler.allocations import Allocations
+from scheduler.allocations import CLAIM_WRITERS, Allocations
 from scheduler.binder import Binder
 from scheduler.claim_access import ClaimAccess
 from scheduler.claim_news import ClaimNews
@@ -159,7 +159,7 @@ class Scheduler:
             events,
             extended,
             clock=clock,
-            writers=config.bind_workers,
+            writers=min(CLAIM_WRITERS, config.bind_workers),
         )
         claim_releases = ClaimReleases(
             claims, self.state, device_news, extended, clock=clock, reshape=pods.reshape
