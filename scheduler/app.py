@@ -29,6 +29,7 @@ from scheduler.activity import Activity
 from scheduler.allocations import CLAIM_WRITERS, Allocations
 from scheduler.binder import Binder
 from scheduler.claim_access import ClaimAccess
+from scheduler.claim_finalizers import ClaimFinalizers
 from scheduler.claim_news import ClaimNews
 from scheduler.claim_releases import ClaimReleases
 from scheduler.config import Config
@@ -161,6 +162,7 @@ class Scheduler:
             clock=clock,
             writers=min(CLAIM_WRITERS, config.bind_workers),
         )
+        self._claim_finalizers = ClaimFinalizers(claims, self.state, device_news)
         claim_releases = ClaimReleases(
             claims, self.state, device_news, extended, clock=clock, reshape=pods.reshape
         )
@@ -386,6 +388,7 @@ class Scheduler:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._loop.run())
                 group.create_task(self._binder.run(fence))
+                group.create_task(self._claim_finalizers.run(fence))
                 group.create_task(self._evictor.run(fence))
                 group.create_task(self._reporter.run(fence))
                 if self._held_places is not None:

@@ -10,7 +10,7 @@ import pytest
 from kube.client import CONNECTIONS, Client
 from kube.errors import ConfigError
 from kube.settings import read
-from scheduler import claim_releases, deadlines, volume_binder
+from scheduler import claim_finalizers, claim_releases, deadlines, volume_binder
 from scheduler.allocations import CLAIM_WRITERS
 from scheduler.config import Config
 from scheduler.core.state import State
@@ -55,9 +55,8 @@ def test_a_file_that_is_not_there_is_a_mistake_too(tmp_path: Path) -> None:
 
 def test_all_that_may_be_sent_at_once_has_a_connection() -> None:
     config = Config()
-    writers = (
-        config.bind_workers + CLAIM_WRITERS + config.status.writers + 2 * config.preemption.writers
-    )
+    claims = CLAIM_WRITERS + claim_finalizers.FINALIZERS
+    writers = config.bind_workers + claims + config.status.writers + 2 * config.preemption.writers
     informers = Informers(cast("Client", None), State())
     # DeviceTaintRules are watched in one of their versions.
     watches = len(informers.reflectors) + len(informers.device_reflectors) + 1

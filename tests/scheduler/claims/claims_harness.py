@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from kube.resources import PODS, RESOURCE_CLAIMS, Resource
 from localcluster.admission.review import apply_patch
 from scheduler.allocations import Allocations
 from scheduler.claim_access import ClaimAccess
+from scheduler.claim_finalizers import ClaimFinalizers
 from scheduler.claim_news import ClaimNews
 from scheduler.claim_releases import ClaimReleases
 from scheduler.core.model import POD_GROUP, ClaimKey, GroupKey
@@ -233,6 +234,7 @@ class ClaimsHarness(Harness):
         self.written_pods: dict[str, Json] = {}
         clock, access = self.server_clock, ClaimAccess(self.api, self.claims, self.freeze)
         extended = ExtendedClaims(self.api, access, state, self.pods, clock)
+        self.finalizers = ClaimFinalizers(access, state, self.news)
         allocations = Allocations(
             access, state, self.news, self.group_events, extended, clock=clock
         )
@@ -240,6 +242,9 @@ class ClaimsHarness(Harness):
         return allocations, ClaimReleases(
             access, state, self.news, extended, clock=clock, reshape=self.pods.reshape
         )
+
+    def _parts(self) -> list[Coroutine[Any, Any, None]]:
+        return [*super()._parts(), self.finalizers.run(self.fence)]
 
     def device_class(
         self, name: str = "gpu", *expressions: str, resource: str | None = None
@@ -293,9 +298,13 @@ class ClaimsHarness(Harness):
         own: int = 1,
         shared: Sequence[str] = (),
         namespace: str = "ns",
+        named: bool = True,
         **more: Any,
     ) -> None:
-        """A pod with `own` claims from a template, named NAME-0 and so on, and `shared` ones."""
+        """A pod with `own` claims from a template, named NAME-0 and so on, and `shared` ones.
+
+        Unless `named`, its status does not tell of its own ones yet.
+        """
         entries = [{"name": f"own{at}", "resourceClaimTemplateName": "t"} for at in range(own)]
         entries += [{"name": each, "resourceClaimName": each} for each in shared]
         statuses = [{"name": f"own{at}", "resourceClaimName": f"{name}-{at}"} for at in range(own)]
@@ -309,7 +318,7 @@ class ClaimsHarness(Harness):
             "resourceVersion": "1",
             "creationTimestamp": "2026-01-01T00:00:00Z",
         }
-        status = {"phase": "Pending", "resourceClaimStatuses": statuses}
+        status = {"phase": "Pending", **({"resourceClaimStatuses": statuses} if named else {})}
         self.pod_event({"metadata": metadata, "spec": spec, "status": status})
 
     def pod_event(self, pod: Json) -> None:
