@@ -9,10 +9,13 @@ folder of its own.
 """
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,16 +149,26 @@ def build(
     more = (*(NEIGHBOURS if neighbours else ()), *(WORKLOADS if workloads else ()))
     shared = [*CONTROL_PLANE, *more]
     modules = MONITORING if monitoring else (kubernetes(WANTED), *shared)
-    stale = [module for module in modules if not _is_fresh(module)]
-    if stale:
-        progress = progress or Progress(sys.stdout, DURATIONS, live=sys.stdout.isatty())
-        steps = len(stale) + any(_go(module) is None for module in stale)
-        what = "Prometheus" if monitoring else "the real control plane"
-        progress.begin(f"building {what}", steps)
-        for module in stale:
-            _build(_go(module) or _install_go(module, progress), module, progress)
-    for module in MONITORING if monitoring else shared:
-        _link(module)
+    with _one_at_a_time():
+        stale = [module for module in modules if not _is_fresh(module)]
+        if stale:
+            progress = progress or Progress(sys.stdout, DURATIONS, live=sys.stdout.isatty())
+            steps = len(stale) + any(_go(module) is None for module in stale)
+            what = "Prometheus" if monitoring else "the real control plane"
+            progress.begin(f"building {what}", steps)
+            for module in stale:
+                _build(_go(module) or _install_go(module, progress), module, progress)
+        for module in MONITORING if monitoring else shared:
+            _link(module)
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Who comes while another builds into this cache waits, and then finds what was built."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _link(module: Module) -> None:

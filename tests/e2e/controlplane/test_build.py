@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,6 +101,16 @@ def test_the_paths_go_builds_what_is_stale_and_nothing_twice(site: Site) -> None
 
     (site.modules / "tool" / "go.sum").write_text("changed")
     assert "took 0 s last time" in site.build()[1]
+
+
+def test_who_comes_while_another_builds_waits_and_builds_nothing_again(site: Site) -> None:
+    site.put_go(site.path, f'echo >> "{site.cache}/builds"; {COMPILES}')
+
+    with ThreadPoolExecutor(4) as pool:
+        said = [each.result() for each in [pool.submit(site.build) for _ in range(4)]]
+
+    assert sorted(map(len, said)) == [0, 0, 0, 3]
+    assert (site.cache / "builds").read_text() == "\n"
 
 
 def test_monitoring_is_built_alone(site: Site) -> None:
