@@ -189,12 +189,16 @@ async def test_a_consumer_that_is_no_pod_of_that_uid_is_taken_out(claims: Claims
     await claims.until("shared", consumers=["a"], allocated=True)
 
 
-async def test_the_claims_of_a_pod_that_was_never_bound_go_with_it(claims: Claims) -> None:
+@pytest.mark.parametrize("allocated", [True, False])
+async def test_the_claims_of_a_pod_that_was_never_bound_go_with_it(
+    claims: Claims, *, allocated: bool
+) -> None:
     await claims.template("gpu")
     pod = await claims.pod("p", one=OWN)
     name = (await claims.made_for("p"))["one"]
     await claims.protect(name)
-    await claims.allocate(name, pod)
+    if allocated:
+        await claims.allocate(name, pod)
 
     await claims.delete_pod("p")
 
