@@ -99,6 +99,7 @@ class Scheduler:
         self._changed = asyncio.Event()
         self._freeze = Freeze()
         self._fell_behind = asyncio.Event()
+        self._catching_up = Pace("match", clock)
         self._stepwise = Stepwise(clock, getattr(time, "thread_time", None))
         selectors = Selectors()
         self.state = State(claim_news.changed, selectors.judge)
@@ -314,17 +315,19 @@ class Scheduler:
 
     async def _keep_up(self) -> None:
         """Let the state catch up in slices; no events are taken in meanwhile."""
-        pace = Pace("match", self._clock)
         while True:
             await self._fell_behind.wait()
             self._fell_behind.clear()
-            await self._freeze.over()
-            pace.begin()
-            with self._freeze:
-                for _ in self.state.catch_up():
-                    if pace.over(()):
-                        await pace.give_way()
+            await self._catch_up()
             self._state_changed()
+
+    async def _catch_up(self) -> None:
+        await self._freeze.over()
+        self._catching_up.begin()
+        with self._freeze:
+            for _ in self.state.catch_up():
+                if self._catching_up.over(()):
+                    await self._catching_up.give_way()
 
     def _state_changed(self) -> None:
         if self.state.behind:
@@ -352,6 +355,8 @@ class Scheduler:
         usual = gc.get_threshold()
         gc.set_threshold(50_000, 20, 100)
         await asyncio.gather(self._informers.wait(), self._open_connections())
+        # A new leader would do it before its first decision, while nobody leads.
+        await self._catch_up()
         gc.collect()
         gc.freeze()
         gc.set_threshold(*usual)

@@ -51,6 +51,9 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 _T = TypeVar("_T")
 
+_LOOKED_AT: Final = 16
+"""Rows of which one step finds out what they see: about a millisecond, with eight devices each."""
+
 _NO_VIEW: Final = View.of((), lambda _scope: False)
 
 
@@ -101,6 +104,7 @@ class DeviceTable:
         self.held = HeldDevices(self.consumers, self.use, self.assumed)
         self.freed: set[ClaimKey] = set()
         self._stale_views: set[int] = set()
+        self._stale_version = 0
         self._stale_groups: dict[ViewGroup, None] = {}
         self._common: dict[tuple[NodeScope, ...], ViewGroup | None] = {}
         self._seen: dict[int, Seen] = {}
@@ -207,7 +211,7 @@ class DeviceTable:
     def node_changed(self, row: int) -> None:
         """The node of the row is new, gone, or has other labels."""
         if self.slices:
-            self._stale_views.add(row)
+            self._make_stale((row,))
 
     # Assumed allocations
 
@@ -421,20 +425,28 @@ class DeviceTable:
 
     def refresh(self) -> None:
         """Look again at what changed since the last call. All that adds states calls this first."""
-        self._untidy = True
-        size = self.nodes.size
-        if size > len(self._column):
-            self._column = np.pad(self._column, (0, max(64, size, len(self._column))))
+        for _ in self._look_again() if self._stale_views else ():
+            pass
+        self._refresh_states()
+
+    def catch_up(self) -> Iterator[None]:
+        """The same in short steps, between which anything may change."""
         if self._stale_views:
-            self._look_again(self._stale_views)
-            self.attributes.rows_changed(
-                self._stale_views, self._seen, self.sortings.contents, size
-            )
-            self._stale_views = set()
+            yield from self._look_again()
+        self._refresh_states()
+
+    def _refresh_states(self) -> None:
+        self._untidy = True
+        self._grow()
         for group in self._stale_groups:
             if group.rows:
                 self._column[group.array()] = self.states.of(self.use.usage(group))
         self._stale_groups.clear()
+
+    def _grow(self) -> None:
+        size = self.nodes.size
+        if size > len(self._column):
+            self._column = np.pad(self._column, (0, max(64, size, len(self._column))))
 
     def tidy(self) -> None:
         """Forget states that no node is in, if there are many. Not inside a trial.
@@ -453,7 +465,7 @@ class DeviceTable:
         if len(self.sortings.contents) > _MOST_GONE + 2 * self._devices:
             self.sortings.clear()
             self._common.clear()
-            self._stale_views.update(self.groups.rows())
+            self._make_stale(self.groups.rows())
 
     def _restore(self, rows: Ints, numbers: Ints) -> None:
         self._column[rows] = numbers
@@ -498,7 +510,7 @@ class DeviceTable:
                 rows.update(self._in_scope(scope))
             if each.scope is None or not each.scope.name:
                 self._common.clear()
-        self._stale_views |= rows
+        self._make_stale(rows)
         self._gaining |= rows
         self.excess.pool_changed(info.pool_key)
         self.slices_version += 1
@@ -513,17 +525,42 @@ class DeviceTable:
         found: list[int] = np.flatnonzero(within).tolist()
         return found
 
-    def _look_again(self, rows: set[int]) -> None:
-        """Find out what nodes see now."""
-        self.sortings.stale(rows)
-        moved = dict.fromkeys(map(self.groups.of, rows))
+    def _make_stale(self, rows: Iterable[int]) -> None:
+        """What these nodes see may be something else now."""
+        self._stale_views.update(rows)
+        self._stale_version += 1
+
+    def _look_again(self) -> Iterator[None]:
+        """Find out what nodes see now, a few at a time."""
+        while self._stale_views:
+            yield from self._look_through(sorted(self._stale_views))
+
+    def _look_through(self, left: list[int]) -> Iterator[None]:
+        """The same until something changes in between."""
+        self._grow()
+        reach, version = self._reach(self._stale_views), self._stale_version
+        for first in range(0, len(left), _LOOKED_AT):
+            if version != self._stale_version:
+                return
+            rows = left[first : first + _LOOKED_AT]
+            self._look_at(rows, reach)
+            self._stale_views.difference_update(rows)
+            yield
+
+    def _reach(self, rows: set[int]) -> dict[int, list[NodeScope]]:
+        """Within which scopes of slices for several nodes these rows are."""
         reach: dict[int, list[NodeScope]] = {}
         scopes = dict.fromkeys(scope for each in self._wide.values() for scope in _scopes(each))
         for scope in scopes:
             for row in rows.intersection(self._in_scope(scope)):
                 reach.setdefault(row, []).append(scope)
-        self._column[sorted(rows)] = self.states.of(FREE)
-        for row in sorted(rows):
+        return reach
+
+    def _look_at(self, rows: list[int], reach: Mapping[int, list[NodeScope]]) -> None:
+        self.sortings.stale(set(rows))
+        moved = dict.fromkeys(map(self.groups.of, rows))
+        self._column[rows] = self.states.of(FREE)
+        for row in rows:
             group = self._group_of(row, tuple(reach.get(row, ())))
             self.groups.put(row, group)
             self._seen.pop(row, None)
@@ -532,6 +569,7 @@ class DeviceTable:
                 self._stale_groups[group] = None
                 moved[group] = None
         self.use.moved(group.view for group in moved if group is not None)
+        self.attributes.rows_changed(rows, self._seen, self.sortings.contents, self.nodes.size)
 
     def _group_of(self, row: int, reach: tuple[NodeScope, ...]) -> ViewGroup | None:
         """The group of a row that is within these scopes of slices for several nodes."""

@@ -350,8 +350,9 @@ class State:
         return self.pod_shapes.behind
 
     def catch_up(self) -> Iterator[None]:
-        """Give many pods the shapes for terms that came or went, in short steps."""
-        return self.pod_shapes.catch_up()
+        """Give many pods the shapes for terms that came or went, sort devices; in short steps."""
+        yield from self.pod_shapes.catch_up()
+        yield from self.devices.catch_up()
 
     @property
     def changed(self) -> bool:

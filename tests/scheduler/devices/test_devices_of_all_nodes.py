@@ -71,6 +71,56 @@ def test_what_is_known_of_the_room_is_what_a_fresh_look_finds() -> None:
         keys.append(info.device_claims[0])
 
 
+def seen_by_nodes(table: DeviceTable) -> list[list[str]]:
+    """The devices that each row sees."""
+    rows = range(table.nodes.size)
+    return [sorted(key[2] for key in table.view(row).keys) for row in rows]
+
+
+@pytest.mark.parametrize("at", range(0, 14, 2))
+def test_what_changes_while_nodes_are_looked_at_is_seen(at: int) -> None:
+    """Nodes and pools come, go and change after some of the steps."""
+
+    def change(made: DeviceCluster, number: int) -> None:
+        made.node("n3", labels={"zone": "z1"})
+        made.slice(pool(device("more"), name="more", pool="more", scope=zone(f"z{number % 2}")))
+        made.slice(pool(device("own2"), name="own150", pool="own150", scope=NodeScope("n150")))
+        made.node(f"new{number}", labels={"zone": "z0"})
+        made.table.remove_slice(f"own{number}")
+
+    def cluster() -> DeviceCluster:
+        made = DeviceCluster()
+        for row in range(200):
+            made.node(f"n{row}", labels={"zone": f"z{row % 2}"})
+            made.slice(
+                pool(device("own"), name=f"own{row}", pool=f"own{row}", scope=NodeScope(f"n{row}"))
+            )
+        made.slice(pool(device("d"), name="z0", pool="z0", scope=zone("z0")))
+        return made
+
+    stepped, anew = cluster(), cluster()
+    steps = stepped.table.catch_up()
+    for number, _ in enumerate(steps):
+        if number in (at, at + 1):
+            change(stepped, number)
+        if number > at + 1 and at % 4:
+            break  # the rest is found when somebody asks
+    for number in (at, at + 1):
+        change(anew, number)
+    assert seen_by_nodes(stepped.table) == seen_by_nodes(anew.table)
+
+
+def test_many_nodes_are_looked_at_in_short_steps() -> None:
+    """So that a decision after the slices of thousands of nodes came gives way to others."""
+    made = DeviceCluster()
+    made.nodes(500)
+    for row in range(500):
+        made.slice(pool(device("d"), name=f"s{row}", pool=f"s{row}", scope=NodeScope(f"n{row}")))
+
+    assert sum(1 for _ in made.state.catch_up()) >= 500 / 16
+    assert list(made.state.catch_up()) == []
+
+
 def test_nodes_that_reach_the_same_are_one_group() -> None:
     made = DeviceCluster()
     for at in range(6):
