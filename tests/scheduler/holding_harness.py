@@ -23,11 +23,13 @@ HOLD = 600.0
 MOST = 100
 
 
-def template(cpu: int = 1, **spec: Any) -> Json:
-    """The template of pods that ask for so many cores."""
+def template(cpu: int = 1, *, port: int = 0, app: str = "", **spec: Any) -> Json:
+    """The template of pods that ask for so many cores, a host `port`, and have the label `app`."""
     requests = {"cpu": str(cpu)} if cpu else {}
-    container = {"name": "main", "resources": {"requests": requests}}
-    return {"spec": {"schedulerName": "muster-scheduler", "containers": [container], **spec}}
+    ports = [{"hostPort": port, "containerPort": port}] if port else []
+    container = {"name": "main", "resources": {"requests": requests}, "ports": ports}
+    made = {"schedulerName": "muster-scheduler", "containers": [container], **spec}
+    return {"metadata": {"labels": {"app": app} if app else {}}, "spec": made}
 
 
 def kind(name: str, count: int, cpu: int = 1, *, stage: int = 0, **spec: Any) -> Json:
@@ -96,8 +98,8 @@ class HoldingHarness(EvictionHarness):
             for it in ("not-ready", "unreachable")
         ]
         made["spec"]["tolerations"] = [*spec.get("tolerations", ()), *added]
-        labels = {"scheduling.muster.dev/pod-group": group}
-        obj = {"metadata": self._meta(name) | {"labels": labels}, **made}
+        labels = {"scheduling.muster.dev/pod-group": group, **made["metadata"]["labels"]}
+        obj = {"metadata": self._meta(name) | {"labels": labels}, "spec": made["spec"]}
         self.pods.upsert(decode_pod(json.dumps(obj).encode()))
 
     def delete_pod(self, name: str) -> None:
