@@ -419,13 +419,22 @@ def _kinds(key: Key, group: GroupObject, schedulers: SchedulerNames) -> Iterator
 
 
 def _nearest(group: _Group, info: PodInfo) -> str:
-    """The kind that still expects pods and asks for the most of the same; empty without one."""
-    ranked = (
-        (_differences(kind.info.requirements, info.requirements), name)
-        for name, kind in group.kinds.items()
-        if kind.missing
+    """The kind that still expects pods and asks for the most of the same; empty without one.
+
+    Those come first whose labels the pod has; of equal ones that of the lowest stage.
+    """
+    expecting = [name for name, kind in group.kinds.items() if kind.missing]
+    return min(expecting, key=lambda name: _distance(group.kinds[name].info, info), default="")
+
+
+def _distance(expected: PodInfo, found: PodInfo) -> tuple[bool, int, int, str]:
+    wanted, stage = expected.labels.items(), expected.requirements.stage
+    return (
+        not wanted <= found.labels.items(),
+        _differences(expected.requirements, found.requirements),
+        0 if stage is None else stage.number,
+        expected.name,
     )
-    return min(ranked, default=(0, ""))[1]
 
 
 def _differences(expected: Requirements, found: Requirements) -> int:
