@@ -23,11 +23,12 @@ from kube.meta import Json
 from scheduler.config import Holding
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey
-from scheduler.core.place import Placement, SearchBudget, group_of, place
+from scheduler.core.place import Placement, SearchBudget, assume_on
 from scheduler.core.state import State
 from scheduler.group_events import GroupEvents
 from scheduler.metrics import HELD_EXPIRED, HELD_PLACES
 from scheduler.watch.event_handlers import PodHandler
+from scheduler.watch.expected_claims import own_keys
 from scheduler.watch.expected_pods import Changes, ExpectedPods
 from scheduler.watch.objects import GroupObject
 from scheduler.watch.told_places import told_expired, told_since
@@ -153,6 +154,7 @@ class HeldPlaces:
 
     def look(self) -> None:
         """Give up what was held too long or cannot be used any more; let what ended begin anew."""
+        self._pods.renew_expected()
         total, roots, rows = 0, dict[GroupKey, Group](), self._changed_rows()
         for key in self._expected:
             group = self._state.forest.groups.get(key)
@@ -316,7 +318,10 @@ class HeldPlaces:
         if shape.self_interacting:
             return len(pods)
         with self._state.nodes.trial():
-            self._state.framework.reserve(shape, row, np.array([-len(pods)], np.int64))
+            if shape.requirements.needs_devices:
+                self._state.devices.free([key for pod in pods for key in own_keys(pod.info)])
+            count = np.array([-len(pods)], np.int64)
+            self._state.framework.reserve(shape, row, count, devices=False)
             return int(self._state.framework.slots_in(shape, row)[0])
 
     def _begun(self, root: Group) -> datetime:
@@ -344,14 +349,4 @@ class HeldPlaces:
         self._expected.removed(uid)
         if row < 0:
             return None
-        placement = place(
-            self._state,
-            group_of([pod], minimum=1),
-            budget,
-            region=np.array([row], np.int64),
-            nominations=False,
-        )
-        if not isinstance(placement, Placement):
-            return None
-        self._state.assume(placement.pods, placement.rows, placement.volumes, placement.devices)
-        return row
+        return row if assume_on(self._state, pod, row, budget) else None

@@ -13,16 +13,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
-import numpy as np
-
 from api.constants import MAX_EXPECTED_KINDS, MAX_EXPECTED_PODS, POD_GROUP
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import Key
 from scheduler.core.forest import Group
 from scheduler.core.forest import Pod as StatePod
 from scheduler.core.model import GroupKey, PodInfo, Requirements, Stage
+from scheduler.core.place import assume_on
 from scheduler.core.state import State
-from scheduler.watch.expected_info import has_claims, info_of, numbered, parse, uid_of
+from scheduler.watch.expected_claims import ExpectedClaims, Thing
+from scheduler.watch.expected_info import has_volumes, info_of, numbered, parse, uid_of
 from scheduler.watch.objects import GroupObject
 
 _FIELDS: Final = tuple(each.name for each in fields(Requirements) if each.name != "stage")
@@ -73,7 +73,7 @@ class _Kind:
     """`info` is what each expected pod is a copy of; `numbers` are those in the state.
 
     `done` are pods that succeeded and are gone: no others come for them while members are left.
-    `unseen`: its template has ResourceClaims or volumes, of which nothing is held.
+    `unseen` is what its template has of which nothing is held, in words.
     """
 
     info: PodInfo
@@ -81,7 +81,7 @@ class _Kind:
     numbers: set[int] = field(default_factory=set)
     came: set[str] = field(default_factory=set)
     done: int = 0
-    unseen: bool = False
+    unseen: str = ""
 
     @property
     def missing(self) -> int:
@@ -90,9 +90,13 @@ class _Kind:
 
 @dataclass(slots=True)
 class _Group:
-    """Its kinds by name. `expired`: no place is held any more until none of its tree runs."""
+    """Its kinds by name, as its object has them.
+
+    `expired`: no place is held any more until none of its tree runs.
+    """
 
     key: Key
+    obj: GroupObject | None = None
     kinds: dict[str, _Kind] = field(default_factory=dict)
     extra: set[str] = field(default_factory=set)
     expired: bool = False
@@ -107,9 +111,19 @@ class ExpectedPods:
     """The expected pods of all groups, of at most `most` for each namespace.
 
     ResourceQuotas do not see them, so without a limit a namespace could hold more than it may use.
+    `claims` are what they ask of devices: call `renewed` after changes of those.
     """
 
-    def __init__(self, state: State, most: int, schedulers: SchedulerNames = USUAL) -> None:
+    def __init__(
+        self,
+        state: State,
+        most: int,
+        schedulers: SchedulerNames = USUAL,
+        *,
+        claims_refused: str = "",
+    ) -> None:
+        """`claims_refused` says why pods with ResourceClaims are refused; empty if they are not."""
+        self.claims = ExpectedClaims(state.devices, claims_refused)
         self._state = state
         self._most = most
         self._schedulers = schedulers
@@ -138,10 +152,11 @@ class ExpectedPods:
         written = [] if group is None else group.spec.expected_pods
         if known is None and not written:
             return Changes()
-        kinds = {} if group is None or not written else dict(_kinds(key, group, self._schedulers))
+        kinds = {} if group is None or not written else dict(self._kinds(key, group))
         if known is None:
             known = self._groups[key] = _Group(key)
             self._take_in_members(known, kinds)
+        known.obj = group
         changes = Changes()
         for name in list(known.kinds):
             self._replace(known, name, kinds.get(name), changes)
@@ -150,6 +165,17 @@ class ExpectedPods:
         self._balance(known, changes)
         if not known.kinds:
             self._forget_group(known)
+        return changes
+
+    def renewed(self) -> Changes:
+        """Some of the groups are counted anew, of which something changed that their pods name."""
+        changes = Changes()
+        for key in self.claims.stale():
+            known = self._groups.get(key)
+            if known is not None:
+                more = self.group_is(key, known.obj)
+                changes.set += more.set
+                changes.gone += more.gone
         return changes
 
     def pod_is(self, info: PodInfo, left: Left | None = None) -> Changes:
@@ -225,12 +251,12 @@ class ExpectedPods:
             return group.refused
         if group.extra:
             return f"{len(group.extra)} pods are more than expectedPods has"
-        unseen = sorted(name for name, kind in group.kinds.items() if kind.unseen)
+        for name, kind in sorted(group.kinds.items()):
+            if kind.missing and (lack := _lack(kind.info)):
+                return f"the expected pods {name} are not placed: {lack}"
+        unseen = sorted(f"{it.unseen} of {name}" for name, it in group.kinds.items() if it.unseen)
         if unseen:
-            return (
-                f"ResourceClaims and volumes of the expected pods {', '.join(unseen)} are not held:"
-                " they are looked at once the pods exist"
-            )
+            return f"no {', '.join(unseen)} are held: these are looked at once the pods exist"
         return ""
 
     def staged(self, info: PodInfo) -> PodInfo:
@@ -297,8 +323,7 @@ class ExpectedPods:
             self._in_namespace[group.key[0]] += 1
             self._state.set_pod(numbered(kind.info, group.key, name, at))
         pod = self._state.pods[uid_of(group.key, name, at)]
-        if int(self._state.framework.slots_in(pod.shape, np.array([row]))[0]):
-            self._state.assume([pod], [row])
+        if assume_on(self._state, pod, row):
             self._new_places.append(pod.info.uid)
 
     def _is_held_number(self, number: tuple[Key, str, int]) -> bool:
@@ -393,12 +418,35 @@ class ExpectedPods:
                 f" {namespace} would have more than {self._most} (holding.podsPerNamespace)"
             )
 
+    def _kinds(self, key: Key, group: GroupObject) -> Iterator[tuple[str, _Kind]]:
+        """What is beyond the limits of admission is left out."""
+        things: set[Thing] = set()
+        for each in group.spec.expected_pods[:MAX_EXPECTED_KINDS]:
+            if each.name and "/" not in each.name and 0 <= each.count <= MAX_EXPECTED_PODS:
+                spec = each.template.spec
+                info = info_of(key, group, each, self._schedulers)
+                info, named = self.claims.applied(info, spec)
+                things |= named
+                unseen = (
+                    "ResourceClaims" if self.claims.unseen(spec) else "",
+                    "volumes" if has_volumes(each) else "",
+                )
+                yield each.name, _Kind(info, each.count, unseen=" and ".join(filter(None, unseen)))
+        self.claims.note(key, things)
+
     def _forget_group(self, group: _Group) -> None:
+        self.claims.forget(group.key)
         for uid in group.extra:
             self._of.pop(uid, None)
         del self._groups[group.key]
         if not self._in_namespace[group.key[0]]:
             del self._in_namespace[group.key[0]]
+
+
+def _lack(info: PodInfo) -> str:
+    """Why expected pods are not placed wherever there is room; empty if they are."""
+    unsupported = info.requirements.unsupported
+    return info.unclaimed or (f"they use {', '.join(unsupported)}" if unsupported else "")
 
 
 def _is_held(pod: StatePod | None) -> bool:
@@ -408,14 +456,6 @@ def _is_held(pod: StatePod | None) -> bool:
 def _counts(info: PodInfo) -> bool:
     """Whether the pod is one of those that the group expects: there, or it has done its work."""
     return info.phase != "Failed" and not info.membership.held
-
-
-def _kinds(key: Key, group: GroupObject, schedulers: SchedulerNames) -> Iterator[tuple[str, _Kind]]:
-    """What is beyond the limits of admission is left out."""
-    for each in group.spec.expected_pods[:MAX_EXPECTED_KINDS]:
-        if each.name and "/" not in each.name and 0 <= each.count <= MAX_EXPECTED_PODS:
-            info = info_of(key, group, each, schedulers)
-            yield each.name, _Kind(info, each.count, unseen=has_claims(each))
 
 
 def _nearest(group: _Group, info: PodInfo) -> str:

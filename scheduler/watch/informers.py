@@ -31,6 +31,7 @@ from kube.resources import (
     PRIORITY_CLASSES,
     PVCS,
     PVS,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     STORAGE_CLASSES,
@@ -45,12 +46,14 @@ from scheduler.resources import GROUPS, WORKLOADS
 from scheduler.selectors.selectors import Selectors
 from scheduler.waiting import done_within
 from scheduler.watch.device_handlers import (
+    ClaimTemplateHandler,
     DeviceClassHandler,
     DeviceTaintRuleHandler,
     ResourceClaimHandler,
     ResourceSliceHandler,
 )
 from scheduler.watch.device_objects import (
+    decode_claim_template,
     decode_device_class,
     decode_resource_claim,
     decode_resource_slice,
@@ -140,6 +143,7 @@ class Informers:
     reflectors: tuple[Reflector[Any], ...] = field(init=False)
     device_reflectors: tuple[Reflector[Any], ...] = field(init=False)
     taint_rule_reflectors: tuple[Reflector[Any], ...] = field(init=False)
+    template_reflector: Reflector[Any] = field(init=False)
     devices_known: asyncio.Event = field(default_factory=asyncio.Event)
     _devices_served: bool = False
     _device_classes: DeviceClassHandler = field(init=False)
@@ -147,7 +151,12 @@ class Informers:
     def __post_init__(self) -> None:
         state, on_change = self.state, self.on_change
         if Feature.EXPECTED_PODS in self.gates:
-            self.expected = ExpectedPods(state, self.most_expected, self.scheduler_names)
+            self.expected = ExpectedPods(
+                state,
+                self.most_expected,
+                self.scheduler_names,
+                claims_refused=self._claims_refused,
+            )
         self.pods = pods = PodHandler(
             state,
             on_change,
@@ -197,6 +206,10 @@ class Informers:
             ),
         )
 
+        templates = ClaimTemplateHandler(on_change, pods)
+        self.template_reflector = self._reflector(
+            RESOURCE_CLAIM_TEMPLATES, templates, decode_claim_template, templates.set_aside
+        )
         rules = DeviceTaintRuleHandler(state, on_change)
         self.taint_rule_reflectors = tuple(
             self._reflector(
@@ -262,9 +275,10 @@ class Informers:
             for reflector in self.device_reflectors:
                 await reflector.synced.wait()
             rules_watched = await self._watch_taint_rules(group)
+            templates = await self._watch_templates(group)
             await self.freeze.over()
             self._devices_served = True
-            self.pods.serve_claims()
+            self.pods.serve_claims(templates=templates)
             self.devices_known.set()
             self.on_change()
             while not rules_watched:
@@ -302,6 +316,16 @@ class Informers:
                 self.device_reflectors = (*self.device_reflectors, reflector)
                 return True
         return False
+
+    async def _watch_templates(self, group: asyncio.TaskGroup) -> bool:
+        """Watch ResourceClaimTemplates where groups may expect pods, and they may be read."""
+        reflector, otherwise = self.template_reflector, "no device is held for expected pods"
+        if self.expected is None or not await self._serves(reflector.resource, otherwise):
+            return False
+        group.create_task(reflector.run())
+        await reflector.synced.wait()
+        self.device_reflectors = (*self.device_reflectors, reflector)
+        return True
 
     async def _serves(self, resource: Resource, otherwise: str) -> bool:
         while True:

@@ -376,6 +376,12 @@ class GroupObject(_Struct):
     status: Json | None = None
 
 
+def group_of(obj: Mapping[str, Any]) -> GroupObject:
+    """A group from JSON that may have been written as YAML. Raises msgspec.ValidationError."""
+    # What its expected pods have of claims and volumes is kept as bytes.
+    return msgspec.json.decode(msgspec.json.encode(obj), type=GroupObject, strict=False)
+
+
 class LeafTemplate(_Struct):
     """A template of PodGroups, with what groups are compared with."""
 

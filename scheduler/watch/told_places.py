@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
 from scheduler.core.forest import Pod
 from scheduler.core.model import GroupKey
+from scheduler.core.place import assume_on
 from scheduler.core.state import State
 from scheduler.watch.expected_pods import Changes, ExpectedPods, KindNow
 from scheduler.watch.objects import GroupObject
@@ -89,8 +88,8 @@ def _assume(state: State, kind: KindNow, places: Counter[str]) -> None:
             pod = next(takers, None)
             if pod is None:
                 return
-            if row is not None and int(state.framework.slots_in(pod.shape, np.array([row]))[0]):
-                state.assume([pod], [row])
+            if row is not None:
+                assume_on(state, pod, row)
 
 
 def _takers(state: State, kind: KindNow) -> Iterator[Pod]:

@@ -29,7 +29,7 @@ def template(cpu: int = 1, *, port: int = 0, app: str = "", **spec: Any) -> Json
     ports = [{"hostPort": port, "containerPort": port}] if port else []
     container = {"name": "main", "resources": {"requests": requests}, "ports": ports}
     made = {"schedulerName": "muster-scheduler", "containers": [container], **spec}
-    return {"metadata": {"labels": {"app": app} if app else {}}, "spec": made}
+    return {"spec": made} | ({"metadata": {"labels": {"app": app}}} if app else {})
 
 
 def kind(name: str, count: int, cpu: int = 1, *, stage: int = 0, **spec: Any) -> Json:
@@ -98,7 +98,8 @@ class HoldingHarness(EvictionHarness):
             for it in ("not-ready", "unreachable")
         ]
         made["spec"]["tolerations"] = [*spec.get("tolerations", ()), *added]
-        labels = {"scheduling.muster.dev/pod-group": group, **made["metadata"]["labels"]}
+        labels = {"scheduling.muster.dev/pod-group": group}
+        labels |= made.get("metadata", {}).get("labels", {})
         obj = {"metadata": self._meta(name) | {"labels": labels}, "spec": made["spec"]}
         self.pods.upsert(decode_pod(json.dumps(obj).encode()))
 

@@ -350,16 +350,21 @@ async def test_a_group_that_lacks_room_says_how_many_of_its_pods_do_not_exist() 
 async def test_what_is_wrong_with_expected_pods_is_told_once() -> None:
     harness = HoldingHarness()
     claims: Json = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
-    volumes: Json = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+    volumes: Json = {"volumes": [{"name": "scratch", "persistentVolumeClaim": {}}]}
     async with harness.leading():
         harness.builder.nodes(3, cpu=1)
-        harness.group("train", 1, kind("worker", 2, **claims), kind("other", 0, **volumes))
+        harness.group("train", 1, kind("worker", 2, **volumes), kind("other", 0, **claims))
         harness.pod("worker", "train")
         await harness.settle(10)
 
         said = [text for _, why, text in harness.events.told if why == "ExpectedPodsDiffer"]
         assert len(said) == 1
-        assert "of the expected pods worker are not held" in said[0]
+        assert "no volumes of worker are held" in said[0]
+
+        harness.group("train", 1, kind("worker", 2, **claims))
+        await harness.settle(10)
+        said = [text for _, why, text in harness.events.told if why == "ExpectedPodsDiffer"]
+        assert "expected pods worker are not placed: they use resourceClaims" in said[1]
 
 
 async def test_a_namespace_cannot_expect_more_than_the_limit() -> None:

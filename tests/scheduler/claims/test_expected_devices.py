@@ -1,0 +1,193 @@
+"""Devices are held for pods that do not exist yet, as places are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scheduler.claims.holding import HoldingClaimsHarness, expected
+
+NODES = 4
+
+
+def cluster(harness: HoldingClaimsHarness, devices: int = 2, *, template: bool = True) -> None:
+    """Four nodes with two devices each."""
+    harness.device_class()
+    for at in range(NODES):
+        harness.builder.node(f"n{at}", 8)
+        harness.devices(f"n{at}", devices)
+    if template:
+        harness.template()
+
+
+def driver_and_workers(harness: HoldingClaimsHarness, workers: int = 8) -> None:
+    kinds = expected("driver", 1, own=0), expected("worker", workers)
+    harness.group("train", 1 + workers, *kinds)
+    harness.worker_without_claim("driver", "train")
+
+
+async def test_workers_find_the_devices_that_were_held_and_another_gang_waits() -> None:
+    harness = HoldingClaimsHarness()
+    async with harness.leading():
+        cluster(harness)
+        driver_and_workers(harness)
+        await harness.settle(2)
+        assert list(harness.where()) == ["driver"]
+        assert sum(harness.held_for("train").values()) == 8
+        assert len(harness.in_use()) == 8
+
+        harness.group("rival", 1)
+        harness.worker("rival-0", "rival")
+        await harness.settle(3)
+        assert not harness.where("rival")
+
+        for at in range(8):
+            harness.worker(f"worker-{at}", "train")
+        await harness.settle(4)
+        assert len(harness.where("worker")) == 8
+        assert not harness.where("rival")
+        assert not harness.held_for("train")
+        in_use = harness.in_use()
+        assert sorted(in_use.values()) == [f"worker-{at}-0" for at in range(8)]
+
+
+async def test_nothing_starts_where_the_devices_of_all_are_not_there() -> None:
+    harness = HoldingClaimsHarness()
+    async with harness.leading(unsettled="waits for devices"):
+        cluster(harness, devices=1)
+        driver_and_workers(harness)
+        await harness.settle(3)
+        assert not harness.where()
+
+        for at in range(NODES):
+            harness.devices(f"n{at}", 2, generation=2)
+        await harness.settle(3)
+        assert list(harness.where()) == ["driver"]
+
+
+async def test_a_template_that_is_not_there_yet_is_waited_for_and_said() -> None:
+    harness = HoldingClaimsHarness()
+    async with harness.leading():
+        cluster(harness, template=False)
+        driver_and_workers(harness)
+        await harness.settle(3)
+        assert not harness.where()
+        text = harness.summary(("PodGroup", "ns", "train"))
+        assert 'could not find ResourceClaimTemplate "ns/t"' in text
+
+        harness.template()
+        await harness.settle(3)
+        assert list(harness.where()) == ["driver"]
+        assert len(harness.in_use()) == 8
+
+
+async def test_a_template_that_is_made_anew_has_the_places_chosen_anew() -> None:
+    harness = HoldingClaimsHarness()
+    async with harness.leading():
+        cluster(harness)
+        driver_and_workers(harness, 4)
+        await harness.settle(2)
+        assert len(harness.in_use()) == 4
+        harness.templates.delete(("ns", "t"))
+        harness.template(count=2)
+        await harness.settle(4)
+        assert len(harness.in_use()) == 8
+        assert harness.held_for("train") == {f"n{at}": 1 for at in range(NODES)}
+
+
+async def test_the_next_leader_holds_devices_too() -> None:
+    harness = HoldingClaimsHarness()
+    async with harness.leading():
+        cluster(harness)
+        driver_and_workers(harness)
+        await harness.settle(2)
+    await harness.restart()
+    async with harness.leading():
+        assert len(harness.in_use()) == 8
+        harness.group("rival", 1)
+        harness.worker("rival-0", "rival")
+        await harness.settle(3)
+        assert not harness.where("rival")
+
+
+async def test_devices_that_go_have_the_places_chosen_anew() -> None:
+    harness = HoldingClaimsHarness()
+    async with harness.leading():
+        cluster(harness)
+        driver_and_workers(harness, 6)
+        await harness.settle(2)
+        free = next(f"n{at}" for at in range(NODES) if f"n{at}" not in harness.held_for("train"))
+        gone = next(node for node in harness.held_for("train") if node != free)
+        harness.devices(gone, 0, generation=2)
+        harness.held_places.look()
+        await harness.settle(4)
+        assert sum(harness.held_for("train").values()) == 6
+        assert harness.held_for("train")[free] == 2
+        assert gone not in harness.held_for("train")
+
+
+async def test_a_group_that_goes_gives_its_devices_back() -> None:
+    harness = HoldingClaimsHarness()
+    async with harness.leading():
+        cluster(harness)
+        driver_and_workers(harness)
+        await harness.settle(2)
+        harness.groups.delete(("ns", "train"))
+        harness.deliver_deletion("driver", claim=False)
+        await harness.settle(2)
+        assert not harness.in_use()
+
+
+async def test_stages_hold_devices_each_for_itself() -> None:
+    """Devices are held for the sum of all stages: what they have in common is not worked out."""
+    harness = HoldingClaimsHarness()
+    async with harness.leading(unsettled="needs twelve devices"):
+        cluster(harness)
+        first, then = expected("initializer", 4, stage=1), expected("trainer", 8, stage=2)
+        harness.group("train", 12, first, then)
+        harness.worker("initializer-0", "train")
+        await harness.settle(3)
+        assert not harness.where()
+        for at in range(4, 6):
+            harness.builder.node(f"n{at}", 8)
+            harness.devices(f"n{at}", 2)
+        await harness.settle(3)
+        assert list(harness.where()) == ["initializer-0"]
+
+
+@pytest.mark.parametrize("claims_refused", ["resourceClaims (gate)"])
+async def test_where_pods_with_claims_are_refused_none_are_expected(claims_refused: str) -> None:
+    harness = HoldingClaimsHarness(claims_refused=claims_refused)
+    async with harness.leading(unsettled="refused"):
+        cluster(harness)
+        driver_and_workers(harness)
+        await harness.settle(3)
+        assert not harness.where()
+
+
+async def test_a_named_claim_is_decided_for_those_that_are_to_come() -> None:
+    """All share one device, which two nodes reach; the driver goes where there is room for all."""
+    harness = HoldingClaimsHarness()
+    async with harness.leading():
+        cluster(harness)
+        harness.claim("common")
+        shared = [{"name": "c", "resourceClaimName": "common"}]
+        harness.group("train", 5, expected("any", 5, own=0, resourceClaims=shared))
+        harness.worker_without_claim("first", "train", shared=("common",))
+        await harness.settle(3)
+        assert list(harness.where()) == ["first"]
+        assert harness.held_for("train") == {harness.where()["first"]: 4}
+
+
+async def test_extended_resources_are_held_for_those_to_come() -> None:
+    harness = HoldingClaimsHarness()
+    async with harness.leading():
+        cluster(harness)
+        harness.device_class("ext", resource="example.com/gpu")
+        requests = {"requests": {"example.com/gpu": "1"}}
+        containers = [{"name": "main", "resources": requests}]
+        worker = expected("worker", 8, own=0, containers=containers)
+        harness.group("train", 9, expected("driver", 1, own=0), worker)
+        harness.worker_without_claim("driver", "train")
+        await harness.settle(3)
+        assert list(harness.where()) == ["driver"]
+        assert len(harness.in_use()) == 8
