@@ -132,6 +132,7 @@ class Scheduler:
                 evict=self._evict,
                 store=self._store,
                 freeze=self._freeze,
+                device_work=device_work,
             )
         self._reporter = Reporter(
             client,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -22,9 +23,11 @@ from kube.freeze import Freeze
 from kube.meta import Json
 from scheduler.config import Holding
 from scheduler.core.forest import Group, Pod
-from scheduler.core.model import GroupKey
+from scheduler.core.model import ClaimKey, GroupKey
 from scheduler.core.place import Placement, SearchBudget, assume_on
+from scheduler.core.shapes import Shape
 from scheduler.core.state import State
+from scheduler.device_work import POSTPONED, DeviceWork
 from scheduler.group_events import GroupEvents
 from scheduler.metrics import HELD_EXPIRED, HELD_PLACES
 from scheduler.watch.event_handlers import PodHandler
@@ -65,10 +68,12 @@ class HeldPlaces:
         evict: Callable[[Group, list[Pod], str], None],
         store: Callable[[Placement], None],
         freeze: Freeze | None = None,
+        device_work: DeviceWork | None = None,
     ) -> None:
         """`on_change` is called when places were given up, `evict` with pods of a root and why.
 
-        `store` is given places that no decision chose, to be kept for the next leader.
+        `store` is given places that no decision chose, to be kept for the next leader. Without
+        `device_work` there is no limit to the work on devices.
         """
         self._state = state
         self._pods = pods
@@ -81,9 +86,11 @@ class HeldPlaces:
         self._evict = evict
         self._store = store
         self._freeze = freeze or Freeze()
+        self._device_work = device_work
         self._since: dict[GroupKey, datetime] = {}
         self._ended: set[GroupKey] = set()
         self._told: dict[GroupKey, str] = {}
+        self._deferred: set[str] = set()
         self._looks = self._seen = 0
 
     def reset(self) -> None:
@@ -99,13 +106,21 @@ class HeldPlaces:
     def taken_over(self, root: Group | Pod, budget: Callable[[], SearchBudget]) -> Placement | None:
         """Assume the places held for pods of the root that have come; None if there are none.
 
-        A pod that does not fit where its kind was expected waits for a place like others.
+        A pod that does not fit where its kind was expected waits for a place like others. Raises
+        one of POSTPONED where finding devices takes long, and nothing was assumed.
         """
         if isinstance(root, Pod) or not root.expected_held:
             return None
         pods, rows = list[Pod](), list[int]()
         for leaf in root.leaves():
             for pod, expected in list(self._came(leaf)):
+                try:
+                    if not self._may_take_over(pod, expected):
+                        continue
+                except POSTPONED:
+                    if not pods:
+                        raise
+                    break
                 row = self._take_over(pod, expected, budget())
                 if row is not None:
                     pods.append(pod)
@@ -155,6 +170,7 @@ class HeldPlaces:
     def look(self) -> None:
         """Give up what was held too long or cannot be used any more; let what ended begin anew."""
         self._pods.renew_expected()
+        self._try_deferred()
         total, roots, rows = 0, dict[GroupKey, Group](), self._changed_rows()
         for key in self._expected:
             group = self._state.forest.groups.get(key)
@@ -173,6 +189,14 @@ class HeldPlaces:
         for root in roots.values():
             self._look_at(root)
         HELD_PLACES.set(total)
+
+    def _try_deferred(self) -> None:
+        """Pods whose devices were not given back yet may take their places over by now."""
+        deferred, self._deferred = self._deferred, set()
+        for uid in deferred:
+            self._state.reconsider(uid)
+        if deferred:
+            self._on_change()
 
     def _tell(self, key: GroupKey) -> None:
         """One event for each change of what is wrong with a group's expected pods."""
@@ -314,15 +338,56 @@ class HeldPlaces:
 
     def _room(self, pods: list[Pod]) -> int:
         """How many of these pods of one shape, which have one node, could have it still."""
-        shape, row = pods[0].shape, np.array([pods[0].row], np.int64)
-        if shape.self_interacting:
+        if pods[0].shape.self_interacting:
             return len(pods)
+        try:
+            with self._work_allowed(pods[0]):
+                return self._slots_without(pods, pods[0].shape, self._returning(pods))
+        except POSTPONED:
+            return len(pods)  # what was found out stays known: the next look goes on
+
+    def _slots_without(self, pods: list[Pod], shape: Shape, claims: Iterable[ClaimKey] = ()) -> int:
+        """For how many of the shape the node of these equal pods has room without them.
+
+        The devices of these `claims` are free then, too.
+        """
+        own, row = pods[0].shape, np.array([pods[0].row], np.int64)
         with self._state.nodes.trial():
-            if shape.requirements.needs_devices:
-                self._state.devices.free([key for pod in pods for key in own_keys(pod.info)])
+            if own.requirements.needs_devices:
+                keys = (key for pod in pods for key in own_keys(pod.info))
+                self._state.devices.free([*keys, *claims])
             count = np.array([-len(pods)], np.int64)
-            self._state.framework.reserve(shape, row, count, devices=False)
+            self._state.framework.reserve(own, row, count, devices=False)
             return int(self._state.framework.slots_in(shape, row)[0])
+
+    def _work_allowed(self, pod: Pod) -> AbstractContextManager[None]:
+        if self._device_work is None:
+            return nullcontext()
+        return self._device_work.allowed(pod.info.namespace, alone=False)
+
+    def _may_take_over(self, pod: Pod, expected: Pod) -> bool:
+        """False if the devices of the place are about to be given back by the pod that had it."""
+        if expected.row < 0 or not expected.shape.requirements.needs_devices:
+            return True
+        with self._work_allowed(pod):
+            if self._slots_without([expected], pod.shape):
+                return True
+        if not self._returning([expected]):
+            return True
+        self._deferred.add(pod.info.uid)
+        return False
+
+    def _returning(self, pods: list[Pod]) -> set[ClaimKey]:
+        """Claims with devices of these places that are about to be given back.
+
+        They are those of the pods that had the places before.
+        """
+        use, returning = self._state.devices.use, self._state.devices.consumers.returning
+        if not returning:
+            return set()
+        keys = (key for pod in pods for key in own_keys(pod.info))
+        held = (each.key for key in keys for each in use.held(key))
+        return {claim for device in held for claim in use.takers(device) if claim in returning}
 
     def _begun(self, root: Group) -> datetime:
         """When places were first held for the root: what its status says, or else now."""

@@ -13,15 +13,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
+import numpy as np
+
 from api.constants import MAX_EXPECTED_KINDS, MAX_EXPECTED_PODS, POD_GROUP
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import Key
+from scheduler.core.devices.model import Allocation
 from scheduler.core.forest import Group
 from scheduler.core.forest import Pod as StatePod
-from scheduler.core.model import GroupKey, PodInfo, Requirements, Stage
+from scheduler.core.model import ClaimKey, GroupKey, PodInfo, Requirements, Stage
 from scheduler.core.place import assume_on
 from scheduler.core.state import State
-from scheduler.watch.expected_claims import ExpectedClaims, Thing
+from scheduler.watch.expected_claims import ExpectedClaims, Thing, own_keys
 from scheduler.watch.expected_info import has_volumes, info_of, numbered, parse, uid_of
 from scheduler.watch.objects import GroupObject
 
@@ -39,10 +42,14 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a pod was that is gone: where it had room (-1: nowhere), and whether it succeeded."""
+    """What a pod was that is gone: where it had room (-1: nowhere), and whether it succeeded.
+
+    `claims` are those that it used, with what they have.
+    """
 
     row: int
     succeeded: bool
+    claims: tuple[tuple[ClaimKey, Allocation | None], ...] = ()
 
     @classmethod
     def of(cls, state: State, uid: str) -> Left | None:
@@ -52,7 +59,9 @@ class Left:
             return None
         evicted = uid in state.units.evicting or pod.info.preemption.targeted
         runs = pod.info.node and not pod.ended and not evicted
-        return cls(pod.row if runs else -1, pod.info.phase == "Succeeded")
+        allocation = state.devices.allocation
+        claims = tuple((key, allocation(key)) for key in pod.info.device_claims if runs)
+        return cls(pod.row if runs else -1, pod.info.phase == "Succeeded", claims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +219,7 @@ class ExpectedPods:
             kind.done += left is not None and left.succeeded
             self._take_in_extra(group)
             if left is not None and left.row >= 0:
-                self._succeed(group, name, kind, left.row)
+                self._succeed(group, name, kind, left)
         if not any(each.came for each in group.kinds.values()):
             for each in group.kinds.values():
                 each.done = 0
@@ -305,7 +314,7 @@ class ExpectedPods:
                 group.extra.discard(uid)
                 self._take_in(group, pod.info)
 
-    def _succeed(self, group: _Group, name: str, kind: _Kind, row: int) -> None:
+    def _succeed(self, group: _Group, name: str, kind: _Kind, left: Left) -> None:
         """An expected pod takes the place of one that is gone, if it fits there."""
         placed = sum(not self._is_unplaced(uid) for uid in kind.came)
         held = sum(map(self._is_held_number, ((group.key, name, at) for at in kind.numbers)))
@@ -323,8 +332,26 @@ class ExpectedPods:
             self._in_namespace[group.key[0]] += 1
             self._state.set_pod(numbered(kind.info, group.key, name, at))
         pod = self._state.pods[uid_of(group.key, name, at)]
-        if assume_on(self._state, pod, row):
+        if self._inherit(pod, left) or assume_on(self._state, pod, left.row):
             self._new_places.append(pod.info.uid)
+
+    def _inherit(self, pod: StatePod, left: Left) -> bool:
+        """Assume the devices for an expected pod that the one before it has not given back yet."""
+        keys, own = pod.info.device_claims, set(own_keys(pod.info))
+        if not own or len(keys) != len(left.claims):
+            return False
+        pairs = zip(keys, left.claims, strict=True)
+        given = {key: (claim, has) for key, (claim, has) in pairs if key in own}
+        devices = {key: has for key, (_, has) in given.items() if has is not None}
+        if len(devices) < len(own):
+            return False
+        row = np.array([left.row])
+        with self._state.nodes.trial():
+            self._state.devices.free([claim for claim, _ in given.values()])
+            if not int(self._state.framework.slots_in(pod.shape, row)[0]):
+                return False
+        self._state.assume([pod], [left.row], devices=devices)
+        return True
 
     def _is_held_number(self, number: tuple[Key, str, int]) -> bool:
         return _is_held(self._state.pods.get(uid_of(*number)))

@@ -5,6 +5,7 @@ They opt out of garbage collection: none has reference cycles, and a cluster has
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec

@@ -19,7 +19,7 @@ from tests.scheduler.claims.claims_harness import ClaimsHarness
 
 MOST = 100
 
-_ADDED: Final = [
+ADDED: Final = [
     {"key": f"node.kubernetes.io/{it}", "operator": "Exists", "effect": "NoExecute"}
     for it in ("not-ready", "unreachable")
 ]
@@ -78,12 +78,12 @@ class HoldingClaimsHarness(ClaimsHarness):
 
     def worker(self, name: str, group: str, **more: Any) -> None:
         """A pod and its claim from the template, which was made for it."""
-        self.pod(name, group, tolerations=_ADDED, **more)
+        self.pod(name, group, tolerations=ADDED, **more)
         self.claim(f"{name}-0", owner=name)
 
     def worker_without_claim(self, name: str, group: str, **more: Any) -> None:
         """A pod that has no claim of its own."""
-        self.pod(name, group, own=0, tolerations=_ADDED, **more)
+        self.pod(name, group, own=0, tolerations=ADDED, **more)
 
     def deliver_deletion(self, name: str, *, claim: bool = True) -> None:
         """The pod is gone; `claim`: kube-controller-manager has deleted its claim already."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scheduler.claims.holding import HoldingClaimsHarness, expected
+from scheduler.core.place import Refusal, SearchBudget, place
+from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.snapshot import Limits, decode, encode, restore, take
+from tests.scheduler.claims.holding import ADDED, HoldingClaimsHarness, expected
 
 NODES = 4
 
@@ -191,3 +194,95 @@ async def test_extended_resources_are_held_for_those_to_come() -> None:
         await harness.settle(3)
         assert list(harness.where()) == ["driver"]
         assert len(harness.in_use()) == 8
+
+
+@pytest.mark.parametrize("first", ["claim", "pod"])
+async def test_a_pod_that_is_made_again_finds_its_devices(first: str) -> None:
+    """Whoever comes first: its claim, or the controller that frees the one before."""
+    harness = HoldingClaimsHarness()
+    async with harness.leading():
+        cluster(harness)
+        driver_and_workers(harness)
+        for at in range(8):
+            harness.worker(f"worker-{at}", "train")
+        await harness.settle(4)
+        assert len(harness.where("worker")) == 8
+        node = harness.where()["worker-0"]
+        harness.group("rival", 1)
+        harness.worker("rival-0", "rival")
+        await harness.settle(2)
+
+        harness.deliver_deletion("worker-0", claim=False)
+        await harness.settle(2)
+        assert harness.held_for("train") == {node: 1}
+        if first == "claim":
+            harness.worker("worker-8", "train")
+            await harness.settle(2)
+            assert "worker-8" not in harness.where()
+            harness.api.remove("worker-0-0")
+        else:
+            harness.api.remove("worker-0-0")
+            await harness.settle(2)
+            assert not harness.where("rival")
+            harness.worker("worker-8", "train")
+        await harness.settle(3)
+        assert harness.where()["worker-8"] == node
+        assert not harness.where("rival")
+        assert len(harness.in_use()) == 8
+
+
+async def test_a_snapshot_has_the_devices_that_are_held() -> None:
+    harness = HoldingClaimsHarness()
+    async with harness.leading():
+        cluster(harness)
+        driver_and_workers(harness)
+        await harness.settle(2)
+    state = harness.builder.state
+    snapshot = take(state, harness.queue, Limits.of(SearchBudget()), decisions=10)
+    restored, _ = restore(decode(encode(snapshot), "a test"))
+    assert len(restored.devices.assumed) == 8
+    assert restored.devices.assumed == state.devices.assumed
+
+
+async def test_higher_priority_takes_devices_that_are_held() -> None:
+    harness = HoldingClaimsHarness()
+    async with harness.leading():
+        cluster(harness)
+        driver_and_workers(harness)
+        await harness.settle(2)
+        key = harness.group("rival", 2, priority=10)
+        for at in range(2):
+            harness.worker(f"rival-{at}", "rival", priority=10)
+    state = harness.builder.state
+    root = state.forest.groups[key]
+    refusal = place(state, root, SearchBudget())
+    assert isinstance(refusal, Refusal)
+    plan = preempt(state, root, refusal, SearchBudget())
+    assert isinstance(plan, Plan)
+    victims = [pod for unit in plan.victims for pod in unit.pods.values()]
+    assert len(victims) == 2
+    assert all(pod.info.expected for pod in victims)
+
+
+async def test_devices_that_are_hard_to_find_are_looked_for_in_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A claim that asks for something else than was expected: nothing is lost meanwhile."""
+    harness = HoldingClaimsHarness()
+    harness.held_places._device_work = harness.build_device_work()
+    async with harness.leading():
+        cluster(harness)
+        driver_and_workers(harness)
+        await harness.settle(2)
+        with monkeypatch.context() as patch:
+            for name in ("_TRIED", "_TRIED_IN_DEBT", "_TRIED_ALONE"):
+                patch.setattr(f"scheduler.device_work.{name}", 0)
+            harness.pod("worker-0", "train", tolerations=ADDED)
+            selector = {"cel": {"expression": "device.driver != ''"}}
+            harness.claim("worker-0-0", owner="worker-0", selectors=[selector])
+            await harness.settle(1)
+            assert "worker-0" not in harness.where()
+            assert sum(harness.held_for("train").values()) == 8
+        await harness.settle(2)
+        assert "worker-0" in harness.where()
+        assert sum(harness.held_for("train").values()) == 7
