@@ -9,7 +9,7 @@ expected pod whose place is held stays until the pod that came has taken the pla
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
@@ -81,6 +81,8 @@ class KindNow:
 class _Kind:
     """`info` is what each expected pod is a copy of; `numbers` are those in the state.
 
+    Of those that `came`, `over` have succeeded; once more come than are expected, each of these
+    stands for one that is `replaced`: it runs after that.
     `done` are pods that succeeded and are gone: no others come for them while members are left.
     `unseen` is what its template has of which nothing is held, in words.
     """
@@ -89,12 +91,21 @@ class _Kind:
     count: int
     numbers: set[int] = field(default_factory=set)
     came: set[str] = field(default_factory=set)
+    over: set[str] = field(default_factory=set)
+    replaced: set[str] = field(default_factory=set)
     done: int = 0
     unseen: str = ""
 
     @property
     def missing(self) -> int:
         return max(0, self.count - self.done - len(self.came))
+
+    def replace_one(self) -> None:
+        """A pod comes for the first, by UID, of those that have succeeded."""
+        uid = min(self.over)
+        self.over.remove(uid)
+        self.came.remove(uid)
+        self.replaced.add(uid)
 
 
 @dataclass(slots=True)
@@ -199,6 +210,7 @@ class ExpectedPods:
             if group is None or not _counts(info):
                 return changes
         if info.uid in self._of:
+            self._note_success(group, info)
             return Changes()
         self._take_in(group, info)
         return self._balance(group, Changes())
@@ -215,8 +227,9 @@ class ExpectedPods:
         group.extra.discard(uid)
         kind = group.kinds.get(name)
         if kind is not None:
-            kind.came.discard(uid)
-            kind.done += left is not None and left.succeeded
+            kind.done += left is not None and left.succeeded and uid in kind.came
+            for uids in (kind.came, kind.over, kind.replaced):
+                uids.discard(uid)
             self._take_in_extra(group)
             if left is not None and left.row >= 0:
                 self._succeed(group, name, kind, left)
@@ -364,13 +377,30 @@ class ExpectedPods:
                 self._take_in(group, pod.info)
 
     def _take_in(self, group: _Group, info: PodInfo) -> None:
-        name = _nearest(group, info)
+        succeeded = info.phase == "Succeeded"
+        name = _nearest(info, {name: kind for name, kind in group.kinds.items() if kind.missing})
+        if not name:
+            # As many as are expected run at once: others come for those that are done.
+            ended = {it: kind for it, kind in group.kinds.items() if succeeded or kind.over}
+            name = _nearest(info, ended)
+            if name and succeeded:
+                group.kinds[name].replaced.add(info.uid)
+                self._of[info.uid] = (group.key, name)
+                return
+            if name:
+                group.kinds[name].replace_one()
         self._of[info.uid] = (group.key, name)
         self._new_kinds[info.uid] = None
         if name:
             group.kinds[name].came.add(info.uid)
         else:
             group.extra.add(info.uid)
+        self._note_success(group, info)
+
+    def _note_success(self, group: _Group, info: PodInfo) -> None:
+        kind = group.kinds.get(self._of[info.uid][1])
+        if kind is not None and info.phase == "Succeeded" and info.uid in kind.came:
+            kind.over.add(info.uid)
 
     def _replace(self, group: _Group, name: str, new: _Kind | None, changes: Changes) -> None:
         """A kind as it is written now; None: it is no more."""
@@ -380,11 +410,13 @@ class ExpectedPods:
             del group.kinds[name]
             group.extra |= old.came
             self._of |= dict.fromkeys(old.came, (group.key, ""))
+            for uid in old.replaced:
+                del self._of[uid]
         elif new.info == old.info:
             old.count, old.unseen = new.count, new.unseen
             return
         else:
-            new.came = old.came
+            new.came, new.over, new.replaced = old.came, old.over, old.replaced
             group.kinds[name] = new
         changes.gone += [uid_of(group.key, name, at) for at in sorted(old.numbers)]
         self._in_namespace[group.key[0]] -= len(old.numbers)
@@ -485,13 +517,12 @@ def _counts(info: PodInfo) -> bool:
     return info.phase != "Failed" and not info.membership.held
 
 
-def _nearest(group: _Group, info: PodInfo) -> str:
-    """The kind that still expects pods and asks for the most of the same; empty without one.
+def _nearest(info: PodInfo, kinds: Mapping[str, _Kind]) -> str:
+    """The kind that asks for the most of the same; empty without one.
 
     Those come first whose labels the pod has; of equal ones that of the lowest stage.
     """
-    expecting = [name for name, kind in group.kinds.items() if kind.missing]
-    return min(expecting, key=lambda name: _distance(group.kinds[name].info, info), default="")
+    return min(kinds, key=lambda name: _distance(kinds[name].info, info), default="")
 
 
 def _distance(expected: PodInfo, found: PodInfo) -> tuple[bool, int, int, str]:

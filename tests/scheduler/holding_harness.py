@@ -90,8 +90,20 @@ class HoldingHarness(EvictionHarness):
         self.groups.upsert(decode_group(json.dumps(obj).encode()))
         return (POD_GROUP, "ns", name)
 
-    def pod(self, name: str, group: str, cpu: int = 1, *, priority: int = 0, **spec: Any) -> None:
-        """A pod that has come; the API server has given it the usual tolerations."""
+    def pod(
+        self,
+        name: str,
+        group: str,
+        cpu: int = 1,
+        *,
+        priority: int = 0,
+        phase: str = "Pending",
+        **spec: Any,
+    ) -> None:
+        """A pod that has come; the API server has given it the usual tolerations.
+
+        In another `phase` it is where it was bound.
+        """
         made = template(cpu, priority=priority, **spec)
         added = [
             {"key": f"node.kubernetes.io/{it}", "operator": "Exists", "effect": "NoExecute"}
@@ -100,7 +112,10 @@ class HoldingHarness(EvictionHarness):
         made["spec"]["tolerations"] = [*spec.get("tolerations", ()), *added]
         labels = {"scheduling.muster.dev/pod-group": group}
         labels |= made.get("metadata", {}).get("labels", {})
-        obj = {"metadata": self._meta(name) | {"labels": labels}, "spec": made["spec"]}
+        if phase != "Pending":
+            made["spec"]["nodeName"] = self.where()[name]
+        metadata, status = self._meta(name) | {"labels": labels}, {"phase": phase}
+        obj = {"metadata": metadata, "spec": made["spec"], "status": status}
         self.pods.upsert(decode_pod(json.dumps(obj).encode()))
 
     def delete_pod(self, name: str) -> None:
