@@ -40,7 +40,7 @@ _LOOK: Final = 1.0
 """Seconds between two looks at what is held."""
 
 _ALL_AFTER: Final = 30
-"""Looks after which all nodes are looked at again; otherwise those that changed."""
+"""Looks in which all nodes are looked at; otherwise those that changed."""
 
 _MOST_SHOWN: Final = 1000
 """Entries of `status.heldPlaces.pods`: who looks from outside knows of no others."""
@@ -92,12 +92,14 @@ class HeldPlaces:
         self._told: dict[GroupKey, str] = {}
         self._deferred: set[str] = set()
         self._looks = self._seen = 0
+        self._generation = -1
 
     def reset(self) -> None:
         """Another process may have led meanwhile, and places of groups have expired."""
         self._since.clear()
         self._ended.clear()
         self._told.clear()
+        self._expected.touch_all()
         for key in list(self._expected):
             group, obj = self._state.forest.groups.get(key), self._observed.get(key)
             if group is not None and obj is not None:
@@ -171,21 +173,17 @@ class HeldPlaces:
         """Give up what was held too long or cannot be used any more; let what ended begin anew."""
         self._pods.renew_expected()
         self._try_deferred()
-        total, roots, rows = 0, dict[GroupKey, Group](), self._changed_rows()
-        for key in self._expected:
-            group = self._state.forest.groups.get(key)
-            if group is None:
-                continue
-            total += group.expected_held
+        for key in self._expected.take_touched():
             self._tell(key)
+        if self._release_lost():
+            self._on_change()
+        total, roots = 0, dict[GroupKey, Group]()
+        for group in self._groups():
+            total += group.expected_held
             roots[group.top.key] = group.top
-            if group.expected_held and self._release_lost(group, rows):
-                self._on_change()
-        self._seen = self._state.nodes.stamp
         for key in self._since.keys() - roots.keys():
             del self._since[key]
         self._ended &= roots.keys()
-        self._told = {key: said for key, said in self._told.items() if key in self._expected}
         for root in roots.values():
             self._look_at(root)
         HELD_PLACES.set(total)
@@ -200,10 +198,10 @@ class HeldPlaces:
 
     def _tell(self, key: GroupKey) -> None:
         """One event for each change of what is wrong with a group's expected pods."""
-        problem = self._expected.problem(key)
-        if problem != self._told.get(key, ""):
+        problem, before = self._expected.problem(key), self._told.pop(key, "")
+        if problem:
             self._told[key] = problem
-            if problem:
+            if problem != before:
                 self._events.entity(key, "Warning", "ExpectedPodsDiffer", problem)
 
     def _store_new(self) -> None:
@@ -309,32 +307,55 @@ class HeldPlaces:
         found = (self._state.pods.get(uid) for uid in uids)
         return [pod for pod in found if pod is not None and pod.assumed]
 
-    def _changed_rows(self) -> frozenset[int] | None:
-        """The rows of nodes that changed since the last look; None where all are to be looked at.
+    def _groups(self) -> Iterator[Group]:
+        """The groups that expect pods, as far as they are known."""
+        groups = self._state.forest.groups
+        return (group for key in self._expected if (group := groups.get(key)) is not None)
 
-        What pods of other nodes change, as by their affinity, is seen with all.
-        """
-        self._looks += 1
-        if self._looks % _ALL_AFTER == 1:
-            return None
-        return frozenset(self._state.nodes.changed_since(self._seen).tolist())
-
-    def _release_lost(self, group: Group, rows: frozenset[int] | None) -> bool:
-        """Free the places on nodes that are gone or, of `rows`, take no such pods any more."""
-        places: dict[tuple[int, int], list[Pod]] = {}
-        lost: list[Pod] = []
-        for kind in self._expected.kinds(group.key):
-            for pod in self._assumed(kind.expected):
-                if pod.row < 0:
-                    lost.append(pod)
-                else:
-                    places.setdefault((pod.shape.index, pod.row), []).append(pod)
-        for (_, row), pods in places.items():
-            if rows is None or row in rows:
-                lost += pods[self._room(pods) :]
+    def _release_lost(self) -> bool:
+        """Free the places on nodes that are gone or that take no such pods any more."""
+        lost = list(self._on_nodes_gone())
+        rows, nodes = self._rows_to_look_at(), self._state.nodes
+        crowded = set(np.flatnonzero((nodes.free < 0).any(axis=0)).tolist())
+        for row in rows:
+            of_shape: dict[int, list[Pod]] = {}
+            for pod in self._state.pods_on(nodes.name_of(row)):
+                if pod.info.expected:
+                    of_shape.setdefault(pod.shape.index, []).append(pod)
+            for pods in of_shape.values():
+                if row in crowded or not self._stay(pods[0]):
+                    lost += pods[self._room(pods) :]
         for pod in lost:
             self._state.forget(pod.info.uid)
         return bool(lost)
+
+    def _on_nodes_gone(self) -> Iterator[Pod]:
+        """The expected pods whose nodes are gone."""
+        generation = self._state.nodes.generation
+        if generation != self._generation:
+            for group in self._groups():
+                for pod in group.members.values() if group.expected_held else ():
+                    if pod.info.expected and pod.assumed and pod.row < 0:
+                        yield pod
+        self._generation = generation
+
+    def _rows_to_look_at(self) -> list[int]:
+        """The rows of nodes that changed since the last look, and some of the others.
+
+        What pods of other nodes change, as by their affinity, is seen with those.
+        """
+        nodes = self._state.nodes
+        self._looks += 1
+        changed = set(nodes.changed_since(self._seen).tolist())
+        changed.update(range(self._looks % _ALL_AFTER, nodes.size, _ALL_AFTER))
+        self._seen = nodes.stamp
+        return sorted(row for row in changed if nodes.infos[row] is not None)
+
+    def _stay(self, pod: Pod) -> bool:
+        """Whether such pods can have the node as long as it is not crowded."""
+        shape, framework = pod.shape, self._state.framework
+        simple = not shape.filter_match_ids and framework.only_counts(shape)
+        return simple and bool(framework.permitted(shape)[pod.row])
 
     def _room(self, pods: list[Pod]) -> int:
         """How many of these pods of one shape, which have one node, could have it still."""

@@ -152,6 +152,7 @@ class ExpectedPods:
         self._in_namespace: Counter[str] = Counter()
         self._new_places: list[str] = []
         self._new_kinds: dict[str, None] = {}
+        self._touched: dict[Key, None] = {}
 
     def __iter__(self) -> Iterator[GroupKey]:
         """The PodGroups that expect pods."""
@@ -263,6 +264,15 @@ class ExpectedPods:
     def any_expired(self, root: Group) -> bool:
         """Whether places of a group of the tree were given up as their time was over."""
         return bool(self._groups) and any(self.expired(leaf.key) for leaf in root.leaves())
+
+    def touch_all(self) -> None:
+        """Have `take_touched` return all groups that expect pods."""
+        self._touched |= dict.fromkeys(self._groups)
+
+    def take_touched(self) -> list[GroupKey]:
+        """The groups whose `problem` may be another one since the last call."""
+        touched, self._touched = self._touched, {}
+        return [(POD_GROUP.kind, *key) for key in touched]
 
     def problem(self, key: GroupKey) -> str:
         """Why the group's expected pods do not count, or how those that came differ; or empty."""
@@ -423,6 +433,7 @@ class ExpectedPods:
 
     def _balance(self, group: _Group, changes: Changes) -> Changes:
         """As many expected pods as are missing; of those with a place only what came too late."""
+        self._touched[group.key] = None
         self._limit(group)
         off = group.expired or bool(group.refused)
         for name, kind in group.kinds.items():
