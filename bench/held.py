@@ -13,7 +13,7 @@ from bench.frame import clock
 from kube.clock import ServerClock, SystemClock
 from kube.events import EventType, ObjectReference
 from kube.meta import Json
-from scheduler.config import Holding
+from scheduler.config import ExpectedLimits, Holding
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey
 from scheduler.core.place import Placement, SearchBudget, place
@@ -45,7 +45,7 @@ def looks(nodes: int = 5_000, gangs: int = 1_000) -> Iterator[float]:
     """A driver of each gang runs, and eight places are held for its workers; nodes change."""
     state = cluster(nodes, cpu=64)
     observed: dict[GroupKey, GroupObject] = {}
-    expected = ExpectedPods(state, gangs * (_WORKERS + 1))
+    expected = ExpectedPods(state, ExpectedLimits(gangs * (_WORKERS + 1)))
     pods = PodHandler(state, _nothing, expected=expected)
     groups = GroupHandler(POD_GROUP.kind, state, _nothing, observed, pods)
     held = HeldPlaces(

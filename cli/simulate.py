@@ -53,6 +53,7 @@ from cli.simulated_groups import as_stored, coscheduling_kind, made_for_pods
 from cli.simulated_sets import of_lws
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
+from scheduler.config import ExpectedLimits
 from scheduler.core.explain import explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import SINGLE_POD
@@ -146,7 +147,7 @@ def _expect(
     state: State, objects: Iterable[Json], schedulers: SchedulerNames, devices: SimulatedDevices
 ) -> None:
     """Let new groups expect the pods that they say will come. Raises ConfigError."""
-    expected = ExpectedPods(state, MAX_EXPECTED_PODS, schedulers)
+    expected = ExpectedPods(state, ExpectedLimits(MAX_EXPECTED_PODS), schedulers)
     expected.claims.serve(templates=True)
     for template, spec in devices.specs.items():
         expected.claims.template_is(template, spec)

@@ -18,6 +18,7 @@ import numpy as np
 from api.constants import MAX_EXPECTED_KINDS, MAX_EXPECTED_PODS, POD_GROUP
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import Key
+from scheduler.config import ExpectedLimits
 from scheduler.core.devices.model import Allocation
 from scheduler.core.forest import Group
 from scheduler.core.forest import Pod as StatePod
@@ -119,8 +120,17 @@ class _Group:
     obj: GroupObject | None = None
     kinds: dict[str, _Kind] = field(default_factory=dict)
     extra: set[str] = field(default_factory=set)
+    requested: Counter[str] = field(default_factory=Counter)
     expired: bool = False
     refused: str = ""
+
+    def requests(self, counts: Mapping[str, int]) -> Counter[str]:
+        """What so many pods of each kind request."""
+        found: Counter[str] = Counter()
+        for name, count in counts.items():
+            for resource, amount in self.kinds[name].info.requirements.requests:
+                found[resource] += amount * count
+        return found
 
     @property
     def wanted(self) -> int:
@@ -128,7 +138,7 @@ class _Group:
 
 
 class ExpectedPods:
-    """The expected pods of all groups, of at most `most` for each namespace.
+    """The expected pods of all groups, within `limits` for each namespace.
 
     ResourceQuotas do not see them, so without a limit a namespace could hold more than it may use.
     `claims` are what they ask of devices: call `renewed` after changes of those.
@@ -137,7 +147,7 @@ class ExpectedPods:
     def __init__(
         self,
         state: State,
-        most: int,
+        limits: ExpectedLimits,
         schedulers: SchedulerNames = USUAL,
         *,
         claims_refused: str = "",
@@ -145,11 +155,12 @@ class ExpectedPods:
         """`claims_refused` says why pods with ResourceClaims are refused; empty if they are not."""
         self.claims = ExpectedClaims(state.devices, claims_refused)
         self._state = state
-        self._most = most
+        self._limits = limits
         self._schedulers = schedulers
         self._groups: dict[Key, _Group] = {}
         self._of: dict[str, tuple[Key, str]] = {}
         self._in_namespace: Counter[str] = Counter()
+        self._requested: dict[str, Counter[str]] = {}
         self._new_places: list[str] = []
         self._new_kinds: dict[str, None] = {}
         self._touched: dict[Key, None] = {}
@@ -247,6 +258,7 @@ class ExpectedPods:
             numbers = group.kinds[name].numbers
             self._in_namespace[key[0]] -= number in numbers
             numbers.discard(number)
+            self._note_requests(group)
 
     def expire(self, key: GroupKey, *, expired: bool = True) -> Changes:
         """The time of the group's held places is over, or begins anew."""
@@ -349,7 +361,7 @@ class ExpectedPods:
         if at is None:
             return
         if at not in kind.numbers:
-            if self._in_namespace[group.key[0]] >= self._most:
+            if self._in_namespace[group.key[0]] >= self._limits.pods:
                 return
             kind.numbers.add(at)
             self._in_namespace[group.key[0]] += 1
@@ -450,6 +462,7 @@ class ExpectedPods:
                 kind.numbers.discard(at)
                 self._in_namespace[group.key[0]] -= 1
                 changes.gone.append(uid_of(group.key, name, at))
+        self._note_requests(group)
         self._restage(changes)
         return changes
 
@@ -482,11 +495,41 @@ class ExpectedPods:
         wanted = sum(kind.missing for kind in group.kinds.values())
         others = self._in_namespace[namespace] - own
         group.refused = ""
-        if wanted > own and others + wanted > self._most:
+        if wanted > own and others + wanted > self._limits.pods:
             group.refused = (
                 f"its {wanted} expected pods do not count: with {others} of other groups namespace"
-                f" {namespace} would have more than {self._most} (holding.podsPerNamespace)"
+                f" {namespace} would have more than {self._limits.pods} (holding.podsPerNamespace)"
             )
+        elif resource := self._too_much(group):
+            group.refused = (
+                f"its {wanted} expected pods do not count: with those of other groups they would"
+                f" request more {resource} in namespace {namespace} than its expected pods may"
+                " (holding.requestsPerNamespace)"
+            )
+
+    def _too_much(self, group: _Group) -> str:
+        """The first resource of which its missing pods request more than is left; or empty."""
+        if not self._limits.requests:
+            return ""
+        wanted = group.requests({name: kind.missing for name, kind in group.kinds.items()})
+        others = self._requested.get(group.key[0], Counter())
+        for resource, most in sorted(self._limits.requests.items()):
+            own, more = group.requested[resource], wanted[resource]
+            if more > own and others[resource] - own + more > most:
+                return resource
+        return ""
+
+    def _note_requests(self, group: _Group) -> None:
+        """What its expected pods request, where that is limited."""
+        if not self._limits.requests:
+            return
+        now = group.requests({name: len(kind.numbers) for name, kind in group.kinds.items()})
+        of_all = self._requested.setdefault(group.key[0], Counter())
+        of_all.subtract(group.requested)
+        of_all.update(now)
+        group.requested = now
+        if not any(of_all.values()):
+            del self._requested[group.key[0]]
 
     def _kinds(self, key: Key, group: GroupObject) -> Iterator[tuple[str, _Kind]]:
         """What is beyond the limits of admission is left out."""

@@ -39,6 +39,7 @@ from kube.resources import (
 )
 from kube.server_version import release_of
 from scheduler.claim_news import ClaimNews
+from scheduler.config import ExpectedLimits
 from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.core.state import State
 from scheduler.metrics import TAKEOVERS_STALE
@@ -122,8 +123,8 @@ class Informers:
     What cannot be taken in is in `quarantine`. Nothing is taken in during a `freeze`.
     `scheduler_names` say whose pods are this scheduler's, `gates` what is on. Devices are watched
     where ResourceClaims are served, which `run_devices` finds out, if their gate is on;
-    `claim_news` is told of changes of claims. `expected` are the expected pods of groups, at most
-    `most_expected` of a namespace; None while their gate is off.
+    `claim_news` is told of changes of claims. `expected` are the expected pods of groups, within
+    `expected_limits` for a namespace; None while their gate is off.
     """
 
     client: Client
@@ -135,7 +136,7 @@ class Informers:
     freeze: Freeze = field(default_factory=Freeze)
     scheduler_names: SchedulerNames = USUAL
     gates: FeatureGates = features.USUAL
-    most_expected: int = 1000
+    expected_limits: ExpectedLimits = ExpectedLimits()  # noqa: RUF009 - it is frozen
     expected: ExpectedPods | None = field(init=False, default=None)
     pods: PodHandler = field(init=False)
     claim_news: ClaimNews = field(default_factory=ClaimNews)
@@ -153,7 +154,7 @@ class Informers:
         if Feature.EXPECTED_PODS in self.gates:
             self.expected = ExpectedPods(
                 state,
-                self.most_expected,
+                self.expected_limits,
                 self.scheduler_names,
                 claims_refused=self._claims_refused,
             )
@@ -392,7 +393,7 @@ async def read(
     seconds: float = 60,
     scheduler_names: SchedulerNames = USUAL,
     gates: FeatureGates = features.USUAL,
-    most_expected: int = 1000,
+    expected_limits: ExpectedLimits = ExpectedLimits(),
 ) -> Informers:
     """The state of a cluster, read once, with the places that statuses say are held.
 
@@ -401,7 +402,7 @@ async def read(
     await require_groups(client)
     state = State(judge=Selectors().judge)
     informers = Informers(
-        client, state, scheduler_names=scheduler_names, gates=gates, most_expected=most_expected
+        client, state, scheduler_names=scheduler_names, gates=gates, expected_limits=expected_limits
     )
     runs = [*(reflector.run() for reflector in informers.reflectors), informers.run_devices()]
     tasks = [asyncio.ensure_future(each) for each in runs]

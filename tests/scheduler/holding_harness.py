@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
-from scheduler.config import Holding
+from scheduler.config import ExpectedLimits, Holding
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import POD_GROUP, GroupKey, PodInfo
 from scheduler.core.place import Placement
@@ -42,10 +42,11 @@ class HoldingHarness(EvictionHarness):
 
     expected: ExpectedPods
     held_places: HeldPlaces
+    limits = ExpectedLimits(MOST)
 
     def build_holding(self) -> tuple[ExpectedPods, HeldPlaces]:
         state = self.builder.state
-        expected = ExpectedPods(state, MOST)
+        expected = ExpectedPods(state, self.limits)
         self.pods = PodHandler(state, self.changed.set, expected=expected)
         self.pending = self.pods.pending
         self.groups = GroupHandler(POD_GROUP, state, self.changed.set, self.observed, self.pods)

@@ -7,7 +7,7 @@ import json
 from typing import Any, Final
 
 from kube.meta import Json
-from scheduler.config import Holding
+from scheduler.config import ExpectedLimits, Holding
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import POD_GROUP, GroupKey
 from scheduler.core.place import Placement
@@ -39,7 +39,9 @@ class HoldingClaimsHarness(ClaimsHarness):
     held_places: HeldPlaces
 
     def build_holding(self) -> tuple[ExpectedPods, HeldPlaces]:
-        expected = ExpectedPods(self.builder.state, MOST, claims_refused=self.claims_refused)
+        expected = ExpectedPods(
+            self.builder.state, ExpectedLimits(MOST), claims_refused=self.claims_refused
+        )
         self.build_handlers(expected)
         held = HeldPlaces(
             self.builder.state,
