@@ -26,7 +26,7 @@ from e2e.suite.environment import Environment
 from e2e.suite.gates import switched_on
 from e2e.suite.groups import held
 from e2e.suite.objects import Json, job, of_job
-from e2e.suite.test_started_in_order import WORKERS, go_on, ordered, part
+from e2e.suite.test_started_in_order import WORKERS, go_on, go_on_again, ordered, part
 from kube.resources import JOBS, JOBSETS, PRIORITY_CLASSES
 
 pytestmark = pytest.mark.timeout(600)
@@ -123,6 +123,8 @@ async def test_with_mode_all_the_driver_goes_with_the_places(
     await env.runs(part("driver"), 1)
     await held(env, GROUP, WORKERS)
     assert await drivers(env) != [uid]
+    await go_on_again(env)
+    await env.runs(part("workers"), WORKERS)
 
 
 @pytest.mark.parametrize("then", ["Keep", "Evict"])

@@ -35,6 +35,33 @@ def assume_told(
             _assume(state, kind, places.get(kind.name, Counter()))
 
 
+def follow_told(
+    state: State, expected: ExpectedPods, key: GroupKey, obj: GroupObject | None
+) -> bool:
+    """Let a group's expected pods have the places that its status tells of now, and no others.
+
+    Returns whether all of these could be had: what they are on may not be known yet.
+    """
+    if obj is None or key not in expected:
+        return True
+    over, complete = told_expired(obj), True
+    _apply(state, expected.expire(key, expired=over))
+    places = {} if over else _places(obj)
+    for kind in expected.kinds(key):
+        lacking = places.get(kind.name, Counter())
+        pods = [pod for uid in kind.expected if (pod := state.pods.get(uid)) is not None]
+        for pod in pods:
+            if pod.assumed and lacking[pod.node] > 0:
+                lacking[pod.node] -= 1
+            elif pod.assumed:
+                state.forget(pod.info.uid)
+        waiting = (pod for pod in pods if pod.waiting)
+        for node, pod in zip(sorted(lacking.elements()), waiting, strict=False):
+            row = state.nodes.row_of.get(node)
+            complete = row is not None and assume_on(state, pod, row) and complete
+    return complete
+
+
 def told_expired(obj: GroupObject) -> bool:
     """Whether the status says that the time of the group's places was over: none is held."""
     held = _held(obj)
@@ -102,3 +129,5 @@ def _takers(state: State, kind: KindNow) -> Iterator[Pod]:
 def _apply(state: State, changes: Changes) -> None:
     for uid in changes.gone:
         state.remove_pod(uid)
+    for info in changes.set:
+        state.set_pod(info)
