@@ -9,9 +9,8 @@ expected pod whose place is held stays until the pod that came has taken the pla
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Final
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,15 +21,13 @@ from scheduler.config import ExpectedLimits
 from scheduler.core.devices.model import Allocation
 from scheduler.core.forest import Group
 from scheduler.core.forest import Pod as StatePod
-from scheduler.core.model import ClaimKey, GroupKey, PodInfo, Requirements, Stage
+from scheduler.core.model import ClaimKey, GroupKey, PodInfo, Stage
 from scheduler.core.place import assume_on
 from scheduler.core.state import State
 from scheduler.watch.expected_claims import ExpectedClaims, Thing, own_keys
 from scheduler.watch.expected_info import has_volumes, info_of, numbered, parse, uid_of
+from scheduler.watch.expected_kinds import ExpectedGroup, Kind, counts, is_held, lack_of, nearest
 from scheduler.watch.objects import GroupObject
-
-_FIELDS: Final = tuple(each.name for each in fields(Requirements) if each.name != "stage")
-"""What is compared of a pod that comes; its kind's stage is its own then."""
 
 
 @dataclass(slots=True)
@@ -78,65 +75,6 @@ class KindNow:
     excess: int
 
 
-@dataclass(slots=True)
-class _Kind:
-    """`info` is what each expected pod is a copy of; `numbers` are those in the state.
-
-    Of those that `came`, `over` have succeeded; once more come than are expected, each of these
-    stands for one that is `replaced`: it runs after that.
-    `done` are pods that succeeded and are gone: no others come for them while members are left.
-    `unseen` is what its template has of which nothing is held, in words.
-    """
-
-    info: PodInfo
-    count: int
-    numbers: set[int] = field(default_factory=set)
-    came: set[str] = field(default_factory=set)
-    over: set[str] = field(default_factory=set)
-    replaced: set[str] = field(default_factory=set)
-    done: int = 0
-    unseen: str = ""
-
-    @property
-    def missing(self) -> int:
-        return max(0, self.count - self.done - len(self.came))
-
-    def replace_one(self) -> None:
-        """A pod comes for the first, by UID, of those that have succeeded."""
-        uid = min(self.over)
-        self.over.remove(uid)
-        self.came.remove(uid)
-        self.replaced.add(uid)
-
-
-@dataclass(slots=True)
-class _Group:
-    """Its kinds by name, as its object has them.
-
-    `expired`: no place is held any more until none of its tree runs.
-    """
-
-    key: Key
-    obj: GroupObject | None = None
-    kinds: dict[str, _Kind] = field(default_factory=dict)
-    extra: set[str] = field(default_factory=set)
-    requested: Counter[str] = field(default_factory=Counter)
-    expired: bool = False
-    refused: str = ""
-
-    def requests(self, counts: Mapping[str, int]) -> Counter[str]:
-        """What so many pods of each kind request."""
-        found: Counter[str] = Counter()
-        for name, count in counts.items():
-            for resource, amount in self.kinds[name].info.requirements.requests:
-                found[resource] += amount * count
-        return found
-
-    @property
-    def wanted(self) -> int:
-        return 0 if self.expired or self.refused else sum(k.missing for k in self.kinds.values())
-
-
 class ExpectedPods:
     """The expected pods of all groups, within `limits` for each namespace.
 
@@ -157,7 +95,7 @@ class ExpectedPods:
         self._state = state
         self._limits = limits
         self._schedulers = schedulers
-        self._groups: dict[Key, _Group] = {}
+        self._groups: dict[Key, ExpectedGroup] = {}
         self._of: dict[str, tuple[Key, str]] = {}
         self._in_namespace: Counter[str] = Counter()
         self._requested: dict[str, Counter[str]] = {}
@@ -186,7 +124,7 @@ class ExpectedPods:
             return Changes()
         kinds = {} if group is None or not written else dict(self._kinds(key, group))
         if known is None:
-            known = self._groups[key] = _Group(key)
+            known = self._groups[key] = ExpectedGroup(key)
             self._take_in_members(known, kinds)
         known.obj = group
         changes = Changes()
@@ -217,9 +155,9 @@ class ExpectedPods:
         key = (info.namespace, info.group)
         group = self._groups.get(key)
         before = self._of.get(info.uid)
-        if group is None or not _counts(info) or (before is not None and before[0] != key):
+        if group is None or not counts(info) or (before is not None and before[0] != key):
             changes = self.forget(info.uid, left)
-            if group is None or not _counts(info):
+            if group is None or not counts(info):
                 return changes
         if info.uid in self._of:
             self._note_success(group, info)
@@ -296,7 +234,7 @@ class ExpectedPods:
         if group.extra:
             return f"{len(group.extra)} pods are more than expectedPods has"
         for name, kind in sorted(group.kinds.items()):
-            if kind.missing and (lack := _lack(kind.info)):
+            if kind.missing and (lack := lack_of(kind.info)):
                 return f"the expected pods {name} are not placed: {lack}"
         unseen = sorted(f"{it.unseen} of {name}" for name, it in group.kinds.items() if it.unseen)
         if unseen:
@@ -341,7 +279,7 @@ class ExpectedPods:
         found, self._new_places = self._new_places, []
         return found
 
-    def _take_in_extra(self, group: _Group) -> None:
+    def _take_in_extra(self, group: ExpectedGroup) -> None:
         """Pods that were too many may be those that were made again."""
         for uid in sorted(group.extra) if any(it.missing for it in group.kinds.values()) else ():
             pod = self._state.pods.get(uid)
@@ -349,7 +287,7 @@ class ExpectedPods:
                 group.extra.discard(uid)
                 self._take_in(group, pod.info)
 
-    def _succeed(self, group: _Group, name: str, kind: _Kind, left: Left) -> None:
+    def _succeed(self, group: ExpectedGroup, name: str, kind: Kind, left: Left) -> None:
         """An expected pod takes the place of one that is gone, if it fits there."""
         placed = sum(not self._is_unplaced(uid) for uid in kind.came)
         held = sum(map(self._is_held_number, ((group.key, name, at) for at in kind.numbers)))
@@ -389,22 +327,22 @@ class ExpectedPods:
         return True
 
     def _is_held_number(self, number: tuple[Key, str, int]) -> bool:
-        return _is_held(self._state.pods.get(uid_of(*number)))
+        return is_held(self._state.pods.get(uid_of(*number)))
 
-    def _take_in_members(self, group: _Group, kinds: dict[str, _Kind]) -> None:
+    def _take_in_members(self, group: ExpectedGroup, kinds: dict[str, Kind]) -> None:
         group.kinds = kinds
         known = self._state.forest.groups.get((POD_GROUP.kind, *group.key))
         for pod in list(known.members.values()) if known is not None else ():
-            if not pod.info.expected and _counts(pod.info):
+            if not pod.info.expected and counts(pod.info):
                 self._take_in(group, pod.info)
 
-    def _take_in(self, group: _Group, info: PodInfo) -> None:
+    def _take_in(self, group: ExpectedGroup, info: PodInfo) -> None:
         succeeded = info.phase == "Succeeded"
-        name = _nearest(info, {name: kind for name, kind in group.kinds.items() if kind.missing})
+        name = nearest(info, {name: kind for name, kind in group.kinds.items() if kind.missing})
         if not name:
             # As many as are expected run at once: others come for those that are done.
             ended = {it: kind for it, kind in group.kinds.items() if succeeded or kind.over}
-            name = _nearest(info, ended)
+            name = nearest(info, ended)
             if name and succeeded:
                 group.kinds[name].replaced.add(info.uid)
                 self._of[info.uid] = (group.key, name)
@@ -419,12 +357,12 @@ class ExpectedPods:
             group.extra.add(info.uid)
         self._note_success(group, info)
 
-    def _note_success(self, group: _Group, info: PodInfo) -> None:
+    def _note_success(self, group: ExpectedGroup, info: PodInfo) -> None:
         kind = group.kinds.get(self._of[info.uid][1])
         if kind is not None and info.phase == "Succeeded" and info.uid in kind.came:
             kind.over.add(info.uid)
 
-    def _replace(self, group: _Group, name: str, new: _Kind | None, changes: Changes) -> None:
+    def _replace(self, group: ExpectedGroup, name: str, new: Kind | None, changes: Changes) -> None:
         """A kind as it is written now; None: it is no more."""
         old = group.kinds[name]
         self._new_kinds |= dict.fromkeys(old.came)
@@ -443,7 +381,7 @@ class ExpectedPods:
         changes.gone += [uid_of(group.key, name, at) for at in sorted(old.numbers)]
         self._in_namespace[group.key[0]] -= len(old.numbers)
 
-    def _balance(self, group: _Group, changes: Changes) -> Changes:
+    def _balance(self, group: ExpectedGroup, changes: Changes) -> Changes:
         """As many expected pods as are missing; of those with a place only what came too late."""
         self._touched[group.key] = None
         self._limit(group)
@@ -475,21 +413,23 @@ class ExpectedPods:
             if pod is not None and info is not None and info is not pod.info:
                 changes.set.append(info)
 
-    def _to_go(self, group: _Group, name: str, kind: _Kind, surplus: int, keep: int) -> list[int]:
+    def _to_go(
+        self, group: ExpectedGroup, name: str, kind: Kind, surplus: int, keep: int
+    ) -> list[int]:
         """The numbers of expected pods that are too many, but `keep` that have a place."""
         if surplus <= 0:
             return []
         pods = {at: self._state.pods.get(uid_of(group.key, name, at)) for at in kind.numbers}
         # Those without a place first, then the last.
-        ordered = sorted(pods, key=lambda at: (_is_held(pods[at]), -at))
-        unplaced = sum(not _is_held(pod) for pod in pods.values())
+        ordered = sorted(pods, key=lambda at: (is_held(pods[at]), -at))
+        unplaced = sum(not is_held(pod) for pod in pods.values())
         return ordered[: max(surplus - keep, min(surplus, unplaced))]
 
     def _is_unplaced(self, uid: str) -> bool:
         pod = self._state.pods.get(uid)
         return pod is not None and not pod.placed and not pod.ended
 
-    def _limit(self, group: _Group) -> None:
+    def _limit(self, group: ExpectedGroup) -> None:
         """Expect nothing for a group with which its namespace would have too many."""
         namespace, own = group.key[0], sum(len(kind.numbers) for kind in group.kinds.values())
         wanted = sum(kind.missing for kind in group.kinds.values())
@@ -507,7 +447,7 @@ class ExpectedPods:
                 " (holding.requestsPerNamespace)"
             )
 
-    def _too_much(self, group: _Group) -> str:
+    def _too_much(self, group: ExpectedGroup) -> str:
         """The first resource of which its missing pods request more than is left; or empty."""
         if not self._limits.requests:
             return ""
@@ -519,7 +459,7 @@ class ExpectedPods:
                 return resource
         return ""
 
-    def _note_requests(self, group: _Group) -> None:
+    def _note_requests(self, group: ExpectedGroup) -> None:
         """What its expected pods request, where that is limited."""
         if not self._limits.requests:
             return
@@ -531,7 +471,7 @@ class ExpectedPods:
         if not any(of_all.values()):
             del self._requested[group.key[0]]
 
-    def _kinds(self, key: Key, group: GroupObject) -> Iterator[tuple[str, _Kind]]:
+    def _kinds(self, key: Key, group: GroupObject) -> Iterator[tuple[str, Kind]]:
         """What is beyond the limits of admission is left out."""
         things: set[Thing] = set()
         for each in group.spec.expected_pods[:MAX_EXPECTED_KINDS]:
@@ -544,52 +484,13 @@ class ExpectedPods:
                     "ResourceClaims" if self.claims.unseen(spec) else "",
                     "volumes" if has_volumes(each) else "",
                 )
-                yield each.name, _Kind(info, each.count, unseen=" and ".join(filter(None, unseen)))
+                yield each.name, Kind(info, each.count, unseen=" and ".join(filter(None, unseen)))
         self.claims.note(key, things)
 
-    def _forget_group(self, group: _Group) -> None:
+    def _forget_group(self, group: ExpectedGroup) -> None:
         self.claims.forget(group.key)
         for uid in group.extra:
             self._of.pop(uid, None)
         del self._groups[group.key]
         if not self._in_namespace[group.key[0]]:
             del self._in_namespace[group.key[0]]
-
-
-def _lack(info: PodInfo) -> str:
-    """Why expected pods are not placed wherever there is room; empty if they are."""
-    unsupported = info.requirements.unsupported
-    return info.unclaimed or (f"they use {', '.join(unsupported)}" if unsupported else "")
-
-
-def _is_held(pod: StatePod | None) -> bool:
-    return pod is not None and pod.assumed
-
-
-def _counts(info: PodInfo) -> bool:
-    """Whether the pod is one of those that the group expects: there, or it has done its work."""
-    return info.phase != "Failed" and not info.membership.held
-
-
-def _nearest(info: PodInfo, kinds: Mapping[str, _Kind]) -> str:
-    """The kind that asks for the most of the same; empty without one.
-
-    Those come first whose labels the pod has; of equal ones that of the lowest stage.
-    """
-    return min(kinds, key=lambda name: _distance(kinds[name].info, info), default="")
-
-
-def _distance(expected: PodInfo, found: PodInfo) -> tuple[bool, int, int, str]:
-    wanted, stage = expected.labels.items(), expected.requirements.stage
-    return (
-        not wanted <= found.labels.items(),
-        _differences(expected.requirements, found.requirements),
-        0 if stage is None else stage.number,
-        expected.name,
-    )
-
-
-def _differences(expected: Requirements, found: Requirements) -> int:
-    if expected == found:
-        return 0
-    return sum(getattr(expected, name) != getattr(found, name) for name in _FIELDS)
