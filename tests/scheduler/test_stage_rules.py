@@ -9,7 +9,7 @@ import pytest
 from tests.scheduler.holding_harness import HoldingHarness, Json, kind
 
 HOST = "kubernetes.io/hostname"
-PORT = {"port": 8080}
+PORT: dict[str, Any] = {"port": 8080}
 
 
 def term(app: str) -> Json:
