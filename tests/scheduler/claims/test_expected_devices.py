@@ -286,3 +286,26 @@ async def test_devices_that_are_hard_to_find_are_looked_for_in_turn(
         await harness.settle(2)
         assert "worker-0" in harness.where()
         assert sum(harness.held_for("train").values()) == 7
+
+
+async def test_a_template_that_many_groups_name_is_taken_in_by_parts() -> None:
+    """Whoever may make templates must not stop the others by groups that name them."""
+    harness = HoldingClaimsHarness()
+    async with harness.leading():
+        cluster(harness, template=False)
+        for at in range(300):
+            harness.group(f"g{at}", 1, expected("worker", 0))
+
+        def lacking() -> int:
+            groups = harness.expected._groups.values()
+            return sum(bool(group.kinds["worker"].info.unclaimed) for group in groups)
+
+        assert lacking() == 300
+        harness.template()
+        assert lacking() == 300 - 128
+        harness.held_places.look()
+        harness.held_places.look()
+        assert lacking() == 0
+        for at in range(300):
+            harness.groups.delete(("ns", f"g{at}"))
+        assert not harness.expected.claims._naming
