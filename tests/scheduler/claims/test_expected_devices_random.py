@@ -92,8 +92,8 @@ def check(harness: HoldingClaimsHarness) -> None:
         for device in table.use.held(key):
             others = [each for each in table.use.takers(device.key) if each != key]
             assert all(each in returning for each in others), (key, others)
-    for key in harness.expected:
-        group = state.forest.groups[key]
+    for of in harness.expected:
+        group = state.forest.groups[of]
         members = [pod for pod in group.members.values() if pod.info.expected]
         assert group.expected_held == sum(pod.assumed for pod in members)
         assert group.expected_waiting == sum(pod.waiting for pod in members)
