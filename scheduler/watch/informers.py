@@ -282,9 +282,13 @@ class Informers:
             self.pods.serve_claims(templates=templates)
             self.devices_known.set()
             self.on_change()
-            while not rules_watched:
+            while not (rules_watched and templates):
                 await asyncio.sleep(_PROBE_SECONDS)
-                rules_watched = await self._watch_taint_rules(group)
+                rules_watched = rules_watched or await self._watch_taint_rules(group)
+                if not templates and await self._watch_templates(group):
+                    templates = True
+                    self.pods.serve_claims(templates=True)
+                    self.on_change()
 
     async def _maps_classes(self) -> bool:
         """Whether each class stands for an extended resource: the default from Kubernetes 1.36 on.
@@ -319,9 +323,11 @@ class Informers:
         return False
 
     async def _watch_templates(self, group: asyncio.TaskGroup) -> bool:
-        """Watch ResourceClaimTemplates where groups may expect pods, and they may be read."""
+        """Watch ResourceClaimTemplates if they may be read; where no pods are expected, do not."""
         reflector, otherwise = self.template_reflector, "no device is held for expected pods"
-        if self.expected is None or not await self._serves(reflector.resource, otherwise):
+        if self.expected is None:
+            return True
+        if not await self._serves(reflector.resource, otherwise):
             return False
         group.create_task(reflector.run())
         await reflector.synced.wait()
