@@ -16,6 +16,7 @@ from bench import frame, page
 from bench.clusters import GPU, cluster, composite, expecting_gang, full, gang
 from bench.events import decoded, memory, received, woken
 from bench.frame import Case, Measured, clock
+from bench.held import looks
 from scheduler.core.explain import explain
 from scheduler.core.forest import Group
 from scheduler.core.model import POD_GROUP, GroupSpec
@@ -153,6 +154,7 @@ CASES = (
     Case("1,000 gangs of one pod and 8 to come on 5,000 nodes", expecting, {"total": 2_000}),
     Case("the same in two stages", lambda: expecting(stages=(1, 2)), {"total": 4_000}),
     Case("1,000 gangs x 4 beside 8,000 held places", beside_held_places, {"total": 1_000}),
+    Case("a look at 8,000 held places, 200 nodes changed", looks, {"P50": 10}),
     Case("trees of 128 pods on three levels, 20,000 nodes", three_levels, {"P50": 100}),
     Case("refusal with reasons, 5,000 nodes", refusal, {"P50": 10}),
     Case("refusal with reasons, 5,000 nodes in 50 racks", refusal_in_racks, {"P50": 10}),

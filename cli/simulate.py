@@ -53,6 +53,7 @@ from cli.simulated_groups import as_stored, coscheduling_kind, made_for_pods
 from cli.simulated_sets import of_lws
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
+from scheduler.config import ExpectedLimits
 from scheduler.core.explain import explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import SINGLE_POD
@@ -61,8 +62,8 @@ from scheduler.core.state import State
 from scheduler.snapshot import queue_of
 from scheduler.watch import decode
 from scheduler.watch.expected_pods import ExpectedPods
-from scheduler.watch.objects import GroupObject, Workload
 from scheduler.watch.objects import Pod as PodObject
+from scheduler.watch.objects import Workload, group_of
 from scheduler.watch.workload_templates import templates_of
 
 Json = dict[str, Any]
@@ -139,17 +140,24 @@ def add_all(
     for obj in others:
         _add(state, obj, schedulers, devices, gates)
     if Feature.EXPECTED_PODS in gates:
-        _expect(state, objects, schedulers)
+        _expect(state, objects, schedulers, devices)
 
 
-def _expect(state: State, objects: Iterable[Json], schedulers: SchedulerNames) -> None:
-    """Let new groups expect the pods that they say will come."""
-    expected = ExpectedPods(state, MAX_EXPECTED_PODS, schedulers)
+def _expect(
+    state: State, objects: Iterable[Json], schedulers: SchedulerNames, devices: SimulatedDevices
+) -> None:
+    """Let new groups expect the pods that they say will come. Raises ConfigError."""
+    expected = ExpectedPods(state, ExpectedLimits(MAX_EXPECTED_PODS), schedulers)
+    expected.claims.serve(templates=True)
+    for template, spec in devices.specs.items():
+        expected.claims.template_is(template, spec)
     for obj in objects:
         if obj["kind"] == POD_GROUP.kind and (obj.get("spec") or {}).get("expectedPods"):
-            group = msgspec.convert(obj, GroupObject, strict=False)
+            group = group_of(obj)
             key = (group.metadata.namespace, group.metadata.name)
             for info in expected.group_is(key, group).set:
+                if info.unclaimed:
+                    raise ConfigError(f"PodGroup {key[1]}: {info.name}: {info.unclaimed}: add it")
                 state.set_pod(info)
 
 
@@ -312,7 +320,7 @@ def _add(
             state.set_templates((meta["namespace"], meta.get("name", "")), templates_of(workload))
             return
         if obj["kind"] != SINGLE_POD:
-            group = msgspec.convert(obj, GroupObject, strict=False)
+            group = group_of(obj)
             state.set_group(decode.group_spec(obj["kind"], group, gates))
             return
         obj.setdefault("spec", {}).setdefault("schedulerName", schedulers.default)

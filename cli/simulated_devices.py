@@ -60,10 +60,11 @@ _UNSUPPORTED: Final = "resourceClaims"
 
 
 class SimulatedDevices:
-    """What the files have of devices, put into the state."""
+    """What the files have of devices, put into the state; `specs` are those of templates."""
 
     def __init__(self, state: State) -> None:
         self._state = state
+        self.specs: dict[ClaimKey, bytes] = {}
         self._templates: dict[ClaimKey, Ask] = {}
         self._of_groups: dict[tuple[str, str], dict[str, str]] = {}
 
@@ -97,8 +98,9 @@ class SimulatedDevices:
                     table.set_claim(claim)
             else:
                 spec = (obj.get("spec") or {}).get("spec") or {}
-                ask, problem = ask_of(msgspec.json.encode(spec))
-                self._templates[obj["metadata"]["namespace"], name] = ask
+                key = (obj["metadata"]["namespace"], name)
+                self.specs[key] = msgspec.json.encode(spec)
+                self._templates[key], problem = ask_of(self.specs[key])
         except (msgspec.DecodeError, NotUnderstoodError) as error:
             problem = str(error)
         if problem:

@@ -67,7 +67,8 @@ class Node(Message):
 class Domain(Message):
     """A topology domain. Its `nodes` are those that are in none of its `children`.
 
-    `held` is the part of `free` that is nominated for pods that are about to start.
+    `held` is kept for pods that are about to start: the part of `free` that is nominated for those
+    that wait, and the part of `used` that is held for those that do not exist yet.
     """
 
     id: str

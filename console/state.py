@@ -28,8 +28,10 @@ from scheduler.core.nominations import Nomination
 from scheduler.core.search.search_budget import SearchBudget
 from scheduler.core.state import State
 from scheduler.selectors.selectors import Selectors
+from scheduler.watch.expected_pods import ExpectedPods
 from scheduler.watch.informers import Informers
 from scheduler.watch.objects import GroupObject
+from scheduler.watch.told_places import follow_told
 
 OwnerKey = tuple[str, str, str]
 """(namespace, kind, name) of what a group was made for."""
@@ -104,6 +106,9 @@ class ClusterState:
         self.quarantine = Quarantine()
         self.chronicle = Chronicle()
         self.victims = Victims()
+        self.expected: ExpectedPods | None = None
+        """The pods that groups expect; None while their gate is off."""
+        self._not_held: set[GroupKey] = set()
         self.freeze = Freeze()
         """Holds the state as it is while what is under way in it gives way to others."""
         self._budget = budget or SearchBudget()
@@ -138,6 +143,7 @@ class ClusterState:
         """What changed since the last call. Nominations and keys are as the pods and groups say."""
         for _ in self.state.catch_up():
             pass
+        self._hold()
         found = Changed()
         while True:
             taken = self.state.take_changes()
@@ -152,6 +158,15 @@ class ClusterState:
         for root in found.roots:
             self._nominate(root)
         return found
+
+    def _hold(self) -> None:
+        """Let expected pods have the places that changed groups say are held for them."""
+        if self.expected is not None:
+            keys, expected = self.observed.changed | self._not_held, self.expected
+            followed = ((key, self.observed.get(key)) for key in keys)
+            self._not_held = {
+                key for key, obj in followed if not follow_told(self.state, expected, key, obj)
+            }
 
     def _root(self, key: GroupKey) -> GroupKey:
         group = self.state.forest.groups.get(key)
@@ -234,6 +249,7 @@ class LiveCluster(ClusterState):
             scheduler_names=scheduler_names,
             gates=gates,
         )
+        self.expected = self._informers.expected
 
     @property
     def priorities(self) -> list[Any]:

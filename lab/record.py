@@ -23,8 +23,8 @@ from scheduler.core.model import (
     PodInfo,
 )
 from scheduler.watch import decode
-from scheduler.watch.objects import GroupObject
 from scheduler.watch.objects import Pod as PodObject
+from scheduler.watch.objects import group_of
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -105,7 +105,7 @@ def _span(pod: _Json) -> _Span:
 
 def _spec(group: tuple[str, _Json]) -> GroupSpec:
     kind, obj = group
-    return decode.group_spec(kind, msgspec.convert(obj, GroupObject, strict=False))
+    return decode.group_spec(kind, group_of(obj))
 
 
 def _root_of(info: PodInfo, specs: Mapping[GroupKey, GroupSpec]) -> GroupKey:

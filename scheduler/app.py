@@ -116,7 +116,7 @@ class Scheduler:
             scheduler_names=SchedulerNames(tuple(profiles)),
             gates=gates,
             claim_news=device_news,
-            most_expected=config.holding.pods_per_namespace,
+            expected_limits=config.holding.limits(),
         )
         events = GroupEvents(self._recorder, self.state, self._informers.observed)
         activity = Activity()
@@ -134,6 +134,7 @@ class Scheduler:
                 evict=self._evict,
                 store=self._store,
                 freeze=self._freeze,
+                device_work=device_work,
             )
         self._reporter = Reporter(
             client,

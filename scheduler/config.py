@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
+from kube.quantity import QuantityError
 from kube.settings import Count, Seconds, Section
+from scheduler.watch.requests import amounts
 
 
 class Search(Section, frozen=True):
@@ -43,15 +48,36 @@ class Preemption(Section, frozen=True):
     writers: Count = 80
 
 
+@dataclass(frozen=True, slots=True)
+class ExpectedLimits:
+    """How many expected pods a namespace may have, and what they may request in all."""
+
+    pods: int = 1000
+    requests: Mapping[str, int] = field(default_factory=dict)
+
+
 class Holding(Section, frozen=True):
     """How long places are held for expected pods of groups, and for how many of a namespace.
 
-    A group's annotation `hold-seconds` may say another time, up to `most_seconds`.
+    A group's annotation `hold-seconds` may say another time, up to `most_seconds`. All that these
+    pods request of a resource is at most what `requests_per_namespace` says, if it says anything.
     """
 
     seconds: Seconds = 600
     most_seconds: Seconds = 3600
     pods_per_namespace: Count = 1000
+    requests_per_namespace: dict[str, str | int] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what is no quantity."""
+        self.limits()
+
+    def limits(self) -> ExpectedLimits:
+        """How many expected pods a namespace may have, and what they may request."""
+        try:
+            return ExpectedLimits(self.pods_per_namespace, amounts(self.requests_per_namespace))
+        except QuantityError as error:
+            raise ValueError(f"requestsPerNamespace: {error}") from error
 
     def duration(self, asked: float | None) -> timedelta:
         """How long places are held where a group asks for so many seconds, or says nothing."""

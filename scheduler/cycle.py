@@ -193,6 +193,9 @@ class Cycle:
             kind = signature(entity)
             known = self._queue.answer(entity) is not None
             alone = known or kind is None or not self._batchable(kind)
+        except POSTPONED:
+            self._postpone(key)
+            return key
         except Exception as error:  # noqa: BLE001 - told by _fail
             self._fail(key, error)
             return key

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -22,12 +23,15 @@ from kube.freeze import Freeze
 from kube.meta import Json
 from scheduler.config import Holding
 from scheduler.core.forest import Group, Pod
-from scheduler.core.model import GroupKey
-from scheduler.core.place import Placement, SearchBudget, group_of, place
+from scheduler.core.model import ClaimKey, GroupKey
+from scheduler.core.place import Placement, SearchBudget, assume_on
+from scheduler.core.shapes import Shape
 from scheduler.core.state import State
+from scheduler.device_work import POSTPONED, DeviceWork
 from scheduler.group_events import GroupEvents
 from scheduler.metrics import HELD_EXPIRED, HELD_PLACES
 from scheduler.watch.event_handlers import PodHandler
+from scheduler.watch.expected_claims import own_keys
 from scheduler.watch.expected_pods import Changes, ExpectedPods
 from scheduler.watch.objects import GroupObject
 from scheduler.watch.told_places import told_expired, told_since
@@ -36,7 +40,7 @@ _LOOK: Final = 1.0
 """Seconds between two looks at what is held."""
 
 _ALL_AFTER: Final = 30
-"""Looks after which all nodes are looked at again; otherwise those that changed."""
+"""Looks in which all nodes are looked at; otherwise those that changed."""
 
 _MOST_SHOWN: Final = 1000
 """Entries of `status.heldPlaces.pods`: who looks from outside knows of no others."""
@@ -64,10 +68,12 @@ class HeldPlaces:
         evict: Callable[[Group, list[Pod], str], None],
         store: Callable[[Placement], None],
         freeze: Freeze | None = None,
+        device_work: DeviceWork | None = None,
     ) -> None:
         """`on_change` is called when places were given up, `evict` with pods of a root and why.
 
-        `store` is given places that no decision chose, to be kept for the next leader.
+        `store` is given places that no decision chose, to be kept for the next leader. Without
+        `device_work` there is no limit to the work on devices.
         """
         self._state = state
         self._pods = pods
@@ -80,16 +86,20 @@ class HeldPlaces:
         self._evict = evict
         self._store = store
         self._freeze = freeze or Freeze()
+        self._device_work = device_work
         self._since: dict[GroupKey, datetime] = {}
         self._ended: set[GroupKey] = set()
         self._told: dict[GroupKey, str] = {}
+        self._deferred: set[str] = set()
         self._looks = self._seen = 0
+        self._generation = -1
 
     def reset(self) -> None:
         """Another process may have led meanwhile, and places of groups have expired."""
         self._since.clear()
         self._ended.clear()
         self._told.clear()
+        self._expected.touch_all()
         for key in list(self._expected):
             group, obj = self._state.forest.groups.get(key), self._observed.get(key)
             if group is not None and obj is not None:
@@ -98,13 +108,21 @@ class HeldPlaces:
     def taken_over(self, root: Group | Pod, budget: Callable[[], SearchBudget]) -> Placement | None:
         """Assume the places held for pods of the root that have come; None if there are none.
 
-        A pod that does not fit where its kind was expected waits for a place like others.
+        A pod that does not fit where its kind was expected waits for a place like others. Raises
+        one of POSTPONED where finding devices takes long, and nothing was assumed.
         """
         if isinstance(root, Pod) or not root.expected_held:
             return None
         pods, rows = list[Pod](), list[int]()
         for leaf in root.leaves():
             for pod, expected in list(self._came(leaf)):
+                try:
+                    if not self._may_take_over(pod, expected):
+                        continue
+                except POSTPONED:
+                    if not pods:
+                        raise
+                    break
                 row = self._take_over(pod, expected, budget())
                 if row is not None:
                     pods.append(pod)
@@ -153,31 +171,37 @@ class HeldPlaces:
 
     def look(self) -> None:
         """Give up what was held too long or cannot be used any more; let what ended begin anew."""
-        total, roots, rows = 0, dict[GroupKey, Group](), self._changed_rows()
-        for key in self._expected:
-            group = self._state.forest.groups.get(key)
-            if group is None:
-                continue
-            total += group.expected_held
+        self._pods.renew_expected()
+        self._try_deferred()
+        for key in self._expected.take_touched():
             self._tell(key)
+        if self._release_lost():
+            self._on_change()
+        total, roots = 0, dict[GroupKey, Group]()
+        for group in self._groups():
+            total += group.expected_held
             roots[group.top.key] = group.top
-            if group.expected_held and self._release_lost(group, rows):
-                self._on_change()
-        self._seen = self._state.nodes.stamp
         for key in self._since.keys() - roots.keys():
             del self._since[key]
         self._ended &= roots.keys()
-        self._told = {key: said for key, said in self._told.items() if key in self._expected}
         for root in roots.values():
             self._look_at(root)
         HELD_PLACES.set(total)
 
+    def _try_deferred(self) -> None:
+        """Pods whose devices were not given back yet may take their places over by now."""
+        deferred, self._deferred = self._deferred, set()
+        for uid in deferred:
+            self._state.reconsider(uid)
+        if deferred:
+            self._on_change()
+
     def _tell(self, key: GroupKey) -> None:
         """One event for each change of what is wrong with a group's expected pods."""
-        problem = self._expected.problem(key)
-        if problem != self._told.get(key, ""):
+        problem, before = self._expected.problem(key), self._told.pop(key, "")
+        if problem:
             self._told[key] = problem
-            if problem:
+            if problem != before:
                 self._events.entity(key, "Warning", "ExpectedPodsDiffer", problem)
 
     def _store_new(self) -> None:
@@ -283,41 +307,108 @@ class HeldPlaces:
         found = (self._state.pods.get(uid) for uid in uids)
         return [pod for pod in found if pod is not None and pod.assumed]
 
-    def _changed_rows(self) -> frozenset[int] | None:
-        """The rows of nodes that changed since the last look; None where all are to be looked at.
+    def _groups(self) -> Iterator[Group]:
+        """The groups that expect pods, as far as they are known."""
+        groups = self._state.forest.groups
+        return (group for key in self._expected if (group := groups.get(key)) is not None)
 
-        What pods of other nodes change, as by their affinity, is seen with all.
-        """
-        self._looks += 1
-        if self._looks % _ALL_AFTER == 1:
-            return None
-        return frozenset(self._state.nodes.changed_since(self._seen).tolist())
-
-    def _release_lost(self, group: Group, rows: frozenset[int] | None) -> bool:
-        """Free the places on nodes that are gone or, of `rows`, take no such pods any more."""
-        places: dict[tuple[int, int], list[Pod]] = {}
-        lost: list[Pod] = []
-        for kind in self._expected.kinds(group.key):
-            for pod in self._assumed(kind.expected):
-                if pod.row < 0:
-                    lost.append(pod)
-                else:
-                    places.setdefault((pod.shape.index, pod.row), []).append(pod)
-        for (_, row), pods in places.items():
-            if rows is None or row in rows:
-                lost += pods[self._room(pods) :]
+    def _release_lost(self) -> bool:
+        """Free the places on nodes that are gone or that take no such pods any more."""
+        lost = list(self._on_nodes_gone())
+        rows, nodes = self._rows_to_look_at(), self._state.nodes
+        crowded = set(np.flatnonzero((nodes.free < 0).any(axis=0)).tolist())
+        for row in rows:
+            of_shape: dict[int, list[Pod]] = {}
+            for pod in self._state.pods_on(nodes.name_of(row)):
+                if pod.info.expected:
+                    of_shape.setdefault(pod.shape.index, []).append(pod)
+            for pods in of_shape.values():
+                if row in crowded or not self._stay(pods[0]):
+                    lost += pods[self._room(pods) :]
         for pod in lost:
             self._state.forget(pod.info.uid)
         return bool(lost)
 
+    def _on_nodes_gone(self) -> Iterator[Pod]:
+        """The expected pods whose nodes are gone."""
+        generation = self._state.nodes.generation
+        if generation != self._generation:
+            for group in self._groups():
+                for pod in group.members.values() if group.expected_held else ():
+                    if pod.info.expected and pod.assumed and pod.row < 0:
+                        yield pod
+        self._generation = generation
+
+    def _rows_to_look_at(self) -> list[int]:
+        """The rows of nodes that changed since the last look, and some of the others.
+
+        What pods of other nodes change, as by their affinity, is seen with those.
+        """
+        nodes = self._state.nodes
+        self._looks += 1
+        changed = set(nodes.changed_since(self._seen).tolist())
+        changed.update(range(self._looks % _ALL_AFTER, nodes.size, _ALL_AFTER))
+        self._seen = nodes.stamp
+        return sorted(row for row in changed if nodes.infos[row] is not None)
+
+    def _stay(self, pod: Pod) -> bool:
+        """Whether such pods can have the node as long as it is not crowded."""
+        shape, framework = pod.shape, self._state.framework
+        simple = not shape.filter_match_ids and framework.only_counts(shape)
+        return simple and bool(framework.permitted(shape)[pod.row])
+
     def _room(self, pods: list[Pod]) -> int:
         """How many of these pods of one shape, which have one node, could have it still."""
-        shape, row = pods[0].shape, np.array([pods[0].row], np.int64)
-        if shape.self_interacting:
+        if pods[0].shape.self_interacting:
             return len(pods)
+        try:
+            with self._work_allowed(pods[0]):
+                return self._slots_without(pods, pods[0].shape, self._returning(pods))
+        except POSTPONED:
+            return len(pods)  # what was found out stays known: the next look goes on
+
+    def _slots_without(self, pods: list[Pod], shape: Shape, claims: Iterable[ClaimKey] = ()) -> int:
+        """For how many of the shape the node of these equal pods has room without them.
+
+        The devices of these `claims` are free then, too.
+        """
+        own, row = pods[0].shape, np.array([pods[0].row], np.int64)
         with self._state.nodes.trial():
-            self._state.framework.reserve(shape, row, np.array([-len(pods)], np.int64))
+            if own.requirements.needs_devices:
+                keys = (key for pod in pods for key in own_keys(pod.info))
+                self._state.devices.free([*keys, *claims])
+            count = np.array([-len(pods)], np.int64)
+            self._state.framework.reserve(own, row, count, devices=False)
             return int(self._state.framework.slots_in(shape, row)[0])
+
+    def _work_allowed(self, pod: Pod) -> AbstractContextManager[None]:
+        if self._device_work is None:
+            return nullcontext()
+        return self._device_work.allowed(pod.info.namespace, alone=False)
+
+    def _may_take_over(self, pod: Pod, expected: Pod) -> bool:
+        """False if the devices of the place are about to be given back by the pod that had it."""
+        if expected.row < 0 or not expected.shape.requirements.needs_devices:
+            return True
+        with self._work_allowed(pod):
+            if self._slots_without([expected], pod.shape):
+                return True
+        if not self._returning([expected]):
+            return True
+        self._deferred.add(pod.info.uid)
+        return False
+
+    def _returning(self, pods: list[Pod]) -> set[ClaimKey]:
+        """Claims with devices of these places that are about to be given back.
+
+        They are those of the pods that had the places before.
+        """
+        use, returning = self._state.devices.use, self._state.devices.consumers.returning
+        if not returning:
+            return set()
+        keys = (key for pod in pods for key in own_keys(pod.info))
+        held = (each.key for key in keys for each in use.held(key))
+        return {claim for device in held for claim in use.takers(device) if claim in returning}
 
     def _begun(self, root: Group) -> datetime:
         """When places were first held for the root: what its status says, or else now."""
@@ -344,14 +435,4 @@ class HeldPlaces:
         self._expected.removed(uid)
         if row < 0:
             return None
-        placement = place(
-            self._state,
-            group_of([pod], minimum=1),
-            budget,
-            region=np.array([row], np.int64),
-            nominations=False,
-        )
-        if not isinstance(placement, Placement):
-            return None
-        self._state.assume(placement.pods, placement.rows, placement.volumes, placement.devices)
-        return row
+        return row if assume_on(self._state, pod, row, budget) else None

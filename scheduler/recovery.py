@@ -13,7 +13,7 @@ from kube.clock import Clock
 from kube.election import Fence
 from scheduler.core.forest import Pod
 from scheduler.core.model import GroupKey
-from scheduler.core.place import Placement, SearchBudget, group_of, place
+from scheduler.core.place import assume_on
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
 from scheduler.intents import Intent, Intents, PodBinding
@@ -158,21 +158,10 @@ class Recovery:
         """
         row = self._state.nodes.row_of.get(node)
         for index, pod in enumerate(pods):
-            placement = None
-            if row is not None:
-                region = np.array([row])
-                placement = place(
-                    self._state,
-                    group_of([pod], minimum=1),
-                    SearchBudget(),
-                    region=region,
-                    nominations=False,
-                )
-            if not isinstance(placement, Placement):
+            if row is None or not assume_on(self._state, pod, row):
                 for each in pods[:index]:
                     self._state.forget(each.info.uid)
                 return False
-            self._state.assume(placement.pods, placement.rows, placement.volumes, placement.devices)
         return True
 
     def _resume(self, intent: Intent) -> None:

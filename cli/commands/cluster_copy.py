@@ -68,7 +68,7 @@ def cluster_copy(kubeconfig: Path | None, snapshot: Path | None, file: File) -> 
                 client,
                 scheduler_names=file.scheduler_names,
                 gates=file.gates,
-                most_expected=file.scheduler.holding.pods_per_namespace,
+                expected_limits=file.scheduler.holding.limits(),
             )
             effort = Effort.at(time.time(), Preemption().patience_seconds)
             preempts = file.scheduler.preemption.enabled and Feature.PREEMPTION in file.gates

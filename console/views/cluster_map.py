@@ -13,6 +13,7 @@ from console.protocols import RefusedError
 from console.state import ClusterState
 from console.views.layout import Layout, keys_of, layout
 from kube.quantity import QuantityError
+from scheduler.core.holders import held_room
 from scheduler.core.model import Requirements
 from scheduler.core.node_classes import NodeClass
 from scheduler.core.node_table import Bools, Ints
@@ -52,6 +53,7 @@ class ClusterMap:
         self._known: tuple[object, ...] = ()
         self._layout: Layout | None = None
         self._told: dict[str, _Amounts] = {}
+        self._held_room: tuple[int, Ints] | None = None
         self.revision = 0
 
     @property
@@ -162,13 +164,16 @@ class ClusterMap:
     def utilisation(self, most: int) -> dict[str, float]:
         """The used share, 0 to 1, of the outermost domains, by value: the `most` largest.
 
+        What is held for pods that do not exist yet is not used.
         Of the first resource beside cpu, memory and pods that any node offers, else of cpu.
         """
         names = [each.name for each in self.resources()]
         special = (name for name in names if "/" in name)
         places = self.layout
-        now = self._amounts(places, next(special, "cpu"))
-        capacity, used = places.sums(now.capacity).tolist(), now.boxes[0].tolist()
+        resource = next(special, "cpu")
+        now = self._amounts(places, resource)
+        in_use = now.boxes[0] - places.sums(self._to_come(resource))
+        capacity, used = places.sums(now.capacity).tolist(), in_use.tolist()
         outermost = [at for at, box in enumerate(places.boxes) if box.parent < 0 and capacity[at]]
         largest = sorted(outermost, key=lambda at: -capacity[at])[:most]
         return {places.boxes[at].value: round(used[at] / capacity[at], 4) for at in largest}
@@ -223,9 +228,9 @@ class ClusterMap:
         return nodes.by_class(lambda each: not each.unschedulable), nodes.by_class(_ready)
 
     def _held(self, places: Layout, resource: str) -> Ints:
-        """Per box what is nominated for pods that are about to start."""
+        """Per box what is nominated for pods that are about to start, or held for those to come."""
         nodes = self._cluster.state.nodes
-        held = np.zeros(nodes.size, np.int64)
+        held = self._to_come(resource).copy()
         for nomination in self._cluster.state.nominations:
             for shape, there in nomination.places:
                 each = 1 if resource == PODS else dict(shape.requirements.requests).get(resource, 0)
@@ -234,6 +239,17 @@ class ClusterMap:
                     if row is not None:
                         held[row] += each * count
         return places.sums(held)
+
+    def _to_come(self, resource: str) -> Ints:
+        """Per node (N,) what is held for pods that do not exist yet."""
+        nodes, expected = self._cluster.state.nodes, self._cluster.expected
+        index = nodes.resources.indices.get(resource)
+        if index is None or not expected:
+            return np.zeros(nodes.size, np.int64)
+        if self._held_room is None or self._held_room[0] != nodes.stamp:
+            self._held_room = (nodes.stamp, held_room(self._cluster.state))
+        found: Ints = self._held_room[1][index]
+        return found
 
     def _rows(
         self, places: Layout, now: _Amounts, rows: range | list[int]

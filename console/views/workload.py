@@ -243,7 +243,7 @@ def _row(pod: Pod) -> PodRow:
     started = rfc3339(info.started) if 0 < info.started < timeline.FAR_AWAY else None
     return PodRow(
         name=info.name,
-        node=info.node or None,
+        node=info.node or (pod.node if info.expected and pod.assumed else None),
         state=pod_state(pod),
         since=(started if info.node else None) or info.created or None,
     )
@@ -255,7 +255,7 @@ def pod_state(pod: Pod) -> str:
     if pod.ended:
         return info.phase
     if info.expected:
-        return "Expected"
+        return "Held" if pod.assumed else "Expected"
     if info.preemption.targeted:
         return "Evicted"
     if info.terminating:

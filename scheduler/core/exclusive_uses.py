@@ -1,7 +1,8 @@
 """What pods use on which nodes that others may not use there too: host ports and disks.
 
 A port or disk costs something only while a pod uses it. kube-scheduler has HostPortInfo for ports,
-and compares disks with those of every pod on the node.
+and compares disks with those of every pod on the node. Pods of two stages of one tree that are
+never there together exclude nothing for each other.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core.model import SHARED, WHOLE
+from scheduler.core.model import SHARED, WHOLE, GroupKey, Stage
 
 Key = tuple[str | int, ...]
 
@@ -35,37 +36,47 @@ class Use(Protocol):
 
 @dataclass(slots=True)
 class _Users:
-    """The users of one thing on one node: how many of the whole, and of each part.
+    """The users of one thing on one node, by part, and by part and stage those that have a stage.
 
-    `repeated` is how many parts have more than one user, though only one is permitted.
+    `conflicts` is how many pairs of them exclude each other.
     """
 
-    whole: int = 0
     parts: Counter[str] = field(default_factory=Counter)
-    repeated: int = 0
+    staged: dict[GroupKey | None, Counter[tuple[Stage, str]]] = field(default_factory=dict)
+    conflicts: int = 0
 
-    def add(self, part: str, count: int) -> None:
+    def add(self, part: str, count: int, stage: Stage | None) -> None:
+        among_them = 0 if part == SHARED else count * (count - 1) // 2
+        self.conflicts += count * self.excluding(part, stage) + among_them
+        _add(self.parts, part, count)
+        if stage is not None:
+            staged = self.staged.setdefault(stage.tree, Counter())
+            _add(staged, (stage, part), count)
+            if not staged:
+                del self.staged[stage.tree]
+
+    def excluding(self, part: str, stage: Stage | None) -> int:
+        """How many of these exclude one more user of the part."""
         if part == WHOLE:
-            self.whole += count
-            return
-        before = self.parts[part]
-        after = self.parts[part] = before + count
-        if part != SHARED:
-            self.repeated += (after > 1) - (before > 1)
-        if not after:
-            del self.parts[part]
+            found = self.parts.total()
+        else:
+            found = self.parts[WHOLE] + (self.parts[part] if part != SHARED else 0)
+        if stage is None or not found:
+            return found
+        return found - sum(
+            count
+            for (other, its), count in self.staged.get(stage.tree, {}).items()
+            if stage.apart(other) and (WHOLE in (part, its) or part == its != SHARED)
+        )
 
-    def exclude(self, part: str) -> bool:
-        """Whether one more user of the part would conflict with these."""
-        if part == WHOLE or self.whole > 0:
-            return True
-        return part != SHARED and part in self.parts
 
-    @property
-    def clash(self) -> bool:
-        """Whether some of the users conflict with each other."""
-        mixed = self.whole > 0 and bool(self.parts)
-        return self.whole > 1 or mixed or self.repeated > 0
+_Counted = TypeVar("_Counted")
+
+
+def _add(counts: Counter[_Counted], key: _Counted, count: int) -> None:
+    counts[key] += count
+    if not counts[key]:
+        del counts[key]
 
 
 class ExclusiveUses:
@@ -80,11 +91,11 @@ class ExclusiveUses:
         """How many pairs of thing and row have users."""
         return sum(map(len, self._users.values()))
 
-    def add(self, uses: Iterable[Use], row: int, count: int) -> None:
+    def add(self, uses: Iterable[Use], row: int, count: int, stage: Stage | None = None) -> None:
         """Count pods with these uses on the node; a negative count takes them off."""
         self.version += 1
         for use in uses:
-            self._add(use, row, count)
+            self._add(use, row, count, stage)
 
     def clear(self, row: int) -> None:
         """Remove all users on a node that is gone."""
@@ -93,16 +104,17 @@ class ExclusiveUses:
         for key in [key for key, by_row in self._users.items() if row in by_row]:
             self._drop(key, row)
 
-    def conflicts(self, uses: Iterable[Use]) -> set[int]:
+    def conflicts(self, uses: Iterable[Use], stage: Stage | None = None) -> set[int]:
         """The rows on which a pod with these uses would conflict with a user."""
         rows: set[int] = set()
         for use in uses:
             by_row = self._users.get(use.key, {})
             part = use.part
-            if part == WHOLE:
+            if part == WHOLE and stage is None:
                 rows.update(by_row)
             else:
-                rows.update(row for row, users in by_row.items() if users.exclude(part))
+                found = by_row.items()
+                rows.update(row for row, users in found if users.excluding(part, stage) > 0)
         return rows
 
     def clash(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -111,17 +123,17 @@ class ExclusiveUses:
             return np.zeros(len(rows), np.bool_)
         return np.array([row in self._clashes for row in rows.tolist()], np.bool_)
 
-    def _add(self, use: Use, row: int, count: int) -> None:
+    def _add(self, use: Use, row: int, count: int, stage: Stage | None) -> None:
         key = use.key
         users = self._users.setdefault(key, {}).setdefault(row, _Users())
-        before = users.clash
-        users.add(use.part, count)
-        changed = users.clash - before
+        before = users.conflicts > 0
+        users.add(use.part, count, stage)
+        changed = (users.conflicts > 0) - before
         if changed:
             self._clashes[row] += changed
             if not self._clashes[row]:
                 del self._clashes[row]
-        if not users.whole and not users.parts:
+        if not users.parts:
             self._drop(key, row)
 
     def _drop(self, key: Key, row: int) -> None:

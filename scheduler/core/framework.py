@@ -167,7 +167,7 @@ class Framework:
         if not uses:
             return None
         key = (nodes.exclusive_uses.version, nodes.size)
-        return shape.cache.conflicts.get(key, lambda: nodes.using(uses))
+        return shape.cache.conflicts.get(key, lambda: nodes.using(uses, shape.load.stage))
 
     def most(self, shape: Shape, room: Ints) -> int:
         """The most pods of the shape that can fit if each node (N,) has this much room."""

@@ -71,8 +71,11 @@ class GroupCounters:
         waiting = pod.waiting
         if waiting:
             _count_pending(group, pod, sign)
-        else:
+        elif pod.assumed:
             group.running += sign
+        else:
+            group.unclaimed = _with(group.unclaimed, pod, sign)
+            return
         group.available += sign
         _add_expected(group, sign * waiting, sign * (not waiting))
         name = ((pod.info.scheduler, sign),)

@@ -7,18 +7,26 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.core.model import GroupKey, Stage
+
 Ints = npt.NDArray[np.int64]
+
+_ByRow = dict[int, int]
+_Staged = dict[GroupKey | None, dict[Stage, _ByRow]]
 
 
 class MatchCounts:
     """Counts by match id and row. Ids are never reused.
 
-    `moved` are the watched ids of which other nodes than before have pods, or that ended.
+    `moved` are the watched ids of which other nodes than before have pods, or that ended. A pod
+    with a stage does not meet the pods of the other stages of its tree: what is `seen_by` it leaves
+    them out, unless they exist as it does.
     """
 
     def __init__(self) -> None:
         self.moved: set[int] = set()
-        self._counts: dict[int, dict[int, int]] = {}
+        self._counts: dict[int, _ByRow] = {}
+        self._staged: dict[int, _Staged] = {}
         self._watched: set[int] = set()
         self._ids = itertools.count()
 
@@ -36,16 +44,19 @@ class MatchCounts:
     def end(self, match_id: int) -> None:
         """Remove a match count that nothing reads any more."""
         del self._counts[match_id]
+        self._staged.pop(match_id, None)
         if match_id in self._watched:
             self._watched.remove(match_id)
             self.moved.add(match_id)
 
-    def add(self, match_ids: tuple[int, ...], rows: Ints, counts: Ints) -> None:
+    def add(
+        self, match_ids: tuple[int, ...], rows: Ints, counts: Ints, stage: Stage | None = None
+    ) -> None:
         for match_id in match_ids:
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-                self.add_one(match_id, row, count)
+                self.add_one(match_id, row, count, stage)
 
-    def add_one(self, match_id: int, row: int, count: int) -> None:
+    def add_one(self, match_id: int, row: int, count: int, stage: Stage | None = None) -> None:
         counts = self._counts.get(match_id)
         if counts is None:
             return  # it was removed; a shape in a nomination may still name it
@@ -55,6 +66,8 @@ class MatchCounts:
             counts[row] = total
         else:
             counts.pop(row, None)
+        if stage is not None:
+            self._add_staged(match_id, row, count, stage)
         if not (before and total) and match_id in self._watched:
             self.moved.add(match_id)
 
@@ -63,16 +76,50 @@ class MatchCounts:
         for match_id, counts in self._counts.items():
             if counts.pop(row, None) and match_id in self._watched:
                 self.moved.add(match_id)
+        for match_id, trees in list(self._staged.items()):
+            staged = [(stage, of) for stages in trees.values() for stage, of in stages.items()]
+            for stage, by_row in staged:
+                self._add_staged(match_id, row, -by_row.get(row, 0), stage)
 
-    def empty(self, match_id: int) -> bool:
-        return not self._counts[match_id]
+    def empty(self, match_id: int, seen_by: Stage | None = None) -> bool:
+        return not self._seen(match_id, seen_by)
 
-    def rows(self, match_id: int) -> Ints:
+    def rows(self, match_id: int, seen_by: Stage | None = None) -> Ints:
         """The rows with at least one matching pod."""
-        counts = self._counts[match_id]
+        counts = self._seen(match_id, seen_by)
         return np.fromiter(counts, np.int64, len(counts))
 
-    def amounts(self, match_id: int) -> Ints:
+    def amounts(self, match_id: int, seen_by: Stage | None = None) -> Ints:
         """The counts on the rows of `rows(match_id)`, in the same order."""
-        counts = self._counts[match_id]
+        counts = self._seen(match_id, seen_by)
         return np.fromiter(counts.values(), np.int64, len(counts))
+
+    def _seen(self, match_id: int, stage: Stage | None) -> _ByRow:
+        counts = self._counts[match_id]
+        if stage is None or not self._staged:
+            return counts
+        others = self._staged.get(match_id, {}).get(stage.tree, {})
+        apart = [by_row for other, by_row in others.items() if stage.apart(other)]
+        if not apart:
+            return counts
+        seen = dict(counts)
+        for by_row in apart:
+            for row, count in by_row.items():
+                seen[row] = seen.get(row, 0) - count
+        return {row: count for row, count in seen.items() if count}
+
+    def _add_staged(self, match_id: int, row: int, count: int, stage: Stage) -> None:
+        trees = self._staged.setdefault(match_id, {})
+        stages = trees.setdefault(stage.tree, {})
+        by_row = stages.setdefault(stage, {})
+        total = by_row.get(row, 0) + count
+        if total:
+            by_row[row] = total
+            return
+        by_row.pop(row, None)
+        if not by_row:
+            del stages[stage]
+        if not stages:
+            del trees[stage.tree]
+        if not trees:
+            del self._staged[match_id]

@@ -247,6 +247,12 @@ class Stage:
     exists: bool = True
     tree: GroupKey | None = None
 
+    def apart(self, other: Stage | None) -> bool:
+        """Whether pods of the two are never there together; those that both exist are."""
+        if other is None or self.tree != other.tree or (self.exists and other.exists):
+            return False
+        return self.number != other.number
+
 
 @dataclass(frozen=True, slots=True)
 class Requirements:

@@ -46,7 +46,7 @@ class Trial:
 class Load(NamedTuple):
     """What one pod takes of its node; `match_ids` are the match counts that count such pods.
 
-    Pods with a `stage` share room with those of the other stages of their tree.
+    Pods with a `stage` share room, ports and disks with those of the other stages of their tree.
     """
 
     request: Request
@@ -160,9 +160,9 @@ class NodeTable:
         else:
             self.stages.take(row, count, load.request, load.stage)
         for match_id in load.match_ids:
-            self.match_counts.add_one(match_id, row, count)
+            self.match_counts.add_one(match_id, row, count, load.stage)
         if load.uses:
-            self.exclusive_uses.add(load.uses, row, count)
+            self.exclusive_uses.add(load.uses, row, count, load.stage)
 
     def count(self, found: Sequence[tuple[int, int, int]]) -> None:
         """Count pods by (match id, row, number) on rows of which something is taken, in a trial."""
@@ -252,10 +252,10 @@ class NodeTable:
         mask[[self.row_of[name] for name in names if name in self.row_of]] = True
         return mask
 
-    def using(self, uses: Iterable[Use]) -> Bools:
+    def using(self, uses: Iterable[Use], stage: Stage | None = None) -> Bools:
         """Per node (N,) whether a pod there excludes one with these uses."""
         mask = np.zeros(self.size, np.bool_)
-        mask[list(self.exclusive_uses.conflicts(uses))] = True
+        mask[list(self.exclusive_uses.conflicts(uses, stage))] = True
         return mask
 
     def overcommitted(self, rows: Ints) -> Bools:
@@ -271,10 +271,10 @@ class NodeTable:
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
                 self.stages.take(row, count, load.request, load.stage)
         if load.match_ids:
-            self.match_counts.add(load.match_ids, rows, counts)
+            self.match_counts.add(load.match_ids, rows, counts, load.stage)
         if load.uses:
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-                self.exclusive_uses.add(load.uses, row, count)
+                self.exclusive_uses.add(load.uses, row, count, load.stage)
 
     def _changed(self, rows: int | Ints) -> None:
         self.touch()

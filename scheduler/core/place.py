@@ -105,6 +105,22 @@ def place(
         return placement
 
 
+def assume_on(state: State, pod: Pod, row: int, budget: SearchBudget | None = None) -> bool:
+    """Assume the node of the row for a waiting pod, whatever is nominated there, if it fits."""
+    region, wants = np.array([row], np.int64), pod.shape.requirements
+    if not (wants.needs_devices or wants.volumes):
+        fits = bool(state.framework.slots_in(pod.shape, region)[0])
+        if fits:
+            state.assume([pod], [row])
+        return fits
+    group = group_of([pod], minimum=1)
+    found = place(state, group, budget or SearchBudget(), region=region, nominations=False)
+    if not isinstance(found, Placement):
+        return False
+    state.assume(found.pods, found.rows, found.volumes, found.devices)
+    return True
+
+
 def group_of(pods: Sequence[Pod], *, minimum: int) -> Group:
     """A temporary group, with the first pod's key, for pods of one shape from no or many groups.
 

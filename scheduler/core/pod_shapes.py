@@ -261,7 +261,7 @@ class PodShapes:
             self._units.stale(pod)
             for match_count in match_counts:
                 if pod.row >= 0 and match_count.id in new.matches.counted:
-                    self._nodes.match_counts.add_one(match_count.id, pod.row, 1)
+                    self._nodes.match_counts.add_one(match_count.id, pod.row, 1, new.load.stage)
         for old, count in running.items():
             self._shapes.count(old, -count, 0)
             self._shapes.count(shapes[old], count, 0)

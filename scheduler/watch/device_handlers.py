@@ -25,6 +25,7 @@ from scheduler.watch.device_decode import (
 )
 from scheduler.watch.device_objects import (
     ClaimStatusTaken,
+    ClaimTemplate,
     Consumer,
     DeviceClass,
     DeviceStatus,
@@ -133,6 +134,26 @@ class ResourceSliceHandler:
                 devices=now[0],
                 problem=now[1],
             )
+
+
+class ClaimTemplateHandler:
+    """Handles events of ResourceClaimTemplates, of which claims of expected pods will be made."""
+
+    def __init__(self, on_change: Callable[[], None], pods: PodHandler) -> None:
+        self._on_change = on_change
+        self._pods = pods
+
+    def upsert(self, obj: ClaimTemplate) -> None:
+        self._pods.template_is((obj.metadata.namespace, obj.metadata.name), bytes(obj.spec.spec))
+        self._on_change()
+
+    def set_aside(self, key: Key, _raw: bytes) -> None:
+        """What it asks for is not known: pods that name it are not expected to get any."""
+        self.delete(key)
+
+    def delete(self, key: Key) -> None:
+        self._pods.template_is(key, None)
+        self._on_change()
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,19 @@ class ResourceClaim(_Struct):
     status: ClaimStatusTaken | None = None
 
 
+class TemplateSpec(_Struct):
+    """What claims that are made of a template have."""
+
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class ClaimTemplate(_Struct):
+    """A ResourceClaimTemplate."""
+
+    metadata: ClaimMetadata
+    spec: TemplateSpec = msgspec.field(default_factory=TemplateSpec)
+
+
 class ClassConfig(_Strict):
     """Configuration that comes with a class."""
 
@@ -361,6 +374,7 @@ class ResourceSlice(_Struct):
 
 # Each raises msgspec.DecodeError, of which msgspec.ValidationError is one.
 decode_resource_claim: Final = msgspec.json.Decoder(ResourceClaim).decode
+decode_claim_template: Final = msgspec.json.Decoder(ClaimTemplate).decode
 decode_device_class: Final = msgspec.json.Decoder(DeviceClass).decode
 decode_resource_slice: Final = msgspec.json.Decoder(ResourceSlice).decode
 decode_taint_rule: Final = msgspec.json.Decoder(TaintRule).decode

@@ -19,6 +19,7 @@ from scheduler.core.devices.extended import ContainerDevices
 from scheduler.core.model import ClaimKey, GroupKey, PodInfo
 from scheduler.core.state import State
 from scheduler.watch import decode
+from scheduler.watch.expected_claims import CLAIM, RESOURCE, Thing
 from scheduler.watch.expected_pods import Changes, ExpectedPods, Left
 from scheduler.watch.growth import Growth
 from scheduler.watch.held_pods import decode_held_pod, held_pod_info
@@ -98,23 +99,48 @@ class PodHandler:
         self.unreadable_claims: dict[ClaimKey, str] = {}
         self._claims = PodClaims(state.devices, self.unreadable_claims, claims_refused)
 
-    def serve_claims(self) -> None:
-        """The API server serves ResourceClaims, and all that there are have been delivered."""
+    def serve_claims(self, *, templates: bool = False) -> None:
+        """The API server serves ResourceClaims, and all that there are have been delivered.
+
+        `templates`: those of which claims are made, too.
+        """
         self._claims.serve()
         for uid in self._claims.all():
             self.reshape(uid)
+        if self._expected is not None:
+            self._expected.claims.serve(templates=templates)
+            self.renew_expected()
+
+    def renew_expected(self) -> None:
+        """Expected pods of some groups are counted anew, where something changed that they name."""
+        if self._expected is not None:
+            self.apply(self._expected.renewed())
+
+    def template_is(self, key: Key, spec: bytes | None) -> None:
+        """A ResourceClaimTemplate is there with this spec, or gone (None)."""
+        if self._expected is not None:
+            self._expected.claims.template_is(key, spec)
+            self.renew_expected()
+
+    def _named_changed(self, thing: Thing) -> None:
+        """Expected pods that name it are counted anew."""
+        if self._expected is not None:
+            self._expected.claims.changed(thing)
+            self.renew_expected()
 
     def claim_is(self, key: ClaimKey) -> None:
         """A ResourceClaim changed or is gone: its waiting pods count anew, and are decided anew."""
         for uid in self._claims.naming(key):
             self.reshape(uid)
             self._state.reconsider(uid)
+        self._named_changed((CLAIM, *key))
 
     def resource_is(self, resource: str) -> None:
         """Another device class or none stands for it: its waiting pods are decided anew."""
         for uid in self._claims.requesting(resource):
             self.reshape(uid)
             self._state.reconsider(uid)
+        self._named_changed((RESOURCE, "", resource))
 
     def containers_of(self, uid: str) -> tuple[ContainerDevices, ...]:
         """The containers of a waiting pod that request extended resources."""
@@ -127,7 +153,7 @@ class PodHandler:
     def reshape(self, uid: str) -> None:
         """Count a waiting pod with its ResourceClaims as they are now."""
         pod = self._state.pods.get(uid)
-        if pod is not None and not pod.placed:
+        if pod is not None and not (pod.placed or pod.info.expected):
             self._set(pod.info)
 
     def group_is(self, key: Key, group: GroupObject | None) -> None:

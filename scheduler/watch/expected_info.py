@@ -10,6 +10,7 @@ from api.scheduler_names import SchedulerNames
 from kube.meta import Key
 from scheduler.core.model import PodInfo, Stage
 from scheduler.watch import decode
+from scheduler.watch.expected_claims import keys_of
 from scheduler.watch.objects import (
     ExpectedPodsSpec,
     GroupObject,
@@ -43,10 +44,10 @@ def uid_of(key: Key, kind: str, number: int) -> str:
     return f"{UID_PREFIX}{key[0]}/{key[1]}/{kind}/{number}"
 
 
-def has_claims(kind: ExpectedPodsSpec) -> bool:
-    """Whether such a pod needs devices or volumes, which are chosen for pods that exist."""
-    spec, kinds = kind.template.spec, {"persistentVolumeClaim", "ephemeral"}
-    return bool(spec.resource_claims) or any(kinds & volume.keys() for volume in spec.volumes)
+def has_volumes(kind: ExpectedPodsSpec) -> bool:
+    """Whether such a pod needs volumes that not all nodes can have: those of pods that exist."""
+    kinds = {"persistentVolumeClaim", "ephemeral"}
+    return any(kinds & volume.keys() for volume in kind.template.spec.volumes)
 
 
 def info_of(
@@ -92,4 +93,5 @@ def _with_added(written: tuple[TolerationSpec, ...]) -> tuple[TolerationSpec, ..
 
 def numbered(info: PodInfo, key: Key, kind: str, number: int) -> PodInfo:
     """One of the expected pods of a kind."""
-    return replace(info, uid=uid_of(key, kind, number), name=f"{kind}-{number} (expected)")
+    uid, name = uid_of(key, kind, number), f"{kind}-{number} (expected)"
+    return replace(info, uid=uid, name=name, device_claims=keys_of(info, uid))

@@ -10,23 +10,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
-from typing import Final
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from api.constants import MAX_EXPECTED_KINDS, MAX_EXPECTED_PODS, POD_GROUP
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import Key
+from scheduler.config import ExpectedLimits
+from scheduler.core.devices.model import Allocation
 from scheduler.core.forest import Group
 from scheduler.core.forest import Pod as StatePod
-from scheduler.core.model import GroupKey, PodInfo, Requirements, Stage
+from scheduler.core.model import ClaimKey, GroupKey, PodInfo, Stage
+from scheduler.core.place import assume_on
 from scheduler.core.state import State
-from scheduler.watch.expected_info import has_claims, info_of, numbered, parse, uid_of
+from scheduler.watch.expected_claims import ExpectedClaims, Thing, own_keys
+from scheduler.watch.expected_info import has_volumes, info_of, numbered, parse, uid_of
+from scheduler.watch.expected_kinds import ExpectedGroup, Kind, counts, is_held, lack_of, nearest
 from scheduler.watch.objects import GroupObject
-
-_FIELDS: Final = tuple(each.name for each in fields(Requirements) if each.name != "stage")
-"""What is compared of a pod that comes; its kind's stage is its own then."""
 
 
 @dataclass(slots=True)
@@ -39,10 +40,14 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a pod was that is gone: where it had room (-1: nowhere), and whether it succeeded."""
+    """What a pod was that is gone: where it had room (-1: nowhere), and whether it succeeded.
+
+    `claims` are those that it used, with what they have.
+    """
 
     row: int
     succeeded: bool
+    claims: tuple[tuple[ClaimKey, Allocation | None], ...] = ()
 
     @classmethod
     def of(cls, state: State, uid: str) -> Left | None:
@@ -52,7 +57,9 @@ class Left:
             return None
         evicted = uid in state.units.evicting or pod.info.preemption.targeted
         runs = pod.info.node and not pod.ended and not evicted
-        return cls(pod.row if runs else -1, pod.info.phase == "Succeeded")
+        allocation = state.devices.allocation
+        claims = tuple((key, allocation(key)) for key in pod.info.device_claims if runs)
+        return cls(pod.row if runs else -1, pod.info.phase == "Succeeded", claims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,56 +75,33 @@ class KindNow:
     excess: int
 
 
-@dataclass(slots=True)
-class _Kind:
-    """`info` is what each expected pod is a copy of; `numbers` are those in the state.
-
-    `done` are pods that succeeded and are gone: no others come for them while members are left.
-    `unseen`: its template has ResourceClaims or volumes, of which nothing is held.
-    """
-
-    info: PodInfo
-    count: int
-    numbers: set[int] = field(default_factory=set)
-    came: set[str] = field(default_factory=set)
-    done: int = 0
-    unseen: bool = False
-
-    @property
-    def missing(self) -> int:
-        return max(0, self.count - self.done - len(self.came))
-
-
-@dataclass(slots=True)
-class _Group:
-    """Its kinds by name. `expired`: no place is held any more until none of its tree runs."""
-
-    key: Key
-    kinds: dict[str, _Kind] = field(default_factory=dict)
-    extra: set[str] = field(default_factory=set)
-    expired: bool = False
-    refused: str = ""
-
-    @property
-    def wanted(self) -> int:
-        return 0 if self.expired or self.refused else sum(k.missing for k in self.kinds.values())
-
-
 class ExpectedPods:
-    """The expected pods of all groups, of at most `most` for each namespace.
+    """The expected pods of all groups, within `limits` for each namespace.
 
     ResourceQuotas do not see them, so without a limit a namespace could hold more than it may use.
+    `claims` are what they ask of devices: call `renewed` after changes of those.
     """
 
-    def __init__(self, state: State, most: int, schedulers: SchedulerNames = USUAL) -> None:
+    def __init__(
+        self,
+        state: State,
+        limits: ExpectedLimits,
+        schedulers: SchedulerNames = USUAL,
+        *,
+        claims_refused: str = "",
+    ) -> None:
+        """`claims_refused` says why pods with ResourceClaims are refused; empty if they are not."""
+        self.claims = ExpectedClaims(state.devices, claims_refused)
         self._state = state
-        self._most = most
+        self._limits = limits
         self._schedulers = schedulers
-        self._groups: dict[Key, _Group] = {}
+        self._groups: dict[Key, ExpectedGroup] = {}
         self._of: dict[str, tuple[Key, str]] = {}
         self._in_namespace: Counter[str] = Counter()
+        self._requested: dict[str, Counter[str]] = {}
         self._new_places: list[str] = []
         self._new_kinds: dict[str, None] = {}
+        self._touched: dict[Key, None] = {}
 
     def __iter__(self) -> Iterator[GroupKey]:
         """The PodGroups that expect pods."""
@@ -138,10 +122,11 @@ class ExpectedPods:
         written = [] if group is None else group.spec.expected_pods
         if known is None and not written:
             return Changes()
-        kinds = {} if group is None or not written else dict(_kinds(key, group, self._schedulers))
+        kinds = {} if group is None or not written else dict(self._kinds(key, group))
         if known is None:
-            known = self._groups[key] = _Group(key)
+            known = self._groups[key] = ExpectedGroup(key)
             self._take_in_members(known, kinds)
+        known.obj = group
         changes = Changes()
         for name in list(known.kinds):
             self._replace(known, name, kinds.get(name), changes)
@@ -152,6 +137,17 @@ class ExpectedPods:
             self._forget_group(known)
         return changes
 
+    def renewed(self) -> Changes:
+        """Some of the groups are counted anew, of which something changed that their pods name."""
+        changes = Changes()
+        for key in self.claims.stale():
+            known = self._groups.get(key)
+            if known is not None:
+                more = self.group_is(key, known.obj)
+                changes.set += more.set
+                changes.gone += more.gone
+        return changes
+
     def pod_is(self, info: PodInfo, left: Left | None = None) -> Changes:
         """A pod is so now; it may have come instead of an expected one. `left` is what it was."""
         if not self._groups or info.group is None:
@@ -159,11 +155,12 @@ class ExpectedPods:
         key = (info.namespace, info.group)
         group = self._groups.get(key)
         before = self._of.get(info.uid)
-        if group is None or not _counts(info) or (before is not None and before[0] != key):
+        if group is None or not counts(info) or (before is not None and before[0] != key):
             changes = self.forget(info.uid, left)
-            if group is None or not _counts(info):
+            if group is None or not counts(info):
                 return changes
         if info.uid in self._of:
+            self._note_success(group, info)
             return Changes()
         self._take_in(group, info)
         return self._balance(group, Changes())
@@ -180,11 +177,12 @@ class ExpectedPods:
         group.extra.discard(uid)
         kind = group.kinds.get(name)
         if kind is not None:
-            kind.came.discard(uid)
-            kind.done += left is not None and left.succeeded
+            kind.done += left is not None and left.succeeded and uid in kind.came
+            for uids in (kind.came, kind.over, kind.replaced):
+                uids.discard(uid)
             self._take_in_extra(group)
             if left is not None and left.row >= 0:
-                self._succeed(group, name, kind, left.row)
+                self._succeed(group, name, kind, left)
         if not any(each.came for each in group.kinds.values()):
             for each in group.kinds.values():
                 each.done = 0
@@ -198,6 +196,7 @@ class ExpectedPods:
             numbers = group.kinds[name].numbers
             self._in_namespace[key[0]] -= number in numbers
             numbers.discard(number)
+            self._note_requests(group)
 
     def expire(self, key: GroupKey, *, expired: bool = True) -> Changes:
         """The time of the group's held places is over, or begins anew."""
@@ -216,6 +215,15 @@ class ExpectedPods:
         """Whether places of a group of the tree were given up as their time was over."""
         return bool(self._groups) and any(self.expired(leaf.key) for leaf in root.leaves())
 
+    def touch_all(self) -> None:
+        """Have `take_touched` return all groups that expect pods."""
+        self._touched |= dict.fromkeys(self._groups)
+
+    def take_touched(self) -> list[GroupKey]:
+        """The groups whose `problem` may be another one since the last call."""
+        touched, self._touched = self._touched, {}
+        return [(POD_GROUP.kind, *key) for key in touched]
+
     def problem(self, key: GroupKey) -> str:
         """Why the group's expected pods do not count, or how those that came differ; or empty."""
         group = self._groups.get(key[1:])
@@ -225,12 +233,12 @@ class ExpectedPods:
             return group.refused
         if group.extra:
             return f"{len(group.extra)} pods are more than expectedPods has"
-        unseen = sorted(name for name, kind in group.kinds.items() if kind.unseen)
+        for name, kind in sorted(group.kinds.items()):
+            if kind.missing and (lack := lack_of(kind.info)):
+                return f"the expected pods {name} are not placed: {lack}"
+        unseen = sorted(f"{it.unseen} of {name}" for name, it in group.kinds.items() if it.unseen)
         if unseen:
-            return (
-                f"ResourceClaims and volumes of the expected pods {', '.join(unseen)} are not held:"
-                " they are looked at once the pods exist"
-            )
+            return f"no {', '.join(unseen)} are held: these are looked at once the pods exist"
         return ""
 
     def staged(self, info: PodInfo) -> PodInfo:
@@ -271,7 +279,7 @@ class ExpectedPods:
         found, self._new_places = self._new_places, []
         return found
 
-    def _take_in_extra(self, group: _Group) -> None:
+    def _take_in_extra(self, group: ExpectedGroup) -> None:
         """Pods that were too many may be those that were made again."""
         for uid in sorted(group.extra) if any(it.missing for it in group.kinds.values()) else ():
             pod = self._state.pods.get(uid)
@@ -279,7 +287,7 @@ class ExpectedPods:
                 group.extra.discard(uid)
                 self._take_in(group, pod.info)
 
-    def _succeed(self, group: _Group, name: str, kind: _Kind, row: int) -> None:
+    def _succeed(self, group: ExpectedGroup, name: str, kind: Kind, left: Left) -> None:
         """An expected pod takes the place of one that is gone, if it fits there."""
         placed = sum(not self._is_unplaced(uid) for uid in kind.came)
         held = sum(map(self._is_held_number, ((group.key, name, at) for at in kind.numbers)))
@@ -291,36 +299,70 @@ class ExpectedPods:
         if at is None:
             return
         if at not in kind.numbers:
-            if self._in_namespace[group.key[0]] >= self._most:
+            if self._in_namespace[group.key[0]] >= self._limits.pods:
                 return
             kind.numbers.add(at)
             self._in_namespace[group.key[0]] += 1
             self._state.set_pod(numbered(kind.info, group.key, name, at))
         pod = self._state.pods[uid_of(group.key, name, at)]
-        if int(self._state.framework.slots_in(pod.shape, np.array([row]))[0]):
-            self._state.assume([pod], [row])
+        if self._inherit(pod, left) or assume_on(self._state, pod, left.row):
             self._new_places.append(pod.info.uid)
 
-    def _is_held_number(self, number: tuple[Key, str, int]) -> bool:
-        return _is_held(self._state.pods.get(uid_of(*number)))
+    def _inherit(self, pod: StatePod, left: Left) -> bool:
+        """Assume the devices for an expected pod that the one before it has not given back yet."""
+        keys, own = pod.info.device_claims, set(own_keys(pod.info))
+        if not own or len(keys) != len(left.claims):
+            return False
+        pairs = zip(keys, left.claims, strict=True)
+        given = {key: (claim, has) for key, (claim, has) in pairs if key in own}
+        devices = {key: has for key, (_, has) in given.items() if has is not None}
+        if len(devices) < len(own):
+            return False
+        row = np.array([left.row])
+        with self._state.nodes.trial():
+            self._state.devices.free([claim for claim, _ in given.values()])
+            if not int(self._state.framework.slots_in(pod.shape, row)[0]):
+                return False
+        self._state.assume([pod], [left.row], devices=devices)
+        return True
 
-    def _take_in_members(self, group: _Group, kinds: dict[str, _Kind]) -> None:
+    def _is_held_number(self, number: tuple[Key, str, int]) -> bool:
+        return is_held(self._state.pods.get(uid_of(*number)))
+
+    def _take_in_members(self, group: ExpectedGroup, kinds: dict[str, Kind]) -> None:
         group.kinds = kinds
         known = self._state.forest.groups.get((POD_GROUP.kind, *group.key))
         for pod in list(known.members.values()) if known is not None else ():
-            if not pod.info.expected and _counts(pod.info):
+            if not pod.info.expected and counts(pod.info):
                 self._take_in(group, pod.info)
 
-    def _take_in(self, group: _Group, info: PodInfo) -> None:
-        name = _nearest(group, info)
+    def _take_in(self, group: ExpectedGroup, info: PodInfo) -> None:
+        succeeded = info.phase == "Succeeded"
+        name = nearest(info, {name: kind for name, kind in group.kinds.items() if kind.missing})
+        if not name:
+            # As many as are expected run at once: others come for those that are done.
+            ended = {it: kind for it, kind in group.kinds.items() if succeeded or kind.over}
+            name = nearest(info, ended)
+            if name and succeeded:
+                group.kinds[name].replaced.add(info.uid)
+                self._of[info.uid] = (group.key, name)
+                return
+            if name:
+                group.kinds[name].replace_one()
         self._of[info.uid] = (group.key, name)
         self._new_kinds[info.uid] = None
         if name:
             group.kinds[name].came.add(info.uid)
         else:
             group.extra.add(info.uid)
+        self._note_success(group, info)
 
-    def _replace(self, group: _Group, name: str, new: _Kind | None, changes: Changes) -> None:
+    def _note_success(self, group: ExpectedGroup, info: PodInfo) -> None:
+        kind = group.kinds.get(self._of[info.uid][1])
+        if kind is not None and info.phase == "Succeeded" and info.uid in kind.came:
+            kind.over.add(info.uid)
+
+    def _replace(self, group: ExpectedGroup, name: str, new: Kind | None, changes: Changes) -> None:
         """A kind as it is written now; None: it is no more."""
         old = group.kinds[name]
         self._new_kinds |= dict.fromkeys(old.came)
@@ -328,17 +370,20 @@ class ExpectedPods:
             del group.kinds[name]
             group.extra |= old.came
             self._of |= dict.fromkeys(old.came, (group.key, ""))
+            for uid in old.replaced:
+                del self._of[uid]
         elif new.info == old.info:
             old.count, old.unseen = new.count, new.unseen
             return
         else:
-            new.came = old.came
+            new.came, new.over, new.replaced = old.came, old.over, old.replaced
             group.kinds[name] = new
         changes.gone += [uid_of(group.key, name, at) for at in sorted(old.numbers)]
         self._in_namespace[group.key[0]] -= len(old.numbers)
 
-    def _balance(self, group: _Group, changes: Changes) -> Changes:
+    def _balance(self, group: ExpectedGroup, changes: Changes) -> Changes:
         """As many expected pods as are missing; of those with a place only what came too late."""
+        self._touched[group.key] = None
         self._limit(group)
         off = group.expired or bool(group.refused)
         for name, kind in group.kinds.items():
@@ -355,6 +400,7 @@ class ExpectedPods:
                 kind.numbers.discard(at)
                 self._in_namespace[group.key[0]] -= 1
                 changes.gone.append(uid_of(group.key, name, at))
+        self._note_requests(group)
         self._restage(changes)
         return changes
 
@@ -367,68 +413,84 @@ class ExpectedPods:
             if pod is not None and info is not None and info is not pod.info:
                 changes.set.append(info)
 
-    def _to_go(self, group: _Group, name: str, kind: _Kind, surplus: int, keep: int) -> list[int]:
+    def _to_go(
+        self, group: ExpectedGroup, name: str, kind: Kind, surplus: int, keep: int
+    ) -> list[int]:
         """The numbers of expected pods that are too many, but `keep` that have a place."""
         if surplus <= 0:
             return []
         pods = {at: self._state.pods.get(uid_of(group.key, name, at)) for at in kind.numbers}
         # Those without a place first, then the last.
-        ordered = sorted(pods, key=lambda at: (_is_held(pods[at]), -at))
-        unplaced = sum(not _is_held(pod) for pod in pods.values())
+        ordered = sorted(pods, key=lambda at: (is_held(pods[at]), -at))
+        unplaced = sum(not is_held(pod) for pod in pods.values())
         return ordered[: max(surplus - keep, min(surplus, unplaced))]
 
     def _is_unplaced(self, uid: str) -> bool:
         pod = self._state.pods.get(uid)
         return pod is not None and not pod.placed and not pod.ended
 
-    def _limit(self, group: _Group) -> None:
+    def _limit(self, group: ExpectedGroup) -> None:
         """Expect nothing for a group with which its namespace would have too many."""
         namespace, own = group.key[0], sum(len(kind.numbers) for kind in group.kinds.values())
         wanted = sum(kind.missing for kind in group.kinds.values())
         others = self._in_namespace[namespace] - own
         group.refused = ""
-        if wanted > own and others + wanted > self._most:
+        if wanted > own and others + wanted > self._limits.pods:
             group.refused = (
                 f"its {wanted} expected pods do not count: with {others} of other groups namespace"
-                f" {namespace} would have more than {self._most} (holding.podsPerNamespace)"
+                f" {namespace} would have more than {self._limits.pods} (holding.podsPerNamespace)"
+            )
+        elif resource := self._too_much(group):
+            group.refused = (
+                f"its {wanted} expected pods do not count: with those of other groups they would"
+                f" request more {resource} in namespace {namespace} than its expected pods may"
+                " (holding.requestsPerNamespace)"
             )
 
-    def _forget_group(self, group: _Group) -> None:
+    def _too_much(self, group: ExpectedGroup) -> str:
+        """The first resource of which its missing pods request more than is left; or empty."""
+        if not self._limits.requests:
+            return ""
+        wanted = group.requests({name: kind.missing for name, kind in group.kinds.items()})
+        others = self._requested.get(group.key[0], Counter())
+        for resource, most in sorted(self._limits.requests.items()):
+            own, more = group.requested[resource], wanted[resource]
+            if more > own and others[resource] - own + more > most:
+                return resource
+        return ""
+
+    def _note_requests(self, group: ExpectedGroup) -> None:
+        """What its expected pods request, where that is limited."""
+        if not self._limits.requests:
+            return
+        now = group.requests({name: len(kind.numbers) for name, kind in group.kinds.items()})
+        of_all = self._requested.setdefault(group.key[0], Counter())
+        of_all.subtract(group.requested)
+        of_all.update(now)
+        group.requested = now
+        if not any(of_all.values()):
+            del self._requested[group.key[0]]
+
+    def _kinds(self, key: Key, group: GroupObject) -> Iterator[tuple[str, Kind]]:
+        """What is beyond the limits of admission is left out."""
+        things: set[Thing] = set()
+        for each in group.spec.expected_pods[:MAX_EXPECTED_KINDS]:
+            if each.name and "/" not in each.name and 0 <= each.count <= MAX_EXPECTED_PODS:
+                spec = each.template.spec
+                info = info_of(key, group, each, self._schedulers)
+                info, named = self.claims.applied(info, spec)
+                things |= named
+                unseen = (
+                    "ResourceClaims" if self.claims.unseen(spec) else "",
+                    "volumes" if has_volumes(each) else "",
+                )
+                yield each.name, Kind(info, each.count, unseen=" and ".join(filter(None, unseen)))
+        self.claims.note(key, things)
+
+    def _forget_group(self, group: ExpectedGroup) -> None:
+        self.claims.forget(group.key)
         for uid in group.extra:
             self._of.pop(uid, None)
         del self._groups[group.key]
         if not self._in_namespace[group.key[0]]:
             del self._in_namespace[group.key[0]]
-
-
-def _is_held(pod: StatePod | None) -> bool:
-    return pod is not None and pod.assumed
-
-
-def _counts(info: PodInfo) -> bool:
-    """Whether the pod is one of those that the group expects: there, or it has done its work."""
-    return info.phase != "Failed" and not info.membership.held
-
-
-def _kinds(key: Key, group: GroupObject, schedulers: SchedulerNames) -> Iterator[tuple[str, _Kind]]:
-    """What is beyond the limits of admission is left out."""
-    for each in group.spec.expected_pods[:MAX_EXPECTED_KINDS]:
-        if each.name and "/" not in each.name and 0 <= each.count <= MAX_EXPECTED_PODS:
-            info = info_of(key, group, each, schedulers)
-            yield each.name, _Kind(info, each.count, unseen=has_claims(each))
-
-
-def _nearest(group: _Group, info: PodInfo) -> str:
-    """The kind that still expects pods and asks for the most of the same; empty without one."""
-    ranked = (
-        (_differences(kind.info.requirements, info.requirements), name)
-        for name, kind in group.kinds.items()
-        if kind.missing
-    )
-    return min(ranked, default=(0, ""))[1]
-
-
-def _differences(expected: Requirements, found: Requirements) -> int:
-    if expected == found:
-        return 0
-    return sum(getattr(expected, name) != getattr(found, name) for name in _FIELDS)

@@ -31,6 +31,7 @@ from kube.resources import (
     PRIORITY_CLASSES,
     PVCS,
     PVS,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     STORAGE_CLASSES,
@@ -38,6 +39,7 @@ from kube.resources import (
 )
 from kube.server_version import release_of
 from scheduler.claim_news import ClaimNews
+from scheduler.config import ExpectedLimits
 from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.core.state import State
 from scheduler.metrics import TAKEOVERS_STALE
@@ -45,12 +47,14 @@ from scheduler.resources import GROUPS, WORKLOADS
 from scheduler.selectors.selectors import Selectors
 from scheduler.waiting import done_within
 from scheduler.watch.device_handlers import (
+    ClaimTemplateHandler,
     DeviceClassHandler,
     DeviceTaintRuleHandler,
     ResourceClaimHandler,
     ResourceSliceHandler,
 )
 from scheduler.watch.device_objects import (
+    decode_claim_template,
     decode_device_class,
     decode_resource_claim,
     decode_resource_slice,
@@ -119,8 +123,8 @@ class Informers:
     What cannot be taken in is in `quarantine`. Nothing is taken in during a `freeze`.
     `scheduler_names` say whose pods are this scheduler's, `gates` what is on. Devices are watched
     where ResourceClaims are served, which `run_devices` finds out, if their gate is on;
-    `claim_news` is told of changes of claims. `expected` are the expected pods of groups, at most
-    `most_expected` of a namespace; None while their gate is off.
+    `claim_news` is told of changes of claims. `expected` are the expected pods of groups, within
+    `expected_limits` for a namespace; None while their gate is off.
     """
 
     client: Client
@@ -132,7 +136,7 @@ class Informers:
     freeze: Freeze = field(default_factory=Freeze)
     scheduler_names: SchedulerNames = USUAL
     gates: FeatureGates = features.USUAL
-    most_expected: int = 1000
+    expected_limits: ExpectedLimits = ExpectedLimits()  # noqa: RUF009 - it is frozen
     expected: ExpectedPods | None = field(init=False, default=None)
     pods: PodHandler = field(init=False)
     claim_news: ClaimNews = field(default_factory=ClaimNews)
@@ -140,6 +144,7 @@ class Informers:
     reflectors: tuple[Reflector[Any], ...] = field(init=False)
     device_reflectors: tuple[Reflector[Any], ...] = field(init=False)
     taint_rule_reflectors: tuple[Reflector[Any], ...] = field(init=False)
+    template_reflector: Reflector[Any] = field(init=False)
     devices_known: asyncio.Event = field(default_factory=asyncio.Event)
     _devices_served: bool = False
     _device_classes: DeviceClassHandler = field(init=False)
@@ -147,7 +152,12 @@ class Informers:
     def __post_init__(self) -> None:
         state, on_change = self.state, self.on_change
         if Feature.EXPECTED_PODS in self.gates:
-            self.expected = ExpectedPods(state, self.most_expected, self.scheduler_names)
+            self.expected = ExpectedPods(
+                state,
+                self.expected_limits,
+                self.scheduler_names,
+                claims_refused=self._claims_refused,
+            )
         self.pods = pods = PodHandler(
             state,
             on_change,
@@ -197,6 +207,10 @@ class Informers:
             ),
         )
 
+        templates = ClaimTemplateHandler(on_change, pods)
+        self.template_reflector = self._reflector(
+            RESOURCE_CLAIM_TEMPLATES, templates, decode_claim_template, templates.set_aside
+        )
         rules = DeviceTaintRuleHandler(state, on_change)
         self.taint_rule_reflectors = tuple(
             self._reflector(
@@ -262,14 +276,19 @@ class Informers:
             for reflector in self.device_reflectors:
                 await reflector.synced.wait()
             rules_watched = await self._watch_taint_rules(group)
+            templates = await self._watch_templates(group)
             await self.freeze.over()
             self._devices_served = True
-            self.pods.serve_claims()
+            self.pods.serve_claims(templates=templates)
             self.devices_known.set()
             self.on_change()
-            while not rules_watched:
+            while not (rules_watched and templates):
                 await asyncio.sleep(_PROBE_SECONDS)
-                rules_watched = await self._watch_taint_rules(group)
+                rules_watched = rules_watched or await self._watch_taint_rules(group)
+                if not templates and await self._watch_templates(group):
+                    templates = True
+                    self.pods.serve_claims(templates=True)
+                    self.on_change()
 
     async def _maps_classes(self) -> bool:
         """Whether each class stands for an extended resource: the default from Kubernetes 1.36 on.
@@ -302,6 +321,18 @@ class Informers:
                 self.device_reflectors = (*self.device_reflectors, reflector)
                 return True
         return False
+
+    async def _watch_templates(self, group: asyncio.TaskGroup) -> bool:
+        """Watch ResourceClaimTemplates if they may be read; where no pods are expected, do not."""
+        reflector, otherwise = self.template_reflector, "no device is held for expected pods"
+        if self.expected is None:
+            return True
+        if not await self._serves(reflector.resource, otherwise):
+            return False
+        group.create_task(reflector.run())
+        await reflector.synced.wait()
+        self.device_reflectors = (*self.device_reflectors, reflector)
+        return True
 
     async def _serves(self, resource: Resource, otherwise: str) -> bool:
         while True:
@@ -368,7 +399,7 @@ async def read(
     seconds: float = 60,
     scheduler_names: SchedulerNames = USUAL,
     gates: FeatureGates = features.USUAL,
-    most_expected: int = 1000,
+    expected_limits: ExpectedLimits = ExpectedLimits(),
 ) -> Informers:
     """The state of a cluster, read once, with the places that statuses say are held.
 
@@ -377,7 +408,7 @@ async def read(
     await require_groups(client)
     state = State(judge=Selectors().judge)
     informers = Informers(
-        client, state, scheduler_names=scheduler_names, gates=gates, most_expected=most_expected
+        client, state, scheduler_names=scheduler_names, gates=gates, expected_limits=expected_limits
     )
     runs = [*(reflector.run() for reflector in informers.reflectors), informers.run_devices()]
     tasks = [asyncio.ensure_future(each) for each in runs]

@@ -5,6 +5,7 @@ They opt out of garbage collection: none has reference cycles, and a cluster has
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -374,6 +375,12 @@ class GroupObject(_Struct):
     metadata: Metadata
     spec: GroupObjectSpec = msgspec.field(default_factory=GroupObjectSpec)
     status: Json | None = None
+
+
+def group_of(obj: Mapping[str, Any]) -> GroupObject:
+    """A group from JSON that may have been written as YAML. Raises msgspec.ValidationError."""
+    # What its expected pods have of claims and volumes is kept as bytes.
+    return msgspec.json.decode(msgspec.json.encode(obj), type=GroupObject, strict=False)
 
 
 class LeafTemplate(_Struct):

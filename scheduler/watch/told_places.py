@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
 from scheduler.core.forest import Pod
 from scheduler.core.model import GroupKey
+from scheduler.core.place import assume_on
 from scheduler.core.state import State
 from scheduler.watch.expected_pods import Changes, ExpectedPods, KindNow
 from scheduler.watch.objects import GroupObject
@@ -34,6 +33,33 @@ def assume_told(
         places = _places(obj)
         for kind in expected.kinds(key):
             _assume(state, kind, places.get(kind.name, Counter()))
+
+
+def follow_told(
+    state: State, expected: ExpectedPods, key: GroupKey, obj: GroupObject | None
+) -> bool:
+    """Let a group's expected pods have the places that its status tells of now, and no others.
+
+    Returns whether all of these could be had: what they are on may not be known yet.
+    """
+    if obj is None or key not in expected:
+        return True
+    over, complete = told_expired(obj), True
+    _apply(state, expected.expire(key, expired=over))
+    places = {} if over else _places(obj)
+    for kind in expected.kinds(key):
+        lacking = places.get(kind.name, Counter())
+        pods = [pod for uid in kind.expected if (pod := state.pods.get(uid)) is not None]
+        for pod in pods:
+            if pod.assumed and lacking[pod.node] > 0:
+                lacking[pod.node] -= 1
+            elif pod.assumed:
+                state.forget(pod.info.uid)
+        waiting = (pod for pod in pods if pod.waiting)
+        for node, pod in zip(sorted(lacking.elements()), waiting, strict=False):
+            row = state.nodes.row_of.get(node)
+            complete = row is not None and assume_on(state, pod, row) and complete
+    return complete
 
 
 def told_expired(obj: GroupObject) -> bool:
@@ -89,8 +115,8 @@ def _assume(state: State, kind: KindNow, places: Counter[str]) -> None:
             pod = next(takers, None)
             if pod is None:
                 return
-            if row is not None and int(state.framework.slots_in(pod.shape, np.array([row]))[0]):
-                state.assume([pod], [row])
+            if row is not None:
+                assume_on(state, pod, row)
 
 
 def _takers(state: State, kind: KindNow) -> Iterator[Pod]:
@@ -103,3 +129,5 @@ def _takers(state: State, kind: KindNow) -> Iterator[Pod]:
 def _apply(state: State, changes: Changes) -> None:
     for uid in changes.gone:
         state.remove_pod(uid)
+    for info in changes.set:
+        state.set_pod(info)

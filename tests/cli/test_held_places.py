@@ -15,6 +15,7 @@ from cli.simulate import simulate
 from cli.snapshot_tree import branches
 from cli.text import tree_lines
 from cli.tree import Objects, build
+from kube.errors import ConfigError
 from scheduler.core.holders import held_on, held_room, holders
 from scheduler.core.place import SearchBudget
 from scheduler.snapshot import Limits, encode, take
@@ -194,3 +195,46 @@ async def test_held_room_counts_apart() -> None:
     for name, row in state.nodes.row_of.items():
         assert found[cpu, row] == 1000 * harness.held("train").get(name, 0)
         assert found[pods, row] == harness.held("train").get(name, 0)
+
+
+@pytest.mark.parametrize("devices", [8, 7])
+def test_a_simulation_counts_the_devices_of_those_that_are_expected(devices: int) -> None:
+    harness = HoldingHarness()
+    harness.builder.node("n0", 20)
+    claims = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
+    group = expecting("train", 9, driver=1, worker=8)
+    group["spec"]["expectedPods"][1]["template"]["spec"] |= claims
+    documents = [group, member("driver", "train"), *device_objects(devices)]
+
+    lines = simulate(harness.builder.state, documents, "ns", SearchBudget(), gates=ALL_ON)
+
+    assert any("fits:" in line for line in lines) == (devices == 8)
+
+
+def test_a_template_that_a_simulation_does_not_have_is_asked_for() -> None:
+    harness = HoldingHarness()
+    harness.builder.node("n0", 20)
+    claims = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "other"}]}
+    group = expecting("train", 2, worker=2)
+    group["spec"]["expectedPods"][0]["template"]["spec"] |= claims
+    documents = [group, *device_objects(8)]
+
+    with pytest.raises(ConfigError, match='could not find ResourceClaimTemplate "ns/other"'):
+        simulate(harness.builder.state, documents, "ns", SearchBudget(), gates=ALL_ON)
+
+
+def device_objects(devices: int) -> list[Json]:
+    """A class, a slice of node n0 with so many devices, and a template for one of them."""
+    exactly = {"deviceClassName": "gpu", "count": 1, "allocationMode": "ExactCount"}
+    claim = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+    content = {
+        "driver": "gpu.example.com",
+        "nodeName": "n0",
+        "pool": {"name": "n0", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": f"d{index}"} for index in range(devices)],
+    }
+    return [
+        {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}},
+        {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": content},
+        {"kind": "ResourceClaimTemplate", "metadata": {"name": "t"}, "spec": {"spec": claim}},
+    ]

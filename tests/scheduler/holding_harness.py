@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
-from scheduler.config import Holding
+from scheduler.config import ExpectedLimits, Holding
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import POD_GROUP, GroupKey, PodInfo
 from scheduler.core.place import Placement
@@ -23,11 +23,13 @@ HOLD = 600.0
 MOST = 100
 
 
-def template(cpu: int = 1, **spec: Any) -> Json:
-    """The template of pods that ask for so many cores."""
+def template(cpu: int = 1, *, port: int = 0, app: str = "", **spec: Any) -> Json:
+    """The template of pods that ask for so many cores, a host `port`, and have the label `app`."""
     requests = {"cpu": str(cpu)} if cpu else {}
-    container = {"name": "main", "resources": {"requests": requests}}
-    return {"spec": {"schedulerName": "muster-scheduler", "containers": [container], **spec}}
+    ports = [{"hostPort": port, "containerPort": port}] if port else []
+    container = {"name": "main", "resources": {"requests": requests}, "ports": ports}
+    made = {"schedulerName": "muster-scheduler", "containers": [container], **spec}
+    return {"spec": made} | ({"metadata": {"labels": {"app": app}}} if app else {})
 
 
 def kind(name: str, count: int, cpu: int = 1, *, stage: int = 0, **spec: Any) -> Json:
@@ -40,10 +42,11 @@ class HoldingHarness(EvictionHarness):
 
     expected: ExpectedPods
     held_places: HeldPlaces
+    limits = ExpectedLimits(MOST)
 
     def build_holding(self) -> tuple[ExpectedPods, HeldPlaces]:
         state = self.builder.state
-        expected = ExpectedPods(state, MOST)
+        expected = ExpectedPods(state, self.limits)
         self.pods = PodHandler(state, self.changed.set, expected=expected)
         self.pending = self.pods.pending
         self.groups = GroupHandler(POD_GROUP, state, self.changed.set, self.observed, self.pods)
@@ -88,8 +91,20 @@ class HoldingHarness(EvictionHarness):
         self.groups.upsert(decode_group(json.dumps(obj).encode()))
         return (POD_GROUP, "ns", name)
 
-    def pod(self, name: str, group: str, cpu: int = 1, *, priority: int = 0, **spec: Any) -> None:
-        """A pod that has come; the API server has given it the usual tolerations."""
+    def pod(
+        self,
+        name: str,
+        group: str,
+        cpu: int = 1,
+        *,
+        priority: int = 0,
+        phase: str = "Pending",
+        **spec: Any,
+    ) -> None:
+        """A pod that has come; the API server has given it the usual tolerations.
+
+        In another `phase` it is where it was bound.
+        """
         made = template(cpu, priority=priority, **spec)
         added = [
             {"key": f"node.kubernetes.io/{it}", "operator": "Exists", "effect": "NoExecute"}
@@ -97,7 +112,11 @@ class HoldingHarness(EvictionHarness):
         ]
         made["spec"]["tolerations"] = [*spec.get("tolerations", ()), *added]
         labels = {"scheduling.muster.dev/pod-group": group}
-        obj = {"metadata": self._meta(name) | {"labels": labels}, **made}
+        labels |= made.get("metadata", {}).get("labels", {})
+        if phase != "Pending":
+            made["spec"]["nodeName"] = self.where()[name]
+        metadata, status = self._meta(name) | {"labels": labels}, {"phase": phase}
+        obj = {"metadata": metadata, "spec": made["spec"], "status": status}
         self.pods.upsert(decode_pod(json.dumps(obj).encode()))
 
     def delete_pod(self, name: str) -> None:

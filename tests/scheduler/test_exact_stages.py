@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import pytest
 from ortools.sat.python import cp_model
 
-from scheduler.core.model import Requirements, Stage
+from scheduler.core.model import HostPort, Requirements, Stage
 from scheduler.core.place import Placement
 from tests.scheduler.state_builder import StateBuilder, requests
 
@@ -23,11 +24,12 @@ Amounts = tuple[int, int]
 
 @dataclass(frozen=True)
 class Kind:
-    """So many equal pods of one stage; 0: they run beside all others."""
+    """So many equal pods of one stage; 0: they run beside all others. `port` 0 is none."""
 
     stage: int
     size: Amounts
     count: int
+    port: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Ordered:
         return sorted({kind.stage for kinds, _ in self.leaves for kind in kinds} - {0}) or [0]
 
 
-def ordered(number: int) -> Ordered:
+def ordered(number: int, *, ports: bool = False) -> Ordered:
     """Its largest stage needs most of the cluster; all stages together often more than there is."""
     rng = random.Random(SEED * 10_000 + number)
     nodes = tuple(
@@ -62,8 +64,11 @@ def ordered(number: int) -> Ordered:
             beside = of_stage[0] + (max(of_stage.values()) if stage == 0 else of_stage[stage])
             most = int(total * rng.uniform(0.5, 1.0)) - beside
             count = min(max(1, most // size[0]), rng.randint(1, 6))
+            port = rng.choice((0, 0, 80, 81)) if ports else 0
+            if port:
+                count = min(count, len(nodes))
             of_stage[stage] += size[0] * count
-            kinds.append(Kind(stage, size, count))
+            kinds.append(Kind(stage, size, count, port))
         leaves.append((tuple(kinds), rng.random() < 0.2))
     return Ordered(nodes, tuple(leaves), rng.random() < 0.2)
 
@@ -81,7 +86,11 @@ def build(of: Ordered) -> StateBuilder:
         for kind in kinds:
             for _ in range(kind.count):
                 stage = Stage(kind.stage, exists=exists) if kind.stage else None
-                wants = Requirements(requests(kind.size[0], gpu=kind.size[1]), stage=stage)
+                wants = Requirements(
+                    requests(kind.size[0], gpu=kind.size[1]),
+                    ports=(HostPort("TCP", kind.port),) if kind.port else (),
+                    stage=stage,
+                )
                 builder.pod(f"g{at}", requirements=wants)
                 exists = False
     return builder
@@ -94,6 +103,7 @@ class Model:
         self.of = of
         self.model = cp_model.CpModel()
         self.load: dict[tuple[int, int, int], list[cp_model.LinearExpr]] = {}
+        self.users: dict[tuple[int, int, int], list[cp_model.LinearExpr]] = {}
         whole = [self.one_rack()] if of.in_one_rack else []
         for kinds, rack in of.leaves:
             racks = [*whole, *([self.one_rack()] if rack else [])]
@@ -104,6 +114,9 @@ class Model:
                 for stage in of.stages:
                     loads = (self.load.get((node, resource, each), []) for each in {0, stage})
                     self.model.add(sum(term for load in loads for term in load) <= most)
+            for port, stage in product((80, 81), of.stages):
+                users = (self.users.get((node, port, each), []) for each in {0, stage})
+                self.model.add(sum(term for load in users for term in load) <= 1)
 
     def one_rack(self) -> dict[int, cp_model.IntVar]:
         chosen = {rack: self.model.new_bool_var("") for rack in {rack for rack, _ in self.of.nodes}}
@@ -119,6 +132,8 @@ class Model:
             for resource, amount in enumerate(kind.size):
                 load = self.load.setdefault((node, resource, kind.stage), [])
                 load.append(amount * here[node])
+            if kind.port:
+                self.users.setdefault((node, kind.port, kind.stage), []).append(here[node])
 
     def feasible(self) -> bool:
         solver = cp_model.CpSolver()
@@ -133,12 +148,16 @@ def check(of: Ordered, placement: Placement) -> None:
     assert len(placement.pods) == sum(kind.count for kinds, _ in of.leaves for kind in kinds)
     for stage in of.stages:
         left = [list(free) for _, free in of.nodes]
+        used: set[tuple[int, HostPort]] = set()
         for pod, row in zip(placement.pods, placement.rows, strict=True):
             its = pod.info.requirements.stage
             if its is None or its.number == stage:
                 amounts = dict(pod.info.requirements.requests)
                 left[row][0] -= amounts.get("cpu", 0) // 1000
                 left[row][1] -= amounts.get("gpu", 0)
+                for port in pod.info.requirements.ports:
+                    assert (row, port) not in used
+                    used.add((row, port))
         assert all(amount >= 0 for free in left for amount in free)
     for at, (_, rack) in enumerate(of.leaves):
         own = {
@@ -150,10 +169,10 @@ def check(of: Ordered, placement: Placement) -> None:
     assert len({of.nodes[row][0] for row in placement.rows}) == 1 or not of.in_one_rack
 
 
-def missed(numbers: Iterable[int]) -> Iterator[tuple[int, bool]]:
+def missed(numbers: Iterable[int], *, ports: bool) -> Iterator[tuple[int, bool]]:
     """Of the instances that can be placed, the number and whether it was not."""
     for number in numbers:
-        of = ordered(number)
+        of = ordered(number, ports=ports)
         builder = build(of)
         decision = builder.place("tree", composite=True)
         can = Model(of).feasible()
@@ -167,15 +186,25 @@ def missed(numbers: Iterable[int]) -> Iterator[tuple[int, bool]]:
             yield number, not isinstance(decision, Placement)
 
 
-def compare(count: int) -> None:
-    results = list(missed(range(count)))
+def compare(count: int, *, ports: bool = False) -> None:
+    results = list(missed(range(count), ports=ports))
     left = [number for number, is_missed in results if is_missed]
-    assert len(results) >= count // 4
+    assert len(results) >= count // 5
     assert len(left) <= (1 - SHARE) * len(results), left
 
 
 def test_what_can_run_in_order_is_placed_and_nothing_else() -> None:
     compare(200)
+
+
+def test_so_it_is_with_host_ports_that_stages_use_in_turn() -> None:
+    compare(200, ports=True)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_so_it_is_in_many_with_host_ports() -> None:
+    compare(1400, ports=True)
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.config import ExpectedLimits
 from scheduler.core.place import SearchBudget
 from scheduler.snapshot import Limits, decode, encode, restore, take
 from tests.scheduler.holding_harness import HOLD, MOST, HoldingHarness, Json, kind
@@ -350,16 +351,71 @@ async def test_a_group_that_lacks_room_says_how_many_of_its_pods_do_not_exist() 
 async def test_what_is_wrong_with_expected_pods_is_told_once() -> None:
     harness = HoldingHarness()
     claims: Json = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
-    volumes: Json = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+    volumes: Json = {"volumes": [{"name": "scratch", "persistentVolumeClaim": {}}]}
     async with harness.leading():
         harness.builder.nodes(3, cpu=1)
-        harness.group("train", 1, kind("worker", 2, **claims), kind("other", 0, **volumes))
+        harness.group("train", 1, kind("worker", 2, **volumes), kind("other", 0, **claims))
         harness.pod("worker", "train")
         await harness.settle(10)
 
         said = [text for _, why, text in harness.events.told if why == "ExpectedPodsDiffer"]
         assert len(said) == 1
-        assert "of the expected pods worker are not held" in said[0]
+        assert "no volumes of worker are held" in said[0]
+
+        harness.group("train", 1, kind("worker", 2, **claims))
+        await harness.settle(10)
+        said = [text for _, why, text in harness.events.told if why == "ExpectedPodsDiffer"]
+        assert "expected pods worker are not placed: they use resourceClaims" in said[1]
+
+
+class Bounded(HoldingHarness):
+    """Expected pods of a namespace may request ten cores."""
+
+    limits = ExpectedLimits(MOST, {"cpu": 10_000})
+
+
+async def test_a_namespace_cannot_hold_more_than_its_expected_pods_may_request() -> None:
+    """A ResourceQuota does not see expected pods: one small pod could hold as many nodes."""
+    harness = Bounded()
+    async with harness.leading(unsettled="refused groups wait"):
+        harness.builder.node("large", 1000, pods=1000)
+        harness.group("first", 3, kind("driver", 1), kind("worker", 2, 4))
+        harness.group("second", 2, kind("driver", 1), kind("worker", 1, 4))
+        harness.pod("first", "first")
+        harness.pod("second", "second")
+        await harness.settle(3)
+        assert sum(harness.held("first").values()) == 2
+        assert list(harness.where()) == ["first"]
+        problem = harness.expected.problem(("PodGroup", "ns", "second"))
+        assert "more cpu in namespace ns" in problem
+        assert "holding.requestsPerNamespace" in problem
+
+        harness.pod("worker-0", "first", 4)
+        await harness.settle(3)
+        assert sum(harness.held("first").values()) == 1
+        harness.group("second", 2, kind("driver", 1), kind("worker", 1, 5))
+        await harness.settle(3)
+        assert sorted(harness.where()) == ["first", "second", "worker-0"]
+
+        harness.delete_group("first")
+        harness.delete_group("second")
+        assert not harness.expected._requested
+
+
+async def test_what_a_group_requests_is_its_own_again_when_it_changes() -> None:
+    harness = Bounded()
+    async with harness.leading(unsettled="refused groups wait"):
+        harness.builder.node("large", 1000, pods=1000)
+        harness.group("first", 2, kind("worker", 11))
+        harness.pod("worker-0", "first")
+        await harness.settle(2)
+        assert sum(harness.held("first").values()) == 10
+        harness.group("first", 2, kind("worker", 12))
+        assert "more cpu" in harness.expected.problem(("PodGroup", "ns", "first"))
+        harness.group("first", 2, kind("worker", 8))
+        await harness.settle(2)
+        assert not harness.expected.problem(("PodGroup", "ns", "first"))
+        assert sum(harness.held("first").values()) == 7
 
 
 async def test_a_namespace_cannot_expect_more_than_the_limit() -> None:

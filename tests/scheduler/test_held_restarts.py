@@ -160,3 +160,57 @@ async def test_a_place_that_others_took_does_not_cost_the_next_leader_the_rest()
         assert sum(held.values()) == 6
     await harness.restart()
     assert harness.held("train") == held
+
+
+async def completing(harness: HoldingHarness) -> None:
+    """Two of more pods run at once, one has succeeded, and the next has come for it."""
+    harness.builder.nodes(2, cpu=1)
+    harness.group("train", 2, kind("worker", 2))
+    for index in range(2):
+        harness.pod(f"worker-{index}", "train")
+    await harness.settle(2)
+    harness.pod("worker-0", "train", phase="Succeeded")
+    harness.pod("worker-2", "train")
+    await harness.settle(2)
+    assert "worker-2" in harness.where()
+
+
+async def test_pods_that_come_for_those_that_succeeded_are_not_too_many() -> None:
+    """As of a Job whose completions are more than its parallelism."""
+    harness = HoldingHarness()
+    async with harness.leading():
+        await completing(harness)
+        harness.delete_pod("worker-0")
+        harness.pod("worker-1", "train", phase="Succeeded")
+        harness.pod("worker-3", "train")
+        await harness.settle(3)
+        assert "worker-3" in harness.where()
+        assert not [text for _, why, text in harness.events.told if why == "ExpectedPodsDiffer"]
+        assert not any(pod.info.expected for pod in harness.builder.state.pods.values())
+
+        harness.pod("worker-4", "train")
+        await harness.settle(3)
+        assert [text for _, why, text in harness.events.told if why == "ExpectedPodsDiffer"]
+
+
+async def test_of_those_that_run_one_that_is_made_again_finds_its_place() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        await completing(harness)
+        node = harness.where()["worker-1"]
+        harness.delete_pod("worker-1")
+        await harness.settle(2)
+        assert harness.held("train") == {node: 1}
+
+
+async def test_a_new_process_counts_them_in_whatever_order_they_come() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        await completing(harness)
+        key = ("PodGroup", "ns", "train")
+        harness.delete_group("train")
+        harness.group("train", 2, kind("worker", 2))
+        await harness.settle(2)
+        (now,) = harness.expected.kinds(key)
+        assert now.came == ("uid-worker-1", "uid-worker-2")
+        assert not [text for _, why, text in harness.events.told if why == "ExpectedPodsDiffer"]

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.domain_quotas import PLENTY, DomainQuota, Preference, ceiling
-from scheduler.core.model import PodTerm, Requirements, WeightedPodTerm
+from scheduler.core.model import PodTerm, Requirements, Stage, WeightedPodTerm
 from scheduler.core.node_table import Bools, Ints, NodeTable
 from scheduler.core.pod_selectors import PodMatches, PodSelectors
 from scheduler.core.shapes import Codes, Shape
@@ -56,12 +56,13 @@ class InterPodAffinity:
         """Write the reason's code to `codes` (N,) for each infeasible node that has none yet."""
         self._affinity(shape, codes)
         for term in shape.requirements.required_anti_affinity:
-            beside = self._beside(self._selectors.match_id((term.selector,)), term.key)
+            match_id = self._selectors.match_id((term.selector,))
+            beside = self._beside(match_id, term.key, shape.load.stage)
             shape.rule_out(codes, beside, ANTI_AFFINITY)
         for match_id in shape.matches.excluded_by:
             term_of_others = self._selectors.declared(match_id)
             if isinstance(term_of_others, PodTerm) and not self._nodes.match_counts.empty(match_id):
-                beside = self._beside(match_id, term_of_others.key)
+                beside = self._beside(match_id, term_of_others.key, shape.load.stage)
                 shape.rule_out(codes, beside, EXISTING_ANTI_AFFINITY)
 
     def score(self, shape: Shape, rows: Ints) -> Ints:
@@ -71,7 +72,7 @@ class InterPodAffinity:
             if not self._nodes.match_counts.empty(match_id):
                 domains = self._topologies.domains(soft.term.key)
                 # Nodes without the label are in no domain: their code -1 reads the last entry, 0.
-                table = np.append(self._present(domains, match_id), 0)
+                table = np.append(self._present(domains, match_id, shape.load.stage), 0)
                 total += soft.weight * table[domains.codes[rows]]
         total -= total.min(initial=0)
         most = max(1, int(total.max(initial=0)))
@@ -90,11 +91,12 @@ class InterPodAffinity:
     def preferences(self, shape: Shape) -> list[Preference]:
         """The domains in which pods of the shape prefer to be together, or over which to spread."""
         found: list[Preference] = []
+        stage = shape.load.stage
         for soft in shape.requirements.preferred_affinity:
             match_id = self._selectors.match_id((soft.term.selector,))
             if match_id in shape.matches.counted:
                 domains = self._topologies.domains(soft.term.key)
-                present = None if soft.weight > 0 else self._present(domains, match_id)
+                present = None if soft.weight > 0 else self._present(domains, match_id, stage)
                 found.append(Preference(domains, present))
         return found
 
@@ -128,7 +130,7 @@ class InterPodAffinity:
             if first:
                 met: Bools = self._topologies.domains(term.key).codes >= 0
             else:
-                met = self._beside(self._peers(wants), term.key)
+                met = self._beside(self._peers(wants), term.key, wants.stage)
             shape.rule_out(codes, ~met, AFFINITY)
 
     def _peers(self, wants: Requirements) -> int:
@@ -142,15 +144,15 @@ class InterPodAffinity:
 
     def _any(self, match_id: int, wants: Requirements) -> bool:
         """Whether a counted pod runs in a domain of any required affinity term."""
-        rows = self._nodes.match_counts.rows(match_id)
+        rows = self._nodes.match_counts.rows(match_id, wants.stage)
         keys = {term.key for term in wants.required_affinity}
         return any((self._topologies.domains(key).codes[rows] >= 0).any() for key in keys)
 
-    def _beside(self, match_id: int, key: str) -> Bools:
-        """Nodes (N,) that share a domain of the key with a counted pod."""
+    def _beside(self, match_id: int, key: str, stage: Stage | None) -> Bools:
+        """Nodes (N,) that share a domain of the key with a counted pod, as seen by the stage."""
         domains = self._topologies.domains(key)
         held = np.zeros(len(domains.values) + 1, np.bool_)
-        held[domains.codes[self._nodes.match_counts.rows(match_id)]] = True
+        held[domains.codes[self._nodes.match_counts.rows(match_id, stage)]] = True
         held[-1] = False  # nodes without the label are in no domain
         beside: Bools = held[domains.codes]
         return beside
@@ -164,7 +166,7 @@ class InterPodAffinity:
             if isinstance(declared, WeightedPodTerm):
                 yield match_id, declared
 
-    def _present(self, domains: Domains, match_id: int) -> Ints:
-        """The counted pods per domain (D,)."""
+    def _present(self, domains: Domains, match_id: int, stage: Stage | None) -> Ints:
+        """The counted pods per domain (D,), as seen by the stage."""
         counts = self._nodes.match_counts
-        return domains.sums(counts.amounts(match_id), counts.rows(match_id))
+        return domains.sums(counts.amounts(match_id, stage), counts.rows(match_id, stage))

@@ -15,4 +15,4 @@ def lacking(shape: Shape, nodes: NodeTable, room: Ints) -> Iterator[tuple[str, B
     """Yield the reason with the nodes (N,) on which it excludes one pod more than `room` (N,)."""
     ports = shape.requirements.ports
     if ports:
-        yield REASON, nodes.using(ports) | (room > 0)
+        yield REASON, nodes.using(ports, shape.load.stage) | (room > 0)

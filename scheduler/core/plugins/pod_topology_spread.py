@@ -118,7 +118,8 @@ class PodTopologySpread:
         if eligible is not None:
             included = included & eligible
         counts, match_id = self._nodes.match_counts, self._match_id(spread)
-        rows, amounts = counts.rows(match_id), counts.amounts(match_id)
+        stage = shape.load.stage
+        rows, amounts = counts.rows(match_id, stage), counts.amounts(match_id, stage)
         inside = included[rows]
         size = len(domains.values)
         present = np.bincount(

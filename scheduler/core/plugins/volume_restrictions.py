@@ -36,7 +36,7 @@ def lacking(shape: Shape, nodes: NodeTable, room: Ints) -> Iterator[tuple[str, B
     for disk in shape.requirements.disks:
         disks.setdefault((disk.kind, disk.name), []).append(disk)
     for (kind, name), same in disks.items():
-        mask = nodes.using(same)
+        mask = nodes.using(same, shape.load.stage)
         if not same[0].shared:
             mask |= room > 0
         yield _in_use(kind, name), mask

@@ -121,9 +121,14 @@ def _kept_apart(shapes: Iterable[Shape]) -> list[dict[Shape, int]]:
     pairs = [
         {one: parts[one], other: parts[other]}
         for one, other in combinations(using, 2)
-        if overlap(one.uses, other.uses)
+        if overlap(one.uses, other.uses) and not _in_turn(one, other)
     ]
     return [*({shape: MOST_PODS} for shape in using if shape.exclusive), *pairs]
+
+
+def _in_turn(one: Shape, other: Shape) -> bool:
+    """Whether pods of the two are never there together."""
+    return one.load.stage is not None and one.load.stage.apart(other.load.stage)
 
 
 @dataclass(slots=True)

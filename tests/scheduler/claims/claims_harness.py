@@ -22,11 +22,12 @@ from scheduler.claim_access import ClaimAccess
 from scheduler.claim_finalizers import ClaimFinalizers
 from scheduler.claim_news import ClaimNews
 from scheduler.claim_releases import ClaimReleases
-from scheduler.core.model import POD_GROUP, ClaimKey, GroupKey
+from scheduler.core.model import POD_GROUP, ClaimKey
 from scheduler.device_work import DeviceWork
 from scheduler.extended_claims import ExtendedClaims
 from scheduler.selectors.selectors import Selectors
 from scheduler.watch.device_handlers import (
+    ClaimTemplateHandler,
     DeviceClassHandler,
     ResourceClaimHandler,
     ResourceSliceHandler,
@@ -37,7 +38,8 @@ from scheduler.watch.device_objects import (
     decode_resource_slice,
 )
 from scheduler.watch.event_handlers import GroupHandler, PodHandler
-from scheduler.watch.objects import GroupObject, decode_pod
+from scheduler.watch.expected_pods import ExpectedPods
+from scheduler.watch.objects import decode_pod
 from tests.scheduler.harness import FakeApi, Harness
 from tests.scheduler.state_builder import StateBuilder
 
@@ -220,18 +222,26 @@ class ClaimsHarness(Harness):
     def build_api(self) -> FakeApi:
         return ClaimsApi(self.builder, self)
 
-    def build_allocations(self) -> tuple[Allocations, ClaimReleases]:
+    def build_handlers(self, expected: ExpectedPods | None = None) -> None:
+        """The event handlers, which tell of no pods but those that exist without `expected`."""
         state = self.builder.state
         self.news = ClaimNews()
-        self.pods = PodHandler(state, self.changed.set, claims_refused=self.claims_refused)
+        self.pods = PodHandler(
+            state, self.changed.set, claims_refused=self.claims_refused, expected=expected
+        )
         self.claims = ResourceClaimHandler(state, self.changed.set, self.pods, self.news)
-        observed: dict[GroupKey, GroupObject] = {}
-        self.groups = GroupHandler(POD_GROUP, state, self.changed.set, observed, self.pods)
+        self.groups = GroupHandler(POD_GROUP, state, self.changed.set, self.observed, self.pods)
         self.slices = ResourceSliceHandler(state, self.changed.set)
         self.classes = DeviceClassHandler(state, self.changed.set, self.pods)
+        self.templates = ClaimTemplateHandler(self.changed.set, self.pods)
         if self.serves_claims:
-            self.pods.serve_claims()
+            self.pods.serve_claims(templates=True)
         self.written_pods: dict[str, Json] = {}
+
+    def build_allocations(self) -> tuple[Allocations, ClaimReleases]:
+        state = self.builder.state
+        if self.expected is None:
+            self.build_handlers()
         clock, access = self.server_clock, ClaimAccess(self.api, self.claims, self.freeze)
         extended = ExtendedClaims(self.api, access, state, self.pods, clock)
         self.finalizers = ClaimFinalizers(access, state, self.news)

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from api.features import USUAL, Feature, FeatureGates
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound, Unreachable
-from kube.resources import Resource
+from kube.resources import RESOURCE_CLAIM_TEMPLATES, Resource
 from scheduler.core.state import State
 from scheduler.watch import informers as informers_module
 from scheduler.watch.informers import Informers
@@ -119,6 +119,31 @@ async def test_what_is_served_later_is_followed_then(monkeypatch: pytest.MonkeyP
     await asyncio.wait_for(changed.wait(), 10)
 
     assert said(informers) == ('could not find ResourceClaim "ns/common"',)
+    task.cancel()
+
+
+@pytest.mark.parametrize("errors", [(), (Forbidden(403, "Forbidden", "no"),)])
+async def test_templates_are_followed_where_pods_are_expected(
+    monkeypatch: pytest.MonkeyPatch, errors: tuple[KubeError, ...]
+) -> None:
+    """At once, or after the right to read them was given: that it is lacking is told."""
+    monkeypatch.setattr(informers_module, "_PROBE_SECONDS", 0.0)
+    # Before them three kinds, the version and the rules are asked for.
+    informers = of(*[None] * 5, *errors, gates=FeatureGates.of({"ExpectedPods": True}))
+    informers.template_reflector = cast("Any", Follower(RESOURCE_CLAIM_TEMPLATES))
+    expected, changed = informers.expected, asyncio.Event()
+    assert expected is not None
+
+    def note() -> None:
+        if expected.claims.templates_known:
+            changed.set()
+
+    informers.on_change = note
+    with capture_logs() as logs:
+        task = await known(informers)
+        await asyncio.wait_for(changed.wait(), 10)
+    assert [log["event"] for log in logs] == ["no device is held for expected pods"] * len(errors)
+    assert informers.template_reflector in informers.device_reflectors
     task.cancel()
 
 

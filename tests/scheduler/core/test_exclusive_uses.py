@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.exclusive_uses import ExclusiveUses, overlap
-from scheduler.core.model import Disk, HostPort, Requirements
+from scheduler.core.model import POD_GROUP, Disk, HostPort, Requirements, Stage
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.search.exhaustive_packing import pack_exhaustively
@@ -144,25 +144,54 @@ def conflict(one: HostPort | Disk, other: HostPort | Disk) -> bool:
     return False
 
 
-@given(st.lists(st.tuples(uses, st.integers(0, 2), st.booleans()), max_size=30), uses)
+Used = tuple[HostPort | Disk, Stage | None]
+staged = st.tuples(
+    uses,
+    st.none()
+    | st.builds(
+        Stage,
+        st.integers(1, 3),
+        st.booleans(),
+        st.sampled_from([(POD_GROUP, "ns", "a"), (POD_GROUP, "ns", "b")]),
+    ),
+)
+
+
+def together(one: Stage | None, other: Stage | None) -> bool:
+    """Whether the two pods may be there at the same time."""
+    if one is None or other is None or one.tree != other.tree or one.number == other.number:
+        return True
+    return one.exists and other.exists
+
+
+def exclude(one: Used, other: Used) -> bool:
+    return conflict(one[0], other[0]) and together(one[1], other[1])
+
+
+@given(
+    st.lists(st.tuples(staged, st.integers(0, 2), st.integers(1, 3), st.booleans()), max_size=30),
+    staged,
+)
 def test_conflicts_are_those_of_asking_every_user(
-    steps: list[tuple[HostPort | Disk, int, bool]], wanted: HostPort | Disk
+    steps: list[tuple[Used, int, int, bool]], wanted: Used
 ) -> None:
     table = ExclusiveUses()
-    users: list[tuple[HostPort | Disk, int]] = []
-    for user, row, comes in steps:
+    users: list[tuple[Used, int, int]] = []
+    for (user, stage), row, count, comes in steps:
         if comes or not users:
-            users.append((user, row))
-            table.add((user,), row, 1)
+            users.append(((user, stage), row, count))
+            table.add((user,), row, count, stage)
         else:
-            gone, at = users.pop(row % len(users))
-            table.add((gone,), at, -1)
+            (gone, its), at, number = users.pop(row % len(users))
+            table.add((gone,), at, -number, its)
 
-    assert table.conflicts((wanted,)) == {row for user, row in users if conflict(user, wanted)}
-    assert overlap([user for user, _ in users], [wanted]) == bool(table.conflicts((wanted,)))
+    found = table.conflicts((wanted[0],), wanted[1])
+    assert found == {row for user, row, _ in users if exclude(user, wanted)}
+    of_all = bool(table.conflicts((wanted[0],)))
+    assert overlap([user for (user, _), _, _ in users], [wanted[0]]) == of_all
     for row in range(3):
-        here = [user for user, at in users if at == row]
-        pairs = any(conflict(a, b) for n, a in enumerate(here) for b in here[:n])
+        here = [user for user, at, count in users if at == row for _ in range(count)]
+        pairs = any(exclude(a, b) for n, a in enumerate(here) for b in here[:n])
         assert table.clash(np.array([row])).tolist() == [pairs]
     for row in range(3):
         table.clear(row)

@@ -1,0 +1,144 @@
+"""A harness with expected pods that have ResourceClaims."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any, Final
+
+from kube.meta import Json
+from scheduler.config import ExpectedLimits, Holding
+from scheduler.core.forest import Group, Pod
+from scheduler.core.model import POD_GROUP, GroupKey
+from scheduler.core.place import Placement
+from scheduler.held_places import HeldPlaces
+from scheduler.watch.device_objects import decode_claim_template
+from scheduler.watch.expected_pods import ExpectedPods
+from scheduler.watch.objects import decode_group
+from tests.scheduler.claims.claims_harness import ClaimsHarness
+
+MOST = 100
+
+ADDED: Final = [
+    {"key": f"node.kubernetes.io/{it}", "operator": "Exists", "effect": "NoExecute"}
+    for it in ("not-ready", "unreachable")
+]
+
+
+def expected(name: str, count: int, *, own: int = 1, stage: int = 0, **spec: Any) -> Json:
+    """One entry of expectedPods, whose pods have `own` claims from the template t."""
+    entries = [{"name": f"own{at}", "resourceClaimTemplateName": "t"} for at in range(own)]
+    made = {"schedulerName": "muster-scheduler", "resourceClaims": entries, **spec}
+    return {"name": name, "count": count, "stage": stage, "template": {"spec": made}}
+
+
+class HoldingClaimsHarness(ClaimsHarness):
+    """`template` and `group` deliver objects; what preemption does is not part of it."""
+
+    expected: ExpectedPods
+    held_places: HeldPlaces
+
+    def build_holding(self) -> tuple[ExpectedPods, HeldPlaces]:
+        expected = ExpectedPods(
+            self.builder.state, ExpectedLimits(MOST), claims_refused=self.claims_refused
+        )
+        self.build_handlers(expected)
+        held = HeldPlaces(
+            self.builder.state,
+            self.pods,
+            expected,
+            self.group_events,
+            clock=self.server_clock,
+            config=Holding(seconds=600, pods_per_namespace=MOST),
+            observed=self.observed,
+            on_change=self.changed.set,
+            evict=self._evict,
+            store=self._store,
+            freeze=self.freeze,
+        )
+        return expected, held
+
+    def template(self, name: str = "t", *, count: int = 1, **request: Any) -> None:
+        """A ResourceClaimTemplate for so many devices."""
+        exactly = {"deviceClassName": "gpu", "count": count, **request}
+        spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+        body = {"metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}"}}
+        obj = body | {"spec": {"spec": spec}}
+        self.templates.upsert(decode_claim_template(json.dumps(obj).encode()))
+
+    def group(self, name: str, minimum: int, *kinds: Json, priority: int = 0) -> GroupKey:
+        """A gang that expects pods of these kinds; again with the same name: it has changed."""
+        metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}"}
+        spec = {
+            "schedulingPolicy": {"gang": {"minCount": minimum}},
+            "priority": priority,
+            "expectedPods": list(kinds),
+        }
+        obj = {"metadata": metadata, "spec": spec, "status": {}}
+        self.groups.upsert(decode_group(json.dumps(obj).encode()))
+        return (POD_GROUP, "ns", name)
+
+    def worker(self, name: str, group: str, **more: Any) -> None:
+        """A pod and its claim from the template, which was made for it."""
+        self.pod(name, group, tolerations=ADDED, **more)
+        self.claim(f"{name}-0", owner=name)
+
+    def worker_without_claim(self, name: str, group: str, **more: Any) -> None:
+        """A pod that has no claim of its own."""
+        self.pod(name, group, own=0, tolerations=ADDED, **more)
+
+    def deliver_deletion(self, name: str, *, claim: bool = True) -> None:
+        """The pod is gone; `claim`: kube-controller-manager has deleted its claim already."""
+        self.delete_pod(name)
+        self.api.bound.pop(name, None)
+        if claim:
+            self.api.remove(f"{name}-0")
+
+    def where(self, prefix: str = "") -> dict[str, str]:
+        return {name: node for name, node in self.api.bound.items() if name.startswith(prefix)}
+
+    def held_for(self, group: str) -> dict[str, int]:
+        """How many places each node has that are held for the group."""
+        found: dict[str, int] = {}
+        for pod in self.builder.state.pods.values():
+            if pod.info.expected and pod.info.group == group and pod.assumed:
+                found[pod.node] = found.get(pod.node, 0) + 1
+        return found
+
+    def in_use(self) -> dict[tuple[str, str], str]:
+        """Devices by pool and name, and which claim has them: one each."""
+        table = self.builder.state.devices
+        found: dict[tuple[str, str], str] = {}
+        for claim in [*table.claims, *table.assumed]:
+            allocation = table.allocation(claim)
+            for each in allocation.devices if allocation is not None else ():
+                at = each.key[1:]
+                assert found.setdefault(at, claim[1]) == claim[1], (at, found[at], claim)
+        return found
+
+    async def restart(self) -> None:
+        """Another process leads: it has the objects, the Reservations, and no memory."""
+        state = self.builder.state
+        for uid in [uid for uid, pod in state.pods.items() if pod.assumed]:
+            state.forget(uid)
+        self.binder.reset()
+        self.cycle.reset()
+        self.held_places.reset()
+        await self.binder.recover(self.fence)
+        state.reconsider_all()
+
+    def _evict(self, root: Group, pods: list[Pod], why: str) -> None:
+        raise AssertionError((root, pods, why))
+
+    def _store(self, placement: Placement) -> None:
+        self.binder.submit(placement)
+
+    def _parts(self) -> list[Any]:
+        return [*super()._parts(), self.held_places.run(self.fence)]
+
+
+def without_status(claim: Json) -> Json:
+    """The claim after kube-controller-manager gave its devices back."""
+    freed = copy.deepcopy(claim)
+    freed.pop("status", None)
+    return freed
