@@ -89,9 +89,7 @@ class ExactSolver:
             for pod in pods:
                 self._take(pod.node, pod.requests, gone.negated())
 
-    def _stands(
-        self, tree: Tree, above: Sequence[Domain], outer: Sequence[str]
-    ) -> cp_model.IntVar:
+    def _stands(self, tree: Tree, above: Sequence[Domain], outer: Sequence[str]) -> cp_model.IntVar:
         """Whether its minimum is met, within the domains chosen for it and above it."""
         stands = self.model.new_bool_var(f"{tree.name} stands")
         domains = [*above, *self._domain(tree, outer)]
