@@ -32,7 +32,7 @@ class Effort:
     scopes: int = 12
     subsets: int = 150
     cells: int = 2_000_000
-    steps: int = 20_000
+    steps: int = 3_000
     families: int = 4
     overdue: float = 0.0
     soon: float = math.inf
