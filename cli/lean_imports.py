@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+COLOURS: Final = ("rich", "colorama", "greenlet")
+"""What structlog loads where it finds it, to print in colours and among greenlets."""
+
 _ABSENT: Final[Any] = None
 """What `sys.modules` has for a module that cannot be imported."""
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from kube.errors import ConfigError
-from kube.packaged import packaged
+from kube.packaged import packaged, yaml_objects
 from webhooks.registration import MANIFESTS as WEBHOOK
 
 CRDS = packaged(__file__, "manifests/crd")
@@ -60,9 +60,4 @@ def roles() -> tuple[Object, ...]:
 
 def objects(folder: Path) -> list[Object]:
     """All objects in the YAML files of a folder, in the order of the files' names."""
-    return [
-        obj
-        for path in sorted(folder.glob("*.yaml"))
-        for obj in yaml.safe_load_all(path.read_text("utf-8"))
-        if obj
-    ]
+    return [obj for obj in yaml_objects(folder) if obj]

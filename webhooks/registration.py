@@ -18,7 +18,6 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import structlog
-import yaml
 
 from api.constants import POD_GROUP, WORKLOAD
 from api.scheduler_names import USUAL, SchedulerNames
@@ -27,7 +26,7 @@ from certs.material import ServerNames
 from kube.errors import AlreadyExists, NotFound
 from kube.meta import Json
 from kube.object_client import ObjectClient
-from kube.packaged import packaged
+from kube.packaged import packaged, yaml_objects
 from kube.patch import PatchBuilder
 from kube.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from webhooks.scheduler_conditions import missing_names, rendered
@@ -264,9 +263,7 @@ def load_manifests(schedulers: SchedulerNames = USUAL, folder: Path = MANIFESTS)
 @cache
 def _manifests(folder: Path) -> list[Json]:
     """Parsed once: it takes longer than many reviews."""
-    texts = [path.read_text() for path in sorted(folder.glob("*.yaml"))]
-    objects = [obj for text in texts for obj in yaml.safe_load_all(text)]
-    return [obj for obj in objects if obj["kind"] in RESOURCES]
+    return [obj for obj in yaml_objects(folder) if obj["kind"] in RESOURCES]
 
 
 def difference(found: Json, wanted: Json) -> PatchBuilder:

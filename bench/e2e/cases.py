@@ -116,6 +116,11 @@ class Case:
         return 1 if self.workload and self.workload.grows else self.nodes
 
     @property
+    def staged(self) -> bool:
+        """Whether its pods wait for something that changes then."""
+        return self.workload is not None and bool(self.workload.stages)
+
+    @property
     def pods(self) -> int:
         return self.size * (self.gangs or 1)
 
@@ -354,7 +359,7 @@ CASES = {
                 pods,
                 limit=240,
                 rounds=3,
-                subjects=(KUBE_SCHEDULER, MUSTER),
+                subjects=((RAW,) if workload.stages else ()) + (KUBE_SCHEDULER, MUSTER),
                 nodes=nodes,
                 workload=workload,
                 suite=True,

@@ -7,13 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from bench.e2e import workload_objects
+from bench.e2e import stage_changes, workload_objects
 from bench.e2e.cases import Case
 from bench.e2e.objects import NAMESPACE, PODS, Flavour, Json
 from bench.e2e.observer import Seen
 from bench.e2e.victims import preemptor
-from bench.e2e.wire import MERGE_PATCH, Wire, request
-from bench.e2e.workloads import Coming, Stage
+from bench.e2e.wire import Wire, request
+from bench.e2e.workloads import Stage
 
 _NODES = "/api/v1/nodes"
 _OTHERS = "/api/v1/namespaces/default"
@@ -62,11 +62,11 @@ class Changes:
         if self._churning is not None:
             await self._churning
 
-    async def _come(self, seconds: float, made: Callable[[str], Json]) -> None:
+    async def _come(self, seconds: float, pod_of: Callable[[str], Json]) -> None:
         """Pods come one by one, and stay."""
         number = 0
         while not self._stop.is_set():
-            pod = self._flavour.ours(made(f"late-{number}"))
+            pod = self._flavour.ours(pod_of(f"late-{number}"))
             await self._write("POST", f"{_OTHERS}/pods", pod)
             await self._pause(seconds)
             number += 1
@@ -75,11 +75,11 @@ class Changes:
         """A node, a pod that never fits, and a service come; so many seconds later they go."""
         number = 0
         while not self._stop.is_set():
-            made = self._things(number)
-            for path, body in made:
+            things = self._things(number)
+            for path, body in things:
                 await self._write("POST", path, body)
             await self._pause(seconds)
-            for path, body in made:
+            for path, body in things:
                 await self._write("DELETE", f"{path}/{body['metadata']['name']}")
             await self._pause(seconds)
             number += 1
@@ -115,7 +115,9 @@ class Changes:
         lots = [pods for _, pods in self._flavour.waiting(case)]
         for number, (stage, pods) in enumerate(zip(case.workload.stages, lots, strict=True)):
             if stage.before:
-                await self._post(_NODES, self._made(number, stage, stage.before))
+                before = stage_changes.nodes(case, number, stage, stage.before)
+                await self._post(_NODES, before)
+            await self._post(PODS, stage_changes.given(case, number, stage))
             await self._post(PODS, pods)
             names = {pod["metadata"]["name"] for pod in pods}
             tried = lambda names=names: names <= seen.tried  # noqa: E731
@@ -132,37 +134,10 @@ class Changes:
     async def _change(self, number: int, stage: Stage, names: list[str]) -> None:
         """What the pods of these names wait for."""
         if stage.node:
-            made = self._made(number, stage, stage.node)
-            self.nodes += made
-            await (self._update(made) if stage.before else self._post(_NODES, made))
-            return
-        access = self._wire.access
-        if stage.deletes:
-            blockers = range(self._case.nodes * workload_objects.BLOCKERS)
-            sent = [request(access, "DELETE", f"{PODS}/v-{index}") for index in blockers]
-        else:
-            ungated: Json = {"spec": {"schedulingGates": []}}
-            sent = [
-                request(access, "PATCH", f"{PODS}/{name}", ungated, MERGE_PATCH) for name in names
-            ]
-        await self._wire.send(sent)
-        self.own["pods/delete" if stage.deletes else "pods"] += len(sent)
-
-    def _made(self, number: int, stage: Stage, kind: Coming) -> list[Json]:
-        count = 1 if stage.one else self._case.nodes
-        return [workload_objects.coming(f"s{number}-{at}", kind) for at in range(count)]
-
-    async def _update(self, nodes: list[Json]) -> None:
-        """Make the nodes of these names like these."""
-        access, sent = self._wire.access, list[bytes]()
-        for node in nodes:
-            path = f"{_NODES}/{node['metadata']['name']}"
-            whole, status = workload_objects.changed(node)
-            sent.append(request(access, "PATCH", f"{path}/status", status, MERGE_PATCH))
-            sent.append(request(access, "PATCH", path, whole, MERGE_PATCH))
-        await self._wire.send(sent)
-        self.own["nodes"] += len(nodes)
-        self.own["nodes/status"] += len(nodes)
+            self.nodes += stage_changes.nodes(self._case, number, stage, stage.node)
+        sent = stage_changes.needed(self._case, number, stage, names)
+        await self._wire.send(each.request(self._wire.access) for each in sent)
+        self.own.update(map(stage_changes.written, sent))
 
     async def _post(self, path: str, bodies: list[Json]) -> None:
         await self._wire.post(path, bodies)

@@ -4,6 +4,7 @@ Evicting a pod takes two: its condition DisruptionTarget, and the deletion.
 A pod with a claim takes three writes, one after the other: the claim's finalizer, its status with
 the allocation and all consumers, if nobody wrote that yet, and the Binding.
 Pods of gangs may have a Reservation, stored before their Bindings and deleted after them.
+Where pods wait for something, that is written, too: each pod's own change before its Binding.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ import uvloop
 
 from bench.e2e.claims import CLAIMS
 from bench.e2e.objects import PODS, Json, binding
-from bench.e2e.wire import JSON_PATCH, Wire, request
+from bench.e2e.wire import JSON, JSON_PATCH, MERGE_PATCH, Wire, request
 from e2e.support import kubeconfig
+from e2e.support.kubeconfig import Access
 from scheduler.resources import RESERVATIONS
 
 CONNECTIONS = (16, 48, 96)
@@ -50,16 +52,32 @@ _FINALIZER = "resource.kubernetes.io/delete-protection"
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """A request that changes something; a PATCH merges, unless it is a list of operations."""
+
+    method: str
+    path: str
+    body: Json | list[Json] | None = None
+
+    def request(self, access: Access) -> bytes:
+        kind = JSON
+        if self.method == "PATCH":
+            kind = JSON_PATCH if isinstance(self.body, list) else MERGE_PATCH
+        return request(access, self.method, self.path, self.body, kind)
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """A pod to bind, and the claim that is given the status before; no name: there is none.
 
-    Without a node it is evicted instead.
+    Without a node it is evicted instead. A `change` comes before, or without a pod alone.
     """
 
     pod: str
     node: str = ""
     claim: str = ""
     status: Json | None = None
+    change: Change | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +179,12 @@ class _Prepared:
     def __init__(self, wire: Wire, write: Write) -> None:
         access = wire.access
         self._write = write
-        self._evicting: list[bytes] = []
-        if not write.node:
+        self._before: list[bytes] = []
+        if write.change is not None:
+            self._before = [write.change.request(access)]
+        elif not write.node:
             path = f"{PODS}/{write.pod}"
-            self._evicting = [
+            self._before = [
                 request(access, "PATCH", f"{path}/status", _MARK, JSON_PATCH),
                 request(access, "DELETE", path),
             ]
@@ -175,9 +195,9 @@ class _Prepared:
         self._finalizer = request(access, "PATCH", path, finalizer, JSON_PATCH)
 
     async def send(self, wire: Wire) -> None:
-        if self._evicting:
-            for sent in self._evicting:
-                await wire.call(sent)
+        for sent in self._before:
+            await wire.call(sent)
+        if not self._write.node:
             return
         if self._write.claim:
             found = _VERSION.search(await wire.call(self._finalizer))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from bench.e2e import claims, raw, reader, victims
+from bench.e2e import claims, raw, reader, stage_changes, victims, workload_cluster
 from bench.e2e.cases import AS_MUSTER, RAW, Case
 from bench.e2e.fresh_cluster import SERVERS, fresh_cluster
 from bench.e2e.objects import NAMESPACE, NATIVE, PODS, Json
@@ -39,6 +40,8 @@ async def measure(case: Case, subject: str) -> Result:
     """By the watch that sees the schedulers' binds: it costs the same here, and is as late."""
     if case.victims is not None:
         return await _evictions(case)
+    if case.workload is not None and case.workload.stages:
+        return await _in_stages(case)
     count = _STEADY if case.steady else min(case.pods, 3_000)
     result = Result(case.name, subject, case.nodes, count, bound=count)
     names = [f"raw-{index}" for index in range(count)]
@@ -89,6 +92,52 @@ async def _rates(
             assert whole, f"{count} writes were accepted, {len(times)} seen"
             result.rates[str(connections)] = round(count / (max(times.values()) - begun), 1)
     result.rate = max(result.rates.values())
+
+
+async def _in_stages(case: Case) -> Result:
+    """The changes that each stage's pods wait for, and their Bindings, as soon as can be."""
+    result = Result(case.name, RAW, case.nodes, case.size, bound=case.size)
+    for connections in raw.CONNECTIONS:
+        async with fresh_cluster(case) as (plane, wire):
+            await workload_cluster.create(wire, case, NATIVE)
+            async with plane.client() as rest, observed(rest, None) as seen:
+                seconds = await _stages(case, plane, wire, seen, connections)
+        result.rates[str(connections)] = round(case.size / seconds, 1)
+    result.rate = max(result.rates.values())
+    return result
+
+
+async def _stages(
+    case: Case, plane: ControlPlane, wire: Wire, seen: Seen, connections: int
+) -> float:
+    """The seconds from each stage's first request to its last bind, all together."""
+    assert case.workload is not None
+    seconds, lots = 0.0, [pods for _, pods in NATIVE.waiting(case)]
+    for number, (stage, pods) in enumerate(zip(case.workload.stages, lots, strict=True)):
+        if stage.before:
+            before = stage_changes.nodes(case, number, stage, stage.before)
+            await wire.post("/api/v1/nodes", before)
+        await wire.post(PODS, [*stage_changes.given(case, number, stage), *pods])
+        await idle(plane.processes[name].pid for name in SERVERS)
+        names = [pod["metadata"]["name"] for pod in pods]
+        needed = stage_changes.needed(case, number, stage, names)
+        writes = raw.shared(_of_stage(names, needed, own=stage.own))
+        begun = await asyncio.to_thread(raw.send, plane.kubeconfig, writes, connections)
+        whole = await seen.until(partial(set(names).issubset, seen.bound), 60)
+        assert whole, f"{len(names)} Bindings were accepted, not all seen"
+        seconds += max(seen.bound[name] for name in names) - begun
+    return seconds
+
+
+def _of_stage(
+    names: Sequence[str], needed: Sequence[raw.Change], *, own: bool
+) -> list[list[raw.Write]]:
+    """Each pod's own change before its Binding; or all changes first."""
+    if own:
+        both = zip(names, needed, strict=True)
+        return [[raw.Write(name, "n0", change=change)] for name, change in both]
+    binds = [[raw.Write(name, f"n{at}")] for at, name in enumerate(names)]
+    return [*([raw.Write("", change=change)] for change in needed), *binds]
 
 
 @asynccontextmanager

@@ -128,18 +128,19 @@ def suite(results: Sequence[Result]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-_SUITE_HEAD = ("workload", KUBE_SCHEDULER, "Muster", "ratio", "CPU seconds, of both")
+_SUITE_HEAD = ("workload", KUBE_SCHEDULER, "Muster", "ratio", "of raw", "CPU seconds, of both")
 
 
 def _compared(case: str, of: dict[str, Result]) -> tuple[str, ...]:
-    ours, theirs = of[MUSTER], of.get(KUBE_SCHEDULER)
+    ours, theirs, raw = of[MUSTER], of.get(KUBE_SCHEDULER), of.get(RAW)
     spent = f"{_spent(ours):.1f}"
+    share = f"{ours.rate / raw.rate:.2f} of {raw.rate:,.0f}" if raw is not None else ""
     if theirs is None:
-        return (CASES[case].title, "", _bound_rate(ours), "", spent)
+        return (CASES[case].title, "", _bound_rate(ours), "", share, spent)
     whole = ours.bound >= ours.pods and theirs.bound >= theirs.pods and theirs.rate
     ratio = f"{ours.rate / theirs.rate:.1f}" if whole else ""
     both = f"{_spent(theirs):.1f} / {spent}"
-    return (CASES[case].title, _bound_rate(theirs), _bound_rate(ours), ratio, both)
+    return (CASES[case].title, _bound_rate(theirs), _bound_rate(ours), ratio, share, both)
 
 
 def _bound_rate(it: Result) -> str:
@@ -160,6 +161,8 @@ def _row(it: Result, limit: float | None) -> tuple[str, ...]:
         name = "raw writes" if CASES[it.case].claims else "raw Bindings"
         if it.evictions:
             name = "raw evictions"
+        if CASES[it.case].staged:
+            name = "raw changes and Bindings"
         share = "1"
         if it.subject == AS_MUSTER:
             name, share = "raw, as Muster writes", f"{it.rate / limit:.2f}" if limit else ""

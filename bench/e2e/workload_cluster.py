@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from bench.e2e import constraints, workload_objects
 from bench.e2e.cases import Case
 from bench.e2e.objects import NAMESPACE, PODS, Flavour, Json
+from bench.e2e.stage_changes import GIVEN
 from bench.e2e.wire import Wire, request
 from bench.e2e.workload_objects import csi_node
 from bench.e2e.workloads import Content, Workload
@@ -88,6 +89,7 @@ def unexpected(case: Case, pods: list[Json]) -> list[str]:
         return []
     own = [pod for pod in pods if pod["metadata"].get("namespace") == NAMESPACE]
     names = {pod["metadata"]["name"] for pod in own if pod["spec"].get("nodeName")}
+    names = {name for name in names if not name.startswith(GIVEN)}
     waiting = case.size - len([name for name in names if name[0] != "v"])
     return [
         *(f"{name} is bound, and cannot be" for name in sorted(names) if name[0] == "v"),

@@ -45,15 +45,20 @@ _LABELS: Final[dict[str, str]] = {
     "labelled-alone": "white",
     "gated-near": "white",
     "served": "foo",
+    "added": "brown",
+    "ahead": "teal",
+    "behind": "teal",
 }
 
 
 _WITHOUT: Final = (
     "spreading", "preferred-spreading", "matching-anti-affinity", "inclusion", "domains",
-    "blocker", "spread-blocked", "labelled-alone", "served",
+    "blocker", "spread-blocked", "labelled-alone", "served", "added", "ahead", "behind",
 )  # fmt: skip
 """Pods with a label but no terms about others."""
-_SPREAD: Final = ("spreading", "preferred-spreading", "inclusion", "domains", "spread-blocked")
+_SPREAD: Final = (
+    "spreading", "preferred-spreading", "inclusion", "domains", "spread-blocked", "behind",
+)  # fmt: skip
 _NEAR: Final = ("affinity", "near-alike", "near-namespaces")
 """Pods that want to be in one zone with others."""
 _IN_STAGES: Final = ("cordoned", "roomy", "near-alike", "labelled", "domains", "tolerating", "wide")
@@ -106,6 +111,7 @@ _COMING: Final[dict[Coming, tuple[str, str, str, str]]] = {
     "open": ("4", "32Gi", "3000", "allow"),
     "tight": ("1m", "1Mi", "3000", "allow-room"),
     "wide": ("4", "32Gi", "3000", "allow-room"),
+    "kept": ("4", "32Gi", "3000", "toleration"),
 }
 """Processors, memory, pods, and the key of the taint."""
 
@@ -116,6 +122,8 @@ def coming(name: str, kind: Coming = "default") -> Json:
     labels = {HOST: name}
     if kind == "labelled":
         labels |= {ZONE: "zone1", "affinity": "allow", "topology": "allow"}
+    if kind == "kept":
+        labels["affinity"] = "allow"
     resources = {"cpu": cpu, "memory": memory, "pods": pods}
     spec: Json = {"taints": [_taint(taint)]} if taint else {}
     if kind == "cordoned":
@@ -179,9 +187,17 @@ def blocked(workload: Workload, own: str) -> list[Json]:
     return [pod(workload.blocks, f"v-{index}", own) for index in range(workload.blocked)]
 
 
+_CPU: Final[dict[str, int]] = {
+    "large": 9_000,
+    "bulky": 3_950,
+    **dict.fromkeys(("daemon", "labelled-alone", "added", "unlabelled", "ahead"), 1),
+}
+"""Millicores; others ask for 100."""
+
+
 def pod(content: Content, name: str, own: str) -> Json:
     """A pod of this kind, whose terms are about its own namespace and the first of the others."""
-    made = requesting(name, {"large": 9_000, "daemon": 1, "labelled-alone": 1}.get(content, 100))
+    made = requesting(name, _CPU.get(content, 100))
     if content in _LABELS:
         made["metadata"]["labels"] = {"color": _LABELS[content]}
     affinity = _affinity(content, own)
@@ -261,6 +277,8 @@ def _spread(content: Content) -> Json:
         rule |= {"maxSkew": 1, "topologyKey": HOST, "nodeTaintsPolicy": "Honor"}
     if content == "spread-blocked":
         rule |= {"maxSkew": BLOCKERS, "topologyKey": HOST, "minDomains": 10_000}
+    if content == "behind":
+        rule |= {"maxSkew": 1, "nodeAffinityPolicy": "Ignore"}
     if content == "domains":
         rule |= {"maxSkew": 1_000, "topologyKey": "topology", "minDomains": 10_000}
     return rule
@@ -269,8 +287,13 @@ def _spread(content: Content) -> Json:
 def _affinity(content: Content, own: str) -> Json:
     if content == "node-affinity":
         return _nodes("matchExpressions", ZONE, ["zone1", "zone2"])
-    if content == "labelled":
+    if content in ("labelled", "intolerant"):
         return _nodes("matchExpressions", "affinity", ["allow"])
+    if content == "behind":
+        return _nodes("matchExpressions", ZONE, ["zone1"])
+    if content == "near-added":
+        selector = {"matchLabels": {"color": _LABELS["added"]}}
+        return {"podAffinity": {_REQUIRED: [{"labelSelector": selector, "topologyKey": HOST}]}}
     if content == "daemon":
         return _nodes("matchFields", "metadata.name", [ONE_NODE])
     if content == "anti-blocked":

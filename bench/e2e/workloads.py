@@ -48,13 +48,24 @@ Content = Literal[
     "gated-near",
     "served",
     "wide",
+    "near-added",
+    "added",
+    "unlabelled",
+    "behind",
+    "ahead",
+    "intolerant",
+    "later",
+    "bulky",
 ]
 """Which of the suite's templates a pod is made from."""
 
 Coming = Literal[
-    "default", "small", "large", "labelled", "tainted", "cordoned", "open", "tight", "wide"
+    "default", "small", "large", "labelled", "tainted", "cordoned", "open", "tight", "wide", "kept"
 ]
 """Which of the suite's templates a node that comes is made from."""
+
+Update = Literal["gates", "tolerations", "labels", "resize"]
+"""What changes of pods: of those that wait, or of those that run."""
 
 _ALONE = ("anti-affinity", "namespaces", "host-port", "extended", "inclusion")
 _TAINTED = 5
@@ -65,8 +76,9 @@ class Stage:
     """Pods of these kinds, equally many of each, that wait until something changes.
 
     Such nodes come, as many as the case has, or `one`; with `before` they are there as such and
-    are changed. Or else the blockers that fill all nodes are deleted, or the gates of the pods
-    themselves are taken away.
+    are changed. Or else the blockers that fill all nodes are deleted; pods that are `given`, one on
+    each node, are updated; pods that run come (`adds`); or the pods themselves are updated: their
+    gates are taken away, or they tolerate more.
     """
 
     pods: tuple[Content, ...]
@@ -74,6 +86,15 @@ class Stage:
     before: Coming | None = None
     one: bool = False
     deletes: bool = False
+    given: Content | None = None
+    adds: Content | None = None
+    update: Update = "gates"
+
+    @property
+    def own(self) -> bool:
+        """Whether each pod waits for a change of its own."""
+        others = self.node or self.deletes or self.adds
+        return not others and self.update in ("gates", "tolerations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +260,15 @@ WORKLOADS: dict[str, tuple[str, int, int, Workload]] = {
     ))),
     "perf-ungated": ("EventHandlingPodUpdate, gates only", 1_000, 100, Workload(stages=(
         Stage(("gated",)),
+    ))),
+    "perf-pod-added": ("EventHandlingPodAdd", 2_000, 100, Workload(zones=2, stages=(
+        Stage(("behind",), given="ahead", adds="ahead"),
+        Stage(("near-added",), adds="added"),
+    ))),
+    "perf-pod-updated": ("EventHandlingPodUpdate, all but gates", 3_000, 100, Workload(stages=(
+        Stage(("near-added",), given="unlabelled", update="labels"),
+        Stage(("intolerant",), before="kept", update="tolerations"),
+        Stage(("later",), given="bulky", update="resize"),
     ))),
     "perf-migrated-volumes": (
         "SchedulingMigratedInTreePVs", 3_000, 5_000, Workload("migrated-volume", 1_000)

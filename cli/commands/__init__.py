@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import typer
 
-from cli.lean_imports import uncollected
+from cli.lean_imports import COLOURS, uncollected, without
 from cli.process_names import PROCESSES
 
 
@@ -20,8 +20,11 @@ class Command(NamedTuple):
     summary: str
 
     def load(self) -> Callable[..., Any] | typer.Typer:
-        """The function, whose parameters are the command's; or commands of its own."""
-        with uncollected():
+        """The function, whose parameters are the command's; or commands of its own.
+
+        typer, which is loaded before, knows whether rich is there; structlog need not.
+        """
+        with uncollected(), without(*COLOURS):
             module = importlib.import_module(self.module)
         found: Callable[..., Any] | typer.Typer = getattr(module, self.function)
         return found

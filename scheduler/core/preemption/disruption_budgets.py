@@ -213,13 +213,19 @@ class ProtectedUnits:
         over = {budget for budget, n in self._total(units).items() if n > budget.allowed}
         return {index for index in units if not over.isdisjoint(self._covered.get(index, ()))}
 
-    def largest_sets(self, most: int) -> Iterator[Ints]:
+    def largest_sets(self, most: int, below: int | None = None) -> Iterator[Ints | None]:
         """Yield maximal sets of candidates that exceed the budgets by at most `most` pods.
 
-        Sets with the covered candidates of lowest priority come first.
+        Sets with the covered candidates of lowest priority come first. With `below` only candidates
+        of a lower priority count. None at the end says that there may be more.
         """
-        covered = self.covered
-        free = [index for index in self.candidates.tolist() if index not in self._covered]
+        among = self.candidates
+        if below is not None:
+            among = among[self.priorities[among] < below]
+        free = [index for index in among.tolist() if index not in self._covered]
+        covered = [
+            index for index in self.covered if below is None or self.priorities[index] < below
+        ]
         tried = 0
         # Each entry: how many of `covered` are decided, and which of them may be evicted.
         stack = [(0, _Chosen(None, Counter(), 0))]
@@ -234,6 +240,8 @@ class ProtectedUnits:
                     stack.append((at + 1, chosen.add(unit, self._covered[unit])))
             elif self._largest(chosen, covered, most):
                 yield np.array(sorted([*free, *chosen]), np.int64)
+        if stack:
+            yield None
 
     def _largest(self, chosen: _Chosen, covered: list[int], most: int) -> bool:
         """Whether no other unit can be added."""

@@ -21,8 +21,9 @@ class Effort:
     """How hard to look for the fewest victims.
 
     `solves` bounds the dry runs, `scopes` the parts of the cluster that are tried, `subsets` the
-    dry runs for sets of fewer units, `cells` the numbers that are read to leave out such sets, and
-    `families` the candidate sets that violate budgets least.
+    dry runs for sets of fewer units, `cells` the numbers that are read to leave out such sets,
+    `steps` the search that shows of such sets that they are too few, and `families` the candidate
+    sets that violate budgets least.
     Pods that should have been gone before `overdue` (seconds since 1970) do not count as leaving,
     nor do pods that others deleted and that will be there after `soon`: those can be evicted.
     """
@@ -31,6 +32,7 @@ class Effort:
     scopes: int = 12
     subsets: int = 150
     cells: int = 2_000_000
+    steps: int = 3_000
     families: int = 4
     overdue: float = 0.0
     soon: float = math.inf

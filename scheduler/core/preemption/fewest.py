@@ -2,11 +2,12 @@
 
 Sets that cannot suffice are left out by arithmetic, many at once (`necessary.py`), and of equal
 units only the first ones are tried. The dry run decides about the others, the cheapest first, so
-the first one that suffices is the best.
+the first one that suffices is the best, if it was shown of those before that they do not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,7 +26,7 @@ _BLOCK: Final = 512
 class Found:
     """The cheapest set, sorted; None if none is cheaper than the one that was known.
 
-    `complete`: no other set of these candidates is cheaper.
+    `complete`: it was shown that no other set of these candidates is cheaper.
     """
 
     units: Ints | None
@@ -40,8 +41,13 @@ class FewestUnits:
     before, -1 if there is none.
     """
 
-    def __init__(self, dry_run: DryRun, costs: Costs, candidates: Ints) -> None:
+    def __init__(
+        self, dry_run: DryRun, costs: Costs, candidates: Ints, impossible: Callable[[Ints], bool]
+    ) -> None:
+        """`impossible` says whether it can be shown that the root fits nowhere without a set."""
         self._dry_run = dry_run
+        self._impossible = impossible
+        self._shown = True
         self._costs = costs
         self._candidates = candidates
         self._necessary = Necessary(dry_run, candidates)
@@ -66,8 +72,8 @@ class FewestUnits:
                 continue
             found = self._cheapest(sets, known, last)
             if found is None or len(found):
-                return Found(found, complete=found is not None)
-        return Found(None, complete=True)
+                return Found(found, complete=found is not None and self._shown)
+        return Found(None, complete=self._shown)
 
     def _cheapest(self, sets: Ints, known: Cost, last: int) -> Ints | None:
         """The cheapest of these that suffices; empty if none does, None if the effort is over."""
@@ -79,6 +85,7 @@ class FewestUnits:
             units: Ints = np.sort(self._candidates[self._order[sets[at]]])
             if self._dry_run.fits(units) is not None:
                 return units
+            self._shown = self._shown and self._impossible(units)
         return np.zeros(0, np.int64)
 
     def _extended(self, sets: Ints, known: Cost, *, last: bool) -> Ints | None:

@@ -9,6 +9,7 @@ to the dry run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -95,18 +96,18 @@ class Room:
 
 
 class _Nodes:
-    """The nodes without the pods that leave anyway: `free` is (R, N), `gain` (U, R, T).
+    """The nodes without the pods that are gone anyway: `free` is (R, N), `gain` (U, R, T).
 
     `most` (N,) is how many pods of a shape a node takes if all candidates go.
     """
 
-    def __init__(self, dry_run: DryRun, candidates: Ints, shapes: list[Shape]) -> None:
+    def __init__(self, dry_run: DryRun, candidates: Ints, shapes: list[Shape], gone: Ints) -> None:
         state, units = dry_run.state, dry_run.state.units
         self.resources = sorted({resource for shape in shapes for resource, _ in shape.demands})
-        with dry_run.without(_NONE):
+        with dry_run.without(gone):
             free = state.nodes.free[self.resources][:, : state.nodes.size]
             self.free: Floats = free.astype(np.float64)
-        with dry_run.without(candidates):
+        with dry_run.without(np.union1d(candidates, gone)):
             self.most = {s.index: state.framework.room(s).astype(np.float64) for s in shapes}
         slots = units.slots_of(candidates)
         self.touched: Ints = np.unique(units.rows[slots])
@@ -198,16 +199,19 @@ class _Need:
 
 
 class Necessary:
-    """Which sets of the candidates may suffice: those that fail `passes` do not."""
+    """Which sets of the candidates may suffice: those that fail `passes` do not.
 
-    def __init__(self, dry_run: DryRun, candidates: Ints) -> None:
+    Other units are `gone` in any case.
+    """
+
+    def __init__(self, dry_run: DryRun, candidates: Ints, gone: Ints = _NONE) -> None:
         root = dry_run.root
         group = root if isinstance(root, Group) else group_of([root], minimum=1)
         self._shapes = sorted(
             {shape for leaf in group.leaves() for shape in leaf.pending}, key=lambda s: s.index
         )
         self._dry_run = dry_run
-        self._nodes = _Nodes(dry_run, candidates, self._shapes)
+        self._nodes = _Nodes(dry_run, candidates, self._shapes, gone)
         everywhere = np.zeros(dry_run.state.nodes.size, np.int64)
         whole = _Partition(everywhere, 1, self._nodes.touched)
         if dry_run.extras is None:
@@ -231,10 +235,16 @@ class Necessary:
             # What its stages have in common is not in sums of what its pods request.
             return np.ones(len(chosen), np.bool_)
         nodes = self._nodes
-        flat = chosen.astype(np.float64) @ nodes.gain.reshape(len(nodes.gain), -1)
-        free = flat.reshape(-1, *nodes.gain.shape[1:]) + nodes.free[:, nodes.touched]
+        units, *sizes = nodes.gain.shape
+        flat = chosen.astype(np.float64) @ nodes.gain.reshape(units, math.prod(sizes))
+        free = flat.reshape(len(chosen), *sizes) + nodes.free[:, nodes.touched]
         passed: Bools = np.any(self._need.met(Room(nodes, free)), axis=1)
         return passed
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether not even all candidates suffice."""
+        return not self.passes(np.ones((1, len(self._nodes.gain)), np.bool_))[0]
 
     def _of(self, group: Group, above: _Partition) -> _Need:
         self._dry_run.pause()

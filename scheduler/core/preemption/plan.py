@@ -24,12 +24,12 @@ from scheduler.core.preemption.cost import Cost, Costs
 from scheduler.core.preemption.disruption_budgets import ProtectedUnits
 from scheduler.core.preemption.dry_run import DryRun, Effort
 from scheduler.core.preemption.fewest import FewestUnits
+from scheduler.core.preemption.proof import MOST_SETS, Proof
 from scheduler.core.preemption.units import Unit
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
 
 _MOST_EXCEEDED: Final = 8
-_MOST_SETS: Final = 32
 
 _FEW: Final = 96
 """Up to so many candidates are searched exactly."""
@@ -44,8 +44,7 @@ class Plan:
 
     Without victims the pods that are leaving already are enough, and `cost` is None. `minimal` is
     false if the budget ended before it was known of each victim that it cannot stay, and `proved`
-    true if no victims would be cheaper: the search came to its end. It trusts `place` to find a
-    placement where there is one, which it misses for about one root in a hundred.
+    true if it was shown that no other victims would be cheaper.
     """
 
     root: GroupKey
@@ -84,51 +83,38 @@ def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
             return Plan(refusal.root, placement, (), None, dry_run.solves, proved=True)
     if not may_preempt(state, root):
         return refusal
-    candidates = state.units.below(root.priority, dry_run.effort.soon)
+    candidates = everyone = state.units.below(root.priority, dry_run.effort.soon)
     if not dry_run.open(candidates):
         candidates = _unneeded(state, refusal, candidates)
         if not dry_run.open(candidates):
             return refusal
     protected = ProtectedUnits(state.disruption_budgets, state.units, candidates, budget.pause)
-    families = _affordable(dry_run, protected)
-    choices = [_Choice(dry_run, family, protected) for family in families.units]
+    proof = Proof(dry_run, protected) if candidates is everyone else None
+    choices = [_Choice(dry_run, family, protected) for family in _affordable(dry_run, protected)]
     least = min(choice.cost.priority for choice in choices)
     lowest = [choice for choice in choices if choice.cost.priority == least]
     best = lowest[: dry_run.effort.families]
     for choice in best:
         choice.search()
-    complete = families.complete and all(choice.complete for choice in choices)
     cheapest = min(best, key=lambda choice: choice.cost)
-    cheapest.fewer(lowest)
+    cheapest.fewer(lowest, proof)
     cheapest.take_places(lowest)
-    return cheapest.plan(proved=complete and cheapest.proved)
+    return cheapest.plan()
 
 
-@dataclass(frozen=True, slots=True)
-class _Families:
-    """Sets of candidates whose eviction suffices and that violate budgets as little as possible.
-
-    They are `complete` if others violate more, or do not suffice.
-    """
-
-    units: list[Ints]
-    complete: bool
-
-
-def _affordable(dry_run: DryRun, protected: ProtectedUnits) -> _Families:
+def _affordable(dry_run: DryRun, protected: ProtectedUnits) -> list[Ints]:
+    """Sets of candidates whose eviction suffices and that violate budgets as little as possible."""
     everyone = protected.candidates
-    violations, complete = protected.violations(everyone.tolist()), True
-    for most in range(min(violations, _MOST_EXCEEDED)):
+    for most in range(min(protected.violations(everyone.tolist()), _MOST_EXCEEDED)):
         found: list[Ints] = []
         for number, units in enumerate(protected.largest_sets(most)):
-            if number == _MOST_SETS or dry_run.exhausted:
-                complete = False
+            if units is None or number == MOST_SETS or dry_run.exhausted:
                 break
             if len(units) and dry_run.fits(units) is not None:
                 found.append(units)
         if found:
-            return _Families(found, complete)
-    return _Families([everyone], complete and violations <= _MOST_EXCEEDED)
+            return found
+    return [everyone]
 
 
 def _unneeded(state: State, refusal: Refusal, candidates: Ints) -> Ints:
@@ -175,7 +161,6 @@ class _Choice:
         self.protected = protected
         self.candidates = candidates
         self._bound()
-        self.complete = not dry_run.exhausted
         self.best = self.candidates
         self.cost = self._cost(self.candidates)
         self.proved = False
@@ -193,29 +178,33 @@ class _Choice:
         if not self._minimal:
             self._reduce(self.candidates)
 
-    def fewer(self, others: Sequence[_Choice]) -> None:
-        """Look for cheaper sets among the candidates of all of these, within the effort."""
-        candidates = np.unique(np.concatenate([choice.candidates for choice in others]))
+    def fewer(self, others: Sequence[_Choice], proof: Proof | None) -> None:
+        """Look for cheaper sets among all candidates of no higher priority, within the effort."""
+        everyone = self.protected.candidates
+        candidates = everyone[self.units.priorities[everyone] <= self.cost.priority]
         least = min(choice.least for choice in others)
-        if self.cost.units <= least and self._lowest(candidates):
-            self.proved = True
-            return
+        few = self.cost.units <= least and self._lowest(candidates)
+        if few or self._searched(candidates, least, proof):
+            self.proved = proof is not None and proof.lowest(self.cost)
+            self._minimal |= self.proved
+
+    def _searched(self, candidates: Ints, least: int, proof: Proof | None) -> bool:
+        """Whether it was shown that none of these candidates are cheaper than what is now kept."""
         effort, part = self.dry_run.effort, 1
         few = len(candidates) <= _FEW
         if not few:
             if self.cost.units <= least:
-                return
+                return False
             candidates, part = self._likely(candidates), 10
         if self.dry_run.exhausted:
-            return
-        search = FewestUnits(
-            self.dry_run, Costs(self.units, self.protected, candidates), candidates
-        )
+            return False
+        costs = Costs(self.units, self.protected, candidates)
+        shown = proof.impossible if proof is not None else _unknown
+        search = FewestUnits(self.dry_run, costs, candidates, shown)
         found = search.search(self.cost, least, effort.subsets // part, effort.cells // part)
         if found.units is not None:
             self.best, self.cost, self._minimal = found.units, self._cost(found.units), True
-        self.proved = few and found.complete
-        self._minimal |= self.proved
+        return few and found.complete
 
     def take_places(self, others: Sequence[_Choice]) -> None:
         """Let fewer units that run go, and more places that are held for pods that do not exist.
@@ -255,13 +244,13 @@ class _Choice:
         places = set(scope[self.units.places_only(scope)].tolist())
         return sorted(self._by_importance(scope), key=lambda index: index in places)
 
-    def plan(self, *, proved: bool) -> Plan:
+    def plan(self) -> Plan:
         placement = self.dry_run.fits(self.best)
         if placement is None:
             raise AssertionError("what was kept was asked for")
         victims = tuple(self.units.unit(index) for index in self.best.tolist())
         root, solves = self.dry_run.refusal.root, self.dry_run.solves
-        return Plan(root, placement, victims, self.cost, solves, self._minimal, proved)
+        return Plan(root, placement, victims, self.cost, solves, self._minimal, self.proved)
 
     def _bound(self) -> None:
         """Keep only candidates up to the lowest tier at which evicting all of them suffices."""
@@ -404,6 +393,10 @@ class _Choice:
 
     def _cost(self, chosen: Ints) -> Cost:
         return Cost.of(self.units, self.protected, chosen)
+
+
+def _unknown(_: Ints) -> bool:
+    return False
 
 
 def _sorted(indices: Iterable[int]) -> Ints:

@@ -44,7 +44,7 @@ class ExactSolver:
         ]
         self.gone = [self.model.new_bool_var(f"gone{i}") for i in range(len(self.units))]
         self._running()
-        self.model.add(self._stands(instance.tree, []) == 1)
+        self.model.add(self._stands(instance.tree, [], []) == 1)
         self._capacity()
 
     def feasible(self) -> bool:
@@ -89,12 +89,13 @@ class ExactSolver:
             for pod in pods:
                 self._take(pod.node, pod.requests, gone.negated())
 
-    def _stands(self, tree: Tree, above: Sequence[Domain]) -> cp_model.IntVar:
+    def _stands(self, tree: Tree, above: Sequence[Domain], outer: Sequence[str]) -> cp_model.IntVar:
         """Whether its minimum is met, within the domains chosen for it and above it."""
         stands = self.model.new_bool_var(f"{tree.name} stands")
-        domains = [*above, *self._domain(tree)]
+        domains = [*above, *self._domain(tree, outer)]
+        keys = [*outer, tree.key] if tree.key else outer
         if tree.children:
-            counted = [self._stands(child, domains) for child in tree.children]
+            counted = [self._stands(child, domains, keys) for child in tree.children]
         else:
             counted = [
                 here
@@ -104,15 +105,19 @@ class ExactSolver:
         self.model.add(sum(counted) >= tree.minimum).only_enforce_if(stands)
         return stands
 
-    def _domain(self, tree: Tree) -> Iterator[Domain]:
-        """The one that its pods must lie in, if there must be one."""
+    def _domain(self, tree: Tree, outer: Sequence[str]) -> Iterator[Domain]:
+        """The one that its pods must lie in, if there must be one.
+
+        A domain is inside one of each key above, also where that key is only preferred: the path
+        of values decides, and an outer value that is missing is one of its own.
+        """
         if tree.key is None or tree.preferred:
             return
         chosen: dict[str, cp_model.IntVar] = {}
         by_node = {}
         for index, node in enumerate(self.instance.nodes):
-            value = node.labels.get(tree.key)
-            if value is not None:
+            if tree.key in node.labels:
+                value = "/".join(node.labels.get(key, "") for key in (*outer, tree.key))
                 if value not in chosen:
                     chosen[value] = self.model.new_bool_var(f"{tree.name} in {tree.key}={value}")
                 by_node[index] = chosen[value]

@@ -72,6 +72,7 @@ def judge(builder: PreemptionBuilder, plan: Plan | Refusal, best: Optimum | None
     assert best is not None, "a plan where there is none"
     assert plan.cost is not None
     lawful(builder, plan)
+    assert Optimum(*plan.cost.decided) == best or not plan.proved
     same = (plan.cost.violations, plan.cost.priority) == (best.violations, best.priority)
     return "equal" if same else "worse"
 

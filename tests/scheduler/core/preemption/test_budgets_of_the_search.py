@@ -152,7 +152,41 @@ def test_many_covered_units_are_chosen_without_counting_them_anew_each_time() ->
 
     first = next(protected.largest_sets(0))
 
+    assert first is not None
     assert len(first) == 1000
     assert protected.violations(first.tolist()) == 0
     assert protected.violations(units.below(5).tolist()) == 500
     assert not DisruptionBudgets()
+
+
+def covered(*priorities: int) -> ProtectedUnits:
+    """Units of these priorities, of whose pods a budget lets one go."""
+    builder = PreemptionBuilder()
+    builder.nodes(1, cpu=9999)
+    builder.budget("pdb", 1, app="a")
+    for priority in priorities:
+        builder.runs(None, "n0", app="a", priority=priority)
+    builder.state.units.refresh()
+    units = builder.state.units
+    return ProtectedUnits(builder.state.disruption_budgets, units, units.below(9))
+
+
+def test_the_largest_sets_are_all_there_are() -> None:
+    found = [None if each is None else each.tolist() for each in covered(1, 2, 3).largest_sets(1)]
+
+    assert sorted(filter(None, found)) == [[0, 1], [0, 2], [1, 2]]
+    assert None not in found
+
+
+def test_the_largest_sets_of_lower_priority_have_no_others() -> None:
+    found = [
+        None if each is None else each.tolist() for each in covered(1, 2, 3).largest_sets(0, 3)
+    ]
+
+    assert sorted(filter(None, found)) == [[0], [1]]
+
+
+def test_that_there_are_more_sets_than_are_looked_for_is_said() -> None:
+    *_, last = covered(*[0] * 200).largest_sets(3)
+
+    assert last is None
