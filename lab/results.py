@@ -108,7 +108,7 @@ def result_of(run: Run) -> Result:
         span=run.usage.span,
         decisions=run.decisions,
         evicted_pods=run.evictions,
-        evicted_jobs=sum(life.evictions > 0 for life in lives),
+        evicted_jobs=sum(bool(life.stops) for life in lives),
         given_up=sum(life.given_up for life in lives),
         confined=_confined(lives),
         wait=_waits(lives, end),

@@ -156,10 +156,8 @@ class Simulation:
     def _begin(self, life: Life) -> None:
         now, turn = self._clock.seconds, life.round
         self._count_partial(life, -1)
-        life.partial_since, life.whole_since = None, now
-        if life.started is None:
-            life.started = now
-            life.first_nodes = tuple(life.placed.values())
+        life.begin(now)
+        if life.confined is None:
             life.confined = self._confined(life)
         self._at(now + life.left, lambda: self._finish(life, turn))
 
@@ -168,7 +166,7 @@ class Simulation:
         key, nodes = life.job.key, self._state.nodes
         if not key:
             return None
-        rows = {nodes.row_of[name] for name in life.first_nodes}
+        rows = {nodes.row_of[name] for name in life.placed.values()}
         found = {info.labels.get(key) for row in rows if (info := nodes.infos[row]) is not None}
         return len(found) == 1
 
@@ -221,7 +219,7 @@ class Simulation:
         done = self._clock.seconds - since
         saved = life.saved(done)
         life.left -= saved
-        life.evictions += 1
+        life.stops.append(self._clock.seconds)
         lost = (done - saved) * life.job.total
         for name, value in life.requirements.requests:
             self.result.lost[name] = self.result.lost.get(name, 0.0) + lost * value
