@@ -22,7 +22,7 @@ class Problem(Message):
 
 
 class LoginRequest(Message):
-    """A bearer token of the cluster, which is not kept."""
+    """A bearer token of the cluster."""
 
     token: str
 
