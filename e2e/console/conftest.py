@@ -28,9 +28,7 @@ def command() -> Path:
 async def browser(command: Path) -> AsyncIterator[Browser]:
     """A browser process."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=command, args=FLAGS
-        )
+        browser = await playwright.chromium.launch(executable_path=command, args=FLAGS)
         try:
             yield browser
         finally:

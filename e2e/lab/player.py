@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from api.constants import LABEL_POD_GROUP
 from e2e.lab.spaced import APART, Event, Nodes, indices
 from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf_group, tree
+from e2e.suite.groups import leaf_group, remove_finalizers, tree
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, pod
 from e2e.support.waiting import eventually
 from kube.cache import Cache
@@ -57,6 +57,13 @@ class Player:
     async def play(self, pods: Cache[RawObject], events: list[Event]) -> None:
         """Raises AssertionError at the first event that the lab says something else of."""
         pods.subscribe(self._on_change)
+        try:
+            await self._play(events)
+        except BaseException:
+            await remove_finalizers(self._env, "")
+            raise
+
+    async def _play(self, events: list[Event]) -> None:
         begun = time.monotonic()
         for event in events:
             await asyncio.sleep(begun + event.time - time.monotonic())
@@ -72,8 +79,8 @@ class Player:
             await self._restart(event.victims)
         await self._until(lambda: len(self._starts) >= len(event.starts), f"the starts of {event}")
         # Which of those that start at one moment is seen first is chance.
-        assert sorted(self._starts) == event.starts
-        assert not self._victims()
+        assert sorted(self._starts) == event.starts, f"{self._starts}, not as in {event}"
+        assert not self._victims(), f"{self._victims()} are evicted after {event}"
 
     async def _until(self, probe: Callable[[], bool], what: str) -> None:
         async def probed() -> bool:
@@ -116,9 +123,7 @@ class Player:
         named = self._urgent if job.priority else None
         if job.replicas > 1:
             key = job.key or None
-            await tree(
-                self._env, job.name, job.replicas, key=key, mode="all", priority_class=named
-            )
+            await tree(self._env, job.name, job.replicas, key=key, mode="all", priority_class=named)
         parent = job.name if job.replicas > 1 else None
         key = job.gang_key or (None if parent else job.key) or None
         for index in range(job.replicas):
@@ -153,9 +158,10 @@ class Player:
         return made
 
     async def _end(self, job: Job) -> None:
+        await self._each_pod(job, self._free)
         async with self._nothing_decided():
             await self._each_pod(job, self._delete)
-            await self._let_go(job)
+            await self._until_gone(job)
         self._rounds[job.name] = _Round()
         for index in range(job.replicas):
             await self._env.delete(POD_GROUPS, gang_name(job, index))
@@ -165,14 +171,14 @@ class Player:
     async def _restart(self, victims: list[str]) -> None:
         async with self._nothing_decided():
             for name in victims:
-                await self._let_go(self._jobs[name])
+                await self._each_pod(self._jobs[name], self._free)
+            for name in victims:
+                await self._until_gone(self._jobs[name])
             for name in victims:
                 await self._make_pods(self._jobs[name])
 
-    async def _let_go(self, job: Job) -> None:
-        """The last thing that keeps its pods is taken away."""
+    async def _until_gone(self, job: Job) -> None:
         its = self._rounds[job.name]
-        await self._each_pod(job, self._free)
         # What this watch was told is on its way to the scheduler, too.
         await self._until(lambda: its.gone >= its.made, f"{job.name} to be gone")
 
@@ -188,11 +194,12 @@ class Player:
 
     @asynccontextmanager
     async def _nothing_decided(self) -> AsyncIterator[None]:
-        """In the lab a job ends at one moment: nothing is decided with a part of its room."""
+        """In the lab a job ends at one moment: nothing is decided with a part of its room.
+
+        The scheduler then reads one event for each pod, which all come in one piece.
+        """
         self._env.muster.send("scheduler", signal.SIGSTOP)
         try:
             yield
         finally:
             self._env.muster.send("scheduler", signal.SIGCONT)
-
-

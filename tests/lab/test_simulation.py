@@ -29,7 +29,7 @@ def test_a_gang_waits_until_all_of_it_fits() -> None:
     run = play(cluster(2), job("a", 0, 100, pods=3), job("b", 1, 10, pods=6), job("c", 2, 10))
 
     assert started(run) == {"a": 0, "b": 100, "c": 2}
-    assert run.usage.partial_integral.sum() == 0
+    assert run.usage.partial_over_time.sums.sum() == 0
 
 
 def test_without_gangs_two_that_do_not_fit_together_hold_their_halves_until_one_gives_up() -> None:
