@@ -346,6 +346,12 @@ class History(Message):
     utilisation: dict[str, list[float | None]]
 
 
+class Cluster(Message):
+    """The event `cluster`: whether what is shown is `current`, as the API server answers."""
+
+    current: bool
+
+
 class HistoryStep(Message):
     """The event `history`: the newest step."""
 

@@ -124,3 +124,24 @@ async def test_every_view_answers(env: Environment, view: Shown) -> None:
 
     await view.open("/history")
     await view.see("The same in numbers")
+
+
+async def test_an_outage_of_the_api_server_is_said_and_over(
+    env: Environment, view: Shown, server_kind: str
+) -> None:
+    if server_kind == "local":
+        pytest.skip("the embedded server can only fall silent, which takes minutes to be noticed")
+    node = await env.add_node(cpu=2, labels={RACK: f"{env.name}-r"})
+    await view.open(f"/map?node={node}")
+    await view.see("0 of 2 cpu used", "section[aria-label=Node]")
+
+    await env.cluster.stop_apiserver()
+    try:
+        await view.see("API server does not answer", ".lost-note")
+        await view.see("0 of 2 cpu used", "section[aria-label=Node]")
+    finally:
+        await env.cluster.start_apiserver()
+
+    await view.see("Live", ".link-state")
+    await leaf(env, "later", 2)
+    await view.see("2 of 2 cpu used", "section[aria-label=Node]")
