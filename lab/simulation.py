@@ -62,8 +62,9 @@ class Simulation:
             self._state.set_node(node)
         _check_keys(nodes, jobs, variant)
         resources = sorted({name for job in jobs for name, _ in job.requests} | {"cpu"})
-        usage = Usage(nodes, cluster.keys, resources)
-        fragments = Fragments(self._state, jobs, cluster.keys)
+        keys = _keys(cluster, nodes, jobs)
+        usage = Usage(nodes, keys, resources)
+        fragments = Fragments(self._state, jobs, keys)
         self._lives = {f"{job.namespace}/{job.name}": life_of(job) for job in jobs}
         self._outbox = Outbox()
         self._decider = decider_of(self._state, self._outbox, self._clock, variant)
@@ -255,6 +256,13 @@ class Simulation:
 
     def _life(self, uid: str) -> Life:
         return self._lives[uid.rsplit("/", 3)[0]]
+
+
+def _keys(cluster: Cluster, nodes: Sequence[NodeInfo], jobs: Sequence[Job]) -> tuple[str, ...]:
+    """The topology keys that results are told by: of the pools, and those that jobs name."""
+    named = {key for job in jobs for key in (job.key, job.gang_key)}
+    there = {key for node in nodes for key in node.labels}
+    return tuple(sorted({*cluster.keys, *(named & there)}))
 
 
 def _check_keys(nodes: Sequence[NodeInfo], jobs: Sequence[Job], variant: Variant) -> None:

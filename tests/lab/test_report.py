@@ -8,13 +8,14 @@ import re
 import pytest
 
 from lab import usage
+from lab.cluster import Cluster
 from lab.errors import LabError
 from lab.limits import broken, limit_of
 from lab.page import page
 from lab.report import table, to_json
 from lab.results import Result, result_of
 from lab.variants import Variant, variant_of
-from tests.lab.builders import cluster, job, play
+from tests.lab.builders import RACK, cluster, job, play
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,16 @@ def test_json_has_each_domain_over_time() -> None:
     assert full["n-0000"][28] == pytest.approx(16 / 128)
     assert set(full["n-0000"][29:]) == set(full["n-0001"]) == {0.0}
     assert racks.used["cpu"] == (0.0, 0.25, 0.5)
+
+
+def test_of_the_nodes_of_a_snapshot_those_keys_count_that_jobs_name() -> None:
+    nodes = Cluster(others=tuple(cluster(4, rack_of=2).nodes()))
+    gang = job("a", 0, 100, pods=8, topology="required", key=RACK)
+
+    (racks,) = result_of(play(nodes, gang)).domains
+
+    assert (racks.key, racks.count, racks.used["cpu"]) == (RACK, 2, (0.0, 0.5, 1.0))
+    assert result_of(play(nodes, job("a", 0, 100))).domains == []
 
 
 def test_thousands_of_domains_have_fewer_spans(monkeypatch: pytest.MonkeyPatch) -> None:
