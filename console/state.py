@@ -252,7 +252,7 @@ class LiveCluster(ClusterState):
     @property
     def current(self) -> bool:
         """Whether the API server answers: otherwise what is here is as it was."""
-        return not any(each.interrupted for each in self._informers.reflectors)
+        return not any(each.interrupted() for each in self._informers.reflectors)
 
     @property
     def missing(self) -> list[str]:

@@ -149,7 +149,6 @@ class Reflector(Generic[T]):
         """Seconds since the last sign of life: a list, an event, a bookmark, an accepted watch."""
         return self._clock.monotonic() - self._last_received
 
-    @property
     def interrupted(self) -> bool:
         """Whether what it delivered may be old: it fails again and again, or hears nothing.
 
