@@ -16,6 +16,7 @@ import msgspec
 
 from bench.lab_results import BASELINES, MORE_NODES, Growth, Kept, Point, Week, keep, table, week_of
 from bench.page import write_lab
+from lab.amounts import seconds_of
 from lab.cluster import Cluster, read_cluster
 from lab.generate import Recipe, generate, read_recipe
 from lab.results import result_of
@@ -29,16 +30,22 @@ _WEEK: Final = 7 * 86400.0
 
 
 def part_of(
-    cluster: Cluster, recipe: Recipe, *, of_nodes: int, of_jobs: int
+    cluster: Cluster, recipe: Recipe, *, of_nodes: int = 1, of_jobs: int = 1, of_time: int = 1
 ) -> tuple[Cluster, Recipe]:
-    """An n-th of the nodes, and an n-th of the jobs in the same time."""
+    """An n-th of the nodes, and of the jobs; in the same time, or in an n-th of it."""
     pools = tuple(msgspec.structs.replace(it, count=it.count // of_nodes) for it in cluster.pools)
-    return Cluster(pools), msgspec.structs.replace(recipe, jobs=recipe.jobs // of_jobs)
+    span = seconds_of(recipe.span) / of_time
+    return Cluster(pools), msgspec.structs.replace(recipe, jobs=recipe.jobs // of_jobs, span=span)
 
 
-def measure(*, of_nodes: int, of_jobs: int) -> Point:
+def measure(*, of_nodes: int = 1, of_jobs: int = 1, of_time: int = 1) -> Point:
+    """The better of two runs: what else the machine does only makes them longer."""
     whole = read_cluster(EXAMPLES / "cluster.yaml"), read_recipe(EXAMPLES / "week.yaml")
-    cluster, recipe = part_of(*whole, of_nodes=of_nodes, of_jobs=of_jobs)
+    cluster, recipe = part_of(*whole, of_nodes=of_nodes, of_jobs=of_jobs, of_time=of_time)
+    return min((_run(cluster, recipe) for _ in range(2)), key=lambda point: point.seconds)
+
+
+def _run(cluster: Cluster, recipe: Recipe) -> Point:
     jobs = generate(recipe, 1)
     begun = time.process_time()
     run = Simulation(cluster, jobs, Variant()).run()
@@ -47,12 +54,13 @@ def measure(*, of_nodes: int, of_jobs: int) -> Point:
 
 
 def measure_growth() -> Growth:
-    """Together, and each alone where the cluster has room: all the nodes, or few of the jobs."""
+    """Together, and each alone: jobs in a longer or in the same time, nodes for few jobs."""
     few = PARTS[0]
     both = [measure(of_nodes=part, of_jobs=part) for part in PARTS]
-    jobs = [measure(of_nodes=1, of_jobs=part) for part in PARTS[:-1]]
+    longer = [measure(of_jobs=part, of_time=part) for part in PARTS[:-1]]
+    jobs = [measure(of_jobs=part) for part in PARTS[:-1]]
     nodes = [measure(of_nodes=part, of_jobs=few) for part in PARTS[1:-1]]
-    return Growth(both, [*jobs, both[-1]], [both[0], *nodes, jobs[0]])
+    return Growth(both, [*longer, both[-1]], [*jobs, both[-1]], [both[0], *nodes, jobs[0]])
 
 
 def play_week(variant: str) -> Week:
@@ -64,7 +72,7 @@ def play_week(variant: str) -> Week:
 
 def main(words: list[str]) -> int:
     growth = measure_growth()
-    for points in (growth.both, growth.jobs, growth.nodes):
+    for points in (growth.both, growth.longer, growth.jobs, growth.nodes):
         print(table(points))
     if "--record" in words:
         keep(Kept(growth, [play_week(name) for name in (*BASELINES, *MORE_NODES)]))

@@ -33,9 +33,13 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Growth(msgspec.Struct, frozen=True):
-    """Runs in which nodes and jobs grow together, or one of them alone."""
+    """Runs in which nodes and jobs grow together, or one of them alone.
+
+    `longer` has more jobs in as much more time, `jobs` more of them in the same time.
+    """
 
     both: list[Point]
+    longer: list[Point]
     jobs: list[Point]
     nodes: list[Point]
 
@@ -94,14 +98,28 @@ def _means(values: Sequence[float]) -> list[float]:
 
 def table(points: Sequence[Point]) -> str:
     """Lines of Markdown: each run, and the power by which its time grew."""
-    rows = ["| jobs | nodes | decisions | processor time | power |", "|---|---|---|---|---|"]
+    rows = [
+        "| jobs | nodes | decisions | for each job | processor time | for each decision | power |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for before, point in zip([None, *points], points, strict=False):
         power = "" if before is None else f"{growth(before, point):.2f}"
         rows.append(
-            f"| {point.jobs:,} | {point.nodes:,} | {point.decisions:,} | {point.seconds:.1f} s"
-            f" | {power} |"
+            f"| {point.jobs:,} | {point.nodes:,} | {point.decisions:,}"
+            f" | {point.decisions / point.jobs:.2f} | {point.seconds:.1f} s"
+            f" | {1000 * point.seconds / point.decisions:.2f} ms | {power} |"
         )
     return "\n".join([*rows, ""])
+
+
+def tables(found: Growth) -> str:
+    """Lines of Markdown: a table for each way to grow."""
+    parts = (
+        ("Jobs and nodes together, at the same load:", found.both),
+        ("Jobs alone, in as much more time, so that the load is the same:", found.longer),
+        ("Jobs alone, in the same time, until the cluster is full:", found.jobs),
+    )
+    return "\n".join(f"{title}\n\n{table(points)}" for title, points in parts)
 
 
 def growth(before: Point, after: Point) -> float:
@@ -147,7 +165,8 @@ def _hours(seconds: float) -> float:
 def _over_jobs(found: Growth) -> dict[str, list[tuple[float, float]]]:
     return {
         "jobs and nodes at the same load": [(it.jobs, it.seconds) for it in found.both],
-        f"jobs on {found.jobs[0].nodes:,} nodes": [(it.jobs, it.seconds) for it in found.jobs],
+        "jobs alone, in a longer time": [(it.jobs, it.seconds) for it in found.longer],
+        "jobs alone, in the same time": [(it.jobs, it.seconds) for it in found.jobs],
     }
 
 

@@ -79,7 +79,7 @@ def write_lab() -> None:
     found = lab_results.load()
     for name, picture in lab_results.pictures(found).items():
         (PICTURES / name).write_text(picture)
-    LAB.write_text(replaced(LAB.read_text(), {"growth": lab_results.table(found.growth.both)}))
+    LAB.write_text(replaced(LAB.read_text(), {"growth": lab_results.tables(found.growth)}))
 
 
 def main() -> int:

@@ -52,6 +52,11 @@ class Following:
         """Whether everything was read once."""
         return not isinstance(self.cluster, LiveCluster) or self.cluster.synced
 
+    @property
+    def current(self) -> bool:
+        """Whether the API server answers the console."""
+        return not isinstance(self.cluster, LiveCluster) or self.cluster.current
+
     def refresh(self) -> Changed:
         """Take in what changed in the state. Costs what changed."""
         changed = self.cluster.take_changes()

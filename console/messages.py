@@ -22,7 +22,7 @@ class Problem(Message):
 
 
 class LoginRequest(Message):
-    """A bearer token of the cluster, which is not kept."""
+    """A bearer token of the cluster."""
 
     token: str
 
@@ -345,6 +345,12 @@ class History(Message):
     arrivals: list[int]
     preemptions: list[int]
     utilisation: dict[str, list[float | None]]
+
+
+class Cluster(Message):
+    """The event `cluster`: whether what is shown is `current`, as the API server answers."""
+
+    current: bool
 
 
 class HistoryStep(Message):

@@ -21,7 +21,7 @@ MOST_NAMESPACES: Final = 500
 """That are asked about for one user; others, by name, are not shown."""
 
 MOST_USERS: Final = 1000
-_AGAIN: Final = 5.0
+AGAIN: Final = 5.0
 """Seconds until rights that could not be asked for are asked for again."""
 
 _WHAT: Final = (("pods", ""), ("podgroups", POD_GROUP.group))
@@ -112,7 +112,7 @@ class RightsOfUsers:
         except KubeError as error:
             _log.warning("rights could not be asked", user=user.name, error=str(error))
             rights = NOTHING
-            at = self._now() - FRESH + _AGAIN
+            at = self._now() - FRESH + AGAIN
         else:
             at = self._now()
         self._known[user] = _Known(rights, at)

@@ -1,12 +1,14 @@
 """Who looks on at a console in the cluster: users with a token of the cluster, in sessions.
 
-A token is reviewed once and not kept. Sessions are in memory alone, under the hash of their secret:
-a restart ends all. What a user may see is asked again while the session lasts, and it ends when
-that was something and is nothing any more.
+Sessions are in memory alone, under the hash of their secret: a restart ends all. A session's token
+is sealed by the same secret, so that it can be reviewed when the browser asks something, and by
+nobody at other times. Token and rights are looked at again while the session lasts; it ends when
+the token is not accepted any more, and when rights that were something are nothing any more.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hashlib
@@ -14,7 +16,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import msgspec
@@ -24,7 +26,8 @@ from console.manifests import resource_of
 from console.protocols import RefusedError, Viewer
 from console.refused_tokens import RefusedTokens
 from console.reviews import Right, User
-from console.rights import NOTHING, Rights, RightsOfUsers
+from console.rights import AGAIN, FRESH, NOTHING, Rights, RightsOfUsers
+from console.sealed_token import seal, unseal
 from kube.errors import KubeError
 
 COOKIE: Final = "__Host-muster-console"
@@ -54,11 +57,18 @@ class Asked(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Session:
-    """`had` are the last rights that were any, `judged` those that were looked at last."""
+    """`token` is sealed; `review_at` is when it is reviewed again, `reviewed` whether it could be.
+
+    `had` are the last rights that were any, `judged` those that were looked at last.
+    """
 
     name: str
     user: User
     expires: float
+    token: bytes = field(repr=False)
+    review_at: float
+    reviewed: bool = True
+    reviewing: asyncio.Task[bool] | None = None
     had: Rights = NOTHING
     judged: Rights = NOTHING
 
@@ -86,7 +96,11 @@ class TokenViewers:
         session = self._living(key)
         if session is None:
             return None
-        rights = await self._rights.of(session.user)
+        if not await self._still_theirs(session, secret):
+            _log.info("a session ended: its token is not accepted", user=session.user.name)
+            self._sessions.pop(key, None)
+            return None
+        rights = await self._rights.of(session.user) if session.reviewed else NOTHING
         if await self._lost_all(session, rights):
             _log.info("a session ended: its user has no rights any more", user=session.user.name)
             self._sessions.pop(key, None)
@@ -131,7 +145,7 @@ class TokenViewers:
         if user is None:
             raise RefusedError(401, _NOT_TAKEN)
         self._refused.take_back(peer)
-        return self._begin(user, min(self._now() + LASTS, _end_of(token)))
+        return self._begin(user, token)
 
     def use_key(self, key: str) -> str | None:
         """There are no one-time keys here."""
@@ -142,7 +156,7 @@ class TokenViewers:
         """End the session."""
         self._sessions.pop(_hashed(secret), None)
 
-    def _begin(self, user: User, expires: float) -> str:
+    def _begin(self, user: User, token: str) -> str:
         """Of too many sessions of one user the oldest ends; others' are left alone."""
         now = self._now()
         self._sessions = {key: it for key, it in self._sessions.items() if it.expires > now}
@@ -152,9 +166,41 @@ class TokenViewers:
         if len(self._sessions) >= MOST_SESSIONS:
             raise RefusedError(503, "Too many users are logged in; try again later.")
         secret = secrets.token_urlsafe(_BYTES)
-        self._sessions[_hashed(secret)] = _Session(str(next(self._names)), user, expires)
+        self._sessions[_hashed(secret)] = _Session(
+            str(next(self._names)),
+            user,
+            min(now + LASTS, _end_of(token)),
+            seal(token, secret),
+            now + FRESH,
+        )
         _log.info("a session began", user=user.name)
         return secret
+
+    async def _still_theirs(self, session: _Session, secret: str) -> bool:
+        """Whether the token is that of the same user; asked once a minute, when somebody looks."""
+        if self._now() < session.review_at:
+            return True
+        if session.reviewing is None:
+            review = self._review(session, unseal(session.token, secret))
+            session.reviewing = asyncio.create_task(review)
+        # Who asks and then leaves does not end the question of others.
+        return await asyncio.shield(session.reviewing)
+
+    async def _review(self, session: _Session, token: str) -> bool:
+        """Without an answer the session goes on, and nothing is shown."""
+        try:
+            user = await self._reviews.user(token)
+        except KubeError as error:
+            _log.warning("a token could not be reviewed", error=str(error))
+            session.reviewed, session.review_at = False, self._now() + AGAIN
+            return True
+        finally:
+            session.reviewing = None
+        if user is None or user.name != session.user.name:
+            return False
+        session.user = user
+        session.reviewed, session.review_at = True, self._now() + FRESH
+        return True
 
     async def _lost_all(self, session: _Session, rights: Rights) -> bool:
         """Whether the user may see nothing any more, who could: asked once for each answer."""

@@ -266,6 +266,11 @@ class LiveCluster(ClusterState):
         await self._informers.wait()
 
     @property
+    def current(self) -> bool:
+        """Whether the API server answers: otherwise what is here is as it was."""
+        return not any(each.interrupted() for each in self._informers.reflectors)
+
+    @property
     def missing(self) -> list[str]:
         """The resources that were not read yet."""
         reflectors = self._informers.reflectors

@@ -90,6 +90,8 @@ class Stream:
         self.not_before = 0.0
         """Whether the workload has to be told, and not before which monotonic time."""
         self.step = ""
+        self.current: bool | None = True
+        """Whether it was told that what is shown is current; None if that was lost."""
         self._streams = streams
         self._again = again
         self._events: deque[bytes] = deque()
@@ -97,16 +99,20 @@ class Stream:
         self._behind = False
         self._ended = False
 
-    def put(self, event: bytes) -> None:
-        """Send it, if the viewer keeps up; else all that waits is lost, and `resync` is sent."""
+    def put(self, event: bytes) -> bool:
+        """Send it, if the viewer keeps up; else all that waits is lost, and `resync` is sent.
+
+        Whether the event is not lost.
+        """
         if self._behind:
-            return
+            return False
         if len(self._events) >= BUFFER:
             self._events.clear()
-            self._behind = True
+            self._behind, self.current = True, None
             event = RESYNC
         self._events.append(event)
         self._more.set()
+        return not self._behind
 
     def end(self) -> None:
         """The session is over."""
@@ -226,6 +232,7 @@ class Streams:
         self._following.refresh()
         if self._history is not None:
             self._history.follow()
+        self._tell_current()
         roots = self._following.take_roots()
         for resource in self._resources():
             self._tell_map(resource)
@@ -236,6 +243,13 @@ class Streams:
                 self._tell_workload(stream, roots, now)
             if stream.wanted.history:
                 self._tell_history(stream)
+
+    def _tell_current(self) -> None:
+        current = self._following.current
+        event = _event("cluster", messages.Cluster(current=current))
+        for stream in self._open:
+            if stream.current is not current and stream.put(event):
+                stream.current = current
 
     def _resources(self) -> set[str]:
         followed = {each.wanted.resource for each in self._open if each.wanted.map}

@@ -28,6 +28,7 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/controllers/test_group_claims.py",
         "e2e/client",
         "e2e/webhook/test_confined.py",
+        "e2e/console/test_any_cluster.py",
         "e2e/workloads",
     ),
     "conformance": (

@@ -131,6 +131,7 @@ class Reflector(Generic[T]):
         QUARANTINED.labels(resource.full_name)  # 0, as nothing is set aside yet
         self._pace = Pace(f"watch {resource.full_name}", self._clock)
         self._last_received = self._clock.monotonic()
+        self._failed = float("-inf")
         self._whole_list = False
         self._expired = False
         self._version: str | None = None  # of what the sink has
@@ -147,6 +148,15 @@ class Reflector(Generic[T]):
     def lag(self) -> float:
         """Seconds since the last sign of life: a list, an event, a bookmark, an accepted watch."""
         return self._clock.monotonic() - self._last_received
+
+    def interrupted(self) -> bool:
+        """Whether what it delivered may be old: it fails again and again, or hears nothing.
+
+        One failure is none: watches end now and then, and are taken up again at once. A silent
+        watch is renewed, and that it is accepted is a sign of life.
+        """
+        failing = self._backoff.failures > 1 and self._failed >= self._last_received
+        return failing or self.lag() > 2 * self._inactivity
 
     async def catch_up(
         self, since: float, patience: float = 1.0, *, permitted: bool = True
@@ -203,6 +213,7 @@ class Reflector(Generic[T]):
             if self._backoff.failures + 1 >= _TRIES_FROM_ONE_VERSION:
                 self._state.forget()
         wait = self._backoff.next()
+        self._failed = self._clock.monotonic()
         log(
             "watch interrupted",
             resource=self._resource.full_name,

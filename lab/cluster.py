@@ -50,7 +50,7 @@ class ClusterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The nodes that are simulated, and the topology keys that the results are told by."""
+    """The nodes that are simulated."""
 
     pools: tuple[Pool, ...] = ()
     others: tuple[NodeInfo, ...] = ()

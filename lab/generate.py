@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,7 +17,7 @@ from msgspec import Meta
 from kube.quantity import QuantityError
 from lab.amounts import seconds_of
 from lab.errors import LabError
-from lab.trace import Job, Topology, checked
+from lab.trace import MOST_PODS, Job, Topology, checked
 from scheduler.watch.requests import amount
 
 _Weight = Annotated[float, Meta(gt=0)]
@@ -23,12 +25,16 @@ _Count = Annotated[int, Meta(ge=1, le=100_000)]
 
 
 class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Jobs of one kind, `weight` of all; `median` and `sigma` are of the lognormal duration."""
+    """Jobs of one kind, `weight` of all; `median` and `sigma` are of the lognormal duration.
+
+    `pods` has sizes of gangs and `burst` numbers of jobs that come at one moment, by weight.
+    """
 
     requests: dict[str, str | int]
     median: str | float
     weight: _Weight = 1.0
     pods: dict[str, _Weight] = msgspec.field(default_factory=lambda: {"1": 1.0})
+    burst: dict[str, _Weight] = {}
     replicas: _Count = 1
     sigma: Annotated[float, Meta(ge=0, le=5)] = 1.0
     longest: str | float = "7d"
@@ -69,10 +75,17 @@ def _jobs(recipe: Recipe, chance: random.Random) -> Iterator[Job]:
     span = _seconds(recipe.span, "span")
     arrivals = sorted(_arrival(span, recipe.daily, chance) for _ in range(recipe.jobs))
     weights = [kind.weight for kind in kinds]
-    for number, arrival in enumerate(arrivals):
+    left = deque(arrivals)
+    while left:
         (index,) = chance.choices(range(len(kinds)), weights)
-        namespace = f"team-{chance.randrange(recipe.namespaces)}"
-        yield _job(kinds[index], f"{names[index]}-{number:06}", namespace, arrival, chance)
+        kind, namespace = kinds[index], f"team-{chance.randrange(recipe.namespaces)}"
+        together = _drawn(kind.burst, "burst", chance) if kind.burst else 1
+        arrival = left[0]
+        for _ in range(min(together, len(left))):
+            # The arrivals of the others fall away, so that there are as many jobs in the time.
+            left.popleft()
+            number = recipe.jobs - len(left) - 1
+            yield _job(kind, f"{names[index]}-{number:06}", namespace, arrival, chance)
 
 
 def _arrival(span: float, daily: float, chance: random.Random) -> float:
@@ -85,8 +98,9 @@ def _arrival(span: float, daily: float, chance: random.Random) -> float:
 
 
 def _job(kind: Kind, name: str, namespace: str, arrival: float, chance: random.Random) -> Job:
-    sizes = [int(size) for size in kind.pods]
-    (pods,) = chance.choices(sizes, list(kind.pods.values()))
+    pods = _drawn(kind.pods, "pods", chance)
+    if pods * kind.replicas > MOST_PODS:
+        raise LabError(f"the recipe: pods times replicas must be {MOST_PODS} at most")
     median, longest = _seconds(kind.median, "median"), _seconds(kind.longest, "longest")
     duration = min(median * math.exp(chance.gauss(0, kind.sigma)), longest)
     confined = kind.topology if pods * kind.replicas >= kind.topology_from else ""
@@ -105,6 +119,14 @@ def _job(kind: Kind, name: str, namespace: str, arrival: float, chance: random.R
         checkpoint=_seconds(kind.checkpoint, "checkpoint"),
         disruption=kind.disruption,
     )
+
+
+def _drawn(weights: Mapping[str, float], field: str, chance: random.Random) -> int:
+    """One of the numbers, by weight. Raises LabError if one is none."""
+    if not weights or not all(re.fullmatch("[1-9][0-9]{0,5}", number) for number in weights):
+        raise LabError(f"the recipe: {field}: must be numbers with weights, as {{'1': 3, '8': 1}}")
+    (number,) = chance.choices([int(number) for number in weights], list(weights.values()))
+    return number
 
 
 def _requests(kind: Kind) -> tuple[tuple[str, int], ...]:

@@ -23,6 +23,14 @@ from scheduler.core.model import Topology as TopologyConstraint
 SCHEDULER = "muster"
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When a job began to run, and the nodes of its pods then, of each gang."""
+
+    time: float
+    nodes: tuple[tuple[str, ...], ...]
+
+
 @dataclass(slots=True)
 class Life:
     """One job. `round` counts how often its pods were made, `left` is the work to do in seconds.
@@ -30,9 +38,9 @@ class Life:
     `groups` are its groups that are there, parents first; `placed` are the nodes of its pods by
     UID, `gangs` how many are placed of each gang. `whole_since` is when it began to run, None while
     it does not; `stopped` means that it ran and all of its pods are to be made anew. `made` counts
-    the pods of this round. `confined` says whether it first ran in one domain of its topology key;
-    None if it has no key, or never ran. `first_nodes` are the nodes that it first ran on, one for
-    each pod.
+    the pods of this round. `starts` are the times at which it began, `stops` those at which it was
+    evicted while it ran. `confined` says whether it first ran in one domain of its topology key;
+    None if it has no key, or never ran.
     """
 
     job: Job
@@ -47,14 +55,18 @@ class Life:
     partial_since: float | None = None
     whole_since: float | None = None
     first_placed: float | None = None
-    started: float | None = None
     ended: float | None = None
-    evictions: int = 0
+    starts: list[Start] = field(default_factory=list)
+    stops: list[float] = field(default_factory=list)
     given_up: int = 0
     stopped: bool = False
     made: int = 0
     confined: bool | None = None
-    first_nodes: tuple[str, ...] = ()
+
+    @property
+    def started(self) -> float | None:
+        """When it first ran."""
+        return self.starts[0].time if self.starts else None
 
     @property
     def whole(self) -> bool:
@@ -71,6 +83,14 @@ class Life:
         """The pod is gone; the node that it was on."""
         self.gangs[gang_of(uid)] -= 1
         return self.placed.pop(uid)
+
+    def begin(self, now: float) -> None:
+        """It runs from now on."""
+        nodes: list[list[str]] = [[] for _ in self.gangs]
+        for uid, node in self.placed.items():
+            nodes[gang_of(uid)].append(node)
+        self.starts.append(Start(now, tuple(map(tuple, nodes))))
+        self.partial_since, self.whole_since = None, now
 
     def saved(self, done: float) -> float:
         """Of so many seconds of work since it began to run, those up to its last checkpoint."""

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from lab.errors import LabError
 from lab.report import reference_text, table_cells
-from lab.results import Result
+from lab.results import Domains, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,6 +93,12 @@ def _plots(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
                 lines(curves, f"{name} held in vain"),
                 f"Share of {name} that pods had whose job did not run, as it was not whole.",
             )
+    busiest = max(results[0].resources, key=lambda each: each.used).name
+    for index, domains in enumerate(results[0].domains):
+        yield (
+            _bands([(each.variant, each.domains[index]) for each in results], busiest),
+            f"Share of {busiest} used in each domain of {domains.key}: least, median and most.",
+        )
     yield (
         lines(
             [(each.variant, _period(each), each.fragmentation.over_time) for each in results],
@@ -122,12 +130,32 @@ def lines(curves: Sequence[tuple[str, float, Sequence[float]]], label: str) -> s
                 label=variant,
                 linewidth=1.2,
             )
-        axes.set_xlabel("hours")
-        axes.set_ylabel(f"{label}, %")
-        axes.set_ylim(bottom=0)
-        axes.legend()
+        _over_hours(axes, label)
 
     return _svg(draw)
+
+
+def _bands(curves: Sequence[tuple[str, Domains]], resource: str) -> str:
+    def draw(axes: Axes) -> None:
+        for variant, domains in curves:
+            shares = np.array(list(domains.over_time[resource].values())) * 100
+            hours = np.arange(shares.shape[1]) * domains.span / 3600
+            median = np.median(shares, axis=0)
+            (line,) = axes.step(hours, median, where="post", label=variant, linewidth=1.2)
+            axes.fill_between(
+                hours, shares.min(axis=0), shares.max(axis=0), step="post",
+                color=line.get_color(), alpha=0.12, linewidth=0,
+            )  # fmt: skip
+        _over_hours(axes, f"{resource} used")
+
+    return _svg(draw)
+
+
+def _over_hours(axes: Axes, label: str) -> None:
+    axes.set_xlabel("hours")
+    axes.set_ylabel(f"{label}, %")
+    axes.set_ylim(bottom=0)
+    axes.legend()
 
 
 def _bars(results: Sequence[Result]) -> str:

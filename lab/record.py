@@ -146,12 +146,23 @@ def _fields(
         "grace": max(span.info.preemption.grace for span in spans),
         "requests": _largest(spans),
     }
-    if root.spec is not None and root.spec.topology is not None:
-        fields["topology"] = "preferred" if root.spec.topology.preferred else "required"
-        fields["key"] = root.spec.topology.key
     if root.spec is not None:
+        fields |= _constraint(root.spec, "topology", "key")
         fields["disruption"] = root.spec.disruption
+    if tree:
+        for leaf in filter(None, leaves):
+            fields |= _constraint(leaf, "gang_topology", "gang_key")
     return fields
+
+
+def _constraint(spec: GroupSpec, topology: str, key: str) -> dict[str, str]:
+    """What the group's topology constraint is for a job, under these names of fields."""
+    if spec.topology is None:
+        return {}
+    return {
+        topology: "preferred" if spec.topology.preferred else "required",
+        key: spec.topology.key,
+    }
 
 
 def _spans(root: _Root) -> Iterator[_Span]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from lab.lives import Life
 from lab.simulation import Run
+from lab.usage import UsedDomains
 
 SIZES: Final = (1, 4, 8, 16, 64)
 """The most pods of each size class of jobs; larger ones are the last class."""
@@ -46,11 +47,17 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 class Domains(msgspec.Struct, frozen=True):
-    """How the domains of a key were used, resource by resource: the least, the median, the most."""
+    """How the domains of a key were used, as shares of what each has.
+
+    `used` are the least, the median and the most of each resource over the whole time, `over_time`
+    the shares of each domain by resource, for each `span` seconds.
+    """
 
     key: str
     count: int
     used: dict[str, tuple[float, float, float]]
+    span: float
+    over_time: dict[str, dict[str, list[float]]]
 
 
 class Fragmentation(msgspec.Struct, frozen=True):
@@ -105,10 +112,10 @@ def result_of(run: Run) -> Result:
         pods=sum(life.job.total for life in lives),
         finished=sum(life.ended is not None for life in lives),
         end=end,
-        span=run.usage.span,
+        span=run.usage.over_time.seconds,
         decisions=run.decisions,
         evicted_pods=run.evictions,
-        evicted_jobs=sum(life.evictions > 0 for life in lives),
+        evicted_jobs=sum(bool(life.stops) for life in lives),
         given_up=sum(life.given_up for life in lives),
         confined=_confined(lives),
         wait=_waits(lives, end),
@@ -174,11 +181,9 @@ def _size(life: Life) -> str:
 def _resources(run: Run) -> list[Resource]:
     usage, found = run.usage, []
     whole = usage.capacity * max(run.end, 1e-9)
-    used, partial = usage.integral, usage.partial_integral
-    lengths = np.minimum(np.arange(1, len(used) + 1) * usage.span, run.end)
-    lengths = np.diff(np.concatenate(([0.0], lengths)))[:, None].clip(min=1e-9)
-    over_time = used / lengths / usage.capacity
-    partial_over_time = partial / lengths / usage.capacity
+    used, partial = usage.over_time.sums, usage.partial_over_time.sums
+    over_time = usage.over_time.means(run.end) / usage.capacity
+    partial_over_time = usage.partial_over_time.means(run.end) / usage.capacity
     for index, name in enumerate(usage.resources):
         found.append(
             Resource(
@@ -195,19 +200,34 @@ def _resources(run: Run) -> list[Resource]:
 
 
 def _domains(run: Run) -> list[Domains]:
-    found = []
-    for key, domains in run.usage.domains.items():
-        shares = domains.integral / domains.capacity.clip(min=1e-9) / max(run.end, 1e-9)
-        used = {
+    return [_used_domains(run, key, domains) for key, domains in run.usage.domains.items()]
+
+
+def _used_domains(run: Run, key: str, domains: UsedDomains) -> Domains:
+    capacity = domains.capacity.clip(min=1e-9)
+    shares = domains.over_time.sums.sum(axis=0) / capacity / max(run.end, 1e-9)
+    over_time = domains.over_time.means(run.end) / capacity
+    resources = list(enumerate(run.usage.resources))
+    return Domains(
+        key=key,
+        count=len(domains.names),
+        used={
             name: (
                 _share(shares[:, index].min()),
                 _share(np.median(shares[:, index])),
                 _share(shares[:, index].max()),
             )
-            for index, name in enumerate(run.usage.resources)
-        }
-        found.append(Domains(key, len(domains.names), used))
-    return found
+            for index, name in resources
+        },
+        span=domains.over_time.seconds,
+        over_time={
+            name: {
+                domain: [_share(value) for value in over_time[:, row, index]]
+                for row, domain in enumerate(domains.names)
+            }
+            for index, name in resources
+        },
+    )
 
 
 def _fragmentation(run: Run) -> Fragmentation:

@@ -62,8 +62,9 @@ class Simulation:
             self._state.set_node(node)
         _check_keys(nodes, jobs, variant)
         resources = sorted({name for job in jobs for name, _ in job.requests} | {"cpu"})
-        usage = Usage(nodes, cluster.keys, resources)
-        fragments = Fragments(self._state, jobs, cluster.keys)
+        keys = _keys(cluster, nodes, jobs)
+        usage = Usage(nodes, keys, resources)
+        fragments = Fragments(self._state, jobs, keys)
         self._lives = {f"{job.namespace}/{job.name}": life_of(job) for job in jobs}
         self._outbox = Outbox()
         self._decider = decider_of(self._state, self._outbox, self._clock, variant)
@@ -156,10 +157,8 @@ class Simulation:
     def _begin(self, life: Life) -> None:
         now, turn = self._clock.seconds, life.round
         self._count_partial(life, -1)
-        life.partial_since, life.whole_since = None, now
-        if life.started is None:
-            life.started = now
-            life.first_nodes = tuple(life.placed.values())
+        life.begin(now)
+        if life.confined is None:
             life.confined = self._confined(life)
         self._at(now + life.left, lambda: self._finish(life, turn))
 
@@ -168,7 +167,7 @@ class Simulation:
         key, nodes = life.job.key, self._state.nodes
         if not key:
             return None
-        rows = {nodes.row_of[name] for name in life.first_nodes}
+        rows = {nodes.row_of[name] for name in life.placed.values()}
         found = {info.labels.get(key) for row in rows if (info := nodes.infos[row]) is not None}
         return len(found) == 1
 
@@ -221,7 +220,7 @@ class Simulation:
         done = self._clock.seconds - since
         saved = life.saved(done)
         life.left -= saved
-        life.evictions += 1
+        life.stops.append(self._clock.seconds)
         lost = (done - saved) * life.job.total
         for name, value in life.requirements.requests:
             self.result.lost[name] = self.result.lost.get(name, 0.0) + lost * value
@@ -257,6 +256,13 @@ class Simulation:
 
     def _life(self, uid: str) -> Life:
         return self._lives[uid.rsplit("/", 3)[0]]
+
+
+def _keys(cluster: Cluster, nodes: Sequence[NodeInfo], jobs: Sequence[Job]) -> tuple[str, ...]:
+    """The topology keys that results are told by: of the pools, and those that jobs name."""
+    named = {key for job in jobs for key in (job.key, job.gang_key)}
+    there = {key for node in nodes for key in node.labels}
+    return tuple(sorted({*cluster.keys, *(named & there)}))
 
 
 def _check_keys(nodes: Sequence[NodeInfo], jobs: Sequence[Job], variant: Variant) -> None:

@@ -1,4 +1,4 @@
-"""What is used over time: sums of amount times seconds, in equal spans of time and by domain."""
+"""What is used over time: of the cluster, of pods whose job does not run, and by domain."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from typing import Final
 import numpy as np
 
 from lab.errors import LabError
+from lab.spans import Spans
 from scheduler.core.model import NodeInfo, Requirements
 from scheduler.core.node_table import Floats
 
 MOST_SPANS: Final = 400
 """Of the time lines in the report; spans get longer when the time gets longer."""
 
+MOST_DOMAIN_SPANS: Final = 100
+MOST_VALUES: Final = 200_000
+"""Of all domains of a key together: with thousands of domains there are fewer spans."""
+
 
 class Usage:
-    """Amounts in use now, and their integrals. Resources are those that jobs ask for.
+    """Amounts in use now, (R,), and over time. Resources are those that jobs ask for.
 
-    `used` is (R,), `integral` and `partial_integral` (spans, R) in amount x seconds, the latter of
-    pods whose job does not run. `domain_integrals` has (domains, R) for each key.
+    `partial` is the part of pods whose job does not run; `domains` has the domains of each key.
     """
 
     def __init__(
@@ -36,10 +40,9 @@ class Usage:
         self._index = {name: index for index, name in enumerate(resources)}
         self.used = np.zeros(len(resources))
         self.partial = np.zeros(len(resources))
-        self.span = 1.0
-        self._spans: list[Floats] = []
-        self._partial_spans: list[Floats] = []
-        self.domains = {key: _Domains(nodes, key, self.resources) for key in keys}
+        self.over_time = Spans(self.used.shape, MOST_SPANS)
+        self.partial_over_time = Spans(self.used.shape, MOST_SPANS)
+        self.domains = {key: UsedDomains(nodes, key, self.resources) for key in keys}
         self._now = 0.0
         self._vectors: dict[Requirements, Floats] = {}
 
@@ -61,45 +64,15 @@ class Usage:
 
     def advance(self, now: float) -> None:
         """Time passes with what is in use now."""
+        self.over_time.add(self.used, self._now, now)
+        self.partial_over_time.add(self.partial, self._now, now)
         for domains in self.domains.values():
-            domains.advance(now - self._now)
-        while self._now < now:
-            index = int(self._now // self.span)
-            if index >= MOST_SPANS:
-                self._merge()
-                continue
-            while len(self._spans) <= index:
-                self._spans.append(np.zeros(len(self.resources)))
-                self._partial_spans.append(np.zeros(len(self.resources)))
-            until = min(now, (index + 1) * self.span)
-            seconds = until - self._now
-            self._spans[index] += self.used * seconds
-            self._partial_spans[index] += self.partial * seconds
-            self._now = until
-
-    @property
-    def integral(self) -> Floats:
-        """Amount x seconds in use, (spans, R)."""
-        return np.array(self._spans).reshape(-1, len(self.resources))
-
-    @property
-    def partial_integral(self) -> Floats:
-        """The same of pods whose job does not run."""
-        return np.array(self._partial_spans).reshape(-1, len(self.resources))
-
-    def _merge(self) -> None:
-        """Two spans become one, so that as many are enough for any time."""
-        self.span *= 2
-        self._spans = _pairs(self._spans)
-        self._partial_spans = _pairs(self._partial_spans)
+            domains.over_time.add(domains.used, self._now, now)
+        self._now = now
 
 
-def _pairs(spans: list[Floats]) -> list[Floats]:
-    return [sum(spans[index : index + 2]) for index in range(0, len(spans), 2)]  # type: ignore[misc]
-
-
-class _Domains:
-    """The domains of one topology key, by first node; `integral` is (domains, R)."""
+class UsedDomains:
+    """The domains of one topology key, by first node; `used` is (domains, R)."""
 
     def __init__(self, nodes: Sequence[NodeInfo], key: str, resources: tuple[str, ...]) -> None:
         values = [node.labels.get(key, "") for node in nodes]
@@ -115,12 +88,11 @@ class _Domains:
                 offered = [float(node.allocatable.get(name, 0)) for name in resources]
                 self.capacity[self._row[node.name]] += offered
         self.used = np.zeros(shape)
-        self.integral = np.zeros(shape)
+        most = MOST_VALUES // max(self.used.size, 1)
+        self.over_time = Spans(shape, min(max(most, 1), MOST_DOMAIN_SPANS))
 
     def change(self, node: str, amount: Floats) -> None:
+        """A pod comes to the node, or leaves it with a negative amount."""
         row = self._row.get(node)
         if row is not None:
             self.used[row] += amount
-
-    def advance(self, seconds: float) -> None:
-        self.integral += self.used * seconds

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+FLAGS = ("--no-sandbox", "--force-color-profile=srgb")
+"""The browser's sandbox needs rights that containers and root lack."""
 INSTALL = ("apt-get", "install", "-y", "--no-install-recommends", "chromium")
 
 

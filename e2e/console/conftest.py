@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
-from e2e.console.chromium import MissingChromiumError, chromium
+from e2e.console.chromium import FLAGS, MissingChromiumError, chromium
 
 
 @pytest.fixture(scope="session")
@@ -26,11 +26,9 @@ def command() -> Path:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser(command: Path) -> AsyncIterator[Browser]:
-    """A browser process; its sandbox needs rights that containers and root lack."""
+    """A browser process."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=command, args=["--no-sandbox", "--force-color-profile=srgb"]
-        )
+        browser = await playwright.chromium.launch(executable_path=command, args=FLAGS)
         try:
             yield browser
         finally:

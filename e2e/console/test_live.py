@@ -150,6 +150,21 @@ async def test_the_loss_and_the_return_of_the_server_are_said(browser: Browser) 
         assert await view.text(".lost-note") == ""
 
 
+async def test_an_api_server_that_does_not_answer_the_console_is_said(browser: Browser) -> None:
+    async with served(small()) as fake, shown(browser, fake.url) as view:
+        await view.open("/queue")
+        await view.see("5 workloads wait")
+        await _looking(fake, view)
+        fake.send("cluster", {"current": False})
+        await view.see("API server does not answer", ".lost-note")
+        await view.see("Out of date", ".link-state")
+        assert "train-1" in await view.text()
+        fake.send("cluster", {"current": True})
+        await view.see("Live", ".link-state")
+
+        assert await view.text(".lost-note") == ""
+
+
 async def test_a_session_that_ends_leads_to_the_login_and_back(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         fake.local = False

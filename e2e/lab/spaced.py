@@ -3,9 +3,10 @@
 import bisect
 import itertools
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lab.cluster import Cluster, Pool
+from lab.lives import Life
 from lab.simulation import Run, Simulation
 from lab.trace import Job
 from lab.variants import Variant
@@ -17,79 +18,110 @@ CLUSTER = Cluster((Pool("n", NODES, {"cpu": CORES, "pods": 200}, {RACK: RACK_OF}
 APART = 0.3
 """Seconds between any two events."""
 
+GRACE = 0.1
+"""Seconds that victims take to end: they are gone before the next event."""
 
-@dataclass(frozen=True)
+URGENT = 1000
+"""The priority of jobs that evict others."""
+
+_BATCH = 25
+"""Jobs after which all have to end before the next one comes."""
+
+Nodes = tuple[tuple[int, ...], ...]
+"""Of a job's pods, gang by gang, as sorted indices."""
+
+
+@dataclass
 class Event:
-    """A gang comes or ends; `starts` are how many have started once that was taken in."""
+    """A job comes or ends, and what follows from it: who is evicted, and who starts where."""
 
     time: float
     name: str
     comes: bool
-    starts: int
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What the lab says: the gangs in the order of their starts, and their nodes as indices."""
-
-    starts: list[str]
-    nodes: dict[str, list[int]]
-    events: list[Event]
+    victims: list[str] = field(default_factory=list)
+    starts: list[tuple[str, Nodes]] = field(default_factory=list)
 
 
 def spaced_trace(count: int, seed: int) -> list[Job]:
-    """`count` gangs of one core a pod, some for one rack; one comes every two seconds."""
-    chance = random.Random(seed)
+    """`count` jobs of one core a pod; one comes every two seconds.
+
+    Gangs and trees of gangs; some are confined to a rack, and some are urgent.
+    """
+    chance, jobs, empty = random.Random(seed), list[Job](), 0.0
+    while len(jobs) < count:
+        batch = _batch(len(jobs), min(_BATCH, count - len(jobs)), empty, chance)
+        empty = max(life.ended or 0.0 for life in simulated(batch).lives)
+        jobs += batch
+    return jobs
+
+
+def _batch(first: int, count: int, after: float, chance: random.Random) -> list[Job]:
+    """Jobs that find the cluster empty, so that they need no others to be tried."""
     jobs: list[Job] = []
     for _ in range(50 * count):
-        job = _draw(len(jobs), jobs[-1].arrival if jobs else 0.0, chance)
+        job = _draw(first + len(jobs), jobs[-1].arrival if jobs else after, chance)
         if _gap(simulated([*jobs, job])) >= APART:
             jobs.append(job)
         if len(jobs) == count:
             return jobs
-    raise RuntimeError(f"no trace of {count} gangs with events {APART} s apart was found")
+    raise RuntimeError(f"no trace of {count} jobs with events {APART} s apart was found")
 
 
 def simulated(jobs: list[Job]) -> Run:
     return Simulation(CLUSTER, jobs, Variant()).run()
 
 
-def expected(jobs: list[Job]) -> Expected:
-    """Raises AssertionError if a gang never starts."""
+def expected(jobs: list[Job]) -> list[Event]:
+    """What the lab says. Raises AssertionError if a job never ends."""
     lives = simulated(jobs).lives
-    started = {life.job.name: life.started for life in lives}
-    times = sorted(time for time in started.values() if time is not None)
-    assert len(times) == len(jobs)
-    moments = [(life.job.arrival, life.job.name, True) for life in lives]
-    moments += [(life.ended, life.job.name, False) for life in lives if life.ended is not None]
-    return Expected(
-        sorted(started, key=lambda name: (started[name], name)),
-        {life.job.name: sorted(_index(name) for name in life.first_nodes) for life in lives},
-        [Event(*moment, bisect.bisect_right(times, moment[0])) for moment in sorted(moments)],
-    )
+    assert all(life.ended is not None for life in lives)
+    events = [Event(life.job.arrival, life.job.name, comes=True) for life in lives]
+    events += [Event(life.ended or 0.0, life.job.name, comes=False) for life in lives]
+    events.sort(key=lambda event: event.time)
+    times = [event.time for event in events]
+    for life in lives:
+        for stop in life.stops:
+            events[bisect.bisect_right(times, stop) - 1].victims.append(life.job.name)
+        for start in life.starts:
+            begun = (life.job.name, tuple(map(indices, start.nodes)))
+            events[bisect.bisect_right(times, start.time) - 1].starts.append(begun)
+    for event in events:
+        event.victims.sort()
+        event.starts.sort()
+    return events
+
+
+def indices(names: tuple[str, ...]) -> tuple[int, ...]:
+    """Of nodes whose names end in their number."""
+    return tuple(sorted(int(name.rpartition("-")[2]) for name in names))
 
 
 def _draw(number: int, after: float, chance: random.Random) -> Job:
-    pods = chance.choice((1, 2, 3, 4, 6, 8, 12))
-    confined = pods <= RACK_OF * CORES // 2 and chance.random() < 0.4
+    replicas = chance.choice((1, 1, 1, 2, 3))
+    pods = chance.choice((1, 2, 3, 4, 6, 8, 12) if replicas == 1 else (1, 2, 4))
+    confined = pods * replicas <= RACK_OF * CORES // 2 and chance.random() < 0.4
+    gang_confined = replicas > 1 and not confined and chance.random() < 0.5
     return Job(
         name=f"g{number:03}",
         arrival=round(after + chance.uniform(APART, 3.7), 2),
         duration=round(chance.uniform(3, 16), 2),
         pods=pods,
+        replicas=replicas,
         requests=(("cpu", 1000),),
+        priority=URGENT if chance.random() < 0.2 else 0,
         topology="required" if confined else "",
         key=RACK if confined else "",
+        gang_topology="required" if gang_confined else "",
+        gang_key=RACK if gang_confined else "",
+        grace=GRACE,
     )
 
 
 def _gap(run: Run) -> float:
-    """The least time between two events: arrivals and ends, as starts follow these at once."""
-    times = [life.job.arrival for life in run.lives]
-    times += [life.ended for life in run.lives if life.ended is not None]
-    times.sort()
+    """The least time between two events: starts and evictions follow these at once."""
+    times = sorted(time for life in run.lives for time in _moments(life))
     return min((b - a for a, b in itertools.pairwise(times)), default=APART)
 
 
-def _index(name: str) -> int:
-    return int(name.rpartition("-")[2])
+def _moments(life: Life) -> list[float]:
+    return [life.job.arrival, *([] if life.ended is None else [life.ended])]

@@ -22,7 +22,7 @@ async def leaf(
     **group: Any,
 ) -> None:
     """A gang of so many pods; keyword arguments as for `tree`."""
-    made = _group(POD_GROUPS.kind, name, {"gang": {"minCount": pods}}, **group)
+    made = leaf_group(name, pods, **group)
     made["spec"] |= spec or {}
     await env.create(POD_GROUPS, made)
     for index in range(pods):
@@ -30,6 +30,11 @@ async def leaf(
         member["metadata"]["finalizers"] = list(finalizers)
         member["spec"] |= of_pod or {}
         await env.create(PODS, member)
+
+
+def leaf_group(name: str, pods: int, **group: Any) -> Json:
+    """The PodGroup of such a gang."""
+    return _group(POD_GROUPS.kind, name, {"gang": {"minCount": pods}}, **group)
 
 
 async def tree(env: Environment, name: str, minimum: int, **group: Any) -> None:

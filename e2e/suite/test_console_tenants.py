@@ -14,6 +14,7 @@ import pytest
 
 from certs.authority import new_material
 from certs.material import ServerNames
+from console import sign_in
 from console.in_cluster import Place, ServedConsole, in_cluster
 from console.serving import Settings
 from e2e.clusters.protocol import Cluster
@@ -148,3 +149,24 @@ async def test_tenants_see_their_own_as_the_cluster_allows_it(
             _, found = await one.get("workloads")
             assert [row["id"] for row in found["items"]] == [one.gang]
             assert all(id_.startswith(f"{one.name}/") for id_ in await one.waits())
+
+
+async def test_a_session_ends_once_its_account_is_deleted(
+    rest: Rest, served: tuple[ServedConsole, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sign_in, "FRESH", 0.0)
+    async with AsyncExitStack() as stack:
+        gone, stays = [await tenant(stack, rest, served) for _ in range(2)]
+        for each in (gone, stays):
+            assert await each.log_in(each.token) == 200
+            assert (await each.get("session"))[0] == 200
+
+        # The account keeps its rights: they are of its name, which nobody has now.
+        await rest.delete(f"{gone.account.ns.core('serviceaccounts')}/user")
+
+        async def ended() -> bool:
+            return (await gone.get("session"))[0] == 401
+
+        await eventually(ended, "the session to end", timeout=60)
+        assert (await stays.get("session"))[0] == 200
+        assert await gone.log_in(gone.token) == 401

@@ -59,7 +59,7 @@ def sentence(
     impossible: bool,
 ) -> str:
     """For example: needs room for 4 more pods, there is room for 1: cpu short on 3 of 3 nodes."""
-    total = sum(node is not None for node in framework.nodes.infos)
+    total = len(framework.nodes.row_of)
     best = short.best
     where = f" in the best {best.key} ({best.value})" if best else ""
     pods = count(short.needed, "more pod")

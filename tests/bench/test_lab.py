@@ -37,6 +37,15 @@ def test_a_part_has_that_part_of_nodes_and_jobs_in_the_same_time() -> None:
     assert 5 * 86400 < jobs[-1].arrival <= 7 * 86400
 
 
+def test_a_part_of_the_time_has_the_same_load() -> None:
+    whole = read_cluster(EXAMPLES / "cluster.yaml"), read_recipe(EXAMPLES / "week.yaml")
+
+    cluster, recipe = part_of(*whole, of_jobs=10, of_time=10)
+
+    assert len(cluster.nodes()) == 1200
+    assert recipe.jobs / seconds_of(recipe.span) == pytest.approx(20_000 / (7 * 86400))
+
+
 @pytest.mark.parametrize(("seconds", "power"), [(4.0, 2.0), (2.0, 1.0), (1.0, 0.0)])
 def test_growth_is_the_power_of_what_grows(seconds: float, power: float) -> None:
     before, after = Point(100, 1, 1, 1.0), Point(200, 2, 1, seconds)
@@ -48,7 +57,7 @@ def test_growth_is_the_power_of_what_grows(seconds: float, power: float) -> None
 
 
 def test_the_page_and_its_pictures_are_of_what_was_kept() -> None:
-    assert lab_results.table(KEPT.growth.both) in PAGE
+    assert lab_results.tables(KEPT.growth) in PAGE
     drawn = lab_results.pictures(KEPT)
     for name, picture in drawn.items():
         assert f"(pictures/{name})" in PAGE
@@ -73,10 +82,13 @@ def test_the_kept_week_comes_again() -> None:
 
 
 def test_time_grows_at_most_linearly() -> None:
-    """As kept. With jobs alone the cluster fills, and more is decided again: so by decisions."""
+    """As kept. With jobs in the same time the cluster fills, and more is decided again: so by
+    decisions.
+    """
     both, jobs, nodes = KEPT.growth.both, KEPT.growth.jobs, KEPT.growth.nodes
 
     assert growth(both[0], both[-1]) < 1.1
+    assert growth(KEPT.growth.longer[0], KEPT.growth.longer[-1]) < 1.1
     assert growth(nodes[0], nodes[-1]) < 1.1
     decided = math.log(jobs[-1].decisions / jobs[0].decisions)
     assert math.log(jobs[-1].seconds / jobs[0].seconds) / decided < 1.1

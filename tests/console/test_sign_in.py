@@ -7,12 +7,14 @@ import base64
 import json
 
 import pytest
+from cryptography.exceptions import InvalidTag
 
 from console import refused_tokens, sign_in
 from console import rights as rights_of
 from console.protocols import RefusedError
 from console.reviews import Right, User
 from console.rights import Rights, RightsOfUsers
+from console.sealed_token import unseal
 from console.sign_in import TokenViewers
 from kube.errors import KubeError
 
@@ -30,20 +32,26 @@ class Cluster:
         self.may_get: set[tuple[str, str]] = set()
         self.there = ["a", "b"]
         self.asked: list[Right] = []
+        self.users: list[User] = []
+        """Whose rights were asked about."""
+        self.reviewed: list[str] = []
         self.broken = False
+        self.no_reviews = False
         self.now = 1_000_000.0
         self.rights = RightsOfUsers(self, lambda: self.there, lambda: self.now)
         self.viewers = TokenViewers(self, self.rights, lambda: self.now)
 
     async def user(self, token: str) -> User | None:
         await asyncio.sleep(0)
-        if self.broken:
+        self.reviewed.append(token)
+        if self.broken or self.no_reviews:
             raise KubeError("away")
         return self.tokens.get(token)
 
     async def allows(self, user: User, right: Right) -> bool:
         await asyncio.sleep(0)
         self.asked.append(right)
+        self.users.append(user)
         if self.broken:
             raise KubeError("away")
         if right.verb == "get":
@@ -222,6 +230,83 @@ async def test_nodes_or_all_namespaces_that_are_taken_away_end_it_too(
     cluster.now += rights_of.FRESH
 
     assert await cluster.viewers.viewer(secret) is None
+
+
+async def test_a_session_ends_when_its_token_is_revoked(cluster: Cluster) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+    other = await cluster.viewers.log_in("t-ben")
+    cluster.now += rights_of.FRESH - 1
+    del cluster.tokens["t-anna"]
+    assert await cluster.viewers.viewer(secret) is not None
+
+    cluster.now += 1
+    assert await cluster.viewers.viewer(secret) is None
+    assert await cluster.viewers.viewer(other) is not None
+    cluster.tokens["t-anna"] = ANNA
+    assert await cluster.viewers.viewer(secret) is None
+
+
+async def test_a_session_ends_when_its_token_is_somebody_elses(cluster: Cluster) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+    cluster.tokens["t-anna"] = BEN
+    cluster.now += rights_of.FRESH
+
+    assert await cluster.viewers.viewer(secret) is None
+
+
+async def test_groups_that_a_user_has_left_count_no_more(cluster: Cluster) -> None:
+    cluster.tokens["t-anna"] = User("anna", groups=("admins",))
+    secret = await cluster.viewers.log_in("t-anna")
+    await cluster.viewers.viewer(secret)
+    cluster.tokens["t-anna"] = ANNA
+    cluster.now += rights_of.FRESH
+
+    await cluster.viewers.viewer(secret)
+
+    assert cluster.users[-1] == ANNA
+
+
+async def test_many_requests_review_a_token_once(cluster: Cluster) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+    cluster.now += rights_of.FRESH
+
+    await asyncio.gather(*(cluster.viewers.viewer(secret) for _ in range(50)))
+    await cluster.viewers.viewer(secret)
+
+    assert cluster.reviewed == ["t-anna", "t-anna"]
+
+
+async def test_a_token_that_cannot_be_reviewed_shows_nothing_and_is_asked_about_seldom(
+    cluster: Cluster,
+) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+    await cluster.viewers.viewer(secret)
+    cluster.now += rights_of.FRESH - 1
+    await cluster.rights.of(ANNA)
+    cluster.now += 1
+    cluster.no_reviews = True
+
+    seen = [await cluster.viewers.viewer(secret) for _ in range(5)]
+    asked = len(cluster.reviewed)
+    cluster.no_reviews = False
+    cluster.now += rights_of.AGAIN
+    after = await cluster.viewers.viewer(secret)
+
+    assert all(viewer is not None and not viewer.namespaces for viewer in seen)
+    assert asked == 2
+    assert after is not None
+    assert after.namespaces == frozenset({"a"})
+
+
+async def test_who_leaves_does_not_end_the_review_of_others(cluster: Cluster) -> None:
+    secret = await cluster.viewers.log_in("t-anna")
+    cluster.now += rights_of.FRESH
+    leaving, staying = (asyncio.create_task(cluster.viewers.viewer(secret)) for _ in range(2))
+    await asyncio.sleep(0)
+    leaving.cancel()
+
+    assert await staying is not None
+    assert cluster.reviewed == ["t-anna", "t-anna"]
 
 
 async def test_a_session_goes_on_while_one_right_is_left(cluster: Cluster) -> None:
@@ -419,9 +504,15 @@ async def test_namespaces_are_asked_up_to_a_limit(cluster: Cluster) -> None:
     assert len(found.namespaces) == rights_of.MOST_NAMESPACES
 
 
-def test_neither_tokens_nor_secrets_are_kept(cluster: Cluster) -> None:
-    secret = asyncio.run(cluster.viewers.log_in("t-anna"))
-    kept = repr(vars(cluster.viewers)["_sessions"])
+async def test_neither_tokens_nor_secrets_can_be_read_from_what_is_kept(cluster: Cluster) -> None:
+    secrets = [await cluster.viewers.log_in("t-anna") for _ in range(2)]
+    sessions = vars(cluster.viewers)["_sessions"]
+    sealed = [session.token for session in sessions.values()]
 
-    assert secret not in kept
-    assert "t-anna" not in kept
+    for kept in (repr(sessions).encode(), *sealed):
+        assert b"t-anna" not in kept
+        assert not any(secret.encode() in kept for secret in secrets)
+    assert sealed[0] != sealed[1]
+    assert unseal(sealed[0], secrets[0]) == "t-anna"
+    with pytest.raises(InvalidTag):
+        unseal(sealed[0], secrets[1])

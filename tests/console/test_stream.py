@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from console import messages
+from console.following import Following
 from console.protocols import RefusedError, Viewer
 from console.stream import (
     BUFFER,
@@ -137,6 +138,7 @@ async def test_a_slow_viewer_is_told_to_ask_anew_and_nobody_else_waits() -> None
     assert await anext(slow) == RESYNC
     cluster.pod(name="later")
     streams.tick()
+    assert (await anext(slow)).startswith(b"event: cluster")
     assert b'"name":"later"' in await anext(slow)
 
 
@@ -166,6 +168,50 @@ async def test_history_is_told_once_for_each_step() -> None:
         streams.tick()
         streams.tick()
         assert at.encode() in await anext(stream)
+
+
+async def test_an_api_server_that_does_not_answer_is_told_to_all_and_to_who_comes_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Builder()
+    streams = streams_of(cluster)
+    answers = True
+    monkeypatch.setattr(Following, "current", property(lambda _: answers))
+    early = await opened(streams, Wanted(queue=True))
+    streams.tick()
+    answers = False
+    streams.tick()
+    late = await opened(streams, Wanted())
+    streams.tick()
+    answers = True
+    streams.tick()
+
+    for stream in (early, late):
+        told = [await anext(stream) for _ in range(2)]
+        assert told == [
+            b'event: cluster\ndata: {"current":false}\n\n',
+            b'event: cluster\ndata: {"current":true}\n\n',
+        ]
+
+
+async def test_who_did_not_keep_up_is_told_of_it_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Builder()
+    cluster.racks()
+    streams = streams_of(cluster)
+    stream = await opened(streams, Wanted(map=True))
+    streams.tick()
+    for _ in range(BUFFER + 1):
+        cluster.pod(node="n-1-1-1")
+        streams.tick()
+    monkeypatch.setattr(Following, "current", property(lambda _: False))
+    streams.tick()
+    assert await anext(stream) == RESYNC
+
+    streams.tick()
+
+    assert await anext(stream) == b'event: cluster\ndata: {"current":false}\n\n'
 
 
 async def test_the_end_of_the_server_ends_streams_in_order() -> None:

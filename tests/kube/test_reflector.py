@@ -399,10 +399,35 @@ async def test_lag_is_the_age_of_the_last_sign_of_life(
         await reflector.synced.wait()
         clock.jump(30)
         assert reflector.lag() == 30
+        assert not reflector.interrupted()
+        clock.jump(151)
+        assert reflector.interrupted()
         stream.send({"type": "ADDED", "object": pod("b", 11)})
         await sink.until("+a", "+b")
         await server.received(2)
         assert reflector.lag() == 0
+        assert not reflector.interrupted()
+
+
+async def test_it_is_interrupted_from_the_second_failure_until_it_is_let_in_again(
+    server: ScriptedServer, sink: Record, clock: FakeClock, following: Following
+) -> None:
+    await server.answer(page("a"), Stream({"type": "ADDED", "object": pod("b", 11)}))
+
+    async with following() as reflector:
+        await sink.until("+a", "+b")
+        await server.stop()
+        await clock.sleeping()
+        assert not reflector.interrupted()
+        await clock.advance_to_next()
+        await clock.sleeping()
+        assert reflector.interrupted()
+
+        await server.start()
+        await server.answer(Stream({"type": "ADDED", "object": pod("c", 12)}))
+        await clock.advance_to_next()
+        await sink.until("+a", "+b", "+c")
+        assert not reflector.interrupted()
 
 
 async def test_dropped_connections_are_not_the_end(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,18 @@ def test_sizes_durations_and_arrivals_are_as_asked_for() -> None:
     assert all(0 <= job.arrival <= 864000 for job in jobs)
 
 
+def test_jobs_may_come_in_bursts_and_are_no_more_for_that() -> None:
+    sweep = Kind(requests={"cpu": "1"}, median="1h", burst={"1": 1, "50": 1})
+    jobs = generate(recipe(kinds={"a": KIND, "sweep": sweep}, namespaces=3), 1)
+
+    assert len(jobs) == len({job.name for job in jobs}) == 4000
+    bursts = Counter((job.arrival, job.namespace) for job in jobs if job.name.startswith("sweep"))
+    assert {1, 50} <= set(bursts.values())
+    assert sorted(bursts.values())[-10:] == [50] * 10
+    alone = Counter(job.arrival for job in jobs if job.name.startswith("a"))
+    assert max(alone.values()) <= 2
+
+
 def test_only_jobs_of_several_pods_are_confined() -> None:
     assert {(job.pods, job.key) for job in generate(recipe(), 1)} == {(1, ""), (8, "rack")}
 
@@ -66,6 +79,22 @@ def test_a_wrong_recipe_is_named_with_its_field(tmp_path: Path, text: str, probl
     ("change", "problem"),
     [
         ({"span": "long"}, "the recipe: span: 'long' is no time"),
+        (
+            {"kinds": {"a": Kind(requests={}, median=1, pods={"some": 1})}},
+            "the recipe: pods: must be numbers with weights",
+        ),
+        (
+            {"kinds": {"a": Kind(requests={}, median=1, pods={"9" * 9: 1})}},
+            "the recipe: pods: must be numbers with weights",
+        ),
+        (
+            {"kinds": {"a": Kind(requests={}, median=1, burst={"0": 1})}},
+            "the recipe: burst: must be numbers with weights",
+        ),
+        (
+            {"kinds": {"a": Kind(requests={}, median=1, pods={"999": 1}, replicas=99_999)}},
+            "the recipe: pods times replicas must be",
+        ),
         ({"kinds": {"a": Kind(requests={"cpu": "x"}, median=1)}}, "requests: not a quantity: 'x'"),
     ],
 )

@@ -57,8 +57,10 @@ def test_what_is_used_is_there_and_is_given_back(jobs: list[Job], variant: str) 
     run = _played(jobs, variant)
 
     usage = run.usage
-    spans = np.diff(np.minimum(np.arange(len(usage.integral) + 1) * usage.span, run.end))
-    assert (usage.integral[:, 0] <= usage.capacity[0] * spans * (1 + 1e-9)).all()
+    spans = np.diff(
+        np.minimum(np.arange(len(usage.over_time.sums) + 1) * usage.over_time.seconds, run.end)
+    )
+    assert (usage.over_time.sums[:, 0] <= usage.capacity[0] * spans * (1 + 1e-9)).all()
     running = sum(len(life.placed) * life.job.requests[0][1] for life in run.lives)
     assert usage.used[0] == running
     partial = sum(
@@ -91,6 +93,6 @@ def test_work_is_conserved(jobs: list[Job]) -> None:
         for life in run.lives
         if life.ended is not None
     )
-    used = run.usage.integral.sum() - run.usage.partial_integral.sum()
+    used = run.usage.over_time.sums.sum() - run.usage.partial_over_time.sums.sum()
     assert abs(used - done - run.lost.get("cpu", 0.0)) <= 1e-6 * max(used, 1.0)
     assert all(life.ended is not None or life.first_placed is None for life in run.lives)

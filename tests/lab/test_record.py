@@ -100,6 +100,7 @@ def test_a_tree_is_one_job_with_its_gangs() -> None:
     (job,) = record(groups, pods, NOW).jobs
 
     assert (job.name, job.pods, job.replicas, job.min_replicas) == ("tree", 2, 3, 2)
+    assert (job.topology, job.key) == (job.gang_topology, job.gang_key) == ("required", "rack")
 
 
 def test_a_pod_that_took_anothers_place_is_no_further_pod() -> None:

@@ -7,13 +7,15 @@ import re
 
 import pytest
 
+from lab import usage
+from lab.cluster import Cluster
 from lab.errors import LabError
 from lab.limits import broken, limit_of
 from lab.page import page
 from lab.report import table, to_json
 from lab.results import Result, result_of
 from lab.variants import Variant, variant_of
-from tests.lab.builders import cluster, job, play
+from tests.lab.builders import RACK, cluster, job, play
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +46,46 @@ def test_json_has_all_numbers(results: list[Result]) -> None:
     assert waits["median"] <= waits["p90"] <= waits["p99"] <= waits["longest"]
 
 
+def test_json_has_each_domain_over_time() -> None:
+    """Two racks: the first is full for an hour of two, the second empty."""
+    run = play(cluster(2, rack_of=1), job("a", 0, 3600, pods=4), until=7200)
+    (racks,) = result_of(run).domains
+
+    assert racks.span == 128
+    full = racks.over_time["cpu"]
+    assert full.keys() == {"n-0000", "n-0001"}
+    assert full["n-0000"][:28] == [1.0] * 28
+    assert full["n-0000"][28] == pytest.approx(16 / 128)
+    assert set(full["n-0000"][29:]) == set(full["n-0001"]) == {0.0}
+    assert racks.used["cpu"] == (0.0, 0.25, 0.5)
+
+
+def test_of_the_nodes_of_a_snapshot_those_keys_count_that_jobs_name() -> None:
+    nodes = Cluster(others=tuple(cluster(4, rack_of=2).nodes()))
+    gang = job("a", 0, 100, pods=8, topology="required", key=RACK)
+
+    (racks,) = result_of(play(nodes, gang)).domains
+
+    assert (racks.key, racks.count, racks.used["cpu"]) == (RACK, 2, (0.0, 0.5, 1.0))
+    assert result_of(play(nodes, job("a", 0, 100))).domains == []
+
+
+def test_thousands_of_domains_have_fewer_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage, "MOST_VALUES", 6)
+    run = play(cluster(3, rack_of=1), job("a", 0, 3600, pods=4), until=7200)
+    (racks,) = result_of(run).domains
+
+    assert [len(shares) for shares in racks.over_time["cpu"].values()] == [2, 2, 2]
+    assert sum(racks.over_time["cpu"]["n-0000"]) * racks.span == pytest.approx(3600)
+
+
 def test_the_page_is_one_file_that_asks_nobody_for_anything(results: list[Result]) -> None:
     text = page(results, "<script>alert(1)</script>")
 
     assert text == page(results, "<script>alert(1)</script>")
     assert "<script" not in text
     assert "&lt;script&gt;" in text
-    assert text.count("<svg") == 4  # cpu, cpu in vain, fragments, waits
+    assert text.count("<svg") == 5  # cpu, cpu in vain, by rack, fragments, waits
     assert not re.search(r"""(src|href)=["'](?!#)""", re.sub(r"xmlns\S*", "", text))
 
 

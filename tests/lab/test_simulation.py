@@ -29,7 +29,7 @@ def test_a_gang_waits_until_all_of_it_fits() -> None:
     run = play(cluster(2), job("a", 0, 100, pods=3), job("b", 1, 10, pods=6), job("c", 2, 10))
 
     assert started(run) == {"a": 0, "b": 100, "c": 2}
-    assert run.usage.partial_integral.sum() == 0
+    assert run.usage.partial_over_time.sums.sum() == 0
 
 
 def test_without_gangs_two_that_do_not_fit_together_hold_their_halves_until_one_gives_up() -> None:
@@ -123,6 +123,34 @@ def test_a_gang_waits_for_one_rack_unless_it_only_prefers_one(
 
     assert started(run)["gang"] == start
     assert next(life.confined for life in run.lives if life.job is gang) == confined
+
+
+@pytest.mark.parametrize(
+    ("variant", "nodes"), [("muster", ["n-00000"] * 2), ("spread", ["n-00000", "n-00001"])]
+)
+def test_nodes_are_filled_one_after_the_other_or_evenly(variant: str, nodes: list[str]) -> None:
+    run = play(cluster(2), job("a", 0, 10), job("b", 1, 10), variant=variant)
+
+    assert [life.starts[0].nodes[0][0] for life in run.lives] == nodes
+
+
+@pytest.mark.parametrize(("variant", "start"), [("muster", 16_200), ("starvation", 4500)])
+def test_the_starvation_gate_lets_a_large_gang_have_its_turn(variant: str, start: float) -> None:
+    """One small job of five ends every 300 s, and the next takes its place."""
+    small = (job(f"s{n:02}", n * 300, 1500) for n in range(50))
+    large = job("large", 7, 600, pods=6)
+
+    run = play(cluster(1, cpu=6), *small, large, variant=variant)
+
+    assert started(run)["large"] == start
+
+
+def test_without_priorities_all_jobs_are_equal() -> None:
+    low, high = job("low", 0, 100, pods=4), job("high", 30, 10, pods=4, priority=1)
+
+    run = play(cluster(1), low, high, variant="no-priorities")
+
+    assert (started(run)["high"], run.evictions) == (100, 0)
 
 
 def test_a_tree_starts_whole() -> None:

@@ -4,12 +4,13 @@ import { useEffect, useRef, useState } from "./lib.js";
 
 const FIRST_PAUSE = 500; // milliseconds; doubled after each attempt that fails
 const LONGEST_PAUSE = 10_000;
-const EVENTS = ["map", "queue", "workload", "history", "resync", "end"];
+const EVENTS = ["map", "queue", "workload", "history", "cluster", "resync", "end"];
 
 let listeners = new Set();
-let state = { live: false, attempt: 0 };
+let state = { live: false, attempt: 0, current: true };
 
-// {live, attempt}: whether the stream is open, and how many attempts have failed since it was.
+// {live, attempt, current}: whether the stream is open, how many attempts have failed since it was,
+// and whether the server has the cluster as it is now.
 export function useConnection() {
   const [seen, setSeen] = useState(state);
   useEffect(() => {
@@ -21,7 +22,7 @@ export function useConnection() {
 }
 
 function say(next) {
-  if (next.live === state.live && next.attempt === state.attempt) return;
+  if (Object.keys(state).every((key) => next[key] === state[key])) return;
   state = next;
   for (const listener of listeners) listener(state);
 }
@@ -44,7 +45,7 @@ export function open(views, query, on) {
     const search = new URLSearchParams({ views, ...query });
     source = new EventSource(`/api/events?${search}`);
     source.onopen = () => {
-      say({ live: true, attempt: 0 });
+      say({ live: true, attempt: 0, current: true }); // if it is not, that is told next
       if (lost) on.resync?.();
       lost = false;
       begin();
@@ -54,7 +55,9 @@ export function open(views, query, on) {
   };
   const take = (name, event) => {
     if (closed) return;
-    on[name]?.(event.data ? JSON.parse(plain(event.data)) : null);
+    const data = event.data ? JSON.parse(plain(event.data)) : null;
+    if (name === "cluster") say({ ...state, current: data.current });
+    on[name]?.(data);
     if (name === "end") fail();
   };
   // The browser's own attempts stop at the first answer with an error, so these are ours.
@@ -64,7 +67,7 @@ export function open(views, query, on) {
     lost = true;
     begin();
     const pause = Math.min(FIRST_PAUSE * 2 ** state.attempt, LONGEST_PAUSE);
-    say({ live: false, attempt: state.attempt + 1 });
+    say({ live: false, attempt: state.attempt + 1, current: true });
     clearTimeout(timer);
     timer = setTimeout(again, pause * (0.75 + Math.random() / 2));
   };

@@ -87,22 +87,25 @@ function Views({ now, served }) {
 }
 
 function Who({ session, onLeave }) {
-  const { live, attempt } = useConnection();
-  const state = live ? "live" : attempt ? "lost" : "";
+  const { live, attempt, current } = useConnection();
+  const lost = live ? !current : attempt > 0;
+  const state = lost ? "lost" : live ? "live" : "";
   return html`<div class="who">
-    <span class="link-state ${state}">${live ? "Live" : attempt ? "Not connected" : "Connecting"}</span>
+    <span class="link-state ${state}">${lost ? (live ? "Out of date" : "Not connected") : live ? "Live" : "Connecting"}</span>
     <${Name}>${session.user}<//>
     ${!session.local && html`<button class="quiet" onClick=${onLeave}>Log out</button>`}
   </div>`;
 }
 
 function LostNote() {
-  const { live, attempt } = useConnection();
+  const { live, attempt, current } = useConnection();
   const lost = !live && attempt > 0;
   return html`<div class="lost-note" role="status">${
     lost
       ? "The connection to the server is lost. What you see may be out of date; the page keeps trying to reconnect."
-      : ""
+      : !current
+        ? "The cluster's API server does not answer. What you see is as it was before, and follows again once it does."
+        : ""
   }</div>`;
 }
 

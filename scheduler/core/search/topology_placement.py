@@ -214,7 +214,7 @@ class TopologyPlacements:
 
     def _no_domain(self, domains: Domains) -> str:
         """Why no node is in a domain of the key."""
-        nodes = advice.count(sum(node is not None for node in self._nodes.infos), "node")
+        nodes = advice.count(len(self._nodes.row_of), "node")
         if domains.mixed:
             return (
                 f'none of {nodes} is in a domain of "{domains.key}": {advice.mixed(domains.mixed)};'

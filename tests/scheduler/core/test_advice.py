@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -10,6 +10,7 @@ from scheduler.core.explain import explain
 from scheduler.core.model import (
     ClaimInfo,
     Expression,
+    NodeInfo,
     PodSelector,
     PodTerm,
     Requirements,
@@ -358,3 +359,25 @@ def test_nodes_that_are_cordoned_or_tainted() -> None:
         "impossible even if the cluster were empty;"
         " add a toleration for {team: a}, or remove the taint"
     )
+
+
+class _NotOneByOne(list[NodeInfo | None]):
+    """Nodes that nobody may go through in Python: there may be 50,000 for each refusal."""
+
+    def __iter__(self) -> Iterator[NodeInfo | None]:
+        raise AssertionError("all nodes were gone through")
+
+
+@pytest.mark.parametrize("key", ["rack", "no-such-key"])
+def test_a_sentence_costs_no_pass_over_all_nodes(key: str) -> None:
+    builder = StateBuilder()
+    builder.nodes(4, rack_of=2)
+    builder.state.remove_node("n3")
+    builder.gang("g", 20, rack=True, key=key)
+    builder.pods("g", 20)
+    nodes = builder.state.nodes
+    nodes.infos = _NotOneByOne(nodes.infos)
+
+    said = summary(builder)
+
+    assert "of 3 nodes" in said
