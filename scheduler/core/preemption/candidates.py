@@ -77,16 +77,23 @@ class EvictionScopes:
             by_unit = np.bincount(owners, weights=self._held)
             amount = self._needs.least * wanted[self._shape]
             least = max(least, _fewest(by_unit, float(amount - int(self._needs.free.sum()))))
-        if wanted.keys() == {self._shape} and not self._shape.self_interacting:
+        if wanted.keys() == {self._shape} and self._slots_add_up(wanted[self._shape]):
             self._dry_run.pause()
             least = max(least, self._least_by_nodes(wanted[self._shape]))
         return least
 
-    def _least_by_nodes(self, wanted: int) -> int:
-        """The same from the least that slots cost on each node; a unit helps on its own nodes only.
+    def _slots_add_up(self, wanted: int) -> bool:
+        """Whether so many pods of the shape need as many slots; not where one may open others.
 
-        Where pods of the shape count for each other, a slot that is taken may open others.
+        That is where they count for each other. A pod alone has its volumes for itself.
         """
+        shape, selectors = self._shape, self._dry_run.state.selectors
+        if not shape.self_interacting:
+            return True
+        return wanted == 1 and not selectors.any_pods(shape.filter_match_ids)
+
+    def _least_by_nodes(self, wanted: int) -> int:
+        """The same from what slots cost at least on each node; a unit helps on its own nodes."""
         missing = wanted - int(self._now.sum())
         if missing <= 0:
             return 1
