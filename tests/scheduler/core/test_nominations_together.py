@@ -90,7 +90,8 @@ def one_by_one(case: Nominated, root: Pod) -> Iterator[None]:
                 continue
             for shape, places in each.places:
                 for name, count in places:
-                    take(case, shape, name, count)
+                    if name in case.state.nodes.row_of:
+                        take(case, shape, name, count)
         yield
 
 
@@ -184,6 +185,38 @@ def counted(calls: Counter[str], name: str) -> Callable[..., Any]:
         return original(self, *args)
 
     return call
+
+
+def test_sums_follow_nominations_that_come_and_go_and_nodes_that_change() -> None:
+    for seed in range(40):
+        case = Nominated(seed)
+        state, rng = case.state, case.rng
+        for step in range(12):
+            with state.nominations.respected(case.pods[9].key, 1):
+                pass  # what is summed up now has to follow
+            pod = rng.choice(case.pods)
+            if pod.key in state.nominations:
+                state.nominations.drop(pod.key)
+            else:
+                places = ((pod.shape, ((f"n{rng.randrange(7)}", rng.randint(1, 2)),)),)
+                state.nominations.set(Nomination(pod.key, pod.priority, places))
+            if step % 4 == 3:
+                case.builder.node("n6", 4, labels={"host": f"n6-{step}"})
+            for root in case.pods:
+                with one_by_one(case, root):
+                    wanted = case.seen()
+                with state.nominations.respected(root.key, root.priority):
+                    assert case.seen() == wanted, (seed, step)
+
+
+@pytest.mark.parametrize("priorities", [3, 40])
+def test_sums_are_kept_for_some_priorities_only(priorities: int) -> None:
+    """However many a tenant's pods have."""
+    case = Nominated(1)
+    for priority in range(priorities):
+        with case.state.nominations.respected(case.pods[0].key, priority):
+            pass
+    assert len(case.state.nominations._merged) == min(priorities, 16)
 
 
 @pytest.mark.parametrize(("kind", "once"), [("claim", True), ("unbound", False), ("port", False)])
