@@ -41,8 +41,8 @@ class NominatedPlaces:
         self._alone: dict[Shape, Counter[str]] = {}
         self._together: Counter[Shape] = Counter()
         self._equal: dict[tuple[tuple[str, int], ...], _Equal] = {}
-        self._matches: Counter[tuple[int, int]] = Counter()
-        self._counts: list[tuple[int, int, int]] | None = []
+        self._matches: dict[int, Counter[int]] = {}
+        self._pods: set[int] = set()  # those of them that count more than the users of a volume
         for shape, places in (by_shape or {}).items():
             self.add(shape, places.items())
 
@@ -73,21 +73,44 @@ class NominatedPlaces:
                 equal.counts[row] += count
                 equal.total += count
                 for match_id in shape.load.match_ids:
-                    _add(self._matches, (match_id, row), count)
-                    self._counts = None
+                    self._count(match_id, row, count)
         if not equal.total:
             del self._equal[amounts]
 
-    def take(self) -> None:
-        """Take all of them, in the open trial."""
+    def take(self, shapes: Iterable[Shape] | None = None) -> None:
+        """Take all of them, in the open trial.
+
+        With `shapes`, those are all that is decided about: other users of volumes that these do not
+        use are not counted, unless nodes can attach only so many.
+        """
         for equal in self._equal.values():
             rows = np.flatnonzero(equal.counts)
             self._nodes.take(rows, equal.counts[rows], equal.load)
-        if self._counts is None:
-            self._counts = [(match_id, row, n) for (match_id, row), n in self._matches.items()]
-        self._nodes.count(self._counts)
+        self._nodes.count(
+            [
+                (match_id, row, count)
+                for match_id in self._counted(shapes)
+                for row, count in self._matches[match_id].items()
+            ]
+        )
         for shape, places in self._alone.items():
             occupy(self._framework, shape, places)
+
+    def _count(self, match_id: int, row: int, count: int) -> None:
+        rows = self._matches.setdefault(match_id, Counter())
+        _add(rows, row, count)
+        if not rows:
+            del self._matches[match_id]
+            self._pods.discard(match_id)
+        elif not self._framework.volumes.counts_users(match_id):
+            self._pods.add(match_id)
+
+    def _counted(self, shapes: Iterable[Shape] | None) -> Iterable[int]:
+        """The match counts that say something to these shapes."""
+        if shapes is None or self._framework.volumes.limited:
+            return self._matches
+        wanted = {match_id for shape in shapes for match_id in shape.filter_match_ids}
+        return wanted & self._matches.keys() | self._pods
 
     def _add_alone(self, shape: Shape, places: Iterable[tuple[str, int]]) -> None:
         counts = self._alone.setdefault(shape, Counter())

@@ -155,10 +155,18 @@ class Nominations:
         return int(np.minimum(counts, self._framework.slots_in(shape, rows)).sum())
 
     @contextmanager
-    def respected(self, root: GroupKey, priority: int, rows: Ints | None = None) -> Iterator[None]:
+    def respected(
+        self,
+        root: GroupKey,
+        priority: int,
+        rows: Ints | None = None,
+        *,
+        shapes: Iterable[Shape] | None = None,
+    ) -> Iterator[None]:
         """Inside, all nominated places that this root may not use are taken; undone at the end.
 
-        Only those on `rows`, if these are given: that costs O(number of places on them).
+        Only those on `rows`, if these are given: that costs O(number of places on them). With
+        `shapes`, the root has no others, and what says nothing to them may be left out.
         """
         if rows is not None:
             with self._nodes.trial():
@@ -174,14 +182,16 @@ class Nominations:
             yield
             return
         with self._nodes.trial():
-            taken.take()
+            taken.take(shapes)
             if own is not None and own.priority >= priority:
                 for shape, places in _by_shape(own).items():
                     occupy(self._framework, shape, places, sign=-1)
             yield
 
     @contextmanager
-    def kept(self, root: GroupKey, priority: int) -> Iterator[None]:
+    def kept(
+        self, root: GroupKey, priority: int, shapes: Iterable[Shape] | None = None
+    ) -> Iterator[None]:
         """The same for many decisions on this root: inside, `respected` for it costs nothing more.
 
         Not where nominated shapes are taken alone: what they get depends on who has left before.
@@ -189,7 +199,7 @@ class Nominations:
         if self._taken(priority).any_alone:
             yield
             return
-        with self.respected(root, priority):
+        with self.respected(root, priority, shapes=shapes):
             before, self._kept = self._kept, (root, priority)
             try:
                 yield

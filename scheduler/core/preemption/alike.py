@@ -48,7 +48,7 @@ def preempt_alike(
     if not _single_pods(state, candidates, cost, budget):
         return []
     dry_run = DryRun(state, roots[0], replace(refusal, root=roots[0].key), budget, effort)
-    with state.nominations.kept(roots[0].key, roots[0].priority):
+    with state.nominations.kept(roots[0].key, roots[0].priority, refusal.shapes):
         scopes = EvictionScopes(dry_run, candidates)
         with dry_run.without(NONE):
             return list(_Chain(state, candidates, scopes, cost, shape).plans(roots, budget))
