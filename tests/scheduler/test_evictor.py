@@ -113,6 +113,24 @@ async def test_pods_that_are_bound_soon_have_no_node_written() -> None:
     assert not any(said.startswith("nominate") for said in order), "all are bound at once"
 
 
+async def test_autoscalers_see_the_nominated_node_before_that_a_pod_is_unschedulable() -> None:
+    harness = EvictionHarness()
+    full_rack(harness)
+    high = preemptor(harness, 2)
+    harness.observe_pods()
+
+    async with harness.leading(unsettled="victims stay"):
+        seen: list[tuple[bool, bool]] = []
+        for _ in range(16):
+            await harness.settle(0.25)
+            told = {name for kind, name, _ in harness.reporter._api.patches if kind == "Pod"}
+            seen.append((set(harness.evictor_api.nominated) == names(high), bool(told)))
+
+    assert (True, False) in seen
+    assert (False, True) not in seen
+    assert seen[-1] == (True, True)
+
+
 async def test_a_delete_that_fails_is_retried() -> None:
     harness = EvictionHarness()
     low = full_rack(harness)
