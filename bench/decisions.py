@@ -31,8 +31,8 @@ from scheduler.core.forest import Group
 from scheduler.core.model import POD_GROUP, GroupSpec
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, Refusal, SearchBudget, place
-from scheduler.core.preemption.alike import preempt_alike
 from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.equal_plans import preempt_equals
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.state import State
 
@@ -155,7 +155,7 @@ def evicting_each(pods: int = 500, *, volumes: bool = False) -> Iterator[float]:
         evict(state, plan)
         roots = [] if volumes else waiting[1:_TOGETHER]
         more = (
-            preempt_alike(state, roots, (refusal, plan), SearchBudget(), Effort()) if roots else []
+            preempt_equals(state, roots, (refusal, plan), SearchBudget(), Effort()) if roots else []
         )
         yield clock() - start
         for each in more:

@@ -45,7 +45,7 @@ from scheduler.starvation import StarvationMonitor
 _BATCH_PODS: Final = 96
 """Pods of roots that are decided as one batch: few enough not to delay other tasks."""
 
-_ALIKE: Final = 32
+_EQUALS: Final = 32
 """Roots for which others are evicted as for one before: about five milliseconds."""
 
 _sizes = {name: PENDING_ROOTS.labels(name) for name in QUEUES}
@@ -206,7 +206,7 @@ class Cycle:
             yield from self._decide_or_fail(key, entity)
             example = self._example
             if kind is not None and example is not None:
-                yield from self._evict_alike(example, self._queue.pop_batch(kind, _ALIKE))
+                yield from self._evict_for_equals(example, self._queue.pop_batch(kind, _EQUALS))
         else:
             most = _BATCH_PODS // kind.size - 1
             yield from self._decide_batch([entity, *self._queue.pop_batch(kind, most)])
@@ -257,26 +257,26 @@ class Cycle:
             root, *roots = roots
             yield from self._decide_or_fail(root.key, root)
             if self._example is not None:
-                yield from self._evict_alike(self._example, roots)
+                yield from self._evict_for_equals(self._example, roots)
                 return
 
-    def _evict_alike(self, example: Answer, roots: list[Group | Pod]) -> _Steps:
+    def _evict_for_equals(self, example: Answer, roots: list[Group | Pod]) -> _Steps:
         """Evict for roots as well that are equal to one that evicts; the others are ready again."""
-        plans = yield from self._planned_alike(example.refusal.root, roots)
+        plans = yield from self._plans_of_equals(example.refusal.root, roots)
         for plan in plans:
             root, *roots = roots
-            yield from self._carry_out(root.key, self._refuse_alike(root, example, plan))
+            yield from self._carry_out(root.key, self._refuse_equal(root, example, plan))
             if root.key not in self._state.nominations:
                 break  # carrying it out failed, and the next plans count on it
         for root in roots:
             self._queue.review(root.key)
 
-    def _planned_alike(
+    def _plans_of_equals(
         self, key: GroupKey, roots: list[Group | Pod]
     ) -> Generator[tuple[str, ...], None, list[Plan]]:
         if self._preemptor is None:
             return []
-        steps = self._preemptor.alike(roots[:_ALIKE])
+        steps = self._preemptor.plans_of_equals(roots[:_EQUALS])
         try:
             while True:
                 next(steps)
@@ -288,7 +288,7 @@ class Cycle:
             _log.exception("equal roots are planned one by one", roots=len(roots))
             return []
 
-    def _refuse_alike(
+    def _refuse_equal(
         self, entity: Group | Pod, example: Answer, plan: Plan
     ) -> Generator[None, None, None]:
         """Nothing has happened since an equal root was refused that could help; it evicts, too."""

@@ -19,8 +19,8 @@ from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Refusal, SearchBudget
-from scheduler.core.preemption.alike import preempt_alike
 from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.equal_plans import preempt_equals
 from scheduler.core.preemption.plan import Plan, may_preempt, preempt
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
@@ -144,7 +144,7 @@ class Preemptor:
         """Whether others are evicted for the root that was refused last."""
         return self._example is not None
 
-    def alike(self, roots: Sequence[Group | Pod]) -> Generator[None, None, list[Plan]]:
+    def plans_of_equals(self, roots: Sequence[Group | Pod]) -> Generator[None, None, list[Plan]]:
         """Plans for the first of these roots, if the one that was refused last evicts.
 
         They are equal to that one, and none of them has evicted or was asked to wait.
@@ -158,20 +158,20 @@ class Preemptor:
             return []
         effort = Effort.at(self._clock.now().timestamp(), self._config.patience_seconds)
         self._state.units.refresh()
-        return (yield from self._stepwise.steps(lambda: self._alike(pods, example, effort)))
+        return (yield from self._stepwise.steps(lambda: self._equal_plans(pods, example, effort)))
 
-    def _alike(
+    def _equal_plans(
         self, pods: Sequence[Pod], example: tuple[Refusal, Plan], effort: Effort
     ) -> list[Plan]:
         begun = self._stepwise.monotonic()
-        plans = preempt_alike(self._state, pods, example, self._budget(), effort)
+        plans = preempt_equals(self._state, pods, example, self._budget(), effort)
         each = (self._stepwise.monotonic() - begun) / max(1, len(plans))
         for _ in plans:
             PREEMPTION_SECONDS.observe(each)
         return plans
 
     def evict(self, plan: Plan, entity: Group | Pod) -> str:
-        """Carry out a plan of `alike`. Returns what to add to the blocker's summary."""
+        """Carry out a plan of `plans_of_equals`. Returns what to add to the blocker's summary."""
         return self._evict(plan, entity)
 
     def _planned(self, entity: Group | Pod, refusal: Refusal, effort: Effort) -> Plan | Refusal:

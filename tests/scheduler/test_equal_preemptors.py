@@ -91,7 +91,7 @@ async def test_what_is_said_and_kept_is_what_one_after_the_other_has(
 
     found = await outcome()
     with monkeypatch.context() as patch:
-        patch.setattr(scheduler.preemptor, "preempt_alike", lambda *_arguments: [])
+        patch.setattr(scheduler.preemptor, "preempt_equals", lambda *_arguments: [])
         assert await outcome() == found
 
 
@@ -101,7 +101,7 @@ async def test_where_planning_them_together_fails_each_is_planned_alone(
     def fails(*_arguments: object) -> None:
         raise LookupError("a bug")
 
-    monkeypatch.setattr(scheduler.preemptor, "preempt_alike", fails)
+    monkeypatch.setattr(scheduler.preemptor, "preempt_equals", fails)
     harness = cluster(3)
     async with harness.leading(unsettled="victims stay"):
         await harness.settle(2)

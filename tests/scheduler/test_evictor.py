@@ -14,6 +14,7 @@ from scheduler.core.model import POD_GROUP, PodInfo, PreemptionInfo
 from scheduler.core.nominations import Nomination
 from scheduler.watch.decode import FAR_AWAY
 from tests.scheduler.eviction_harness import EvictionHarness
+from tests.scheduler.harness import FakeApi
 from tests.support.steps import ended
 
 
@@ -118,12 +119,14 @@ async def test_autoscalers_see_the_nominated_node_before_that_a_pod_is_unschedul
     full_rack(harness)
     high = preemptor(harness, 2)
     harness.observe_pods()
+    statuses = harness.reporter._api
+    assert isinstance(statuses, FakeApi)
 
     async with harness.leading(unsettled="victims stay"):
         seen: list[tuple[bool, bool]] = []
         for _ in range(16):
             await harness.settle(0.25)
-            told = {name for kind, name, _ in harness.reporter._api.patches if kind == "Pod"}
+            told = {name for kind, name, _ in statuses.patches if kind == "Pod"}
             seen.append((set(harness.evictor_api.nominated) == names(high), bool(told)))
 
     assert (True, False) in seen

@@ -12,8 +12,8 @@ from scheduler.core.forest import Pod
 from scheduler.core.model import HostPort, PodInfo, Requirements
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Refusal, SearchBudget
-from scheduler.core.preemption.alike import preempt_alike
 from scheduler.core.preemption.dry_run import DryRun, Effort
+from scheduler.core.preemption.equal_plans import preempt_equals
 from scheduler.core.preemption.plan import Plan, preempt
 from tests.scheduler.preemption_builder import PreemptionBuilder
 from tests.scheduler.state_builder import requests
@@ -62,7 +62,7 @@ def together(builder: PreemptionBuilder, roots: list[Pod]) -> tuple[list[Plan], 
         return [], None
     carry_out(builder, roots[0], first)
     before = seen(builder)
-    plans = preempt_alike(builder.state, roots[1:], (refusal, first), SearchBudget(), EFFORT)
+    plans = preempt_equals(builder.state, roots[1:], (refusal, first), SearchBudget(), EFFORT)
     assert seen(builder) == before
     return plans, first
 
@@ -139,7 +139,7 @@ def test_none_of_them_asks_for_a_dry_run(monkeypatch: pytest.MonkeyPatch) -> Non
     asked: list[object] = []
     monkeypatch.setattr(DryRun, "fits", lambda _self, units: asked.append(units))
 
-    plans = preempt_alike(builder.state, roots[1:], (refusal, first), SearchBudget(), EFFORT)
+    plans = preempt_equals(builder.state, roots[1:], (refusal, first), SearchBudget(), EFFORT)
 
     assert not asked
     nodes = {plan.placement.rows for plan in plans} | {first.placement.rows}

@@ -25,7 +25,7 @@ from scheduler.core.shapes import Shape
 from scheduler.core.state import State
 
 
-def preempt_alike(
+def preempt_equals(
     state: State,
     roots: Sequence[Pod],
     first: tuple[Refusal, Plan],
