@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from scheduler.core.forest import Group
+from scheduler.core.forest import Group, Pod
 from scheduler.core.model import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
+    ClaimInfo,
+    ClaimKey,
     GroupSpec,
     NodeInfo,
     PodInfo,
     Requirements,
     Stage,
     Topology,
+    VolumeInfo,
 )
 from scheduler.core.state import State
 
@@ -102,6 +105,30 @@ def full(nodes: int, *, pods: int = 10, size: int = 10, racks: int = 50) -> Stat
             index = number * size + member
             _run(state, f"{name}-{member}", f"n{index // pods}", name, priority, index)
     return state
+
+
+def crowded(nodes: int) -> State:
+    """Four single pods on each node, and a little room."""
+    state = cluster(nodes, cpu=4)
+    victim = Requirements((("cpu", 900), ("memory", GIB)))
+    for index in range(4 * nodes):
+        info = PodInfo(f"v{index}", "ns", f"v{index}", victim, f"n{index // 4}", phase="Running")
+        state.set_pod(replace(info, started=float(index)))
+    return state
+
+
+def preemptor(state: State, number: int, *, volume: bool = False) -> Pod:
+    """A waiting pod of high priority that takes the room of three."""
+    name = f"p{number}"
+    claims: tuple[ClaimKey, ...] = ()
+    if volume:
+        claims = (("ns", name),)
+        state.volumes.set_claim(ClaimInfo(claims[0], f"pv-{name}", "now"))
+        state.volumes.set_volume(VolumeInfo(f"pv-{name}"))
+    wants = Requirements((("cpu", 3000), ("memory", GIB)), claims=claims)
+    pod = state.set_pod(PodInfo(name, "ns", name, wants, priority=9))
+    assert pod is not None
+    return pod
 
 
 def _run(state: State, uid: str, node: str, group: str, priority: int, index: int) -> None:

@@ -13,16 +13,32 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from bench import frame, page
-from bench.clusters import GPU, cluster, composite, expecting_gang, full, gang
+from bench.clusters import (
+    GPU,
+    cluster,
+    composite,
+    crowded,
+    expecting_gang,
+    full,
+    gang,
+    preemptor,
+)
 from bench.events import decoded, memory, received, woken
 from bench.frame import Case, Measured, clock
 from bench.held import looks
+from scheduler.core.decide import decide
 from scheduler.core.explain import explain
 from scheduler.core.forest import Group
 from scheduler.core.model import POD_GROUP, GroupSpec
+from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.equal_plans import preempt_equals
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.state import State
+
+_TOGETHER = 33
+"""Equal pods that the scheduler plans together, the first one included."""
 
 
 def one_large(nodes: int = 50_000, pods: int = 10_000) -> Iterator[float]:
@@ -123,6 +139,41 @@ def preemption(
         state.assume(plan.placement.pods, plan.placement.rows)
 
 
+def evicting_each(pods: int = 500, *, volumes: bool = False) -> Iterator[float]:
+    """Pods that evict three of four on a node each, all of them before the first victim is gone.
+
+    Equal ones are planned together; with a volume of their own each they are not equal.
+    """
+    state = crowded(pods)
+    waiting = [preemptor(state, number, volume=volumes) for number in range(pods)]
+    state.units.refresh()
+    while waiting:
+        start = clock()
+        refusal = decide(state, waiting[0], SearchBudget())
+        assert isinstance(refusal, Refusal)
+        plan = preempt(state, waiting[0], refusal, SearchBudget(), Effort())
+        assert isinstance(plan, Plan)
+        evict(state, plan)
+        roots = [] if volumes else waiting[1:_TOGETHER]
+        more = (
+            preempt_equals(state, roots, (refusal, plan), SearchBudget(), Effort()) if roots else []
+        )
+        yield clock() - start
+        for each in more:
+            evict(state, each)
+        waiting = waiting[1 + len(more) :]
+
+
+def evict(state: State, plan: Plan) -> None:
+    """The places are kept, and the victims are on their way."""
+    (pod,), (row,) = plan.placement.pods, plan.placement.rows
+    places = ((pod.shape, ((state.nodes.name_of(row), 1),)),)
+    state.nominations.set(Nomination(plan.root, pod.priority, places))
+    assert len(plan.victims) == 3
+    for unit in plan.victims:
+        state.units.mark_evicting(unit.pods.values())
+
+
 def placed(state: State, group: Group) -> float:
     """Seconds for the decision on a group that fits; its pods' places are taken then."""
     start = clock()
@@ -159,6 +210,9 @@ CASES = (
     Case("refusal with reasons, 5,000 nodes", refusal, {"P50": 10}),
     Case("refusal with reasons, 5,000 nodes in 50 racks", refusal_in_racks, {"P50": 10}),
     Case("preemption, 1,000 nodes, 10,000 pods in groups", preemption, {"P50": 10, "P99": 50}),
+    Case("preemption, 500 equal pods, three victims each", evicting_each, {"total": 600}),
+    Case("preemption, 500 pods with a volume, three victims each",
+         lambda: evicting_each(volumes=True), {"total": 4_000}),
     Case("queue: an arriving pod, 5,000 gangs x 4", received, {"each": 0.1}),
     Case("queue: a node is freed, 2,000 refused gangs", woken, {"P50": 20}),
     Case("decoding a 6 KB pod event into the state", decoded, {"each": 0.1}),

@@ -51,6 +51,10 @@ class EvictionBackoff:
     def __len__(self) -> int:
         return len(self._evictions)
 
+    def __contains__(self, root: GroupKey) -> bool:
+        """Whether an eviction for the root is remembered."""
+        return root in self._evictions
+
     def evicted(self, plan: Plan, state: State, now: float) -> None:
         """The plan is being carried out."""
         before = self._forget(plan.root)

@@ -32,6 +32,7 @@ from scheduler.core.state import State
 from scheduler.disruption_marks import DisruptionMarks
 from scheduler.group_events import GroupEvents
 from scheduler.metrics import EVICTIONS_OPEN, VICTIMS, VICTIMS_SPARED
+from scheduler.nominated_nodes import NominatedNodes
 from scheduler.preemption_words import preemptor_text, victims_text
 from scheduler.priority_semaphore import SharedSemaphore
 from scheduler.resources import GROUPS
@@ -44,6 +45,9 @@ _LOWEST: Final = 1 << 62
 
 _NOMINATIONS: Final = 8
 """Nominations of one namespace at a time; twice as many in all."""
+
+_NOT_YET_BOUND: Final = 1.0
+"""Seconds after the victims were told to end when a pod that still waits has its node written."""
 
 LONGEST_GRACE: Final = 600
 """Seconds that a victim has to end, whatever grace period its owner wrote; as long as the cluster
@@ -68,8 +72,8 @@ class Evictor:
 
     That is `writers` for one namespace, and twice as many in all: slow requests of one namespace
     leave room for others. Requests of an earlier plan go first: its preemptor can start while later
-    victims still run. Nominations go last and few at a time, as nobody waits for them: pods that
-    are bound by their turn need none.
+    victims still run. Nominations go last and few at a time, as nobody waits for them, and only
+    once all victims were told to end, for pods that wait a moment later: others need none.
     """
 
     def __init__(
@@ -101,7 +105,9 @@ class Evictor:
         self._plans = count()
         self._on_change = on_change
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue()
-        self._nominated: dict[GroupKey, dict[Pod, str]] = {}
+        self._nominated = NominatedNodes()
+        # Set once the plan that was made last for a root is carried out.
+        self._carried_out: dict[GroupKey, asyncio.Event] = {}
         self._unanswered: dict[str, float] = {}
 
     def evict(self, plan: Plan, priority: int) -> None:
@@ -120,7 +126,15 @@ class Evictor:
         for pod in pods:
             self._events.pod(pod, "Warning", "Preempted", message(pod.info.namespace))
         units = [[pod for pod in pods if pod.info.uid in it.pods] for it in plan.victims]
-        self._start([unit for unit in units if unit], groups, message)
+        done = self._carried_out[plan.root] = asyncio.Event()
+        self._start(
+            [unit for unit in units if unit], groups, message, partial(self._done, plan.root, done)
+        )
+
+    def _done(self, root: GroupKey, done: asyncio.Event) -> None:
+        done.set()
+        if self._carried_out.get(root) is done:
+            del self._carried_out[root]
 
     def disrupt(self, root: Group, pods: Sequence[Pod], why: str) -> None:
         """Mark and delete pods of a root for another reason than that others need their room."""
@@ -147,24 +161,17 @@ class Evictor:
 
     def nominate(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
         """Set nominatedNodeName of these pods of the root, and clear that of its others."""
-        before = self._nominated.get(root, {})
         nodes = {pod: node for pod, node in nodes.items() if not pod.info.expected}
-        self._nominated[root] = dict(nodes)
-        for pod in before:
-            if pod not in nodes:
-                self._nominate(pod, "")
-        for pod, node in nodes.items():
-            if before.get(pod) != node:
-                self._nominate(pod, node)
+        self._clear(self._nominated.set(root, nodes))
+        self._submit(partial(self._nominate_later, root))
 
     def adopt(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
         """These pods of the root have their nominatedNodeName already."""
-        self._nominated[root] = dict(nodes)
+        self._nominated.adopt(root, nodes)
 
     def withdraw(self, root: GroupKey) -> None:
         """The nomination is over: clear nominatedNodeName of the root's pods that wait."""
-        for pod in self._nominated.pop(root, {}):
-            self._nominate(pod, "")
+        self._clear(self._nominated.withdraw(root))
 
     def resume(self) -> None:
         """Complete what an earlier leader began: the marked pods that are not deleted yet go.
@@ -176,6 +183,7 @@ class Evictor:
         self._activity.evicting.clear()
         EVICTIONS_OPEN.set(0)
         self._nominated.clear()
+        self._carried_out.clear()
         self._unanswered.clear()
         self._state.units.forget_choices()
         units: dict[GroupKey, dict[str, Pod]] = {}
@@ -214,10 +222,24 @@ class Evictor:
         finally:
             EVICTIONS_OPEN.dec()
 
-    def _start(self, units: list[list[Pod]], groups: list[Group], message: Message) -> None:
+    def _start(
+        self,
+        units: list[list[Pod]],
+        groups: list[Group],
+        message: Message,
+        done: Callable[[], None] = lambda: None,
+    ) -> None:
         plan = next(self._plans)
         self._activity.evicting.add(plan)
-        self._submit(lambda fence: self._carry_out(plan, units, groups, message, fence))
+
+        async def carry_out(fence: Fence) -> None:
+            try:
+                await self._carry_out(plan, units, groups, message, fence)
+            finally:
+                self._activity.evicting.discard(plan)
+                done()
+
+        self._submit(carry_out)
 
     async def _carry_out(
         self,
@@ -227,16 +249,13 @@ class Evictor:
         message: Message,
         fence: Fence,
     ) -> None:
-        try:
-            marked = [each for group in groups for each in group.walk() if each.spec is not None]
-            await asyncio.gather(
-                self._for_each(marked, partial(self._mark_group, plan, message, fence)),
-                self._for_each(units, partial(self._mark_unit, plan, message, fence)),
-            )
-            pods = [pod for unit in units for pod in unit if self._state.units.leaves(pod)]
-            await self._for_each(pods, partial(self._evict_pod, plan, fence))
-        finally:
-            self._activity.evicting.discard(plan)
+        marked = [each for group in groups for each in group.walk() if each.spec is not None]
+        await asyncio.gather(
+            self._for_each(marked, partial(self._mark_group, plan, message, fence)),
+            self._for_each(units, partial(self._mark_unit, plan, message, fence)),
+        )
+        pods = [pod for unit in units for pod in unit if self._state.units.leaves(pod)]
+        await self._for_each(pods, partial(self._evict_pod, plan, fence))
 
     async def _for_each(self, things: Iterable[_T], act: Callable[[_T], Awaitable[None]]) -> None:
         await asyncio.gather(*map(act, things))
@@ -348,11 +367,19 @@ class Evictor:
         if error is not None:
             _log.error("mark not taken back", problem=str(error))
 
-    def _nominate(self, pod: Pod, node: str) -> None:
-        """Set a waiting pod's nominatedNodeName; an empty name clears it."""
-        if not pod.waiting:
-            return
-        self._submit(partial(self._send_nomination, pod, node))
+    async def _nominate_later(self, root: GroupKey, _fence: Fence) -> None:
+        """Write the nodes of pods that are not bound soon after their victims were told to end."""
+        done = self._carried_out.get(root)
+        if done is not None:
+            await done.wait()
+        await self._clock.sleep(_NOT_YET_BOUND)
+        for pod, node in self._nominated.take(root).items():
+            self._submit(partial(self._send_nomination, pod, node))
+
+    def _clear(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            if pod.waiting:
+                self._submit(partial(self._send_nomination, pod, ""))
 
     async def _send_nomination(self, pod: Pod, node: str, fence: Fence) -> None:
         info = pod.info

@@ -7,7 +7,7 @@ cluster has made obsolete is not found again, and its nomination is dropped.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from api import features
@@ -20,6 +20,7 @@ from scheduler.core.model import GroupKey
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Refusal, SearchBudget
 from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.equal_plans import preempt_equals
 from scheduler.core.preemption.plan import Plan, may_preempt, preempt
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
@@ -80,6 +81,8 @@ class Preemptor:
         self._stepwise = stepwise or Stepwise(clock)
         self._budget = budget
         self._backoff = EvictionBackoff()
+        # What was refused last, if its plan is being carried out.
+        self._example: tuple[Refusal, Plan] | None = None
         # When capacity was requested, and when the delay began.
         self._delayed_since: dict[GroupKey, tuple[float | None, float]] = {}
 
@@ -110,6 +113,7 @@ class Preemptor:
 
         Yields where other tasks should run, which must not change the state.
         """
+        self._example = None
         if not self._enabled:
             return ""
         self._evictor.readmit()
@@ -130,7 +134,45 @@ class Preemptor:
             PREEMPTIONS.labels("wait").inc()
             return "waits for evicted pods to end"
         victims = victims_text(plan.victims, key[1])
-        return self._pause(key) or self._wait(key, entity, victims) or self._evict(plan, entity)
+        waits = self._pause(key) or self._wait(key, entity, victims)
+        if not waits:
+            self._example = (refusal, plan)
+        return waits or self._evict(plan, entity)
+
+    @property
+    def evicts(self) -> bool:
+        """Whether others are evicted for the root that was refused last."""
+        return self._example is not None
+
+    def plans_of_equals(self, roots: Sequence[Group | Pod]) -> Generator[None, None, list[Plan]]:
+        """Plans for the first of these roots, if the one that was refused last evicts.
+
+        They are equal to that one, and none of them has evicted or was asked to wait.
+        """
+        example, pods = self._example, list[Pod]()
+        for root in roots:
+            if not isinstance(root, Pod) or _delay(root) or root.key in self._backoff:
+                break
+            pods.append(root)
+        if example is None or not pods:
+            return []
+        effort = Effort.at(self._clock.now().timestamp(), self._config.patience_seconds)
+        self._state.units.refresh()
+        return (yield from self._stepwise.steps(lambda: self._equal_plans(pods, example, effort)))
+
+    def _equal_plans(
+        self, pods: Sequence[Pod], example: tuple[Refusal, Plan], effort: Effort
+    ) -> list[Plan]:
+        begun = self._stepwise.monotonic()
+        plans = preempt_equals(self._state, pods, example, self._budget(), effort)
+        each = (self._stepwise.monotonic() - begun) / max(1, len(plans))
+        for _ in plans:
+            PREEMPTION_SECONDS.observe(each)
+        return plans
+
+    def evict(self, plan: Plan, entity: Group | Pod) -> str:
+        """Carry out a plan of `plans_of_equals`. Returns what to add to the blocker's summary."""
+        return self._evict(plan, entity)
 
     def _planned(self, entity: Group | Pod, refusal: Refusal, effort: Effort) -> Plan | Refusal:
         begun = self._stepwise.monotonic()
@@ -199,6 +241,7 @@ class Preemptor:
 
     def reset(self) -> None:
         """Forget everything: another process may have led meanwhile."""
+        self._example = None
         self._delayed_since.clear()
         self._backoff.clear()
         self._state.nominations.clear()

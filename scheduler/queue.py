@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, KeysView, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Final
@@ -408,16 +408,38 @@ class Queue:
             return
         if not self._to_scan and self._rows:
             self._scanned, self._rows = sorted(self._rows), set()
-            shapes = [*self._unschedulable.shapes, *self._equal.shapes()]
-            # Most lack a resource there: these are not looked at one by one.
-            framework = self._state.framework
-            region = _known(self._scanned, framework.nodes.size)
-            self._to_scan = framework.may_fit(dict.fromkeys(shapes), region)
+            region = _known(self._scanned, self._state.nodes.size)
+            self._to_scan = self._worth_a_look(region)
         shapes, self._to_scan = self._to_scan[-_SHAPES:], self._to_scan[:-_SHAPES]
         # Shapes that nobody waits with any more may be gone altogether.
         waiting = [s for s in shapes if self._unschedulable.waiting(s) or self._equal.firsts(s)]
         if waiting:
             self._wake_for_room(waiting, self._scanned, now)
+
+    def _worth_a_look(self, region: Ints) -> list[Shape]:
+        """The shapes that may fit there. Most lack a resource: these are not looked at one by one.
+
+        Nor are those that lack one beside nominated places, which their roots may not use.
+        """
+        framework, nominations = self._state.framework, self._state.nominations
+        shapes = dict.fromkeys([*self._unschedulable.shapes, *self._equal.shapes()])
+        open_to = framework.may_fit(shapes, region)
+        nominated = nominations.on(region.tolist()) if open_to else {}
+        if not nominated:
+            return open_to
+        with nominations.taken(region.tolist()):
+            free_to = set(framework.may_fit(open_to, region))
+        lowest = _lowest(nominated)
+        return [s for s in open_to if s in free_to or self._may_use(s, nominated.keys(), lowest)]
+
+    def _may_use(self, shape: Shape, roots: KeysView[GroupKey], lowest: int) -> bool:
+        """Whether a root is among these, which are nominated, or is of a higher priority."""
+        waiting = self._unschedulable.waiting(shape)
+        if not roots.isdisjoint(waiting):
+            return True
+        return any(self._unschedulable[key].priority > lowest for key in waiting) or any(
+            kind.signature.priority > lowest for _, kind in self._equal.firsts(shape)
+        )
 
     def _wake_for_room(self, shapes: list[Shape], rows: list[int], now: float) -> None:
         """Make ready those with room for a shape on one of the rows, and enough room in all."""
@@ -431,12 +453,13 @@ class Queue:
                 free_to = {s for s in open_to if self._may_fit(s, region)}
         woken: set[GroupKey] = set()
         heads: dict[GroupKey, EqualKind] = {}
+        lowest = _lowest(nominated)
         for shape in open_to:
-            heads |= self._gaining_equals(shape, nominated, free=shape in free_to)
+            heads |= self._gaining_equals(shape, lowest, free=shape in free_to)
             if shape in free_to:
                 woken |= self._unschedulable.waiting(shape)
             else:
-                woken |= self._gaining(shape, nominated)
+                woken |= self._gaining(shape, nominated, lowest)
         in_all: dict[Shape, int] = {}
         for key in sorted(woken | heads.keys()):
             refused = self._unschedulable[key]
@@ -475,20 +498,20 @@ class Queue:
         return self._device_work.allowed("", alone=not self._active)
 
     def _gaining_equals(
-        self, shape: Shape, nominated: Mapping[GroupKey, Nomination], *, free: bool
+        self, shape: Shape, lowest: int, *, free: bool
     ) -> dict[GroupKey, EqualKind]:
         """The first of each kind that gains where there is room, or only room nominated lower."""
-        lowest = min((nomination.priority for nomination in nominated.values()), default=0)
         return {
             key: kind
             for key, kind in self._equal.firsts(shape)
             if free or kind.signature.priority > lowest
         }
 
-    def _gaining(self, shape: Shape, nominated: Mapping[GroupKey, Nomination]) -> set[GroupKey]:
+    def _gaining(
+        self, shape: Shape, nominated: Mapping[GroupKey, Nomination], lowest: int
+    ) -> set[GroupKey]:
         """Roots that gain where all room is nominated: of higher priority, or nominated there."""
         keys = self._unschedulable.waiting(shape)
-        lowest = min(nomination.priority for nomination in nominated.values())
         higher = {key for key in keys if self._unschedulable[key].priority > lowest}
         return higher | {key for key in keys & nominated.keys() if self._enough_free(key)}
 
@@ -535,6 +558,11 @@ class Queue:
             self._equal.expire_old(key, now)
             self.review(key)
             yield
+
+
+def _lowest(nominated: Mapping[GroupKey, Nomination]) -> int:
+    """The lowest priority of these nominations; 0 without any."""
+    return min((nomination.priority for nomination in nominated.values()), default=0)
 
 
 def _known(rows: list[int], size: int) -> Ints:

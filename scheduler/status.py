@@ -75,7 +75,11 @@ _Report = Iterator[_Write | None]
 _RETRY_SECONDS: Final = 10.0
 _BUSY_SECONDS: Final = 20.0
 """How much later groups that lack members, and their pods, are reported during Bindings or
-evictions. Pods that wait for room are not: autoscalers look for their conditions."""
+evictions. Pods that wait for room are not, unless it is being made for them: autoscalers look for
+their conditions."""
+
+_NOMINATED_SECONDS: Final = 1.5
+"""How much later pods with nominated places are reported when nothing is under way."""
 
 _NUMBERS_SECONDS: Final = 15.0
 _NUMBERS_PER_SECOND: Final = 20.0
@@ -229,11 +233,21 @@ class Reporter:
         """Begin the reports about pods that are due."""
 
         def is_time(key: GroupKey, at: float) -> bool:
-            late = self._config.busy_seconds if key in self._blockers else _BUSY_SECONDS
-            return at + (late if busy else 0.0) <= now and key not in self._pod_reports
+            return at + self._late(key, busy=busy) <= now and key not in self._pod_reports
 
         for key in self._pods_due.take(is_time, _ROUND_ROOTS):
             self._pod_reports.put(key, self._report_pods(key))
+
+    def _late(self, key: GroupKey, *, busy: bool) -> float:
+        """How much later than others the root's pods are told why they wait.
+
+        Where room is being made for them, autoscalers are to see the nominated node first.
+        """
+        if self._state.nominations.own(key):
+            return _BUSY_SECONDS if busy else _NOMINATED_SECONDS
+        if not busy:
+            return 0.0
+        return self._config.busy_seconds if key in self._blockers else _BUSY_SECONDS
 
     async def _collect(self, what: str, reports: FairKeys[_Report], most: int) -> list[_Write]:
         """Up to `most` writes, a step of each namespace in turn; at most one for each target."""

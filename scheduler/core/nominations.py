@@ -11,27 +11,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from scheduler.core.framework import Framework
 from scheduler.core.model import GroupKey
-from scheduler.core.node_table import Ints, Load
+from scheduler.core.node_table import Ints
+from scheduler.core.nominated_places import NominatedPlaces, known, occupy
 from scheduler.core.shapes import Shape
 
-_Taken = list[tuple[Shape, Ints, Ints]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Nominated places of many roots: `alone` shape by shape, of all others what they take.
-
-    That is `amounts`, equal requests together, and `matches`: (match id, row, number of pods).
-    """
-
-    alone: _Taken
-    amounts: list[tuple[Load, Ints, Ints]]
-    matches: list[tuple[int, int, int]]
+_MOST_PRIORITIES: Final = 16
+"""For so many priorities of roots, what they may not use is kept summed up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +48,7 @@ class Nominations:
         self._own = 0
         self._on: dict[str, dict[GroupKey, Counter[Shape]]] = {}
         self._by_priority: dict[int, dict[Shape, Counter[str]]] = {}
-        self._merged: dict[int, _Places] = {}
+        self._merged: dict[int, NominatedPlaces] = {}
         self._kept: tuple[GroupKey, int] | None = None
         self._generation = -1
 
@@ -113,10 +104,14 @@ class Nominations:
     @contextmanager
     def taken(self, rows: Iterable[int]) -> Iterator[None]:
         """Inside, all nominated places on these rows are taken. Costs O(number of these places)."""
+        places = NominatedPlaces(self._framework)
+        for row in rows:
+            at = self._at(row)
+            for nominated in at.values():
+                for shape, count in nominated.items():
+                    places.add(shape, ((self._nodes.name_of(row), count),))
         with self._nodes.trial():
-            for row in rows:
-                for nominated in self._at(row).values():
-                    self._take_all(row, nominated)
+            places.take()
             yield
 
     def _take_all(self, row: int, nominated: Mapping[Shape, int]) -> None:
@@ -141,25 +136,37 @@ class Nominations:
 
     def free(self, root: GroupKey, shape: Shape) -> int:
         """How many of the root's nominated places for this shape are free. It must have some."""
-        free = 0
-        for nominated, rows, counts in self._places(_by_shape(self._nominations[root])):
-            if nominated is shape:
-                free += int(np.minimum(counts, self._framework.slots_in(shape, rows)).sum())
-        return free
+        places = _by_shape(self._nominations[root]).get(shape)
+        return 0 if places is None else self._free(shape, places)
 
     def free_of_all(self, root: GroupKey) -> tuple[int, int]:
         """How many of the root's nominated places are free, each shape alone, and of how many."""
         free = total = 0
-        for shape, rows, counts in self._places(_by_shape(self._nominations[root])):
-            free += int(np.minimum(counts, self._framework.slots_in(shape, rows)).sum())
-            total += int(counts.sum())
+        for shape, places in _by_shape(self._nominations[root]).items():
+            free += self._free(shape, places)
+            total += sum(n for name, n in places.items() if name in self._nodes.row_of)
         return free, total
 
+    def _free(self, shape: Shape, places: Mapping[str, int]) -> int:
+        found = known(self._framework, places)
+        if found is None:
+            return 0
+        rows, counts = found
+        return int(np.minimum(counts, self._framework.slots_in(shape, rows)).sum())
+
     @contextmanager
-    def respected(self, root: GroupKey, priority: int, rows: Ints | None = None) -> Iterator[None]:
+    def respected(
+        self,
+        root: GroupKey,
+        priority: int,
+        rows: Ints | None = None,
+        *,
+        shapes: Iterable[Shape] | None = None,
+    ) -> Iterator[None]:
         """Inside, all nominated places that this root may not use are taken; undone at the end.
 
-        Only those on `rows`, if these are given: that costs O(number of places on them).
+        Only those on `rows`, if these are given: that costs O(number of places on them). With
+        `shapes`, the root has no others, and what says nothing to them may be left out.
         """
         if rows is not None:
             with self._nodes.trial():
@@ -171,74 +178,57 @@ class Nominations:
             return
         taken = self._taken(priority)
         own = self._nominations.get(root)
-        if self._kept == (root, priority) or not (taken.alone or taken.amounts):
+        if self._kept == (root, priority) or not taken:
             yield
             return
         with self._nodes.trial():
-            for load, at, counts in taken.amounts:
-                self._nodes.take(at, counts, load)
-            self._nodes.count(taken.matches)
-            self._occupy(taken.alone, 1)
+            taken.take(shapes)
             if own is not None and own.priority >= priority:
-                self._occupy(self._places(_by_shape(own)), -1)
+                for shape, places in _by_shape(own).items():
+                    occupy(self._framework, shape, places, sign=-1)
             yield
 
     @contextmanager
-    def kept(self, root: GroupKey, priority: int) -> Iterator[None]:
+    def kept(
+        self, root: GroupKey, priority: int, shapes: Iterable[Shape] | None = None
+    ) -> Iterator[None]:
         """The same for many decisions on this root: inside, `respected` for it costs nothing more.
 
         Not where nominated shapes are taken alone: what they get depends on who has left before.
         """
-        if self._taken(priority).alone:
+        if self._taken(priority).any_alone:
             yield
             return
-        with self.respected(root, priority):
+        with self.respected(root, priority, shapes=shapes):
             before, self._kept = self._kept, (root, priority)
             try:
                 yield
             finally:
                 self._kept = before
 
-    def _taken(self, priority: int) -> _Places:
-        """Places nominated with this or a higher priority; cached until they or nodes change."""
+    def _taken(self, priority: int) -> NominatedPlaces:
+        """Places nominated with this or a higher priority, kept up to date until nodes change."""
+        self._forget_other_nodes()
+        if priority not in self._merged:
+            if len(self._merged) == _MOST_PRIORITIES:
+                del self._merged[next(iter(self._merged))]
+            found = self._merged[priority] = NominatedPlaces(self._framework)
+            for each, by_shape in self._by_priority.items():
+                for shape, counts in by_shape.items() if each >= priority else ():
+                    found.add(shape, counts.items())
+        return self._merged[priority]
+
+    def _forget_other_nodes(self) -> None:
+        """What is summed up holds only for the nodes as they were."""
         if self._generation != self._nodes.generation:
             self._generation = self._nodes.generation
             self._merged.clear()
-        if priority not in self._merged:
-            found: dict[Shape, Counter[str]] = {}
-            for each, by_shape in self._by_priority.items():
-                for shape, counts in by_shape.items() if each >= priority else ():
-                    found[shape] = found[shape] + counts if shape in found else counts
-            self._merged[priority] = self._together(found)
-        return self._merged[priority]
-
-    def _together(self, by_shape: Mapping[Shape, Mapping[str, int]]) -> _Places:
-        """Shapes that only take resources and are counted by others are taken with one another."""
-        rows: dict[tuple[tuple[str, int], ...], Counter[int]] = {}
-        loads: dict[tuple[tuple[str, int], ...], Load] = {}
-        found = _Places([], [], [])
-        row_of = self._nodes.row_of
-        for shape, counts in by_shape.items():
-            if not self._framework.only_counts(shape):
-                found.alone.extend(self._places({shape: counts}))
-                continue
-            amounts = shape.request.amounts
-            loads.setdefault(amounts, Load(shape.request))
-            taken = rows.setdefault(amounts, Counter())
-            for name, count in counts.items():
-                if (row := row_of.get(name)) is not None:
-                    taken[row] += count
-                    found.matches.extend((it, row, count) for it in shape.load.match_ids)
-        for amounts, taken in rows.items():
-            if taken:
-                at, numbers = np.array(list(taken.items()), np.int64).T
-                found.amounts.append((loads[amounts], at, numbers))
-        return found
 
     def _add(self, nomination: Nomination, sign: int) -> None:
         """Count its places, or (-1) count them no more: all are needed for each decision."""
-        self._merged.clear()
+        self._forget_other_nodes()
         by_shape = self._by_priority.setdefault(nomination.priority, {})
+        concerned = [taken for of, taken in self._merged.items() if of <= nomination.priority]
         for shape, places in nomination.places:
             counts = by_shape.setdefault(shape, Counter())
             for name, count in places:
@@ -247,23 +237,10 @@ class Nominations:
                     del counts[name]
             if not counts:
                 del by_shape[shape]
+            for taken in concerned:
+                taken.add(shape, [(name, sign * count) for name, count in places])
         if not by_shape:
             del self._by_priority[nomination.priority]
-
-    def _places(self, by_shape: Mapping[Shape, Mapping[str, int]]) -> _Taken:
-        """(shape, rows, counts) for the known nodes; rows are distinct."""
-        row_of = self._nodes.row_of
-        places: _Taken = []
-        for shape, counts in by_shape.items():
-            known = [(row_of[name], count) for name, count in counts.items() if name in row_of]
-            if known:
-                rows, numbers = np.array(known, np.int64).T
-                places.append((shape, rows, numbers))
-        return places
-
-    def _occupy(self, taken: _Taken, sign: int) -> None:
-        for shape, rows, counts in taken:
-            self._framework.reserve(shape, rows, sign * counts)
 
 
 def _by_shape(nomination: Nomination) -> dict[Shape, Counter[str]]:

@@ -83,13 +83,16 @@ def place(
         return Refusal(group.key, shortage, frozenset())
     # A pod that looks at its own few nodes need not know what is nominated on all others.
     alone = isinstance(root, Pod) and state.framework.alone(root.shape)
-    respected = state.nominations.respected(group.key, root.priority, region if alone else None)
+    shapes = shapes_of(group)
+    respected = state.nominations.respected(
+        group.key, root.priority, region if alone else None, shapes=shapes
+    )
     waiting = state.framework.devices.quotas.deciding(
         each for leaf in group.leaves() for each in leaf.pending.items()
     )
     with state.nodes.trial(), waiting, respected if nominations else nullcontext():
         search = Search(state, budget.of(group.scheduler))
-        attempt, shapes = search.attempt, shapes_of(group)
+        attempt = search.attempt
         shortage_or_none = search.minimums(group, region)
         if shortage_or_none is not None:
             late = attempt.budget.expired()

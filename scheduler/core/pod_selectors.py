@@ -277,6 +277,10 @@ class PodSelectors:
         volume = self._volume_of.get(match_id)
         return None if isinstance(volume, Attachment) else volume
 
+    def any_pods(self, match_ids: Iterable[int]) -> bool:
+        """Whether one of these counts other pods than the users of a volume."""
+        return any(match_id not in self._volume_of for match_id in match_ids)
+
     def declared(self, match_id: int) -> Declared:
         """The term whose declaring pods are counted; None for selected pods. Not for volumes."""
         return self._by_id[match_id].declared

@@ -471,7 +471,9 @@ class State:
 
     def _take(self, shape: Shape, row: int, count: int = 1) -> None:
         self.framework.account(shape, row, count)
-        self._room_anywhere = self._room_anywhere or bool(shape.matches.counted)
+        if not self._room_anywhere and shape.matches.counted:
+            # A pod that comes makes room for those that want it as a peer, not by its volumes.
+            self._room_anywhere = count < 0 or self.selectors.any_pods(shape.matches.counted)
 
     def _set_shape(self, pod: Pod, shape: Shape) -> None:
         """Replace the shape of a pod that is currently not counted anywhere."""

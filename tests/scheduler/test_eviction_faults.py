@@ -256,9 +256,9 @@ async def test_a_new_plan_clears_the_nominations_of_the_one_before() -> None:
 
     async with harness.leading():
         harness.evictor.nominate(key, {one: "n0", other: "n1"})
-        await harness.settle()
+        await harness.settle(2)
         harness.evictor.nominate(key, {one: "n0"})
-        await harness.settle()
+        await harness.settle(2)
 
     assert harness.evictor_api.nominated == {one.info.name: "n0", other.info.name: ""}
 

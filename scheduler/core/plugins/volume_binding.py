@@ -87,6 +87,15 @@ class VolumeBinding:
         claims = self._volumes.claims
         return all((claim := claims.get(key)) is not None and claim.volume for key in keys)
 
+    @property
+    def limited(self) -> bool:
+        """Whether nodes can attach only so many volumes."""
+        return bool(self._volumes.limits)
+
+    def counts_users(self, match_id: int) -> bool:
+        """Whether the match id counts the users of a volume."""
+        return self._selectors.use_of(match_id) is not None
+
     def reserve(self, match_ids: tuple[int, ...], row: int, *, more: bool) -> None:
         """Assume volumes for undecided claims if pods came to the node; drop those of unused ones.
 

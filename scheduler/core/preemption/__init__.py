@@ -1,6 +1,7 @@
 """Preemption: which units to evict so that a root fits, as DefaultPreemption does for one pod.
 
 plan                preempt(state, root, refusal, budget) -> Plan | Refusal
+equal_plans         plans for many equal pods at once
 units               the units of preemption: pods that can only be evicted together
 candidates          sets of units that suffice, the cheapest part of the cluster first
 fewest              sets of units in the order of what they cost, fewest units first

@@ -77,16 +77,66 @@ class EvictionScopes:
             by_unit = np.bincount(owners, weights=self._held)
             amount = self._needs.least * wanted[self._shape]
             least = max(least, _fewest(by_unit, float(amount - int(self._needs.free.sum()))))
-        if wanted.keys() == {self._shape} and not self._shape.self_interacting:
+        if wanted.keys() == {self._shape} and self._slots_add_up(wanted[self._shape]):
             self._dry_run.pause()
             least = max(least, self._least_by_nodes(wanted[self._shape]))
         return least
 
-    def _least_by_nodes(self, wanted: int) -> int:
-        """The same from the least that slots cost on each node; a unit helps on its own nodes only.
+    @property
+    def any_room(self) -> bool:
+        """Whether a node has a slot without any eviction."""
+        return bool((self._now > 0).any())
 
-        Where pods of the shape count for each other, a slot that is taken may open others.
+    def cheapest(self) -> int | None:
+        """The node that comes first; None if none gains a slot."""
+        rows = np.flatnonzero(self._gain > 0)
+        for values in (self._price, self._size, -self._young):
+            if len(rows):
+                rows = rows[values[rows] == values[rows].min()]
+        return int(rows[0]) if len(rows) else None
+
+    def least_of_one(self) -> int:
+        """`least` for one slot from what slots cost at least on each node."""
+        price = int(self._least[self._gain > 0].min(initial=LARGEST))
+        return -(-price // (1000 * self._most_nodes))
+
+    def renew(self, row: int, slots: Ints) -> None:
+        """One node was changed, in an open trial: these candidates, single pods, are left there.
+
+        Only for shapes that ask for nothing but resources.
         """
+        units, shape = self._units, self._shape
+        nodes, at = self._dry_run.state.nodes, np.array([row])
+        framework = self._dry_run.state.framework
+        now = int(framework.slots_in(shape, at)[0])
+        with nodes.trial():
+            units.release(slots)
+            gain = max(0, int(framework.slots_in(shape, at)[0]) - now)
+        self._now[row], self._gain[row] = now, gain
+        self._price[row], self._least[row] = 1, 0
+        for resource, amount in shape.demands:
+            free = int(nodes.free[resource][row])
+            missing = min(amount - (free - now * amount), LARGEST)
+            largest = int(units.released(slots, resource).max(initial=0))
+            price = missing * 1000 // max(largest, 1)
+            self._price[row] = max(int(self._price[row]), price)
+            if missing <= amount:
+                self._least[row] = max(int(self._least[row]), price)
+        self._size[row] = 1 if len(slots) else np.iinfo(np.int64).max
+        self._young[row] = max(0.0, float(units.started[slots].max(initial=0.0)))
+
+    def _slots_add_up(self, wanted: int) -> bool:
+        """Whether so many pods of the shape need as many slots; not where one may open others.
+
+        That is where they count for each other. A pod alone has its volumes for itself.
+        """
+        shape, selectors = self._shape, self._dry_run.state.selectors
+        if not shape.self_interacting:
+            return True
+        return wanted == 1 and not selectors.any_pods(shape.filter_match_ids)
+
+    def _least_by_nodes(self, wanted: int) -> int:
+        """The same from what slots cost at least on each node; a unit helps on its own nodes."""
         missing = wanted - int(self._now.sum())
         if missing <= 0:
             return 1

@@ -116,7 +116,8 @@ class DryRun:
         nominations = self.state.nominations
         with self.state.nodes.trial():
             self.release(units)
-            with nominations.respected(self.refusal.root, self.root.priority):
+            root, shapes = self.refusal.root, self.refusal.shapes
+            with nominations.respected(root, self.root.priority, shapes=shapes):
                 yield
 
     def _solve(self, units: Ints) -> Placement | None:

@@ -71,7 +71,7 @@ def preempt(
     if not refusal.shortage.resolvable or refusal.shortage.kind in ("quorum", "invalid"):
         return refusal
     state.units.refresh()
-    with state.nominations.kept(refusal.root, root.priority):
+    with state.nominations.kept(refusal.root, root.priority, refusal.shapes):
         return _planned(DryRun(state, root, refusal, budget, effort or Effort()), refusal)
 
 

@@ -361,6 +361,11 @@ class Units:
         held: Ints = table[self.shapes[slots]]
         return held
 
+    def shapes_of(self, slots: Ints, *, each: bool = False) -> list[Shape]:
+        """The shapes of the pods of these slots: of `each`, in their order, or all of them once."""
+        indices = self.shapes[slots] if each else np.unique(self.shapes[slots])
+        return [self._shapes[index] for index in indices.tolist()]
+
     def devices_held(self, slots: Ints, able: Sequence[int]) -> Ints:
         """How many of the devices that are `able`, by row, the pod of each slot keeps at most.
 

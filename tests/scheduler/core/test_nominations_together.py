@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,8 @@ def one_by_one(case: Nominated, root: Pod) -> Iterator[None]:
                 continue
             for shape, places in each.places:
                 for name, count in places:
-                    take(case, shape, name, count)
+                    if name in case.state.nodes.row_of:
+                        take(case, shape, name, count)
         yield
 
 
@@ -109,6 +111,35 @@ def test_together_they_take_what_they_take_one_by_one(seed: int) -> None:
         with case.state.nominations.respected(root.key, root.priority):
             assert case.seen() == wanted
         assert case.seen() == before
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_what_is_left_out_says_nothing_to_the_root(limited: bool) -> None:
+    for seed in range(60):
+        case = Nominated(seed)
+        state, nodes = case.state, case.state.nodes
+        for number in range(6 if limited else 0):
+            state.volumes.set_limits(f"n{number}", {"csi.example": 1})
+        for root in case.pods:
+            claims = root.info.requirements.claims
+            sharer = case.waits("sharer", "plain")  # another that uses the root's volume
+            if claims:
+                wants = replace(sharer.info.requirements, claims=claims)
+                sharer = case.builder.single(
+                    case.builder.pod(name="shares", requirements=wants, priority=3)
+                )
+            places = ((sharer.shape, (("n0", 1),)),)
+            state.nominations.set(Nomination(sharer.key, 3, places))
+            found = []
+            for shapes in (None, (root.shape,)):
+                with state.nominations.respected(root.key, root.priority, shapes=shapes):
+                    nodes.touch()
+                    codes = state.framework.pod_codes(root.shape).tolist()
+                    slots = state.framework.slots(root.shape).tolist()
+                    found.append((codes, slots, nodes.free.tolist()))
+            assert found[0] == found[1], (seed, root.info.name)
+            state.nominations.drop(sharer.key)
+            state.remove_pod(sharer.info.uid)
 
 
 def plan_of(case: Nominated, root: Pod) -> object:
@@ -133,7 +164,7 @@ def test_a_plan_is_the_same_where_they_are_taken_once_for_all_trials(
         case = Nominated(seed, ("plain", "blue", "claim"))
         found = [plan_of(case, root) for root in case.pods]
         with monkeypatch.context() as patch:
-            patch.setattr(Nominations, "kept", lambda _self, _root, _priority: nothing())
+            patch.setattr(Nominations, "kept", lambda *_arguments: nothing())
             assert [plan_of(case, root) for root in case.pods] == found
         planned += sum(isinstance(each, tuple) and len(each) == 3 for each in found)
     assert planned > 100
@@ -184,6 +215,38 @@ def counted(calls: Counter[str], name: str) -> Callable[..., Any]:
         return original(self, *args)
 
     return call
+
+
+def test_sums_follow_nominations_that_come_and_go_and_nodes_that_change() -> None:
+    for seed in range(40):
+        case = Nominated(seed)
+        state, rng = case.state, case.rng
+        for step in range(12):
+            with state.nominations.respected(case.pods[9].key, 1):
+                pass  # what is summed up now has to follow
+            pod = rng.choice(case.pods)
+            if pod.key in state.nominations:
+                state.nominations.drop(pod.key)
+            else:
+                places = ((pod.shape, ((f"n{rng.randrange(7)}", rng.randint(1, 2)),)),)
+                state.nominations.set(Nomination(pod.key, pod.priority, places))
+            if step % 4 == 3:
+                case.builder.node("n6", 4, labels={"host": f"n6-{step}"})
+            for root in case.pods:
+                with one_by_one(case, root):
+                    wanted = case.seen()
+                with state.nominations.respected(root.key, root.priority):
+                    assert case.seen() == wanted, (seed, step)
+
+
+@pytest.mark.parametrize("priorities", [3, 40])
+def test_sums_are_kept_for_some_priorities_only(priorities: int) -> None:
+    """However many a tenant's pods have."""
+    case = Nominated(1)
+    for priority in range(priorities):
+        with case.state.nominations.respected(case.pods[0].key, priority):
+            pass
+    assert len(case.state.nominations._merged) == min(priorities, 16)
 
 
 @pytest.mark.parametrize(("kind", "once"), [("claim", True), ("unbound", False), ("port", False)])

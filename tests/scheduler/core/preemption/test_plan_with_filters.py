@@ -241,3 +241,20 @@ def test_nobody_goes_for_a_pod_for_which_no_volume_is_left() -> None:
     name = asks(builder, by_hand(builder))
 
     assert isinstance(builder.preempt(name), Refusal)
+
+
+def test_a_volume_of_its_own_does_not_hide_how_few_victims_are_enough() -> None:
+    builder = PreemptionBuilder()
+    builder.nodes(40, cpu=5)  # a little is free on each
+    for number in range(40):
+        builder.runs(None, *[f"n{number}"] * 4, cpu=1)
+    builder.state.volumes.set_claim(ClaimInfo(("ns", "data"), "pv", "now"))
+    builder.state.volumes.set_volume(VolumeInfo("pv", driver="csi.example"))
+    wants = Requirements(requests(4), claims=(("ns", "data"),))
+    builder.pod(name="high", requirements=wants, priority=5)
+
+    plan = builder.preempt("high")
+
+    assert isinstance(plan, Plan)
+    assert (len(plan.victims), plan.proved) == (3, True)
+    assert plan.solves <= 5  # no search among all sets of three

@@ -1,0 +1,156 @@
+"""Plans for many equal pods at once: whom the first one evicts says what the others evict.
+
+Only where that is plain: free resources and node filters alone decide where the pods fit, and the
+candidates are single pods that no budget covers. Then a plan is about one node, and the plans
+before it have changed nothing elsewhere. As soon as another plan would cost more or less than the
+first, or could, the rest are planned one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from scheduler.core.forest import Pod
+from scheduler.core.node_table import Ints
+from scheduler.core.place import Placement, Refusal, SearchBudget
+from scheduler.core.preemption.candidates import NONE, EvictionScopes
+from scheduler.core.preemption.cost import Cost
+from scheduler.core.preemption.disruption_budgets import ProtectedUnits
+from scheduler.core.preemption.dry_run import DryRun, Effort
+from scheduler.core.preemption.plan import Plan
+from scheduler.core.shapes import Shape
+from scheduler.core.state import State
+
+
+def preempt_equals(
+    state: State,
+    roots: Sequence[Pod],
+    first: tuple[Refusal, Plan],
+    budget: SearchBudget,
+    effort: Effort,
+) -> list[Plan]:
+    """What `preempt` finds for the first of these pods, one after the other; changes nothing.
+
+    They are equal to one that was refused, `first`, and whose plan is being carried out. Each plan
+    is for when those before it are being carried out, too.
+    """
+    refusal, cost, shape = first[0], first[1].cost, roots[0].shape
+    if cost is None or cost.violations or state.units.places:
+        return []
+    if not (state.framework.alone(shape) and _plain(state, shape)):
+        return []
+    state.units.refresh()
+    candidates = state.units.below(roots[0].priority, effort.soon)
+    candidates = candidates[state.units.priorities[candidates] <= cost.priority]
+    if not _single_pods(state, candidates, cost, budget):
+        return []
+    dry_run = DryRun(state, roots[0], replace(refusal, root=roots[0].key), budget, effort)
+    with state.nominations.kept(roots[0].key, roots[0].priority, refusal.shapes):
+        scopes = EvictionScopes(dry_run, candidates)
+        with dry_run.without(NONE):
+            return list(_Chain(state, candidates, scopes, cost, shape).plans(roots, budget))
+
+
+def _plain(state: State, shape: Shape) -> bool:
+    """Whether a pod of the shape takes resources, in the arrays, and nothing that can clash."""
+    return state.framework.only_counts(shape) and not shape.request.apart
+
+
+def _single_pods(state: State, candidates: Ints, cost: Cost, budget: SearchBudget) -> bool:
+    """Whether all candidates are plain single pods, and none has a lower priority for nothing."""
+    units = state.units
+    slots = units.slots_of(candidates)
+    if len(slots) != len(candidates) or not len(slots):
+        return False
+    if not all(_plain(state, shape) for shape in units.shapes_of(slots)):
+        return False
+    lowest = np.sort(units.priorities[candidates])[: cost.units]
+    if int(lowest.sum()) != cost.priorities:
+        return False
+    return not ProtectedUnits(state.disruption_budgets, units, candidates, budget.pause).covered
+
+
+class _Chain:
+    """Works in an open trial, in which the plans so far are carried out."""
+
+    def __init__(
+        self, state: State, candidates: Ints, scopes: EvictionScopes, cost: Cost, shape: Shape
+    ) -> None:
+        self._state = state
+        self._units = state.units
+        self._scopes = scopes
+        self._cost = cost
+        self._shape = shape
+        slots = self._units.slots_of(candidates)
+        by_row = np.argsort(self._units.rows[slots], kind="stable")
+        self._slots = slots[by_row]
+        self._rows = self._units.rows[self._slots]
+
+    def plans(self, roots: Sequence[Pod], budget: SearchBudget) -> Iterator[Plan]:
+        for root in roots:
+            budget.pause()
+            row = None if self._scopes.any_room or budget.expired() else self._scopes.cheapest()
+            if row is None or self._state.nodes.exclusive_uses.clash(np.array([row])).any():
+                return
+            slots = self._slots[slice(*np.searchsorted(self._rows, (row, row + 1)))]
+            victims = self._victims(row, slots)
+            cost = self._cost_of(victims)
+            if cost.decided != self._cost.decided or cost.units > self._scopes.least_of_one():
+                return
+            self._carry_out(row, slots, victims)
+            yield self._plan(root, row, victims, cost)
+
+    def _victims(self, row: int, slots: Ints) -> Ints:
+        """The slots for which there is no room once the pod is on the node, the important first."""
+        units, nodes = self._units, self._state.nodes
+        free = nodes.free[:, row].copy()
+        _put(free, self._shape, -1)
+        shapes = dict(zip(slots.tolist(), units.shapes_of(slots, each=True), strict=True))
+        for shape in shapes.values():
+            _put(free, shape, 1)
+        out = []
+        for slot in sorted(slots.tolist(), key=self._importance):
+            _put(free, shapes[slot], -1)
+            if (free < 0).any():
+                _put(free, shapes[slot], 1)
+                out.append(slot)
+        return np.array(sorted(out, key=lambda slot: int(units.owners[slot])), np.int64)
+
+    def _importance(self, slot: int) -> tuple[int, float, int]:
+        units = self._units
+        owner = int(units.owners[slot])
+        return (-int(units.priorities[owner]), float(units.started[slot]), owner)
+
+    def _cost_of(self, victims: Ints) -> Cost:
+        priorities = self._units.priorities[self._units.owners[victims]]
+        return Cost(
+            violations=0,
+            priority=int(priorities.max(initial=self._cost.priority)),
+            units=len(victims),
+            priorities=int(priorities.sum()),
+            pods=len(victims),
+            started=-float(self._units.started[victims].min(initial=np.inf)),
+        )
+
+    def _carry_out(self, row: int, slots: Ints, victims: Ints) -> None:
+        at = np.array([row])
+        self._units.release(victims)
+        self._state.framework.reserve(self._shape, at, np.ones(1, np.int64))
+        left = np.setdiff1d(slots, victims)
+        gone = np.isin(self._slots, victims)
+        self._slots, self._rows = self._slots[~gone], self._rows[~gone]
+        self._scopes.renew(row, left)
+
+    def _plan(self, root: Pod, row: int, victims: Ints, cost: Cost) -> Plan:
+        units = tuple(self._units.unit(index) for index in self._units.owners[victims].tolist())
+        placement = Placement(root.key, (root,), (row,), 1, 1)
+        return Plan(root.key, placement, units, cost, 0, minimal=True, proved=True)
+
+
+def _put(free: Ints, shape: Shape, sign: int) -> None:
+    """Give back (or, -1, take) what a pod of the shape requests."""
+    amounts = shape.request.from_first
+    free[: len(amounts)] += sign * amounts

@@ -1,0 +1,176 @@
+"""Equal pods that are planned together evict whom they would evict one after the other."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from scheduler.core.decide import decide
+from scheduler.core.forest import Pod
+from scheduler.core.model import HostPort, PodInfo, Requirements
+from scheduler.core.nominations import Nomination
+from scheduler.core.place import Refusal, SearchBudget
+from scheduler.core.preemption.dry_run import DryRun, Effort
+from scheduler.core.preemption.equal_plans import preempt_equals
+from scheduler.core.preemption.plan import Plan, preempt
+from tests.scheduler.preemption_builder import PreemptionBuilder
+from tests.scheduler.state_builder import requests
+
+EFFORT = Effort(overdue=0.0, soon=100.0)
+WANTED = 8
+
+
+def waiting(builder: PreemptionBuilder, count: int, cpu: int, gpus: int) -> list[Pod]:
+    infos = builder.waits(None, count, cpu=cpu, others={"gpu": gpus}, priority=10)
+    return [builder.single(info) for info in infos]
+
+
+def carry_out(builder: PreemptionBuilder, root: Pod, plan: Plan) -> None:
+    """As the preemptor does: the place is nominated, and the victims are on their way."""
+    state = builder.state
+    node = state.nodes.name_of(plan.placement.rows[0])
+    state.nominations.set(Nomination(root.key, root.priority, ((root.shape, ((node, 1),)),)))
+    for unit in plan.victims:
+        state.units.mark_evicting(list(unit.pods.values()), 50.0)
+
+
+def one_by_one(builder: PreemptionBuilder, roots: list[Pod]) -> list[Plan | None]:
+    """What each finds; None for one that needs no plan of its own."""
+    found: list[Plan | None] = []
+    for root in roots:
+        refusal = decide(builder.state, root, SearchBudget())
+        plan = None
+        if isinstance(refusal, Refusal):
+            plan = preempt(builder.state, root, refusal, SearchBudget(), EFFORT)
+        if not isinstance(plan, Plan):
+            found.append(None)
+            continue
+        carry_out(builder, root, plan)
+        found.append(plan)
+    return found
+
+
+def together(builder: PreemptionBuilder, roots: list[Pod]) -> tuple[list[Plan], Plan | None]:
+    """The plan of the first, and what is planned from it; nothing without victims."""
+    refusal = decide(builder.state, roots[0], SearchBudget())
+    if not isinstance(refusal, Refusal):
+        return [], None
+    first = preempt(builder.state, roots[0], refusal, SearchBudget(), EFFORT)
+    if not isinstance(first, Plan) or not first.victims:
+        return [], None
+    carry_out(builder, roots[0], first)
+    before = seen(builder)
+    plans = preempt_equals(builder.state, roots[1:], (refusal, first), SearchBudget(), EFFORT)
+    assert seen(builder) == before
+    return plans, first
+
+
+def seen(builder: PreemptionBuilder) -> object:
+    nodes = builder.state.nodes
+    return nodes.free.tolist(), nodes.version, list(builder.state.nominations)
+
+
+def said(plan: Plan) -> object:
+    victims = [unit.name for unit in plan.victims]
+    pods = [pod.info.name for pod in plan.placement.pods]
+    return victims, pods, plan.placement.rows, plan.cost, plan.minimal, plan.proved
+
+
+def cluster(seed: int) -> tuple[PreemptionBuilder, list[Pod]]:
+    """Nodes of a few sizes, pods of a few sizes and priorities that run there, some in groups."""
+    rng = random.Random(seed)
+    builder = PreemptionBuilder()
+    sizes = rng.choice([(4,), (4, 6), (9,), (3, 5, 12)])
+    cpus, of_gpus = rng.choice([((1,), (1,)), ((1, 2), (1,)), ((1, 2, 3), (1, 2))])
+    priorities = rng.choice([(0,), (0, 0, 0, 1), (0, 1, 2)])
+    for number in range(rng.randint(2, 7)):
+        size = rng.choice(sizes)
+        builder.node(f"n{number}", size, gpu=2 * size)
+        left = size - rng.randint(0, 1)
+        while left > 0:
+            cpu = min(left, rng.choice(cpus))
+            group = None
+            if rng.random() < 0.02:
+                group = "together"
+                builder.group(group, 1, mode="all")
+            gpus, priority = rng.choice(of_gpus), rng.choice(priorities)
+            of_group = 0 if group else priority
+            builder.runs(group, f"n{number}", cpu=cpu, others={"gpu": gpus}, priority=of_group)
+            left -= cpu
+    if rng.random() < 0.1:
+        builder.runs(None, "n0", cpu=1, priority=20)  # more than there is, for good
+    return builder, waiting(builder, WANTED, rng.randint(1, 4), rng.randint(1, 2))
+
+
+def test_together_they_find_what_they_find_one_after_the_other() -> None:
+    met: Counter[str] = Counter()
+    for seed in range(200):
+        builder, roots = cluster(seed)
+        plans, first = together(builder, roots)
+        again, same_roots = cluster(seed)
+        wanted = one_by_one(again, same_roots)
+        if first is None:
+            continue
+        found = [first, *plans]
+        for plan, other in zip(found, wanted, strict=False):
+            assert other is not None, seed
+            assert said(plan) == said(other), seed
+        met["planned from it"] += len(plans)
+        met["on one node again"] += len({p.placement.rows for p in found}) < len(found)
+        met["ended early"] += len(found) < len(wanted)
+    assert met["planned from it"] > 120
+    assert met["on one node again"] > 10
+    assert met["ended early"] > 80
+
+
+def test_none_of_them_asks_for_a_dry_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = PreemptionBuilder()
+    builder.nodes(20, cpu=4)
+    for number in range(20):
+        builder.runs(None, *[f"n{number}"] * 4, cpu=1)
+    roots = [builder.single(info) for info in builder.waits(None, 20, cpu=3, priority=10)]
+    refusal = decide(builder.state, roots[0], SearchBudget())
+    assert isinstance(refusal, Refusal)
+    first = preempt(builder.state, roots[0], refusal, SearchBudget(), EFFORT)
+    assert isinstance(first, Plan)
+    carry_out(builder, roots[0], first)
+    asked: list[object] = []
+    monkeypatch.setattr(DryRun, "fits", lambda _self, units: asked.append(units))
+
+    plans = preempt_equals(builder.state, roots[1:], (refusal, first), SearchBudget(), EFFORT)
+
+    assert not asked
+    nodes = {plan.placement.rows for plan in plans} | {first.placement.rows}
+    assert (len(plans), len(nodes)) == (19, 20)
+    assert {len(plan.victims) for plan in plans} == {3}
+
+
+def of(builder: PreemptionBuilder, *, cpu: int, **more: object) -> PodInfo:
+    info = builder.waits(None, 1, cpu=cpu, priority=10)[0]
+    wants = Requirements(requests(cpu), **more)  # type: ignore[arg-type]
+    return info if not more else builder.pod(name=f"{info.name}x", requirements=wants, priority=10)
+
+
+@pytest.mark.parametrize("what", ["a budget", "a group", "a port", "a port of the pods"])
+def test_where_more_than_room_decides_they_are_planned_one_by_one(what: str) -> None:
+    builder = PreemptionBuilder()
+    builder.nodes(3, cpu=2)
+    for number in range(3):
+        builder.runs(None, *[f"n{number}"] * (1 if what == "a port" else 2), cpu=1, app="a")
+        if what == "a port":
+            wants = Requirements(requests(1), ports=(HostPort("TCP", 80),))
+            builder.pod(name=f"port{number}", node=f"n{number}", requirements=wants)
+    if what == "a budget":
+        builder.budget("b", 5, app="a")
+    if what == "a group":
+        builder.group("both", 2, mode="all")
+        builder.runs("both", "n0", "n1", cpu=0)
+    ports = {"ports": (HostPort("TCP", 8080),)} if what == "a port of the pods" else {}
+    roots = [builder.single(of(builder, cpu=2, **ports)) for _ in range(3)]
+
+    plans, first = together(builder, roots)
+
+    assert first is not None
+    assert plans == []
