@@ -399,7 +399,7 @@ class Cycle:
             pods, nodes = len(placement.pods), len(set(placement.rows))
             self._log_decision(key, "scheduled", pods=pods, nodes=nodes, steps=placement.steps)
         if self._preemptor is not None:
-            self._preemptor.placed(key)
+            self._preemptor.placed(key, placement.rows)
         self._reporting.placed(key)
         # Pods beyond minCount that did not fit are refused in a cycle of their own.
         self._queue.review(key)

@@ -99,11 +99,11 @@ class Preemptor:
             return ""
         return f"nobody is evicted for it, as {off_text(Feature.PREEMPTION)}"
 
-    def placed(self, key: GroupKey) -> None:
-        """The root is being bound: its nomination is over."""
+    def placed(self, key: GroupKey, rows: Sequence[int]) -> None:
+        """The root is being bound, its pods on these rows: its nomination is over."""
         self._delayed_since.pop(key, None)
         self._backoff.placed(key)
-        if self._state.nominations.drop(key) is not None:
+        if self._state.end_nomination(key, rows):
             self._evictor.withdraw(key)
 
     def refused(

@@ -7,6 +7,7 @@ entities to reconsider, and on which nodes more pods may fit.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -328,14 +329,19 @@ class State:
         self._move(pod)
         self._count(pod, reconsider=True)
 
-    def end_nomination(self, root: GroupKey) -> bool:
-        """Drop the root's nomination, so that others may use its places. False if it had none."""
+    def end_nomination(self, root: GroupKey, taken: Iterable[int] = ()) -> bool:
+        """Drop the root's nomination, so that others may use its places. False if it had none.
+
+        `taken` are the rows of its pods, if they are placed now, a row for each pod.
+        """
         nomination = self.nominations.drop(root)
         if nomination is None:
             return False
-        row_of = self.nodes.row_of
-        names = {name for _, places in nomination.places for name, _ in places}
-        self.changes.rows.update(row_of[name] for name in names if name in row_of)
+        row_of, left = self.nodes.row_of, Counter[int]()
+        for _, places in nomination.places:
+            left.update({row_of[name]: count for name, count in places if name in row_of})
+        left.subtract(taken)
+        self.changes.rows.update(row for row, count in left.items() if count > 0)
         return True
 
     def open_starvation_gate(self) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from prometheus_client import REGISTRY
 
-from scheduler.core.model import PodInfo
+from scheduler.core.model import PodInfo, Requirements
 from tests.scheduler.eviction_harness import EvictionHarness
+from tests.scheduler.state_builder import requests
 
 
 def decisions() -> float:
@@ -80,3 +81,28 @@ async def test_a_gang_starts_at_min_count_though_a_further_pod_still_waits_for_i
             harness.builder.state.remove_pod(victim.uid)
             await harness.settle()
         assert len(harness.api.bound) == 3
+
+
+async def test_a_place_that_was_nominated_and_not_taken_is_room_for_others() -> None:
+    """The gang's first victim is gone, the other is leaving; then a rack comes that holds both."""
+    harness = EvictionHarness()
+    builder = harness.builder
+    for name in ("n0", "n1"):
+        builder.node(name, cpu=4, labels={"rack": "old"})
+    builder.runs(None, "n0", "n1", cpu=4)
+    harness.observe(builder.group("gang", 2, priority=10, topology="rack"))
+    builder.waits("gang", 2, cpu=4, priority=10)
+    async with harness.leading():
+        await harness.settle(2)
+        api = harness.evictor_api
+        gone, stays = sorted(api.leaving, key=lambda name: builder.state.pods[f"uid-{name}"].node)
+        builder.state.remove_pod(f"uid-{gone}")
+        await harness.settle(1)
+        wants = Requirements(requests(4), selector=(("rack", "old"),))
+        low = builder.pod(name="low", requirements=wants, priority=1)
+        await harness.settle(1)
+        assert low.name not in api.bound
+        builder.node("large", cpu=8, labels={"rack": "new"})
+        await harness.settle(1)
+        assert sorted(api.bound.values()) == ["large", "large", "n0"]
+        assert stays in api.leaving
