@@ -1,14 +1,15 @@
 """Whose the places of a Reservation are that were held for expected pods.
 
 The pods that came since then have taken some over, and which expected pods are left is counted anew
-by each process. So the places of a kind are its pods' in this order: what is bound there has its
-own, then those that wait, then those that are still expected.
+by each process. So the places of a kind are its pods' in this order: what came later and is bound
+there has its own, then those that wait, then those that are still expected. Pods of the decision
+itself, and those bound before it, have places beside these.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from api.constants import POD_GROUP
 from scheduler.core.model import GroupKey
@@ -26,19 +27,27 @@ def still_held(
     """The reserved pods, with places of expected ones given to who is there now."""
     places: dict[_Kind, Counter[str]] = {}
     named: dict[str, str] = {}
+    later: set[str] = set()
     for each in reserved:
         if each.uid.startswith(UID_PREFIX):
             key, kind, _ = parse(each.uid)
             places.setdefault(((POD_GROUP.kind, *key), kind), Counter())[each.node] += 1
         else:
             named[each.uid] = each.node
+            if each.later:
+                later.add(each.uid)
             yield each
     for (group, name), nodes in places.items():
-        yield from _of_kind(state, expected, (group, name), nodes, named)
+        yield from _of_kind(state, expected, (group, name), nodes, named, later)
 
 
 def _of_kind(
-    state: State, expected: ExpectedPods, kind: _Kind, nodes: Counter[str], named: Mapping[str, str]
+    state: State,
+    expected: ExpectedPods,
+    kind: _Kind,
+    nodes: Counter[str],
+    named: Mapping[str, str],
+    later: Collection[str],
 ) -> Iterator[ReservedPod]:
     found = next((each for each in expected.kinds(kind[0]) if each.name == kind[1]), None)
     if found is None:
@@ -50,7 +59,7 @@ def _of_kind(
             continue
         node = pod.info.node or named.get(uid)
         if node is not None:
-            nodes[node] -= nodes[node] > 0
+            nodes[node] -= uid in later and nodes[node] > 0
         elif pod.waiting:
             waiting.append(uid)
     free = sorted(nodes.elements())
