@@ -9,7 +9,7 @@ itself, and those bound before it, have places beside these.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from api.constants import POD_GROUP
 from scheduler.core.model import GroupKey
@@ -26,19 +26,16 @@ def still_held(
 ) -> Iterator[ReservedPod]:
     """The reserved pods, with places of expected ones given to who is there now."""
     places: dict[_Kind, Counter[str]] = {}
-    named: dict[str, str] = {}
-    later: set[str] = set()
+    named: dict[str, ReservedPod] = {}
     for each in reserved:
         if each.uid.startswith(UID_PREFIX):
             key, kind, _ = parse(each.uid)
             places.setdefault(((POD_GROUP.kind, *key), kind), Counter())[each.node] += 1
         else:
-            named[each.uid] = each.node
-            if each.later:
-                later.add(each.uid)
+            named[each.uid] = each
             yield each
     for (group, name), nodes in places.items():
-        yield from _of_kind(state, expected, (group, name), nodes, named, later)
+        yield from _of_kind(state, expected, (group, name), nodes, named)
 
 
 def _of_kind(
@@ -46,8 +43,7 @@ def _of_kind(
     expected: ExpectedPods,
     kind: _Kind,
     nodes: Counter[str],
-    named: Mapping[str, str],
-    later: Collection[str],
+    named: Mapping[str, ReservedPod],
 ) -> Iterator[ReservedPod]:
     found = next((each for each in expected.kinds(kind[0]) if each.name == kind[1]), None)
     if found is None:
@@ -57,10 +53,11 @@ def _of_kind(
         pod = state.pods.get(uid)
         if pod is None:
             continue
-        node = pod.info.node or named.get(uid)
-        if node is not None:
-            nodes[node] -= uid in later and nodes[node] > 0
-        elif pod.waiting:
+        own = named.get(uid)
+        if own is not None and own.later:
+            node = pod.info.node or own.node
+            nodes[node] -= nodes[node] > 0
+        elif own is None and pod.waiting:
             waiting.append(uid)
     free = sorted(nodes.elements())
     for uid, node in zip((*waiting, *found.expected), free, strict=False):
