@@ -214,6 +214,7 @@ async def run(seed: int) -> None:
                 await harness.settle(course.chance.choice((0, 0, 1, 2)))
                 course.check()
             await harness.settle(2)  # places of pods that were made again are stored once a second
+            course.check()
         await harness.restart()
         course.check()
     course.calm_down()
