@@ -56,7 +56,7 @@ def _driver(group: str, room: str = "hostile") -> Step:
     return pod_step(f"driver-{group}", of=on(room), container=asks, labels=labels)
 
 
-def many_and_huge(size: int = 200) -> Sequence[Step]:
+def many_and_huge(size: int = 60) -> Sequence[Step]:
     """Groups of as many kinds as there may be: of huge counts, selectors and requests.
 
     In every second one the counts are small, so that they do count, and no two kinds are alike.
@@ -65,7 +65,7 @@ def many_and_huge(size: int = 200) -> Sequence[Step]:
     for at in range(size):
         kinds = []
         for n in range(MAX_EXPECTED_KINDS):
-            keys = {f"hostile.example/k{at}-{n}-{key}": "v" for key in range(200)}
+            keys = {f"hostile.example/k{at}-{n}-{key}": "v" for key in range(70)}
             if at % 2:
                 kinds.append(_kind(f"k{n}", 1, of=on("hostile"), memory=f"{at * 8 + n}Ki"))
             else:
