@@ -62,8 +62,7 @@ from scheduler.core.state import State
 from scheduler.snapshot import queue_of
 from scheduler.watch import decode
 from scheduler.watch.expected_pods import ExpectedPods
-from scheduler.watch.objects import Pod as PodObject
-from scheduler.watch.objects import Workload, group_of
+from scheduler.watch.objects import Workload, group_of, pod_of
 from scheduler.watch.workload_templates import templates_of
 
 Json = dict[str, Any]
@@ -324,9 +323,7 @@ def _add(
             state.set_group(decode.group_spec(obj["kind"], group, gates))
             return
         obj.setdefault("spec", {}).setdefault("schedulerName", schedulers.default)
-        # What its volumes are is looked at later and kept as bytes until then.
-        pod = msgspec.json.decode(msgspec.json.encode(obj), type=PodObject, strict=False)
-        info = decode.pod_info(pod, schedulers=schedulers)
+        info = decode.pod_info(pod_of(obj), schedulers=schedulers)
         devices.check(obj)
         state.set_pod(devices.with_claims(obj, info))
     except (msgspec.ValidationError, QuantityError) as error:

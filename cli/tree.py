@@ -142,7 +142,7 @@ class _Forest:
                 len(pods),
                 nodes.total(),
                 dict(sorted(nodes.items())),
-                held=_held(obj),
+                held=held_places(obj),
             )
         ends = name in above or len(above) >= _LEVELS
         below = [] if ends else _by_name(self._below.get((namespace, name), ()))
@@ -216,7 +216,7 @@ def _is_below(obj: Object) -> bool:
     return int(placed) < (_minimum(obj) or 1)
 
 
-def _held(obj: Object) -> int:
+def held_places(obj: Object) -> int:
     """How many places the group's status says are held; it may be written by hand."""
     pods = ((obj.get("status") or {}).get("heldPlaces") or {}).get("pods") or ()
     return sum(max(0, integer(each.get("count")) or 0) for each in pods)

@@ -31,11 +31,11 @@ NAMESPACE = "muster-system"
 MUSTER = (sys.executable, "-m", "cli")
 # Short leases: a killed leader is replaced within seconds.
 _ELECTION = {"leaseSeconds": 3, "renewSeconds": 2, "retrySeconds": 0.5}
-_STATUS = {"delaySeconds": 0.1, "busySeconds": 0.5, "podsSeconds": 1}
+STATUS = {"delaySeconds": 0.1, "busySeconds": 0.5, "podsSeconds": 1}
 CONFIG = {
     "namespace": NAMESPACE,
     "leaderElection": _ELECTION,
-    "scheduler": {"status": _STATUS},
+    "scheduler": {"status": STATUS},
 }
 
 

@@ -23,8 +23,7 @@ from scheduler.core.model import (
     PodInfo,
 )
 from scheduler.watch import decode
-from scheduler.watch.objects import Pod as PodObject
-from scheduler.watch.objects import group_of
+from scheduler.watch.objects import group_of, pod_of
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -92,13 +91,19 @@ def _read(convert: Callable[[T], U], obj: T, odd: list[str]) -> U | None:
     """What a namespace wrote oddly is left out, and counted."""
     try:
         return convert(obj)
-    except (msgspec.ValidationError, ValueError, TypeError, AttributeError) as error:
+    except (
+        msgspec.ValidationError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         odd.append(str(error))
         return None
 
 
 def _span(pod: _Json) -> _Span:
-    info = decode.pod_info(msgspec.convert(pod, PodObject, strict=False))
+    info = decode.pod_info(pod_of(pod))
     status = pod.get("status") or {}
     return _Span(info, _seconds(status.get("startTime")) or 0.0, _ended(status))
 

@@ -29,6 +29,7 @@ from scheduler.core.model import GroupKey
 from scheduler.metrics import RESERVATIONS_OPEN, RESERVATIONS_WRITTEN, RESUMED
 from scheduler.resources import RESERVATIONS
 from scheduler.retry import RETRIABLE, backoff, retry
+from scheduler.watch.expected_info import UID_PREFIX
 
 _LIMIT: Final = 1 << 20
 _TICK: Final = 0.02
@@ -47,10 +48,15 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ReservedPod:
-    """One pod of a decision, and its node."""
+    """One pod of a decision, and its node.
+
+    `later` says that it is in an addition without expected pods: it may have taken over the place
+    of one that was stored before.
+    """
 
     uid: str
     node: str
+    later: bool = False
 
 
 class RootReference(msgspec.Struct, frozen=True):
@@ -331,7 +337,8 @@ def _read(intent: object, reservation: StoredReservation) -> StoredDecision | No
         _set_aside(reservation.name, error)
         return None
     root = written.root
-    pods = tuple(ReservedPod(uid, node) for uid, node in written.pods.items())
+    later = not any(uid.startswith(UID_PREFIX) for uid in written.pods)
+    pods = tuple(ReservedPod(uid, node, later) for uid, node in written.pods.items())
     key = (root.kind, root.namespace, root.name)
     return StoredDecision(key, written.attempt, written.since, pods, (reservation,))
 

@@ -23,6 +23,7 @@ from cli.doctor import (
     gates,
     groups,
     health,
+    held_places,
     idle_groups,
     installation,
     keys,
@@ -180,13 +181,14 @@ class Examination:
 
     async def _groups_and_nodes(self) -> None:
         seen, unread, idle = groups.Groups(), Limited("annotations"), Limited("groups")
-        now = self._client.server_clock.now()
+        now, held = self._client.server_clock.now(), held_places.HeldPlaces()
 
         def see(kind: str) -> Callable[[Json], None]:
             def one(obj: Json) -> None:
                 seen.see(kind, obj)
                 idle_groups.check_group(kind, obj, idle, now)
                 keys.check_keys(kind, obj, unread)
+                held.see(obj)
 
             return one
 
@@ -194,6 +196,7 @@ class Examination:
             await self._each("groups", resource, see(resource.kind))
         self._found += seen.findings(now)
         self._found += idle.findings()
+        self._found += held.findings()
         self._found += unread.findings()
         if seen.asked:
             nodes = groups.NodeLabels(seen.asked)

@@ -42,9 +42,9 @@ async def a_pod_cannot_join_anothers_group(stage: Stage) -> None:
             pod_step("short-3", of=on("calm"), labels=labels),
         ]
     )
-    await _bound(stage.mallory, 1)
+    await bound(stage.mallory, 1)
 
-    await _says(calm.tenant, "short", "Incomplete")
+    await says(calm.tenant, "short", "Incomplete")
 
     assert await calm.bound("short") == 0
 
@@ -58,7 +58,7 @@ async def namesakes_do_not_meet(stage: Stage) -> None:
 
     await stage.calm.tenant.insist([_job("work")])
 
-    await _bound(stage.calm.tenant, 2)
+    await bound(stage.calm.tenant, 2)
 
 
 async def an_owner_in_another_namespace_is_none(stage: Stage) -> None:
@@ -82,7 +82,7 @@ async def an_owner_in_another_namespace_is_none(stage: Stage) -> None:
 
     await calm.insist([Step("patch", JOBS, "held", {"spec": {"suspend": False}})])
 
-    await _bound(calm, 2)
+    await bound(calm, 2)
 
 
 async def a_pod_of_another_scheduler_stays_there(stage: Stage) -> None:
@@ -103,26 +103,26 @@ async def a_pod_of_another_scheduler_stays_there(stage: Stage) -> None:
 
 async def nobody_reads_anothers_names(stage: Stage) -> None:
     """What waits says why, and what was evicted says so, in kinds and numbers."""
-    async with _arena(stage, cpu=4) as (_, calm):
+    async with arena(stage, cpu=4) as (_, calm):
         own = {LABEL_POD_GROUP: "secret"}
         members = [pod_step(f"secret-{at}", of=_one_cpu(), labels=own) for at in range(4)]
         await stage.mallory.insist([create(GROUPS, "secret", {"spec": POLICY}), *members])
-        await _bound(stage.mallory, 4)
+        await bound(stage.mallory, 4)
 
         await calm.ask("waits")
-        await _says(calm.tenant, "waits", "Unschedulable")
+        await says(calm.tenant, "waits", "Unschedulable")
         await _says_nothing_of(calm.tenant, "secret", stage.mallory.name)
         await calm.forget("waits")
 
         await calm.ask("confidential", priorityClassName="calm-high")
-        await _bound(calm.tenant, 4)
+        await bound(calm.tenant, 4)
         await _says_nothing_of(stage.mallory, "confidential", calm.tenant.name)
         await _says_nothing_of(calm.tenant, "secret", stage.mallory.name)
 
 
 async def a_group_does_not_protect_lower_pods(stage: Stage) -> None:
     """Pods of low priority that name a group of high priority, set on the node by hand."""
-    async with _arena(stage, cpu=4) as (node, calm):
+    async with arena(stage, cpu=4) as (node, calm):
         shield = {**POLICY, "priorityClassName": "hostile-high"}
         of = {**_one_cpu(), "nodeName": node, "schedulerName": "other"}
         labels = {LABEL_POD_GROUP: "shield"}
@@ -131,16 +131,16 @@ async def a_group_does_not_protect_lower_pods(stage: Stage) -> None:
 
         await calm.ask("important", priorityClassName="calm-mid")
 
-        await _bound(calm.tenant, 4)
+        await bound(calm.tenant, 4)
 
 
 async def a_group_made_anew_does_not_protect(stage: Stage) -> None:
     """The same, with pods that ran before their group got its class."""
-    async with _arena(stage, cpu=4) as (_, calm):
+    async with arena(stage, cpu=4) as (_, calm):
         labels = {LABEL_POD_GROUP: "grows"}
         members = [pod_step(f"grown-{at}", of=_one_cpu(), labels=labels) for at in range(4)]
         await stage.mallory.insist([create(GROUPS, "grows", {"spec": POLICY}), *members])
-        await _bound(stage.mallory, 4)
+        await bound(stage.mallory, 4)
         # Its protection finalizer is the tenant's to remove: `edit` may.
         gone = {"metadata": {"finalizers": None}}
         steps = [Step("delete", GROUPS, "grows"), Step("patch", GROUPS, "grows", gone)]
@@ -151,7 +151,7 @@ async def a_group_made_anew_does_not_protect(stage: Stage) -> None:
 
         await calm.ask("important", priorityClassName="calm-mid")
 
-        await _bound(calm.tenant, 4)
+        await bound(calm.tenant, 4)
 
 
 async def pods_that_stay_for_years_do_not_block(stage: Stage) -> None:
@@ -160,7 +160,7 @@ async def pods_that_stay_for_years_do_not_block(stage: Stage) -> None:
     The simulated kubelet ends a pod at once, so that only its finalizer keeps it: that is waited
     for as long as the scheduler has patience, a minute.
     """
-    async with _arena(stage, cpu=8) as (node, calm):
+    async with arena(stage, cpu=8) as (node, calm):
         slow = {"terminationGracePeriodSeconds": 10**9}
         stay = [
             pod_step(
@@ -177,12 +177,12 @@ async def pods_that_stay_for_years_do_not_block(stage: Stage) -> None:
 
         await calm.ask("urgent", priorityClassName="calm-high")
 
-        await _bound(calm.tenant, 4, within=2 * _WITHIN)
+        await bound(calm.tenant, 4, within=2 * _WITHIN)
 
 
 async def a_foreign_nomination_keeps_its_place(stage: Stage) -> None:
     """Another scheduler chose a node for a pod of higher priority: it is not taken from it."""
-    async with _arena(stage, cpu=4) as (node, calm):
+    async with arena(stage, cpu=4) as (node, calm):
         of = {**_one_cpu("4"), "schedulerName": "other", "priorityClassName": "hostile-high"}
         await stage.mallory.insist([pod_step("nominated", of=of)])
         path = f"{stage.mallory.path(PODS, 'nominated')}/status"
@@ -191,10 +191,10 @@ async def a_foreign_nomination_keeps_its_place(stage: Stage) -> None:
 
         await calm.ask("lower")
 
-        await _says(calm.tenant, "lower", "Unschedulable")
+        await says(calm.tenant, "lower", "Unschedulable")
         assert await calm.bound("lower") == 0
         await stage.mallory.insist([Step("delete", PODS, "nominated")])
-        await _bound(calm.tenant, 4)
+        await bound(calm.tenant, 4)
 
 
 async def an_odd_group_does_not_hide_the_state(stage: Stage) -> None:
@@ -223,7 +223,7 @@ LONG_SCENARIOS: Final[tuple[Scenario, ...]] = (pods_that_stay_for_years_do_not_b
 
 
 @asynccontextmanager
-async def _arena(stage: Stage, *, cpu: int) -> AsyncIterator[tuple[str, OtherTenant]]:
+async def arena(stage: Stage, *, cpu: int) -> AsyncIterator[tuple[str, OtherTenant]]:
     """A node that both may use, and the other tenant with work for it."""
     (node,) = await stage.add_nodes("arena", 1, cpu=str(cpu))
     try:
@@ -252,7 +252,7 @@ def _job(name: str, *, suspend: bool = False) -> Step:
     return create(JOBS, name, {"metadata": meta, "spec": spec})
 
 
-async def _bound(tenant: Tenant, count: int, *, within: float = _WITHIN) -> None:
+async def bound(tenant: Tenant, count: int, *, within: float = _WITHIN) -> None:
     """Wait until exactly so many of the tenant's pods have a node."""
 
     async def probe() -> bool:
@@ -276,7 +276,7 @@ async def _gone(tenant: Tenant, kind: Resource) -> None:
     await eventually(probe, f"the {kind.plural} of {tenant.name} to be gone", _WITHIN)
 
 
-async def _says(tenant: Tenant, group: str, reason: str) -> None:
+async def says(tenant: Tenant, group: str, reason: str) -> None:
     """Wait until a condition of the group has this reason."""
 
     async def probe() -> bool:

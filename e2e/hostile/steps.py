@@ -10,7 +10,16 @@ import yaml
 
 from api.constants import COMPOSITE_POD_GROUP, COSCHEDULING, POD_GROUP, WORKLOAD
 from e2e.suite.objects import Json
-from kube.resources import JOBS, JOBSETS, PDBS, PODS, PVCS, Resource
+from kube.resources import (
+    JOBS,
+    JOBSETS,
+    PDBS,
+    PODS,
+    PVCS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    Resource,
+)
 
 Verb = Literal["create", "patch", "delete"]
 
@@ -19,7 +28,10 @@ GROUPS = Resource(*POD_GROUP)
 COMPOSITES = Resource(*COMPOSITE_POD_GROUP)
 WORKLOADS = Resource(*WORKLOAD)
 
-KINDS = (JOBSETS, JOBS, COSCHEDULINGS, WORKLOADS, COMPOSITES, GROUPS, PODS, PDBS, PVCS)
+KINDS = (
+    *(JOBSETS, JOBS, COSCHEDULINGS, WORKLOADS, COMPOSITES, GROUPS, PODS, PDBS, PVCS),
+    *(RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS),
+)
 """All kinds that a tenant of the fuzz writes; owners before what is made for them."""
 
 

@@ -31,6 +31,7 @@ _EDIT_RULES: Final = (
     ("apps", ["daemonsets", "deployments", "replicasets", "statefulsets"]),
     ("batch", ["jobs", "cronjobs"]),
     ("policy", ["poddisruptionbudgets"]),
+    ("resource.k8s.io", ["resourceclaims", "resourceclaimtemplates"]),
     ("scheduling.muster.dev", ["workloads", "podgroups", "compositepodgroups"]),
     ("coscheduling.muster.dev", ["podgroups"]),
 )

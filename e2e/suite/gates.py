@@ -10,17 +10,20 @@ from e2e.muster import Muster
 
 
 @contextmanager
-def switched_on(muster: Muster, feature: Feature) -> Iterator[None]:
-    """All processes run with the gate on until the end of the block, and then as before."""
+def switched_on(muster: Muster, feature: Feature, **fields: object) -> Iterator[None]:
+    """All processes run with the gate on until the end of the block, and then as before.
+
+    `fields` are more of their configuration.
+    """
     try:
-        _restart(muster, {str(feature): True})
+        _restart(muster, featureGates={str(feature): True}, **fields)
         yield
     finally:
-        _restart(muster, {})
+        _restart(muster)
 
 
-def _restart(muster: Muster, gates: dict[str, bool]) -> None:
-    muster.configure(featureGates=gates)
+def _restart(muster: Muster, **fields: object) -> None:
+    muster.configure(**fields)
     for name in processes.ALL:
         if muster.running(name):
             muster.kill(name)

@@ -377,6 +377,12 @@ class GroupObject(_Struct):
     status: Json | None = None
 
 
+def pod_of(obj: Mapping[str, Any]) -> Pod:
+    """A pod from JSON that may have been written as YAML. Raises msgspec.ValidationError."""
+    # What its volumes and claims are is looked at later and kept as bytes until then.
+    return msgspec.json.decode(msgspec.json.encode(obj), type=Pod, strict=False)
+
+
 def group_of(obj: Mapping[str, Any]) -> GroupObject:
     """A group from JSON that may have been written as YAML. Raises msgspec.ValidationError."""
     # What its expected pods have of claims and volumes is kept as bytes.

@@ -152,3 +152,17 @@ def test_what_a_namespace_wrote_oddly_does_not_end_it(odd: dict[str, Any]) -> No
 
     assert [job.name for job in found.jobs] == ["a"]
     assert found.odd >= (odd != {})
+
+
+def test_pods_with_volumes_and_claims_are_recorded() -> None:
+    """Every pod has a volume: its service account's token."""
+    made = pod("a", 0, 1, 5)
+    made["spec"] |= {
+        "volumes": [{"name": "token", "projected": {"sources": []}}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}],
+        "schedulingGates": [{"name": "example.com/gate"}],
+    }
+
+    found = record([], [made], NOW)
+
+    assert (len(found.jobs), found.odd) == (1, 0)

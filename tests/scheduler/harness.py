@@ -68,6 +68,7 @@ class FakeApi:
     binds_volumes: bool = True
     deliver: bool = True
     stored: dict[str, Json] = field(default_factory=dict)
+    created: int = 0
     log: list[str] = field(default_factory=list)
     delayed: dict[str, asyncio.Event] = field(default_factory=dict)
 
@@ -115,7 +116,9 @@ class FakeApi:
         name = obj["metadata"]["name"]
         if name in self.stored:
             raise AlreadyExists(409, "AlreadyExists", name)
-        self.stored[name] = json.loads(json.dumps(obj))
+        made = self.stored[name] = json.loads(json.dumps(obj))
+        self.created += 1
+        made["metadata"]["creationTimestamp"] = f"2026-01-01T{self.created:06}Z"
         self.log.append(f"store {name}")
         return obj
 

@@ -214,3 +214,33 @@ async def test_a_new_process_counts_them_in_whatever_order_they_come() -> None:
         (now,) = harness.expected.kinds(key)
         assert now.came == ("uid-worker-1", "uid-worker-2")
         assert not [text for _, why, text in harness.events.told if why == "ExpectedPodsDiffer"]
+
+
+async def test_pods_of_the_decision_itself_have_none_of_the_places_that_it_holds() -> None:
+    """All on one node, where the next leader cannot tell one place from another."""
+    harness = HoldingHarness()
+    harness.builder.nodes(1, cpu=9)
+    harness.group("train", 9, kind("driver", 1), kind("worker", 8))
+    harness.pod("driver", "train")
+    for index in range(3):
+        harness.pod(f"worker-{index}", "train")
+    async with harness.leading():
+        await harness.settle(2)
+        assert sum(harness.held("train").values()) == 5
+    await harness.restart()
+    assert sum(harness.held("train").values()) == 5
+
+
+async def test_pods_that_ran_before_a_pod_was_deleted_have_none_of_its_place() -> None:
+    harness = HoldingHarness()
+    harness.builder.nodes(1, cpu=9)
+    harness.group("train", 9, kind("driver", 1), kind("worker", 8))
+    make(harness)
+    async with harness.leading():
+        await harness.settle(2)
+        for index in range(3):
+            harness.delete_pod(f"worker-{index}")
+        await harness.settle(2)
+        assert sum(harness.held("train").values()) == 3
+    await harness.restart()
+    assert sum(harness.held("train").values()) == 3

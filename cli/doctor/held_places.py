@@ -1,0 +1,53 @@
+"""Places held for pods that do not exist yet: which namespaces hold how many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from api.reading import dig, text
+from cli.doctor.findings import About, Finding, info
+from cli.tree import held_places
+from kube.meta import Json
+
+MOST_NAMED: Final = 5
+"""Namespaces that are named: those that hold the most places."""
+
+_LIMITS: Final = (
+    "scheduler.holding in the configuration bounds it: podsPerNamespace, requestsPerNamespace and"
+    " mostSeconds"
+)
+
+
+@dataclass(slots=True)
+class HeldPlaces:
+    """What is kept of all groups while they are read: two numbers for each namespace that holds."""
+
+    places: Counter[str] = field(default_factory=Counter)
+    groups: Counter[str] = field(default_factory=Counter)
+
+    def see(self, obj: Json) -> None:
+        """Takes one group in."""
+        if held := held_places(obj):
+            namespace = text(dig(obj, "metadata", "namespace"))
+            self.places[namespace] += held
+            self.groups[namespace] += 1
+
+    def findings(self) -> Iterator[Finding]:
+        """The namespaces that hold the most, and all together if there are more."""
+        named = sorted(self.places, key=lambda it: (-self.places[it], it))[:MOST_NAMED]
+        for namespace in named:
+            problem = _holds(self.places[namespace], self.groups[namespace])
+            yield info("held-places", About("Namespace", namespace), problem, _LIMITS)
+        if len(self.places) > MOST_NAMED:
+            problem = _holds(self.places.total(), self.groups.total())
+            spread = f"{problem}, of {len(self.places)} namespaces in all"
+            yield info("held-places", About("Cluster", "all"), spread)
+
+
+def _holds(places: int, groups: int) -> str:
+    plural = "" if places == 1 else "s"
+    of = "1 group" if groups == 1 else f"{groups} groups"
+    return f"{places} place{plural} held for pods that do not exist yet, by {of}"
