@@ -185,8 +185,8 @@ async def groups_made_anew_do_not_pass_who_waits(stage: Stage) -> None:
         for at in range(1, 20):
             await _begin(mallory, f"anew-{at}", workers=MOST_CPU)
             old = f"anew-{at - 1}"
-            away = [Step("delete", PODS, f"driver-{old}", _NOW), Step("delete", GROUPS, old)]
-            await mallory.insist(away)
+            deletions = [Step("delete", PODS, f"driver-{old}", _NOW), Step("delete", GROUPS, old)]
+            await mallory.insist(deletions)
 
         await bound(calm.tenant, calm.size)
 
