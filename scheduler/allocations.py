@@ -47,9 +47,6 @@ from scheduler.retry import RETRIABLE, backoff
 from scheduler.waiting import wait_until
 from scheduler.watch.device_handlers import ObservedClaim
 
-CLAIM_WRITERS: Final = 48
-"""Claims that are written at once: with more, each write takes the API server longer."""
-
 _TRIES: Final = 5
 """How often a claim is read and written again that others wrote to meanwhile."""
 
@@ -106,9 +103,9 @@ class Allocations:
         extended: ExtendedClaims,
         *,
         clock: Clock,
-        writers: int = CLAIM_WRITERS,
+        writers: int = 160,
     ) -> None:
-        """At most so many `writers` write at once."""
+        """At most so many `writers` write at once; with fewer, statuses take more of the time."""
         self._access = access
         self._state = state
         self._devices = state.devices

@@ -26,7 +26,7 @@ from kube.quarantine import Quarantine
 from kube.settings import LeaderElection
 from kube.stepwise import Stepwise
 from scheduler.activity import Activity
-from scheduler.allocations import CLAIM_WRITERS, Allocations
+from scheduler.allocations import Allocations
 from scheduler.binder import Binder
 from scheduler.claim_access import ClaimAccess
 from scheduler.claim_finalizers import ClaimFinalizers
@@ -162,7 +162,7 @@ class Scheduler:
             events,
             extended,
             clock=clock,
-            writers=min(CLAIM_WRITERS, config.bind_workers),
+            writers=config.bind_workers,
         )
         self._claim_finalizers = ClaimFinalizers(claims, self.state, device_news)
         claim_releases = ClaimReleases(

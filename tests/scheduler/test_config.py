@@ -11,7 +11,6 @@ from kube.client import CONNECTIONS, Client
 from kube.errors import ConfigError
 from kube.settings import read
 from scheduler import claim_finalizers, claim_releases, deadlines, volume_binder
-from scheduler.allocations import CLAIM_WRITERS
 from scheduler.config import Config
 from scheduler.core.state import State
 from scheduler.watch.informers import Informers
@@ -55,11 +54,12 @@ def test_a_file_that_is_not_there_is_a_mistake_too(tmp_path: Path) -> None:
 
 def test_all_that_may_be_sent_at_once_has_a_connection() -> None:
     config = Config()
-    claims = CLAIM_WRITERS + claim_finalizers.FINALIZERS
-    writers = config.bind_workers + claims + config.status.writers + 2 * config.preemption.writers
+    # Claims are written by as many as Bindings.
+    writers = 2 * config.bind_workers + config.status.writers + 2 * config.preemption.writers
     informers = Informers(cast("Client", None), State())
     # DeviceTaintRules are watched in one of their versions.
     watches = len(informers.reflectors) + len(informers.device_reflectors) + 1
 
     others = deadlines.DELETIONS + volume_binder.REQUESTS + claim_releases.RELEASES + watches
+    others += claim_finalizers.FINALIZERS
     assert writers + others <= CONNECTIONS
