@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ from scheduler.config import ExpectedLimits, Holding
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import POD_GROUP, GroupKey, PodInfo
 from scheduler.core.place import Placement
+from scheduler.core.state import State
 from scheduler.held_places import HeldPlaces
 from scheduler.watch.event_handlers import GroupHandler, PodHandler
 from scheduler.watch.expected_pods import ExpectedPods
@@ -136,11 +138,7 @@ class HoldingHarness(EvictionHarness):
 
     def held(self, group: str) -> dict[str, int]:
         """How many places each node has that are held for the group."""
-        found: dict[str, int] = {}
-        for pod in self.builder.state.pods.values():
-            if pod.info.expected and pod.info.group == group and pod.assumed:
-                found[pod.node] = found.get(pod.node, 0) + 1
-        return found
+        return places_held_for(self.builder.state, group)
 
     async def restart(self) -> None:
         """Another process leads: it has the objects, the Reservations, and no memory."""
@@ -172,3 +170,14 @@ class HoldingHarness(EvictionHarness):
             "generation": 1,
             "creationTimestamp": f"2026-01-01T00:{self._serial // 60:02}:{self._serial % 60:02}Z",
         }
+
+
+def places_held_for(state: State, group: str) -> dict[str, int]:
+    """How many places each node has that are held for the group."""
+    return dict(
+        Counter(
+            pod.node
+            for pod in state.pods.values()
+            if pod.info.expected and pod.info.group == group and pod.assumed
+        )
+    )

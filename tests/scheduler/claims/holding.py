@@ -16,6 +16,7 @@ from scheduler.watch.device_objects import decode_claim_template
 from scheduler.watch.expected_pods import ExpectedPods
 from scheduler.watch.objects import decode_group
 from tests.scheduler.claims.claims_harness import ClaimsHarness
+from tests.scheduler.holding_harness import places_held_for
 
 MOST = 100
 
@@ -99,11 +100,7 @@ class HoldingClaimsHarness(ClaimsHarness):
 
     def held_for(self, group: str) -> dict[str, int]:
         """How many places each node has that are held for the group."""
-        found: dict[str, int] = {}
-        for pod in self.builder.state.pods.values():
-            if pod.info.expected and pod.info.group == group and pod.assumed:
-                found[pod.node] = found.get(pod.node, 0) + 1
-        return found
+        return places_held_for(self.builder.state, group)
 
     def in_use(self) -> dict[tuple[str, str], str]:
         """Devices by pool and name, and which claim has them: one each."""
