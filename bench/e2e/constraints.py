@@ -245,6 +245,7 @@ class _View:
             for each in self._it.claims
         }
         attached: dict[tuple[str, str], set[str]] = defaultdict(set)
+        users: dict[str, int] = defaultdict(int)
         migrated = {
             _name(each)
             for each in self._it.csi_nodes
@@ -258,6 +259,7 @@ class _View:
                 if spec is None:
                     yield f"{_name(pod)} runs without the volume of {claim}"
                     continue
+                users[name] += 1
                 affinity = spec.get("nodeAffinity", {}).get("required")
                 if affinity and not self._taken(affinity, node):
                     yield f"{_name(pod)} is where {name} cannot be used"
@@ -265,6 +267,9 @@ class _View:
                     attached[node, spec["csi"]["driver"]].add(spec["csi"]["volumeHandle"])
                 if "awsElasticBlockStore" in spec and node in migrated:
                     attached[node, _MIGRATED_TO].add(spec["awsElasticBlockStore"]["volumeID"])
+        for name, count in users.items():
+            if count > 1 and "ReadWriteOncePod" in volumes[name]["accessModes"]:
+                yield f"{name} is used by {count} pods, and may be by one"
         yield from self._attached(attached)
 
     def _attached(self, attached: dict[tuple[str, str], set[str]]) -> Iterator[str]:

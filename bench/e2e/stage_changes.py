@@ -38,8 +38,8 @@ def _running(kind: Content, name: str, node: int) -> Json:
 def needed(case: Case, number: int, stage: Stage, names: Sequence[str]) -> list[Change]:
     """What the pods of these names wait for; of their own changes one for each, in their order."""
     if stage.deletes:
-        blockers = range(case.nodes * workload_objects.BLOCKERS)
-        return [Change("DELETE", f"{PODS}/v-{index}") for index in blockers]
+        there = workload_objects.blockers(case.nodes, NAMESPACE)
+        return [Change("DELETE", f"{PODS}/{each['metadata']['name']}") for each in there]
     if stage.adds:
         return [Change("POST", PODS, pod) for pod in _added(case, number, stage.adds, len(names))]
     if stage.own:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from bench.e2e import constraints, workload_objects
+from bench.e2e import constraints, workload_objects, workload_volumes
 from bench.e2e.cases import Case
 from bench.e2e.objects import NAMESPACE, PODS, Flavour, Json
 from bench.e2e.stage_changes import GIVEN
 from bench.e2e.wire import Wire, request
-from bench.e2e.workload_objects import csi_node
 from bench.e2e.workloads import Content, Workload
 
 _CLAIMS = "/api/v1/namespaces/{}/persistentvolumeclaims"
@@ -31,6 +30,8 @@ async def create(wire: Wire, case: Case, flavour: Flavour) -> None:
     )
     await wire.post(PODS, flavour.blocked(workload))
     if workload.filled:
+        await _give(wire, workload_volumes.of_stages(workload, case.nodes, case.size, NAMESPACE))
+        await _csi_nodes(wire, case, workload)
         await wire.post(PODS, workload_objects.blockers(case.nodes, NAMESPACE))
     if workload.content == "served":
         await wire.post(_SERVICES, [workload_objects.service("all")])
@@ -49,7 +50,11 @@ async def _delete(wire: Wire, workload: Workload) -> None:
 async def give_volumes(wire: Wire, case: Case, content: Content) -> None:
     """A volume and a claim, bound to each other, for each pod of the case. Raises WireError."""
     names = [f"p-{index}" for index in range(case.size)]
-    made = [workload_objects.volume(content, name, NAMESPACE) for name in names]
+    await _give(wire, (workload_volumes.volume(content, name, NAMESPACE) for name in names))
+
+
+async def _give(wire: Wire, both: Iterable[tuple[Json, Json]]) -> None:
+    made = list(both)
     await wire.post(_CLAIMS.format(NAMESPACE), [claim for _, claim in made])
     await wire.post(_VOLUMES, [volume for volume, _ in made])
 
@@ -57,8 +62,14 @@ async def give_volumes(wire: Wire, case: Case, content: Content) -> None:
 async def _volumes(wire: Wire, case: Case, workload: Workload) -> None:
     await give_volumes(wire, case, workload.content)
     if workload.content in ("csi-volume", "migrated-volume"):
-        nodes = [workload_objects.node(workload, index)["name"] for index in range(case.nodes)]
-        await wire.post(_CSI_NODES, [csi_node(name, workload.content) for name in nodes])
+        await _csi_nodes(wire, case, workload)
+
+
+async def _csi_nodes(wire: Wire, case: Case, workload: Workload) -> None:
+    nodes = [workload_objects.node(workload, index)["name"] for index in range(case.nodes)]
+    count = workload_volumes.attachable(workload)
+    made = [workload_volumes.csi_node(name, workload.content, count) for name in nodes]
+    await wire.post(_CSI_NODES, made)
 
 
 async def complaints(

@@ -13,14 +13,13 @@ Json = dict[str, Any]
 
 HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
-DRIVER: Final = "ebs.csi.aws.com"
 ONE_NODE: Final = "scheduler-perf-node"
 SERVED: Final = "foo"
 """The label of pods that a service selects."""
-ATTACHABLE: Final = 39
+ONCE: Final = "v-once"
+"""Names of pods whose claims one pod may use at a time begin so."""
 BLOCKERS: Final = 10
-"""On each node."""
-MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+"""On each node, of each of both kinds."""
 DEVICE: Final = "example.com/device"
 _TEAM: Final = {"team": "devops"}
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -39,6 +38,7 @@ _LABELS: Final[dict[str, str]] = {
     "inclusion": "orange",
     "domains": "blue",
     "blocker": "purple",
+    "once-blocker": "black",
     "spread-blocked": "purple",
     "near-namespaces": "blue",
     "preferred-near-namespaces": "red",
@@ -53,7 +53,8 @@ _LABELS: Final[dict[str, str]] = {
 
 _WITHOUT: Final = (
     "spreading", "preferred-spreading", "matching-anti-affinity", "inclusion", "domains",
-    "blocker", "spread-blocked", "labelled-alone", "served", "added", "ahead", "behind",
+    "blocker", "once-blocker", "spread-blocked", "labelled-alone", "served", "added", "ahead",
+    "behind",
 )  # fmt: skip
 """Pods with a label but no terms about others."""
 _SPREAD: Final = (
@@ -144,7 +145,7 @@ def staged(workload: Workload, pods: int, own: str) -> Iterator[list[Json]]:
     for stage in workload.stages:
         lot = list[Json]()
         for kind in stage.pods:
-            lot += [pod(kind, f"p-{number + at}", own) for at in range(each)]
+            lot += [pod(kind, f"p-{number + at}", own, at) for at in range(each)]
             number += each
         yield lot
 
@@ -195,8 +196,11 @@ _CPU: Final[dict[str, int]] = {
 """Millicores; others ask for 100."""
 
 
-def pod(content: Content, name: str, own: str) -> Json:
-    """A pod of this kind, whose terms are about its own namespace and the first of the others."""
+def pod(content: Content, name: str, own: str, number: int = 0) -> Json:
+    """A pod of this kind, whose terms are about its own namespace and the first of the others.
+
+    It has this number among those of its kind: each may wait for a pod of its own.
+    """
     made = requesting(name, _CPU.get(content, 100))
     if content in _LABELS:
         made["metadata"]["labels"] = {"color": _LABELS[content]}
@@ -210,7 +214,7 @@ def pod(content: Content, name: str, own: str) -> Json:
     if content in _SPREAD:
         made["spec"]["topologySpreadConstraints"] = [_spread(content)]
     _add_own(content, made)
-    volume = _volume(content, name)
+    volume = _volume(content, name, number)
     if volume:
         made["spec"]["volumes"] = [{"name": "data", **volume}]
     return made
@@ -230,8 +234,6 @@ def _add_own(content: Content, made: Json) -> None:
         made["metadata"]["labels"]["app"] = SERVED
     elif content == "finalizer":
         made["metadata"]["finalizers"] = ["example.com/finalizer"]
-    elif content == "blocker":
-        made["metadata"]["labels"]["type"] = "blocker"
     elif content == "large":
         made["spec"]["priorityClassName"] = URGENT
 
@@ -258,10 +260,16 @@ def _among_blockers(content: Content, made: Json) -> None:
 
 
 def blockers(nodes: int, own: str) -> list[Json]:
-    """As many on each node as leave no room, no port and no skew."""
-    found = [pod("blocker", f"v-{index}", own) for index in range(nodes * BLOCKERS)]
-    for index, each in enumerate(found):
-        each["spec"]["nodeName"] = f"n{index // BLOCKERS}"
+    """As many on each node as leave no room, no port, no skew and no volume to be attached.
+
+    Those of the second kind are whom others do not want to be with, or whose claim they want.
+    """
+    found = list[Json]()
+    for index in range(nodes * BLOCKERS):
+        both = (pod("blocker", f"v-{index}", own), pod("once-blocker", f"{ONCE}-{index}", own))
+        for each in both:
+            each["spec"]["nodeName"] = f"n{index // BLOCKERS}"
+        found += both
     return found
 
 
@@ -297,7 +305,7 @@ def _affinity(content: Content, own: str) -> Json:
     if content == "daemon":
         return _nodes("matchFields", "metadata.name", [ONE_NODE])
     if content == "anti-blocked":
-        selector = {"matchLabels": {"type": "blocker"}}
+        selector = {"matchLabels": {"color": _LABELS["once-blocker"]}}
         return {"podAntiAffinity": {_REQUIRED: [{"labelSelector": selector, "topologyKey": HOST}]}}
     apart = "anti" in content or ("namespaces" in content and "near" not in content)
     kind = "podAntiAffinity" if apart else "podAffinity"
@@ -321,57 +329,16 @@ def _nodes(field: str, key: str, values: list[str]) -> Json:
     return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [term]}}}
 
 
-def _volume(content: Content, name: str) -> Json:
+def _volume(content: Content, name: str, number: int) -> Json:
     if content == "secret":
         return {"secret": {"secretName": "secret"}}
-    if content.endswith("-volume"):
+    if content == "once-blocked":
+        return {"persistentVolumeClaim": {"claimName": f"pvc-{ONCE}-{number}"}}
+    if has_volume(content):
         return {"persistentVolumeClaim": {"claimName": f"pvc-{name}"}}
     return {}
 
 
-def volume(content: Content, name: str, own: str) -> tuple[Json, Json]:
-    """The PersistentVolume of a pod and its claim, bound to each other."""
-    source: Json = {"awsElasticBlockStore": {"volumeID": f"vol-{name}"}}
-    if content == "csi-volume":
-        source = {"csi": {"driver": DRIVER, "volumeHandle": f"vol-{name}"}}
-    modes = ["ReadOnlyMany"]
-    reference = {"kind": "PersistentVolumeClaim", "namespace": own, "name": f"pvc-{name}"}
-    made = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": f"pv-{name}"},
-        "spec": {
-            "accessModes": modes,
-            "capacity": {"storage": "1Gi"},
-            "persistentVolumeReclaimPolicy": "Retain",
-            "claimRef": reference,
-            **source,
-        },
-    }
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {
-            "name": f"pvc-{name}",
-            "annotations": {"pv.kubernetes.io/bind-completed": "true"},
-        },
-        "spec": {
-            "accessModes": modes,
-            "resources": {"requests": {"storage": "1Gi"}},
-            "storageClassName": "",
-            "volumeName": f"pv-{name}",
-        },
-    }
-    return made, claim
-
-
-def csi_node(name: str, content: Content = "csi-volume") -> Json:
-    """How many volumes a node can attach."""
-    notes = {MIGRATED: "kubernetes.io/aws-ebs"} if content == "migrated-volume" else {}
-    driver = {"name": DRIVER, "nodeID": name, "allocatable": {"count": ATTACHABLE}}
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "CSINode",
-        "metadata": {"name": name, "annotations": notes},
-        "spec": {"drivers": [driver]},
-    }
+def has_volume(content: Content) -> bool:
+    """Whether each pod of this kind has a volume of its own."""
+    return content.endswith("-volume") or content in ("blocker", "once-blocker", "limit-blocked")

@@ -41,6 +41,9 @@ Content = Literal[
     "port-blocked",
     "anti-blocked",
     "spread-blocked",
+    "once-blocker",
+    "once-blocked",
+    "limit-blocked",
     "migrated-volume",
     "near-namespaces",
     "preferred-near-namespaces",
@@ -255,8 +258,12 @@ WORKLOADS: dict[str, tuple[str, int, int, Workload]] = {
         Stage(("near-alike", "labelled", "domains"), "labelled", "open"),
         Stage(("tolerating",), "tainted", "open"),
     ))),
-    "perf-pod-deleted": ("EventHandlingPodDelete, without volumes", 2_000, 50, Workload(stages=(
-        Stage(("room-blocked", "port-blocked", "anti-blocked", "spread-blocked"), deletes=True),
+    "perf-pod-deleted": ("EventHandlingPodDelete", 3_000, 50, Workload(stages=(
+        Stage(
+            ("room-blocked", "port-blocked", "anti-blocked", "spread-blocked",
+             "once-blocked", "limit-blocked"),
+            deletes=True,
+        ),
     ))),
     "perf-ungated": ("EventHandlingPodUpdate, gates only", 1_000, 100, Workload(stages=(
         Stage(("gated",)),

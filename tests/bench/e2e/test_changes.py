@@ -101,24 +101,24 @@ async def test_each_stages_pods_are_there_before_its_nodes_and_bound_before_the_
 
 
 @pytest.mark.parametrize(
-    ("name", "method", "count"), [("perf-pod-deleted", "DELETE", 20), ("perf-ungated", "PATCH", 4)]
+    ("name", "method", "count"), [("perf-pod-deleted", "DELETE", 40), ("perf-ungated", "PATCH", 6)]
 )
 async def test_what_pods_wait_for_ends_once_all_of_them_wait(
     name: str, method: str, count: int
 ) -> None:
     seen = Seen()
     wire = FakeWire(seen)
-    case = replace(CASES[name], nodes=2, size=4)
+    case = replace(CASES[name], nodes=2, size=6)
     changes = Changes(cast("Wire", wire), case, OURS)
 
     await changes.begin(seen)
 
-    made, changed = wire.sent[:4], wire.sent[4:]
+    made, changed = wire.sent[:6], wire.sent[6:]
     assert {sent[0] for sent in made} == {"POST"}
     assert {sent[0] for sent in changed} == {method}
     assert len({path for _, path, _ in changed}) == count
     assert all(body in ({}, {"spec": {"schedulingGates": []}}) for _, _, body in changed)
-    assert sum(changes.own.values()) == 4 + count
+    assert sum(changes.own.values()) == 6 + count
 
 
 async def test_nodes_that_are_there_before_the_pods_are_changed_for_them() -> None:

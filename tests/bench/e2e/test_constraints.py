@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from bench.e2e import workload_objects as made
+from bench.e2e import workload_volumes as stored
 from bench.e2e.cases import CASES
 from bench.e2e.constraints import Outcome, complaints
 from bench.e2e.objects import OURS
 from bench.e2e.workload_cluster import unexpected
-from bench.e2e.workloads import Coming, Content
+from bench.e2e.workloads import Coming, Content, Stage, Workload
 
 Json = dict[str, Any]
 
@@ -174,35 +176,42 @@ def test_a_deleted_pod_that_is_bound_is_found() -> None:
 
 
 def with_volumes(content: Content, count: int, at: str = "n0") -> tuple[list[Json], Any]:
-    both = [made.volume(content, f"p-{index}", OWN) for index in range(count)]
-    for _, claim in both:
-        claim["metadata"]["namespace"] = OWN
-    more = {
-        "volumes": [volume for volume, _ in both],
-        "claims": [claim for _, claim in both],
-        "csi_nodes": [made.csi_node("n0", content)],
-    }
+    both = [stored.volume(content, f"p-{index}", OWN) for index in range(count)]
+    more = bound(both) | {"csi_nodes": [stored.csi_node("n0", content)]}
     return series(content, *[at] * count), more
+
+
+def bound(both: Iterable[tuple[Json, Json]]) -> dict[str, list[Json]]:
+    """Volumes and their claims, as the API server has them."""
+    volumes, claims = list[Json](), list[Json]()
+    for volume, claim in both:
+        claim["metadata"]["namespace"] = OWN
+        volumes.append(volume)
+        claims.append(claim)
+    return {"volumes": volumes, "claims": claims}
 
 
 @pytest.mark.parametrize("content", ["csi-volume", "migrated-volume"])
 def test_as_many_volumes_as_a_node_attaches_are_right_and_one_more_is_found(
     content: Content,
 ) -> None:
-    pods, more = with_volumes(content, made.ATTACHABLE)
+    pods, more = with_volumes(content, stored.ATTACHABLE)
     assert judged(*pods, **more) == []
 
-    pods, more = with_volumes(content, made.ATTACHABLE + 1)
-    assert f"n0 has 40 volumes of {made.DRIVER}, not 39" in judged(*pods, **more)
+    pods, more = with_volumes(content, stored.ATTACHABLE + 1)
+    assert f"n0 has 40 volumes of {stored.DRIVER}, not 39" in judged(*pods, **more)
 
 
 def test_volumes_in_the_tree_count_only_where_their_plugin_is_migrated() -> None:
-    pods, more = with_volumes("in-tree-volume", made.ATTACHABLE + 1)
+    pods, more = with_volumes("in-tree-volume", stored.ATTACHABLE + 1)
 
     assert not any("volumes of" in text for text in judged(*pods, **more))
 
 
-BLOCKED: list[Content] = ["room-blocked", "port-blocked", "anti-blocked", "spread-blocked"]
+BLOCKED: list[Content] = [
+    "room-blocked", "port-blocked", "anti-blocked", "spread-blocked", "once-blocked",
+    "limit-blocked",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("content", BLOCKED)
@@ -211,10 +220,14 @@ def test_blockers_keep_a_pod_of_each_kind_away_and_their_end_lets_it_in(content:
     for each in there:
         each["metadata"]["namespace"] = OWN
     own = pod(content, "p-0", "n0")
+    workload = Workload(stages=(Stage(("limit-blocked",), deletes=True),))
+    more = bound(stored.of_stages(workload, 1, 1, OWN)) | {
+        "csi_nodes": [stored.csi_node("n0", count=stored.attachable(workload))]
+    }
 
-    assert judged(*there) == []
-    assert judged(*there, own) != []
-    assert judged(own) == []
+    assert judged(*there, **more) == []
+    assert judged(*there, own, **more) != []
+    assert judged(own, **more) == []
 
 
 def test_a_pod_in_another_zone_than_its_volume_is_found() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.e2e import workload_objects
+from bench.e2e import workload_objects, workload_volumes
 from bench.e2e.cases import CASES, Case
 from bench.e2e.objects import NAMESPACE, OURS, node
 from kube.clock import ServerClock
@@ -21,11 +21,13 @@ from scheduler.cycle import Cycle
 from scheduler.queue import Queue
 from scheduler.watch.event_handlers import NodeHandler, PodHandler
 from scheduler.watch.objects import decode_node, decode_pod
+from scheduler.watch.volume_handlers import ClaimHandler, CsiNodeHandler, VolumeHandler
+from scheduler.watch.volume_objects import decode_claim, decode_csi_node, decode_volume
 from tests.support.clock import FakeClock
 
 Json = dict[str, Any]
 
-CASE: Case = replace(CASES["perf-pod-deleted"], nodes=10, size=400)
+CASE: Case = replace(CASES["perf-pod-deleted"], nodes=10, size=600)
 """As many pods of each kind as there are blockers, as in the whole case."""
 
 
@@ -74,7 +76,8 @@ def filled() -> Scheduler:
     nodes = NodeHandler(scheduler.state, lambda: None)
     pods = PodHandler(scheduler.state, lambda: None)
     for index in range(CASE.nodes):
-        nodes.upsert(decode_node(json.dumps(node(CASE, index)).encode()))
+        nodes.upsert(decode_node(_raw(node(CASE, index))))
+    _attach(scheduler.state)
     for blocker in workload_objects.blockers(CASE.nodes, NAMESPACE):
         pods.upsert(stored(blocker | {"status": {"phase": "Running"}}))
     for _, lot in OURS.waiting(CASE):
@@ -84,17 +87,37 @@ def filled() -> Scheduler:
     return scheduler
 
 
+def _attach(state: State) -> None:
+    """Volumes and claims of all pods, and as many as each node can attach."""
+    claims, volumes = ClaimHandler(state, lambda: None), VolumeHandler(state, lambda: None)
+    limits = CsiNodeHandler(state, lambda: None)
+    assert CASE.workload is not None
+    count = workload_volumes.attachable(CASE.workload)
+    for index in range(CASE.nodes):
+        limits.upsert(decode_csi_node(_raw(workload_volumes.csi_node(f"n{index}", count=count))))
+    both = workload_volumes.of_stages(CASE.workload, CASE.nodes, CASE.size, NAMESPACE)
+    for volume, claim in both:
+        claim["metadata"]["namespace"] = NAMESPACE
+        volumes.upsert(decode_volume(_raw(volume)))
+        claims.upsert(decode_claim(_raw(claim)))
+
+
+def _raw(obj: Json) -> bytes:
+    return json.dumps(obj).encode()
+
+
 def stored(pod: Json) -> Any:
     meta = {"namespace": NAMESPACE, "uid": pod["metadata"]["name"], "resourceVersion": "1"}
     pod["metadata"] |= meta | {"creationTimestamp": "2026-01-01T00:00:00Z"}
-    return decode_pod(json.dumps(pod).encode())
+    return decode_pod(_raw(pod))
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 100])
 def test_all_fit_once_the_blockers_are_gone_however_many_end_at_once(at_once: int) -> None:
     scheduler = filled()
     assert len(scheduler.waiting) == CASE.size
-    blockers = [f"v-{index}" for index in range(CASE.nodes * workload_objects.BLOCKERS)]
+    there = workload_objects.blockers(CASE.nodes, NAMESPACE)
+    blockers = [blocker["metadata"]["name"] for blocker in there]
     before = scheduler.decisions
 
     for first in range(0, len(blockers), at_once):

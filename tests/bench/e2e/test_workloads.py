@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from api.constants import SCHEDULER_NAME
-from bench.e2e import victims
+from bench.e2e import victims, workload_volumes
 from bench.e2e import workload_objects as made
 from bench.e2e.cases import CASES, Case
 from bench.e2e.objects import NATIVE, OURS, composite, namespaces, node
@@ -30,6 +30,10 @@ def test_there_is_room_for_all_pods(name: str, share: float) -> None:
     elif of.filled:
         assert case.pods // of.staged <= made.BLOCKERS * case.nodes
         assert made.BLOCKERS * 350 <= 4_000
+        kinds = [kind for stage in of.stages for kind in stage.pods]
+        attached = sum(kind in ("once-blocked", "limit-blocked") for kind in kinds)
+        slots = workload_volumes.attachable(of) * case.nodes
+        assert attached * (case.pods // of.staged) <= slots
     elif of.stages:
         assert case.pods // of.staged <= 3_000  # on one node, or less than all of one kind's cpu
         assert case.pods // of.staged * 200 <= case.nodes * 200_000
@@ -87,7 +91,7 @@ def test_pods_that_are_spread_by_default_are_those_of_a_service() -> None:
 
 @pytest.mark.parametrize("content", ["in-tree-volume", "csi-volume", "migrated-volume"])
 def test_a_volume_and_its_claim_are_bound_to_each_other(content: Content) -> None:
-    volume, claim = made.volume(content, "p-1", OWN)
+    volume, claim = workload_volumes.volume(content, "p-1", OWN)
     pod = made.pod(content, "p-1", OWN)
 
     asked = pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"]
