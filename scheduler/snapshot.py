@@ -241,7 +241,7 @@ def take(
             (workload, list(templates.items()))
             for workload, templates in sorted(state.forest.templates.items())
         ],
-        slices=list(state.devices.slices.values()),
+        slices=list(state.devices.slices.written.values()),
         device_classes=[device_snapshot.shown_class(c) for c in state.devices.classes.values()],
         device_claims=[
             device_snapshot.shown_claim(each) for each in all_of(state.devices.claims.values())

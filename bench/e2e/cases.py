@@ -180,6 +180,7 @@ CASES = {
             rounds=3,
             limit=240,
             claims=Claims(),
+            subjects=COMPARED,
         ),
         Case(
             "claims-gangs-3",
@@ -189,6 +190,7 @@ CASES = {
             rounds=3,
             limit=240,
             claims=Claims(),
+            subjects=COMPARED,
         ),
         Case(
             "claims-gangs-1000",
@@ -198,6 +200,7 @@ CASES = {
             rounds=3,
             limit=240,
             claims=Claims(),
+            subjects=COMPARED,
         ),
         Case(
             "claims-racks",
@@ -208,6 +211,7 @@ CASES = {
             rounds=3,
             limit=240,
             claims=Claims(),
+            subjects=COMPARED,
         ),
         Case(
             "claims-network",

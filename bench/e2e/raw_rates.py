@@ -1,8 +1,8 @@
 """The raw rates: what two clients reach with the writes of a case and nothing else.
 
 As raw as can be they are an administrator's, and only write what nobody can leave out. As Muster
-writes it is the same work: by the scheduler's account with its rights, beside one watcher more,
-and with the Reservations without which no gang is bound.
+writes it is the same work: by the scheduler's account with its rights, beside one watcher more of
+each kind that is written, and with the Reservations without which no gang is bound.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +34,8 @@ _STEADY = 1_000
 """Pods by which the raw rate is measured where a few come and go."""
 _RESERVED = 750
 """Pods in one Reservation: Muster writes up to three for 3,000 pods, two clients two each."""
+_READ = ("/api/v1/pods", "/apis/resource.k8s.io/v1/resourceclaims")
+"""What the scheduler reads of what it writes; claims only where there are any."""
 
 
 async def measure(case: Case, subject: str) -> Result:
@@ -82,7 +84,7 @@ async def _rates(
     """Set the rates by the number of connections; `done` says of which pods a write was seen."""
     count = result.pods
     for connections in raw.CONNECTIONS:
-        async with fresh_cluster(case) as (plane, wire), _access(plane, result.subject) as access:
+        async with fresh_cluster(case) as (plane, wire), _access(plane, case, result.subject) as access:
             lots = await prepared(wire)
             await idle(plane.processes[name].pid for name in SERVERS)
             async with plane.client() as rest, observed(rest, None) as seen:
@@ -141,8 +143,8 @@ def _of_stage(
 
 
 @asynccontextmanager
-async def _access(plane: ControlPlane, subject: str) -> AsyncIterator[Path]:
-    """The kubeconfig of who writes; or that of Muster, installed, with one reader more."""
+async def _access(plane: ControlPlane, case: Case, subject: str) -> AsyncIterator[Path]:
+    """The kubeconfig of who writes; or that of Muster, installed, whose changes are read, too."""
     if subject != AS_MUSTER:
         yield plane.kubeconfig
         return
@@ -150,7 +152,9 @@ async def _access(plane: ControlPlane, subject: str) -> AsyncIterator[Path]:
     await muster.install()
     try:
         access = muster.kubeconfig(SCHEDULER)
-        with reader.reading(access, "/api/v1/pods"):
+        with ExitStack() as readers:
+            for path in _READ if case.claims is not None else _READ[:1]:
+                readers.enter_context(reader.reading(access, path))
             yield access
     finally:
         muster.stop()

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 
 from scheduler.core.claim_consumers import ClaimConsumers
 from scheduler.core.device_excess import DeviceExcess
+from scheduler.core.device_slices import DeviceSlices
 from scheduler.core.device_use import DeviceUse
-from scheduler.core.device_viewers import ViewGroup, ViewGroups
+from scheduler.core.device_viewers import ViewGroup
 from scheduler.core.devices.allowance import Allowance
-from scheduler.core.devices.contents import Seen
 from scheduler.core.devices.kinds import Judge, Watched
 from scheduler.core.devices.layouts import FREE, Layout, View
 from scheduler.core.devices.model import (
@@ -26,11 +26,9 @@ from scheduler.core.devices.model import (
     DeviceClaimInfo,
     DeviceClassInfo,
     DeviceKey,
-    NodeScope,
     PoolKey,
     SliceInfo,
 )
-from scheduler.core.devices.pools import gather
 from scheduler.core.devices.sortings import Sorting, Sortings
 from scheduler.core.devices.states import DeviceStates, UsageChange
 from scheduler.core.devices.taint_rules import DeviceTaintRule, DeviceTaintRules
@@ -38,21 +36,14 @@ from scheduler.core.extended_resources import ExtendedResources
 from scheduler.core.held_devices import HeldDevices, Masks
 from scheduler.core.model import ClaimKey, Expression, Term
 from scheduler.core.node_attributes import AttributeColumn, NodeAttributes
+from scheduler.core.node_devices import NodeDevices, admitted
 from scheduler.core.node_table import Bools, Ints, NodeTable
-from scheduler.core.plugins.node_affinity import meets
 
 _MOST_STATES: Final = 4096
 """States are forgotten when there are more than this plus twice the number of nodes."""
 
 _MOST_GONE: Final = 4096
 """Devices that are gone are forgotten when there are more of them than this, and most are gone."""
-
-_K = TypeVar("_K")
-_V = TypeVar("_V")
-_T = TypeVar("_T")
-
-_LOOKED_AT: Final = 16
-"""Rows of which one step finds out what they see: about a millisecond, with eight devices each."""
 
 _NO_VIEW: Final = View.of((), lambda _scope: False)
 
@@ -83,8 +74,6 @@ class DeviceTable:
         self.classes: dict[str, DeviceClassInfo] = {}
         self.extended = ExtendedResources(nodes.resources)
         self.claims: dict[ClaimKey, DeviceClaimInfo] = {}
-        self.slices: dict[str, SliceInfo] = {}
-        self.taint_rules = DeviceTaintRules()
         self.assumed: dict[ClaimKey, Allocation] = {}
         self.allowance = Allowance()
         self.states = DeviceStates(self.allowance)
@@ -93,22 +82,15 @@ class DeviceTable:
         self.version = 0
         self.claims_version = 0
         self.slices_version = 0
-        self.groups = ViewGroups()
+        self.slices = DeviceSlices(self.classes, judge, self._slice_changed)
+        self._views = NodeDevices(nodes, self.slices, self.sortings, self._looked_at)
+        self.groups = self._views.groups
         self._column: Ints = np.zeros(0, np.int64)
-        self._tainted: dict[str, SliceInfo] = {}
-        self._pools: dict[PoolKey, dict[str, SliceInfo]] = {}
-        self._local: dict[str, dict[str, SliceInfo]] = {}
-        self._wide: dict[str, SliceInfo] = {}
         self.use = DeviceUse(self.groups)
-        self.excess = DeviceExcess(self.use, self._pools)
+        self.excess = DeviceExcess(self.use, self.slices.pools)
         self.held = HeldDevices(self.consumers, self.use, self.assumed)
         self.freed: set[ClaimKey] = set()
-        self._stale_views: set[int] = set()
-        self._stale_version = 0
         self._stale_groups: dict[ViewGroup, None] = {}
-        self._common: dict[tuple[NodeScope, ...], ViewGroup | None] = {}
-        self._seen: dict[int, Seen] = {}
-        self._devices = 0
         self._untidy = False
         self._pool_states: tuple[int, Counter[str]] = (-1, Counter())
         self._gaining: set[int] = set()
@@ -128,58 +110,28 @@ class DeviceTable:
         return rows
 
     def set_slice(self, info: SliceInfo) -> None:
-        self._forget_slice(info.name)
-        self.slices[info.name] = info
-        self._put_slice(self._with_taints(info))
+        self.slices.set(info)
 
     def remove_slice(self, name: str) -> None:
-        self.slices.pop(name, None)
-        self._forget_slice(name)
+        self.slices.remove(name)
 
     def set_taint_rule(self, rule: DeviceTaintRule) -> None:
         """Add or replace a DeviceTaintRule; slices that it does not change cost a comparison."""
-        before = self.taint_rules.all.get(rule.name)
-        if before != rule:
-            self.taint_rules.set(rule)
-            self._taint_again(rule if before is None else None)
+        self.slices.set_rule(rule)
 
     def remove_taint_rule(self, name: str) -> None:
-        rule = self.taint_rules.remove(name)
-        if rule is not None:
-            self._taint_again(rule)
+        self.slices.remove_rule(name)
 
-    def _class_changed(self, name: str) -> None:
-        if self.taint_rules.name_class(name):
-            self._taint_again()
-
-    def _with_taints(self, info: SliceInfo) -> SliceInfo:
-        return self.taint_rules.applied(info, self.classes, self.sortings.judge)
-
-    def _taint_again(self, rule: DeviceTaintRule | None = None) -> None:
-        """A rule came or went: the slices that it may taint, all if None, have other taints now."""
-        for name, info in self.slices.items():
-            if rule is None or rule.may_taint(info):
-                tainted = self._with_taints(info)
-                if tainted != self._tainted[name]:
-                    self._forget_slice(name)
-                    self._put_slice(tainted)
-
-    def _put_slice(self, info: SliceInfo) -> None:
-        self._tainted[info.name] = info
-        self._devices += len(info.devices)
-        self._pools.setdefault(info.pool_key, {})[info.name] = info
-        if info.scope is not None and info.scope.name:
-            self._local.setdefault(info.scope.name, {})[info.name] = info
-        else:
-            self._wide[info.name] = info
-        self._pool_changed(info)
+    @property
+    def taint_rules(self) -> DeviceTaintRules:
+        return self.slices.rules
 
     def set_class(self, info: DeviceClassInfo) -> None:
         before = self.classes.get(info.name)
         if before != info:
             self.extended.set_class(before, info)
             self.classes[info.name] = info
-            self._class_changed(info.name)
+            self.slices.class_changed(info.name)
             self._all_gain = True
             self.version += 1
             self.nodes.touch()
@@ -188,7 +140,7 @@ class DeviceTable:
         before = self.classes.pop(name, None)
         if before is not None:
             self.extended.set_class(before, None)
-            self._class_changed(name)
+            self.slices.class_changed(name)
             self.version += 1
             self.nodes.touch()
 
@@ -210,8 +162,8 @@ class DeviceTable:
 
     def node_changed(self, row: int) -> None:
         """The node of the row is new, gone, or has other labels."""
-        if self.slices:
-            self._make_stale((row,))
+        if self.slices.written:
+            self._views.make_stale((row,))
 
     # Assumed allocations
 
@@ -358,7 +310,7 @@ class DeviceTable:
     def sorting(self, watched: Watched) -> Sorting:
         """The layouts where these tell devices apart. Raises PostponedError, as the judge does."""
         self.refresh()
-        return self.sortings.of(watched, self._seen, self.nodes.size)
+        return self.sortings.of(watched, self._views.seen, self.nodes.size)
 
     def states_of(self, rows: Ints | slice) -> Ints:
         """The number of each row's device state."""
@@ -380,10 +332,11 @@ class DeviceTable:
 
         None if no node has it, or the name is not qualified.
         """
-        if not self.slices or "/" not in name:
+        if not self.slices.written or "/" not in name:
             return None
         self.refresh()
-        return self.attributes.column(name, self._seen, self.sortings.contents, self.nodes.size)
+        contents, size = self.sortings.contents, self.nodes.size
+        return self.attributes.column(name, self._views.seen, contents, size)
 
     @property
     def attributes_version(self) -> int:
@@ -408,12 +361,7 @@ class DeviceTable:
 
     def admitted(self, terms: tuple[Term, ...] | None) -> Bools:
         """Nodes (N,) that meet one of the terms; all if `terms` is None."""
-        if terms is None:
-            return np.ones(self.nodes.size, np.bool_)
-        some = np.zeros(self.nodes.size, np.bool_)
-        for term in terms:
-            some |= meets(term, self.nodes)
-        return some
+        return admitted(self.nodes, terms)
 
     def reached(self, terms: tuple[Term, ...] | None, rows: Iterable[int]) -> bool:
         """Whether the nodes in all these rows meet one of the terms."""
@@ -425,14 +373,14 @@ class DeviceTable:
 
     def refresh(self) -> None:
         """Look again at what changed since the last call. All that adds states calls this first."""
-        for _ in self._look_again() if self._stale_views else ():
+        for _ in self._views.look_again() if self._views.stale else ():
             pass
         self._refresh_states()
 
     def catch_up(self) -> Iterator[None]:
         """The same in short steps, between which anything may change."""
-        if self._stale_views:
-            yield from self._look_again()
+        if self._views.stale:
+            yield from self._views.look_again()
         self._refresh_states()
 
     def _refresh_states(self) -> None:
@@ -462,10 +410,9 @@ class DeviceTable:
             self._column[:] = 0
             self._stale_groups.update(dict.fromkeys(self.groups.all()))
             self.version += 1
-        if len(self.sortings.contents) > _MOST_GONE + 2 * self._devices:
+        if len(self.sortings.contents) > _MOST_GONE + 2 * self.slices.devices:
             self.sortings.clear()
-            self._common.clear()
-            self._make_stale(self.groups.rows())
+            self._views.contents_changed()
 
     def _restore(self, rows: Ints, numbers: Ints) -> None:
         self._column[rows] = numbers
@@ -490,112 +437,24 @@ class DeviceTable:
 
     # Views
 
-    def _forget_slice(self, name: str) -> None:
-        old = self._tainted.pop(name, None)
-        if old is None:
-            return
+    def _slice_changed(self, info: SliceInfo) -> None:
         self._untidy = True
-        self._devices -= len(old.devices)
-        self._wide.pop(name, None)
-        if old.scope is not None and old.scope.name:
-            _drop(self._local, old.scope.name, name)
-        _drop(self._pools, old.pool_key, name)
-        self._pool_changed(old)
-
-    def _pool_changed(self, info: SliceInfo) -> None:
-        """All nodes that see the pool, or may see it now, look at it again."""
-        rows = self.groups.rows_seeing(info.pool_key)
-        for each in (info, *self._pools.get(info.pool_key, {}).values()):
-            for scope in _scopes(each):
-                rows.update(self._in_scope(scope))
-            if each.scope is None or not each.scope.name:
-                self._common.clear()
-        self._make_stale(rows)
+        rows = self._views.pool_changed(info)
         self._gaining |= rows
         self.excess.pool_changed(info.pool_key)
         self.slices_version += 1
         self.nodes.touch_rows(np.array(sorted(rows), np.int64))
 
-    def _in_scope(self, scope: NodeScope) -> Iterable[int]:
-        """The rows of the nodes of a scope."""
-        if scope.name:
-            row = self.nodes.row_of.get(scope.name)
-            return () if row is None else (row,)
-        within = self.admitted(None if scope.everywhere else scope.terms or ())
-        found: list[int] = np.flatnonzero(within).tolist()
-        return found
-
-    def _make_stale(self, rows: Iterable[int]) -> None:
-        """What these nodes see may be something else now."""
-        self._stale_views.update(rows)
-        self._stale_version += 1
-
-    def _look_again(self) -> Iterator[None]:
-        """Find out what nodes see now, a few at a time."""
-        while self._stale_views:
-            yield from self._look_through(sorted(self._stale_views))
-
-    def _look_through(self, left: list[int]) -> Iterator[None]:
-        """The same until something changes in between."""
+    def _looked_at(self, rows: list[int], views: Collection[View]) -> None:
+        """What the nodes in these rows see was found out: they had or have these views."""
         self._grow()
-        reach, version = self._reach(self._stale_views), self._stale_version
-        for first in range(0, len(left), _LOOKED_AT):
-            if version != self._stale_version:
-                return
-            rows = left[first : first + _LOOKED_AT]
-            self._look_at(rows, reach)
-            self._stale_views.difference_update(rows)
-            yield
-
-    def _reach(self, rows: set[int]) -> dict[int, list[NodeScope]]:
-        """Within which scopes of slices for several nodes these rows are."""
-        reach: dict[int, list[NodeScope]] = {}
-        scopes = dict.fromkeys(scope for each in self._wide.values() for scope in _scopes(each))
-        for scope in scopes:
-            for row in rows.intersection(self._in_scope(scope)):
-                reach.setdefault(row, []).append(scope)
-        return reach
-
-    def _look_at(self, rows: list[int], reach: Mapping[int, list[NodeScope]]) -> None:
         self.sortings.stale(set(rows))
-        moved = dict.fromkeys(map(self.groups.of, rows))
         self._column[rows] = self.states.of(FREE)
-        for row in rows:
-            group = self._group_of(row, tuple(reach.get(row, ())))
-            self.groups.put(row, group)
-            self._seen.pop(row, None)
-            if group is not None:
-                self._seen[row] = group.seen
-                self._stale_groups[group] = None
-                moved[group] = None
-        self.use.moved(group.view for group in moved if group is not None)
-        self.attributes.rows_changed(rows, self._seen, self.sortings.contents, self.nodes.size)
-
-    def _group_of(self, row: int, reach: tuple[NodeScope, ...]) -> ViewGroup | None:
-        """The group of a row that is within these scopes of slices for several nodes."""
-        node = self.nodes.infos[row]
-        if node is None:
-            return None
-        own = self._local.get(node.name)
-        if own:
-            return self._new_group(own.values(), reach)
-        if reach not in self._common:
-            self._common[reach] = self._new_group((), reach)
-        return self._common[reach]
-
-    def _new_group(
-        self, own: Iterable[SliceInfo], reach: tuple[NodeScope, ...]
-    ) -> ViewGroup | None:
-        within = set(reach)
-        wide = (each for each in self._wide.values() if within and within & _scopes(each))
-        seen = {each.name: each for each in (*own, *wide) if each.devices}
-        for key in {each.pool_key for each in seen.values()}:
-            seen.update((n, each) for n, each in self._pools[key].items() if each.counters)
-        if not seen:
-            return None
-        pools = gather(seen.values(), lambda key: self._pools[key].values())
-        view = View.of(pools, within.__contains__)
-        return ViewGroup(view, self.sortings.contents.seen(view))
+        groups = (self.groups.of(row) for row in rows)
+        self._stale_groups.update((group, None) for group in groups if group is not None)
+        self.use.moved(views)
+        contents = self.sortings.contents
+        self.attributes.rows_changed(rows, self._views.seen, contents, self.nodes.size)
 
     # Use
 
@@ -620,18 +479,3 @@ class DeviceTable:
         for group in self.groups.seeing(device[:2]):
             self._stale_groups[group] = None
             self.nodes.touch_rows(group.array())
-
-
-def _scopes(info: SliceInfo) -> set[NodeScope]:
-    """The scopes of a slice, or of its devices."""
-    scopes = {info.scope} if info.scope else {device.scope for device in info.devices}
-    return {scope for scope in scopes if scope is not None}
-
-
-def _drop(table: dict[_K, dict[_V, _T]], key: _K, inner: _V) -> None:
-    """Remove an entry, and the inner table with its last one."""
-    of_key = table.get(key)
-    if of_key is not None:
-        of_key.pop(inner, None)
-        if not of_key:
-            del table[key]

@@ -220,7 +220,7 @@ class TopologyPlacements:
                 f'none of {nodes} is in a domain of "{domains.key}": {advice.mixed(domains.mixed)};'
                 " label these nodes, or have their drivers say one value"
             )
-        devices = " or a device with this attribute" if self._devices.slices else ""
+        devices = " or a device with this attribute" if self._devices.slices.written else ""
         return (
             f'none of {nodes} has the label "{domains.key}"{devices}:'
             " label nodes, or correct the topology key"

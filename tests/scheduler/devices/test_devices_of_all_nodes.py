@@ -164,7 +164,7 @@ def test_views_and_usages_are_those_of_a_table_made_anew(seed: int) -> None:
     for info in state.nodes.infos:
         assert info is not None
         fresh.set_node(info)
-    for each in state.devices.slices.values():
+    for each in state.devices.slices.written.values():
         fresh.devices.set_slice(each)
     for claim in state.devices.claims.values():
         fresh.devices.set_claim(claim)
@@ -182,8 +182,8 @@ def something(state: State, lot: random.Random) -> None:
         state.set_node(NodeInfo(f"n{lot.randrange(5)}", {"cpu": 1}, labels))
     elif what < 0.55:
         table.set_slice(some_slice(lot))
-    elif what < 0.65 and table.slices:
-        table.remove_slice(lot.choice(sorted(table.slices)))
+    elif what < 0.65 and table.slices.written:
+        table.remove_slice(lot.choice(sorted(table.slices.written)))
     elif what < 0.7:
         of = lot.choice([None, f"p{lot.randrange(4)}"])
         table.set_taint_rule(DeviceTaintRule(f"r{lot.randrange(2)}", BROKEN, pool=of))
@@ -208,7 +208,7 @@ def everything(state: State) -> object:
         assert usage is None or usage == state_of(table, row)
         said = (clique.column.value(row), row in clique.mixed) if clique else (None, False)
         nodes.append((view.sources, view.visible, view.flaws, usage, said))
-    pools = sorted({each.pool_key for each in table.slices.values()})
+    pools = sorted({each.pool_key for each in table.slices.written.values()})
     seen = [(key, table.groups.rows_seeing(key), key in table.groups.wide_pools) for key in pools]
     without = {
         (key, row): change.of(state_of(table, row), 0)

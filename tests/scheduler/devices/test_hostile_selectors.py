@@ -229,7 +229,7 @@ class _Slices(dict[str, SliceInfo]):
 
 def test_an_event_costs_the_same_however_many_slices_there_are() -> None:
     made = CountingCluster()
-    made.table.slices = _Slices(made.table.slices)
+    made.table.slices.written = _Slices(made.table.slices.written)
     for _ in range(3):
         assert isinstance(made.place_single(made.asks(None, USUAL)), Placement)
         made.state.take_changes()
