@@ -84,7 +84,10 @@ async def _rates(
     """Set the rates by the number of connections; `done` says of which pods a write was seen."""
     count = result.pods
     for connections in raw.CONNECTIONS:
-        async with fresh_cluster(case) as (plane, wire), _access(plane, case, result.subject) as access:
+        async with (
+            fresh_cluster(case) as (plane, wire),
+            _access(plane, case, result.subject) as access,
+        ):
             lots = await prepared(wire)
             await idle(plane.processes[name].pid for name in SERVERS)
             async with plane.client() as rest, observed(rest, None) as seen:

@@ -32,7 +32,8 @@ from scheduler.core.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.core.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.core.plugins.volume_binding import VolumeBinding
 from scheduler.core.pod_selectors import PodMatches, PodSelectors
-from scheduler.core.shapes import NO_NODE, Codes, Shape
+from scheduler.core.resource_table import Request
+from scheduler.core.shapes import NO_NODE, Cached, Codes, Shape
 from scheduler.core.topology import Topologies
 from scheduler.core.volume_table import VolumeTable
 
@@ -43,6 +44,9 @@ _DYNAMIC_RESOURCES_WEIGHT: Final = 2000
 
 _MOST_CACHED: Final = 8_000_000
 """Answers are cached for so many shapes times nodes; each takes up to 60 bytes."""
+
+_MOST_USAGES: Final = 64
+"""The utilisation of nodes is cached for so many different requests."""
 
 _MOST_REASONS: Final = 1024
 """A shape with more reasons than this forgets them when the nodes are filtered again."""
@@ -66,6 +70,7 @@ class Framework:
         self.volumes = VolumeBinding(nodes, selectors, volumes)
         self._selectors = selectors
         self._cached: dict[Shape, None] = {}
+        self._usages: dict[tuple[tuple[str, int], ...], Cached[tuple[Ints, Ints]]] = {}
 
     def shape(
         self, index: int, wants: Requirements, matches: PodMatches, like: Shape | None = None
@@ -224,7 +229,7 @@ class Framework:
 
     def usage(self, shape: Shape) -> tuple[Ints, Ints]:
         """Mean use of the requested resources and what a pod adds, per node (N,) in thousandths."""
-        nodes, cached = self.nodes, shape.cache.usage
+        nodes, cached = self.nodes, self._usage_of(shape.request)
         used, step = cached.get(
             (nodes.size, nodes.resources.epoch),
             lambda: (np.zeros(nodes.size, np.int64), np.zeros(nodes.size, np.int64)),
@@ -234,6 +239,14 @@ class Framework:
             used[rows], step[rows] = self.usage_at(shape, rows)
         cached.stamp = nodes.stamp
         return used, step
+
+    def _usage_of(self, request: Request) -> Cached[tuple[Ints, Ints]]:
+        """The cached answer for all shapes that request the same: each may have its own volumes."""
+        cached = self._usages.pop(request.amounts, None) or Cached()
+        self._usages[request.amounts] = cached
+        if len(self._usages) > _MOST_USAGES:
+            del self._usages[next(iter(self._usages))]
+        return cached
 
     def usage_at(self, shape: Shape, rows: Ints) -> tuple[Ints, Ints]:
         """The same for the given rows only, (len(rows),)."""

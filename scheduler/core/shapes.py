@@ -62,7 +62,7 @@ class ShapeCache:
 
     __slots__ = (
         "affinity", "by_class", "codes", "conflicts", "node_codes", "node_scores", "pod_codes",
-        "reasons", "room", "slots", "usage",
+        "reasons", "room", "slots",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -73,7 +73,6 @@ class ShapeCache:
         self.pod_codes: Cached[Codes] = Cached()
         self.room: Cached[Ints] = Cached()
         self.slots: Cached[Ints] = Cached()
-        self.usage: Cached[tuple[Ints, Ints]] = Cached()
         self.node_scores: Cached[tuple[Ints, Ints] | None] = Cached()
         self.reasons: list[str] = ["", NO_NODE]
         self.codes: dict[str, int] = {"": 0, NO_NODE: 1}

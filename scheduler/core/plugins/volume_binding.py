@@ -137,7 +137,8 @@ class VolumeBinding:
             reached[self._volumes.index.rows(volume.name)] = True
             shape.rule_out(codes, ~reached, NODE_AFFINITY)
         other = volume_zone.other_zone(volume, self._nodes)
-        shape.rule_out(codes, other, volume_zone.REASON)
+        if other is not None:
+            shape.rule_out(codes, other, volume_zone.REASON)
 
     def _rule_out_for_unbound(
         self, claims: Iterable[ClaimInfo], shape: Shape, codes: Codes

@@ -19,8 +19,13 @@ _LABELS: Final = (
 )
 
 
-def other_zone(volume: VolumeInfo, nodes: NodeTable) -> Bools:
-    """Nodes (N,) with zone labels that do not match the volume's, which may list several zones."""
+def other_zone(volume: VolumeInfo, nodes: NodeTable) -> Bools | None:
+    """Nodes (N,) with zone labels that do not match the volume's, which may list several zones.
+
+    None if the volume has none, as most have.
+    """
+    if not any(key in volume.labels for key in _LABELS):
+        return None
     zoned = np.zeros(nodes.size, np.bool_)
     wrong = np.zeros(nodes.size, np.bool_)
     for key in _LABELS:

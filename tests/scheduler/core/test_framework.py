@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +59,9 @@ def test_slots_and_use_follow_whatever_happens_to_the_rows(
     for index in range(40):
         nodes.set_node(node(index, 8))
     shapes = [a_shape(state, 1, 2), a_shape(state, 3, 1)]
+    # One that requests the same as the first: their utilisation is counted once.
+    wants = shapes[0].requirements
+    shapes.append(state.shapes.intern(replace(wants, node_name="n3")))
     for what, target, amount in steps:
         row = nodes.row_of.get(f"n{target}")
         if what == "set":
@@ -72,6 +77,18 @@ def test_slots_and_use_follow_whatever_happens_to_the_rows(
             with nodes.trial():
                 nodes.take(np.array([row]), np.array([amount]), shapes[1].load)
                 assert_counted_right(state.framework, shapes[0])
+        for shape in shapes:
+            assert_counted_right(state.framework, shape)
+
+
+def test_use_is_right_for_more_different_requests_than_are_cached() -> None:
+    state = State()
+    for index in range(3):
+        state.nodes.set_node(node(index, 8))
+    shapes = [a_shape(state, 1, memory) for memory in range(1, 100)]
+
+    for row in range(3):
+        state.nodes.take_one(row, shapes[row].load, 1)
         for shape in shapes:
             assert_counted_right(state.framework, shape)
 

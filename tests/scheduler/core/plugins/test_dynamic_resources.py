@@ -169,7 +169,7 @@ def test_pods_without_claims_ask_nothing_of_devices() -> None:
     made.run(made.place("g"))
 
     assert made.table.states.searches == 0
-    assert made.table._stale_views
+    assert made.table._views.stale
 
 
 def test_members_that_would_take_each_others_devices_are_served() -> None:
