@@ -18,9 +18,6 @@ from scheduler.core.search.search_budget import nothing
 
 _MOST_TRIED: Final = 2000
 
-_UNCOVERED: Final = 256
-"""Units without a budget between two pauses: about a tenth of a millisecond."""
-
 MOST_BUDGETS: Final = 64
 """Of a namespace: with more of them all its pods count as protected."""
 
@@ -164,16 +161,11 @@ class ProtectedUnits:
         self.priorities = units.priorities
         self._covered: dict[int, Counter[DisruptionBudget]] = {}
         if budgets:
-            coverage, namespaces = Coverage(budgets), budgets.namespaces
-            for number, index in enumerate(candidates.tolist()):
-                if not number % _UNCOVERED:
-                    pause()
-                # A unit is in one namespace, and most namespaces have no budget.
-                unit = units.unit(index)
-                if unit.key[1] not in namespaces:
-                    continue
+            # A unit is in one namespace, and most namespaces have no budget.
+            coverage, concerned = Coverage(budgets), units.within(budgets.namespaces, candidates)
+            for index in concerned.tolist():
                 pause()
-                covered = coverage.of(unit.pods.values())
+                covered = coverage.of(units.unit(index).pods.values())
                 if covered:
                     self._covered[index] = covered
 

@@ -21,6 +21,7 @@ from scheduler.core.model import GroupKey
 from scheduler.core.node_table import Bools, Floats, Ints
 from scheduler.core.preemption.node_daemons import NodeDaemons
 from scheduler.core.preemption.released_claims import ReleasedClaims
+from scheduler.core.preemption.shape_requests import ShapeRequests
 from scheduler.core.search.search_budget import nothing
 from scheduler.core.shapes import Shape
 
@@ -110,8 +111,10 @@ class Units:
         self._vacant: list[int] = []
         self._units: dict[GroupKey, Unit] = {}
         self._by_index: list[Unit | None] = []
+        self._in_namespace: dict[str, set[int]] = {}
         self._vacant_units: list[int] = []
         self._shapes: dict[int, Shape] = {}
+        self._requests = ShapeRequests(framework.nodes.resources, self._shapes)
         self._users: dict[int, int] = {}
         self.rows: Ints = np.full(_FIRST, -1, np.int64)
         self.owners: Ints = np.full(_FIRST, -1, np.int64)
@@ -355,11 +358,14 @@ class Units:
 
     def released(self, slots: Ints, resource: int) -> Ints:
         """How much of a resource the pod of each slot requests, (len(slots),)."""
-        table = np.zeros(max(self._shapes, default=0) + 1, np.int64)
-        for index, shape in self._shapes.items():
-            table[index] = dict(shape.demands).get(resource, 0)
-        held: Ints = table[self.shapes[slots]]
+        held: Ints = self._requests.of(resource)[self.shapes[slots]]
         return held
+
+    def within(self, namespaces: Iterable[str], chosen: Ints) -> Ints:
+        """Those of the chosen units that are in these namespaces, in their order."""
+        there = set[int]().union(*(self._in_namespace.get(each, ()) for each in namespaces))
+        found: Ints = chosen[np.isin(chosen, list(there))] if there else chosen[:0]
+        return found
 
     def shapes_of(self, slots: Ints, *, each: bool = False) -> list[Shape]:
         """The shapes of the pods of these slots: of `each`, in their order, or all of them once."""
@@ -421,7 +427,9 @@ class Units:
         self._slots[uid] = slot
         self._pods[slot] = pod
         self.places += pod.info.expected
-        self._shapes[pod.shape.index] = pod.shape
+        if self._shapes.get(pod.shape.index) is not pod.shape:
+            self._shapes[pod.shape.index] = pod.shape
+            self._requests.changed(pod.shape)
         self._users[pod.shape.index] = self._users.get(pod.shape.index, 0) + 1
         self.rows[slot] = pod.row
         self.shapes[slot] = pod.shape.index
@@ -479,6 +487,10 @@ class Units:
         if not unit.pods:
             del self._units[unit.key]
             self._by_index[unit.index] = None
+            there = self._in_namespace[unit.key[1]]
+            there.discard(unit.index)
+            if not there:
+                del self._in_namespace[unit.key[1]]
             self._vacant_units.append(unit.index)
 
     def _unit_of(self, pod: Pod, group: Group | None) -> Unit:
@@ -487,6 +499,7 @@ class Units:
         if unit is None:
             unit = self._units[key] = Unit(key, self._new_unit(), group)
             self._by_index[unit.index] = unit
+            self._in_namespace.setdefault(key[1], set()).add(unit.index)
         return unit
 
     def _judge(self, unit: Unit) -> None:

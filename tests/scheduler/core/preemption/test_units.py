@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import time
 
+import numpy as np
+
 from scheduler.core.forest import Pod
+from scheduler.core.model import NodeInfo, PodInfo, Requirements
 from tests.scheduler.preemption_builder import PreemptionBuilder
 
 FEW = 10_000
@@ -41,3 +45,36 @@ def test_pods_that_change_while_it_is_brought_up_to_date_are_taken_in_too() -> N
         pass
 
     assert builder.state.units.order() == [first.uid, third.uid]
+
+
+def test_what_pods_release_and_where_they_are_follows_whatever_comes_and_goes() -> None:
+    """Each may have a shape of its own, and the index of a shape that is gone is used again."""
+    lot = random.Random(7)
+    builder = PreemptionBuilder()
+    builder.nodes(4, cpu=64)
+    state, running = builder.state, dict[str, int]()
+    for step in range(300):
+        if running and lot.random() < 0.4:
+            uid = lot.choice(sorted(running))
+            del running[uid]
+            state.remove_pod(uid)
+            state.take_changes()  # forgets shapes
+        else:
+            amount, uid = lot.randrange(1, 30), f"uid-{step}"
+            wants = Requirements((("cpu", amount),))
+            node, namespace = f"n{lot.randrange(4)}", f"ns{step % 3}"
+            state.set_pod(PodInfo(uid, namespace, uid, wants, node, phase="Running"))
+            running[uid] = amount
+        if step % 50 == 25:
+            offers = {"cpu": 1000, "pods": 10, f"example.com/{step}": 1}
+            state.set_node(NodeInfo(f"other{step}", offers))  # columns change
+        units = state.units
+        units.refresh()
+        slots = np.array([units._slots[uid] for uid in running], np.int64)
+        cpu = state.nodes.resources.indices["cpu"]
+
+        assert units.released(slots, cpu).tolist() == list(running.values())
+        chosen = units.owners[slots]
+        for names in (["ns0"], ["ns1", "ns2"], ["nowhere"]):
+            want = [index for index in chosen.tolist() if units.unit(index).key[1] in names]
+            assert units.within(names, chosen).tolist() == want
