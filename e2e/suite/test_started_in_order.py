@@ -72,8 +72,12 @@ async def driver_runs_and_another_waits(env: Environment, made: Json, group: str
     assert await env.bound(part("workers")) == 0
     # What has its places waits for nothing, though most of its pods are still to come.
     assert await env.blocker(group) == {}
-    notes = (await env.client.get(JOBSETS, "train", env.name))["metadata"]["annotations"]
-    assert ANNOTATION_WAITING_FOR not in notes
+
+    async def waits_for_nothing() -> bool:
+        notes = (await env.client.get(JOBSETS, "train", env.name))["metadata"]["annotations"]
+        return ANNOTATION_WAITING_FOR not in notes
+
+    await env.until("the JobSet to say that it waits for nothing", waits_for_nothing)
 
 
 @pytest.mark.parametrize(
