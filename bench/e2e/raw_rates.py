@@ -42,7 +42,7 @@ async def measure(case: Case, subject: str) -> Result:
     """By the watch that sees the schedulers' binds: it costs the same here, and is as late."""
     if case.victims is not None:
         return await _evictions(case)
-    if case.workload is not None and case.workload.stages:
+    if case.staged:
         return await _in_stages(case)
     count = _STEADY if case.steady else min(case.pods, 3_000)
     result = Result(case.name, subject, case.nodes, count, bound=count)

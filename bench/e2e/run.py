@@ -123,7 +123,7 @@ class _Run:
         if case.victims is not None:
             await self._create_victims(case.victims)
         await workload_cluster.create(self._wire, case, self._flavour)
-        if case.rate or case.steady or (case.workload and case.workload.stages):
+        if case.rate or case.steady or case.staged:
             return
         waiting = list(self._flavour.waiting(case))
         await self._create_groups(case, [name for name, _ in waiting if name])

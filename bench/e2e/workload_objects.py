@@ -334,11 +334,6 @@ def _volume(content: Content, name: str, number: int) -> Json:
         return {"secret": {"secretName": "secret"}}
     if content == "once-blocked":
         return {"persistentVolumeClaim": {"claimName": f"pvc-{ONCE}-{number}"}}
-    if has_volume(content):
+    if content.endswith("-volume") or content in ("blocker", "once-blocker", "limit-blocked"):
         return {"persistentVolumeClaim": {"claimName": f"pvc-{name}"}}
     return {}
-
-
-def has_volume(content: Content) -> bool:
-    """Whether each pod of this kind has a volume of its own."""
-    return content.endswith("-volume") or content in ("blocker", "once-blocker", "limit-blocked")

@@ -78,7 +78,7 @@ def of_stages(workload: Workload, nodes: int, pods: int, own: str) -> Iterator[t
         yield volume("blocker", f"v-{index}", own)
         yield volume("once-blocker", f"{ONCE}-{index}", own)
     kinds = [kind for stage in workload.stages for kind in stage.pods]
-    each = pods // len(kinds)
+    each = pods // workload.staged
     first = kinds.index("limit-blocked") * each
     for number in range(first, first + each):
         yield volume("limit-blocked", f"p-{number}", own)

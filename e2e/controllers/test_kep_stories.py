@@ -7,7 +7,6 @@ from collections import Counter
 from typing import Any
 
 from api.constants import (
-    ANNOTATION_WAITING_FOR,
     JOB,
     JOBSET_LABEL_REPLICATED_JOB,
     LABEL_POD_GROUP,
@@ -28,7 +27,7 @@ from e2e.suite.objects import (
     of_jobset,
     replicated_job,
 )
-from kube.resources import JOBS, JOBSETS, Resource
+from kube.resources import JOBS, JOBSETS
 
 FIRST, SECOND = "replicated-job-1", "replicated-job-2"
 SAMPLE = "sample-jobset"
@@ -57,14 +56,6 @@ async def bound_by_group(env: Environment) -> Counter[str]:
     return Counter(pod["metadata"]["labels"][LABEL_POD_GROUP] for pod in pods)
 
 
-async def waits_for_nothing(env: Environment, kind: Resource, name: str) -> None:
-    async def probe() -> bool:
-        found = await env.client.get(kind, name, env.name)
-        return ANNOTATION_WAITING_FOR not in found["metadata"].get("annotations", {})
-
-    await env.until(f"{name} to wait for nothing", probe)
-
-
 async def test_kep_1068_story_2_the_second_part_starts_whole_when_the_first_is_complete(
     env: Environment,
 ) -> None:
@@ -83,7 +74,7 @@ async def test_kep_1068_story_2_the_second_part_starts_whole_when_the_first_is_c
     await env.cluster.finish_pods(env.name, of_replicated_job(FIRST))
     await env.runs(of_replicated_job(SECOND), 3)
     await env.scheduled(f"pg-{SAMPLE}-{SECOND}")
-    await waits_for_nothing(env, JOBSETS, SAMPLE)
+    await env.waits_for_nothing(JOBSETS, SAMPLE)
 
     await env.cluster.finish_pods(env.name, of_replicated_job(SECOND))
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import Any
 
+from api.constants import ANNOTATION_WAITING_FOR
 from e2e.clusters.protocol import Cluster
 from e2e.muster import Muster
 from e2e.suite.objects import (
@@ -184,6 +185,15 @@ class Environment:
         except TimeoutError as error:
             raise TimeoutError(f"{error}; its blocker is {seen}") from error
         return seen
+
+    async def waits_for_nothing(self, kind: Resource, name: str) -> None:
+        """Wait until the owner does not say any more that it waits; a moment after its group."""
+
+        async def probe() -> bool:
+            found = await self.client.get(kind, name, self.name)
+            return ANNOTATION_WAITING_FOR not in found["metadata"].get("annotations", {})
+
+        await self.until(f"{name} to wait for nothing", probe)
 
     async def grouped(self, name: str) -> Json:
         """Wait until the group exists."""

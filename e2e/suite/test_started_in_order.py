@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from api.constants import ANNOTATION_WAITING_FOR, SCHEDULER_NAME
+from api.constants import SCHEDULER_NAME
 from api.features import Feature
 from e2e import muster as processes
 from e2e.muster import SCHEDULER, Muster
@@ -72,12 +72,7 @@ async def driver_runs_and_another_waits(env: Environment, made: Json, group: str
     assert await env.bound(part("workers")) == 0
     # What has its places waits for nothing, though most of its pods are still to come.
     assert await env.blocker(group) == {}
-
-    async def waits_for_nothing() -> bool:
-        notes = (await env.client.get(JOBSETS, "train", env.name))["metadata"]["annotations"]
-        return ANNOTATION_WAITING_FOR not in notes
-
-    await env.until("the JobSet to say that it waits for nothing", waits_for_nothing)
+    await env.waits_for_nothing(JOBSETS, "train")
 
 
 @pytest.mark.parametrize(
