@@ -111,7 +111,8 @@ async def test_a_gang_of_a_higher_priority_gets_the_devices_of_the_gang_that_it_
     await env.create(JOBS, high)
 
     await env.runs(of_job("high"), 2)
-    assert await env.bound(of_job("low")) == 0
+    # Two victims suffice. Their Job allows no failure: its controller deletes the others after it.
+    await env.has_pods(of_job("low"), 0)
     await check(env, devices, claims=2)
     await ended(env, "high", "low")
 
