@@ -147,12 +147,14 @@ class Preemptor:
     def plans_of_equals(self, roots: Sequence[Group | Pod]) -> Generator[None, None, list[Plan]]:
         """Plans for the first of these roots, if the one that was refused last evicts.
 
-        They are equal to that one, and none of them has evicted or was asked to wait.
+        They are equal to that one, may evict too, and none has evicted or was asked to wait.
         """
         example, pods = self._example, list[Pod]()
         for root in roots:
             if not isinstance(root, Pod) or _delay(root) or root.key in self._backoff:
                 break
+            if not may_preempt(self._state, root):
+                break  # two PriorityClasses may have one value and different policies
             pods.append(root)
         if example is None or not pods:
             return []

@@ -140,3 +140,17 @@ async def test_with_a_delay_before_eviction_each_waits_on_its_own(delay: float) 
     async with harness.leading(unsettled="victims stay"):
         await harness.settle(2)
         assert len(harness.evictor_api.deleted) == (0 if delay else PREEMPTORS * VICTIMS)
+
+
+async def test_of_equal_pods_those_that_must_not_evict_wait() -> None:
+    """Two PriorityClasses may have one value and different policies."""
+    harness = cluster(6)
+    for number, pod in enumerate(list(harness.builder.state.singles.values())):
+        preemption = replace(pod.info.preemption, preempts=number % 2 == 0)
+        harness.builder.state.set_pod(replace(pod.info, preemption=preemption))
+    async with harness.leading(unsettled="victims stay"):
+        await harness.settle(5)
+        assert len(harness.evictor_api.deleted) == 3 * VICTIMS
+        evicting = {pod.info.preemption.preempts for pod in harness.builder.state.singles.values()
+                    if pod.key in harness.builder.state.nominations}  # fmt: skip
+        assert evicting == {True}
