@@ -209,7 +209,8 @@ class Cycle:
             yield from self._decide_or_fail(key, entity)
             example = self._example
             if kind is not None and example is not None:
-                yield from self._evict_for_equals(example, self._queue.pop_batch(kind, _EQUALS))
+                equals = self._queue.pop_batch(kind, _EQUALS, any_volumes=True)
+                yield from self._evict_for_equals(example, equals)
         else:
             most = _BATCH_PODS // kind.size - 1
             yield from self._decide_batch([entity, *self._queue.pop_batch(kind, most)])
@@ -268,7 +269,8 @@ class Cycle:
         plans = yield from self._plans_of_equals(example.refusal.root, roots)
         for plan in plans:
             root, *roots = roots
-            yield from self._carry_out(root.key, self._refuse_equal(root, example, plan))
+            if isinstance(root, Pod):
+                yield from self._carry_out(root.key, self._refuse_equal(root, example, plan))
             if root.key not in self._state.nominations:
                 break  # carrying it out failed, and the next plans count on it
         for root in roots:
@@ -292,14 +294,14 @@ class Cycle:
             return []
 
     def _refuse_equal(
-        self, entity: Group | Pod, example: Answer, plan: Plan
+        self, entity: Pod, example: Answer, plan: Plan
     ) -> Generator[None, None, None]:
         """Nothing has happened since an equal root was refused that could help; it evicts, too."""
         if self._preemptor is None:
             return
         _refused.inc()
         key, equal = entity.key, self._queue.equal_kind(entity)
-        answer = example.to(key)
+        answer = example.to_pod(entity)
         self._queue.refuse(key, answer.refusal, self._clock.monotonic())
         if self._starvation is not None:
             yield from self._starvation.refused(key, entity, answer.refusal)

@@ -32,6 +32,11 @@ class Answer:
     refusal: Refusal
     blocker: Blocker
 
+    def to_pod(self, pod: Pod) -> Answer:
+        """The same for a pod whose shape may differ in what has no say."""
+        refusal = self.refusal.of(pod.shape)
+        return Answer(refusal, self.blocker).to(pod.key)
+
     def to(self, key: GroupKey) -> Answer:
         """The same for another root, which was not searched for itself."""
         root, short, blocker = self.refusal.root, self.refusal.shortage, self.blocker

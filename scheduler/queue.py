@@ -31,7 +31,7 @@ from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.node_table import Ints
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Refusal
-from scheduler.core.search.batching import Signature, signature
+from scheduler.core.search.batching import Signature, alike, signature
 from scheduler.core.shapes import Shape
 from scheduler.core.state import Changes, State
 from scheduler.device_work import POSTPONED, DeviceWork
@@ -201,19 +201,34 @@ class Queue:
             self._equal.add(key, rank_of(entity), kind, answer.to(key), None)
         return True
 
-    def pop_batch(self, kind: Signature, most: int) -> list[Group | Pod]:
-        """Up to `most` equal entities that follow each other at the head; as `pop`."""
+    def pop_batch(
+        self, kind: Signature, most: int, *, any_volumes: bool = False
+    ) -> list[Group | Pod]:
+        """Up to `most` equal entities that follow each other at the head; as `pop`.
+
+        With `any_volumes` they may differ in volumes that have no say in where they fit.
+        """
         found: list[Group | Pod] = []
         while self._heap and len(found) < most:
             rank, key = self._heap[0]
             if self._active.get(key) == rank:
                 entity = self.entity(key)
-                if entity is None or not _equals(entity, kind):
+                if entity is None or not self._equals(entity, kind, any_volumes=any_volumes):
                     break
                 self._leave(key)
                 found.append(entity)
             heapq.heappop(self._heap)
         return found
+
+    def _equals(self, entity: Group | Pod, kind: Signature, *, any_volumes: bool) -> bool:
+        """Whether its signature is like this; not if that raises, for then it is decided alone."""
+        try:
+            own = signature(entity)
+            if own is None or own == kind or not any_volumes:
+                return own == kind
+            return alike(self._state, own, kind)
+        except Exception:  # noqa: BLE001 - raised again where it is decided
+            return False
 
     def entity(self, key: GroupKey) -> Group | Pod | None:
         """The entity that may be decided now: a root with its quorum, or a waiting pod."""
@@ -567,14 +582,6 @@ def _lowest(nominated: Mapping[GroupKey, Nomination]) -> int:
 
 def _known(rows: list[int], size: int) -> Ints:
     return np.array([row for row in rows if row < size], np.int64)
-
-
-def _equals(entity: Group | Pod, kind: Signature) -> bool:
-    """Whether it has this signature; not if that raises, for then it must be decided alone."""
-    try:
-        return signature(entity) == kind
-    except Exception:  # noqa: BLE001 - raised again where it is decided
-        return False
 
 
 def rank_of(entity: Group | Pod) -> Rank:

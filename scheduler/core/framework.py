@@ -9,6 +9,7 @@ free resources are cached until any of those change.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -185,9 +186,20 @@ class Framework:
 
     def alone(self, shape: Shape) -> bool:
         """Whether pods and devices of other nodes have no say in its filter and score of a node."""
-        wants = shape.requirements
-        matched = shape.filter_match_ids or shape.score_match_ids
-        return not (matched or wants.needs_devices or wants.claims)
+        matched = shape.score_match_ids or self._selectors.any_pods(shape.filter_match_ids)
+        return not (matched or shape.requirements.needs_devices) and self.volumes.no_say(shape)
+
+    def alike(self, shape: Shape, other: Shape) -> bool:
+        """Whether the shapes differ at most in volumes, and in such as have no say."""
+        if shape is other:
+            return True
+        same = self._without_volumes(shape) == self._without_volumes(other)
+        return same and self.volumes.no_say(shape) and self.volumes.no_say(other)
+
+    def _without_volumes(self, shape: Shape) -> tuple[Requirements, PodMatches]:
+        wants, matches = shape.requirements, shape.matches
+        counted = tuple(i for i in matches.counted if self._selectors.use_of(i) is None)
+        return replace(wants, claims=(), attachments=()), replace(matches, counted=counted)
 
     def shared_slots(self, shape: Shape, rows: Ints | None) -> Ints:
         """How many pods of a shape with a stage take no free room on the rows, (len(rows),).

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -59,6 +59,12 @@ class Refusal:
     shapes: frozenset[Shape]
     steps: int = 0
     timed_out: bool = False
+
+    def of(self, shape: Shape) -> Refusal:
+        """The same for pods of this shape, which fit where those of the only other one do."""
+        return replace(
+            self, shortage=replace(self.shortage, shape=shape), shapes=frozenset((shape,))
+        )
 
 
 def place(

@@ -11,6 +11,7 @@ import pytest
 
 import scheduler.cycle
 import scheduler.preemptor
+from scheduler.core.model import ClaimInfo, VolumeInfo
 from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.search.attempt import Attempt
 from tests.scheduler.eviction_harness import EvictionHarness
@@ -39,20 +40,29 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return found
 
 
-def cluster(preemptors: int = PREEMPTORS) -> EvictionHarness:
+def cluster(preemptors: int = PREEMPTORS, *, volumes: bool = False) -> EvictionHarness:
+    """As many nodes as preemptors, which may have a volume each; all nodes can use these."""
     harness = EvictionHarness()
     builder = harness.builder
     builder.nodes(preemptors, cpu=VICTIMS)
     for number in range(preemptors):
         builder.runs(None, *[f"n{number}"] * VICTIMS, cpu=1)
-    builder.waits(None, preemptors, cpu=VICTIMS, priority=10)
+    for info in builder.waits(None, preemptors, cpu=VICTIMS, priority=10):
+        if volumes:
+            claim = ClaimInfo(("ns", info.name), f"pv-{info.name}")
+            builder.state.volumes.set_volume(VolumeInfo(claim.volume))
+            builder.state.volumes.set_claim(claim)
+            wants = replace(info.requirements, claims=(claim.key,))
+            builder.state.set_pod(replace(info, requirements=wants))
     return harness
 
 
+@pytest.mark.parametrize("volumes", [False, True])
 async def test_two_are_planned_for_all_and_each_is_decided_to_be_bound(
     counts: Counter[str],
+    volumes: bool,
 ) -> None:
-    harness = cluster()
+    harness = cluster(volumes=volumes)
     async with harness.leading(unsettled="counts are compared"):
         await harness.settle(2)
         assert len(harness.evictor_api.deleted) == PREEMPTORS * VICTIMS
@@ -75,13 +85,18 @@ async def test_two_are_planned_for_all_and_each_is_decided_to_be_bound(
         assert counts["fill"] == PREEMPTORS
 
 
+@pytest.mark.parametrize("volumes", [False, True])
 async def test_what_is_said_and_kept_is_what_one_after_the_other_has(
     monkeypatch: pytest.MonkeyPatch,
+    volumes: bool,
 ) -> None:
     """Nominations, victims, events and blockers; only the dry runs are fewer."""
 
     async def outcome() -> tuple[object, ...]:
-        harness = cluster()
+        harness = cluster(volumes=volumes)
+        state = harness.builder.state
+        for pod in list(state.pods.values())[::5]:  # others than these can be evicted, or evict
+            state.set_pod(replace(pod.info, priority=9))
         async with harness.leading(unsettled="victims stay"):
             await harness.settle(2)
             api, state = harness.evictor_api, harness.builder.state

@@ -45,6 +45,11 @@ class NodeVolumeLimits:
             beyond = self._attached.of(driver) + more > limits
             shape.rule_out(codes, beyond & (more > 0), REASON)
 
+    def limited(self, shape: Shape) -> bool:
+        """Whether some node can attach only so many of the shape's volumes."""
+        drivers = {_driver(self._volumes, volume) for volume in shape.requirements.volumes}
+        return any(self._limits(driver) is not None for driver in drivers)
+
     def _limits(self, driver: str) -> Ints | None:
         """Per node (N,) the driver's limit of attached volumes; None if no node has a limit."""
         key = (self._volumes.limits_version, self._nodes.generation, self._nodes.size)

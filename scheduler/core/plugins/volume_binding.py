@@ -62,6 +62,21 @@ class VolumeBinding:
         if shape.requirements.volumes:
             self._limits.rule_out(shape, codes)
 
+    def no_say(self, shape: Shape) -> bool:
+        """Whether its volumes, if it has any, leave it all nodes, whatever other pods use."""
+        claims = [self._volumes.claims.get(key) for key in shape.requirements.claims]
+        return all(
+            claim is not None and not claim.one_pod and self._everywhere(claim) for claim in claims
+        ) and not self._limits.limited(shape)
+
+    def _everywhere(self, claim: ClaimInfo) -> bool:
+        """Whether the claim is bound to a volume that all nodes can use."""
+        if claim.lost or claim.terminating:
+            return False
+        volume = self._volumes.volumes.get(claim.volume)
+        zones = volume is not None and volume_zone.other_zone(volume, self._nodes) is not None
+        return volume is not None and volume.affinity is None and not zones
+
     def one_at_a_time(self, shape: Shape) -> bool:
         """Whether the claims of the first pod exclude the others or decide where these may go."""
         claims = (self._volumes.claims.get(key) for key in shape.requirements.claims)

@@ -34,10 +34,12 @@ def preempt_equals(
 ) -> list[Plan]:
     """What `preempt` finds for the first of these pods, one after the other; changes nothing.
 
-    They are equal to one that was refused, `first`, and whose plan is being carried out. Each plan
-    is for when those before it are being carried out, too.
+    They are equal to one that was refused, `first`, and whose plan is being carried out; they may
+    differ in volumes without a say. Each plan is for when those before it are being carried out,
+    too.
     """
-    refusal, cost, shape = first[0], first[1].cost, roots[0].shape
+    cost, shape = first[1].cost, roots[0].shape
+    refusal = replace(first[0].of(shape), root=roots[0].key)
     if cost is None or cost.violations or state.units.places:
         return []
     if not (state.framework.alone(shape) and _plain(state, shape)):
@@ -47,11 +49,11 @@ def preempt_equals(
     candidates = candidates[state.units.priorities[candidates] <= cost.priority]
     if not _single_pods(state, candidates, cost, budget):
         return []
-    dry_run = DryRun(state, roots[0], replace(refusal, root=roots[0].key), budget, effort)
+    dry_run = DryRun(state, roots[0], refusal, budget, effort)
     with state.nominations.kept(roots[0].key, roots[0].priority, refusal.shapes):
         scopes = EvictionScopes(dry_run, candidates)
         with dry_run.without(NONE):
-            return list(_Chain(state, candidates, scopes, cost, shape).plans(roots, budget))
+            return list(_Chain(state, candidates, scopes, cost).plans(roots, budget))
 
 
 def _plain(state: State, shape: Shape) -> bool:
@@ -76,14 +78,11 @@ def _single_pods(state: State, candidates: Ints, cost: Cost, budget: SearchBudge
 class _Chain:
     """Works in an open trial, in which the plans so far are carried out."""
 
-    def __init__(
-        self, state: State, candidates: Ints, scopes: EvictionScopes, cost: Cost, shape: Shape
-    ) -> None:
+    def __init__(self, state: State, candidates: Ints, scopes: EvictionScopes, cost: Cost) -> None:
         self._state = state
         self._units = state.units
         self._scopes = scopes
         self._cost = cost
-        self._shape = shape
         slots = self._units.slots_of(candidates)
         by_row = np.argsort(self._units.rows[slots], kind="stable")
         self._slots = slots[by_row]
@@ -96,18 +95,18 @@ class _Chain:
             if row is None or self._state.nodes.exclusive_uses.clash(np.array([row])).any():
                 return
             slots = self._slots[slice(*np.searchsorted(self._rows, (row, row + 1)))]
-            victims = self._victims(row, slots)
+            victims = self._victims(root.shape, row, slots)
             cost = self._cost_of(victims)
             if cost.decided != self._cost.decided or cost.units > self._scopes.least_of_one():
                 return
-            self._carry_out(row, slots, victims)
+            self._carry_out(root.shape, row, slots, victims)
             yield self._plan(root, row, victims, cost)
 
-    def _victims(self, row: int, slots: Ints) -> Ints:
+    def _victims(self, wanted: Shape, row: int, slots: Ints) -> Ints:
         """The slots for which there is no room once the pod is on the node, the important first."""
         units, nodes = self._units, self._state.nodes
         free = nodes.free[:, row].copy()
-        _put(free, self._shape, -1)
+        _put(free, wanted, -1)
         shapes = dict(zip(slots.tolist(), units.shapes_of(slots, each=True), strict=True))
         for shape in shapes.values():
             _put(free, shape, 1)
@@ -135,10 +134,10 @@ class _Chain:
             started=-float(self._units.started[victims].min(initial=np.inf)),
         )
 
-    def _carry_out(self, row: int, slots: Ints, victims: Ints) -> None:
+    def _carry_out(self, wanted: Shape, row: int, slots: Ints, victims: Ints) -> None:
         at = np.array([row])
         self._units.release(victims)
-        self._state.framework.reserve(self._shape, at, np.ones(1, np.int64))
+        self._state.framework.reserve(wanted, at, np.ones(1, np.int64))
         left = np.setdiff1d(slots, victims)
         gone = np.isin(self._slots, victims)
         self._slots, self._rows = self._slots[~gone], self._rows[~gone]

@@ -8,7 +8,7 @@ placements as one decision for each, at the cost of one decision.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scheduler.core.devices.model import Allocation
 from scheduler.core.forest import Group, Pod, in_order, outer_topology_keys
@@ -54,6 +54,12 @@ def signature(root: Group | Pod) -> Signature | None:
     if preferred or shape.order_sensitive or root.faulty:
         return None
     return Signature(shape, root.pending_total, root.priority, spec.topology, root.scheduler)
+
+
+def alike(state: State, kind: Signature, other: Signature) -> bool:
+    """Whether roots of the two fit at the same places: they may differ in volumes without a say."""
+    same = replace(other, shape=kind.shape) == kind
+    return same and state.framework.alike(kind.shape, other.shape)
 
 
 def batchable(state: State, shape: Shape) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,9 +11,10 @@ from scheduler.core.forest import Group, Pod
 from scheduler.core.model import POD_GROUP
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, SearchBudget, place
-from scheduler.core.search.batching import batchable, place_batch, signature
+from scheduler.core.search.batching import Signature, alike, batchable, place_batch, signature
+from tests.scheduler.core.plugins.cluster import ZONE, bound, wants
 from tests.scheduler.harness import Harness
-from tests.scheduler.state_builder import StateBuilder
+from tests.scheduler.state_builder import StateBuilder, requests
 
 
 def filled(rooms: list[int], taken: list[int], count: int) -> tuple[StateBuilder, list[Pod]]:
@@ -221,3 +224,34 @@ async def test_what_is_held_for_others_keeps_its_order_of_deciding() -> None:
     builder.state.nominations.set(Nomination(("PodGroup", "ns", "g"), 0, ((shape, (("n", 1),)),)))
 
     assert not batchable(builder.state, shape)
+
+
+def test_pods_are_alike_that_differ_only_in_volumes_of_all_nodes() -> None:
+    builder = StateBuilder()
+    builder.node("a")
+    for name in ("one", "two"):
+        bound(builder, name)
+    bound(builder, "of a zone", labels={ZONE: "x"})
+
+    def kind(cpu: int = 1, priority: int = 0, scheduler: str = "", **fields: object) -> Signature:
+        asked = replace(wants(**fields), requests=requests(cpu))
+        info = builder.pod(requirements=asked, priority=priority, scheduler=scheduler)
+        found = signature(builder.single(info))
+        assert found is not None
+        return found
+
+    def with_claim(name: str, **more: object) -> Signature:
+        return kind(claims=(("ns", name),), **more)  # type: ignore[arg-type]
+
+    first = with_claim("one")
+    assert alike(builder.state, first, with_claim("two"))
+    assert alike(builder.state, first, kind())
+    for other in (
+        with_claim("of a zone"),
+        with_claim("missing"),
+        with_claim("two", cpu=2),
+        with_claim("two", priority=1),
+        with_claim("two", scheduler="another"),
+        with_claim("two", selector=(("disk", "ssd"),)),
+    ):
+        assert not alike(builder.state, first, other)
