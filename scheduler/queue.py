@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, KeysView, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Final
@@ -444,14 +444,15 @@ class Queue:
             return open_to
         with nominations.taken(region.tolist()):
             free_to = set(framework.may_fit(open_to, region))
+        free_to |= self._unschedulable.shapes_of(nominated)
         lowest = _lowest(nominated)
-        return [s for s in open_to if s in free_to or self._may_use(s, nominated.keys(), lowest)]
+        if not self._unschedulable.any_above(lowest):
+            return [s for s in open_to if s in free_to]
+        return [s for s in open_to if s in free_to or self._outranks(s, lowest)]
 
-    def _may_use(self, shape: Shape, roots: KeysView[GroupKey], lowest: int) -> bool:
-        """Whether a root is among these, which are nominated, or is of a higher priority."""
+    def _outranks(self, shape: Shape, lowest: int) -> bool:
+        """Whether a root that waits with the shape is of a higher priority."""
         waiting = self._unschedulable.waiting(shape)
-        if not roots.isdisjoint(waiting):
-            return True
         return any(self._unschedulable[key].priority > lowest for key in waiting) or any(
             kind.signature.priority > lowest for _, kind in self._equal.firsts(shape)
         )

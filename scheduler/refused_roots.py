@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ class RefusedRoots:
     def __init__(self) -> None:
         self._roots: dict[GroupKey, RefusedRoot] = {}
         self._by_shape: dict[Shape, set[GroupKey]] = {}
+        self._priorities: Counter[int] = Counter()
 
     def __len__(self) -> int:
         return len(self._roots)
@@ -49,16 +51,26 @@ class RefusedRoots:
         """The shapes that roots are woken for one by one."""
         return self._by_shape
 
+    def any_above(self, priority: int) -> bool:
+        """Whether any root has a higher priority."""
+        return any(each > priority for each in self._priorities)
+
     def add(self, key: GroupKey, refused: RefusedRoot) -> None:
         """Add a root, to be woken for room for any of its shapes."""
+        self.discard(key)
         self._roots[key] = refused
+        self._priorities[refused.priority] += 1
         for shape in refused.shapes:
             self._by_shape.setdefault(shape, set()).add(key)
 
     def discard(self, key: GroupKey) -> None:
         """The root is not refused any more."""
         self.leave_to_equals(key)
-        self._roots.pop(key, None)
+        refused = self._roots.pop(key, None)
+        if refused is not None:
+            self._priorities[refused.priority] -= 1
+            if not self._priorities[refused.priority]:
+                del self._priorities[refused.priority]
 
     def leave_to_equals(self, key: GroupKey) -> None:
         """The root is woken with its equals only."""
@@ -72,6 +84,11 @@ class RefusedRoots:
     def waiting(self, shape: Shape) -> AbstractSet[GroupKey]:
         """The roots that are woken one by one for room for this shape."""
         return self._by_shape.get(shape, frozenset())
+
+    def shapes_of(self, keys: Iterable[GroupKey]) -> set[Shape]:
+        """The shapes that those of these roots which are refused wait with."""
+        refused = (self._roots[key] for key in keys if key in self._roots)
+        return {shape for each in refused for shape in each.shapes}
 
     def first_due(self) -> tuple[GroupKey, float] | None:
         """The root that is tried again first, and when."""

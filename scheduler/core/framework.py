@@ -148,9 +148,9 @@ class Framework:
     def may_fit(self, shapes: Iterable[Shape], rows: Ints) -> list[Shape]:
         """These shapes without those that lack a resource on all of the rows: cheap for many."""
         shapes = list(shapes)
-        may = node_resources_fit.may_fit(shapes, self.nodes.free, rows)
-        staged = [shape for shape in shapes if shape.requirements.stage is not None]
-        return [*may, *(shape for shape in staged if shape not in may)]
+        may = dict.fromkeys(node_resources_fit.may_fit(shapes, self.nodes.free, rows))
+        may |= dict.fromkeys(shape for shape in shapes if shape.requirements.stage is not None)
+        return list(may)
 
     def room(self, shape: Shape) -> Ints:
         """Pods per node (N,) that the free resources, ports, disks and the node filters admit."""

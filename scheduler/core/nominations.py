@@ -58,6 +58,10 @@ class Nominations:
     def __iter__(self) -> Iterator[Nomination]:
         return iter(self._nominations.values())
 
+    def uses(self, shape: Shape) -> bool:
+        """Whether a place is nominated for a pod of this shape."""
+        return any(shape in by_shape for by_shape in self._by_priority.values())
+
     @property
     def any_own(self) -> bool:
         """Whether any root has a nomination of this scheduler."""

@@ -170,8 +170,7 @@ class PodShapes:
         """Free unused shapes and match counts. Runs in time proportional to what changed."""
         if not self._shapes.idle:
             return
-        nominated = {shape for each in nominations for shape, _ in each.places}
-        while ended := self._shapes.sweep(nominated):
+        while ended := self._shapes.sweep(nominations.uses):
             self._change_matches(ended, PodMatches.without)
             self._do([partial(self._forget, ended)])
 

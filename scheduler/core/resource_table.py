@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +62,7 @@ class ResourceTable:
         self._offering: Counter[str] = Counter()
         self._without_index: dict[int, Counter[str]] = {}
         self._large: dict[int, Counter[str]] = {}
+        self._requests = WeakValueDictionary[tuple[tuple[tuple[str, int], ...], int], Request]()
 
     @property
     def names(self) -> dict[int, str]:
@@ -73,8 +75,15 @@ class ResourceTable:
         return len(self.indices) + sum(map(len, apart))
 
     def request(self, amounts: Iterable[tuple[str, int]], *, pods: int = 1) -> Request:
-        """What pods with these requests take of their node, `pods` of its pods included."""
-        return Request(self, amounts, pods)
+        """What pods with these requests take of their node, `pods` of its pods included.
+
+        The same object for the same amounts, while any shape has it.
+        """
+        key = (tuple(amounts), pods)
+        known = self._requests.get(key)
+        if known is None:
+            known = self._requests[key] = Request(self, *key)
+        return known
 
     def grow(self) -> None:
         """Double the number of rows."""
@@ -216,8 +225,8 @@ class Request:
     """
 
     __slots__ = (
-        "_amounts", "_apart", "_demands", "_epoch", "_from_first", "_in_arrays", "_missing",
-        "_resources",
+        "__weakref__", "_amounts", "_apart", "_demands", "_epoch", "_from_first", "_in_arrays",
+        "_missing", "_resources",
     )  # fmt: skip
 
     def __init__(

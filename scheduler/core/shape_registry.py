@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from scheduler.core.forest import Pod
 from scheduler.core.framework import Framework
@@ -68,15 +68,15 @@ class Shapes:
         if not shape.waiting:
             self._idle[shape] = None
 
-    def sweep(self, kept: Collection[Shape] = ()) -> list[MatchCount]:
+    def sweep(self, kept: Callable[[Shape], bool]) -> list[MatchCount]:
         """Free what no pod uses any more, in time proportional to what changed.
 
-        Returns the match counts that no shape needs any more. Shapes in `kept` are not freed.
+        Returns the match counts that no shape needs any more. Shapes to be `kept` are not freed.
         """
         ended: list[MatchCount] = []
         idle, self._idle = self._idle, {}
         for shape in idle:
-            if shape in kept and not shape.pods:
+            if not shape.pods and kept(shape):
                 self._idle[shape] = None
             elif not shape.pods:
                 del self._known[shape.requirements, shape.matches]

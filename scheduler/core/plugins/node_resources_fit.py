@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.node_table import Bools, Ints, NodeTable
-from scheduler.core.resource_table import LARGEST, PODS
+from scheduler.core.resource_table import LARGEST, PODS, Request
 from scheduler.core.shapes import Shape
 
 TOO_MANY_PODS: Final = "Too many pods"
@@ -43,17 +43,23 @@ def room(shape: Shape, free: Ints, rows: Ints | slice, permitted: Bools) -> Ints
 def may_fit(shapes: Iterable[Shape], free: Ints, rows: Ints) -> list[Shape]:
     """Those for which the rows (n,) have enough of each resource, maybe not on the same row.
 
-    One pass over the arrays for all shapes; `free` is (R, capacity).
+    One pass over the arrays for all shapes, and one look at each request, of which many shapes
+    may have the same; `free` is (R, capacity).
     """
     if not len(rows):
         return []
     most = free[:, rows].max(axis=1).tolist()
-    return [
-        shape
-        for shape in shapes
-        if not shape.request.missing
-        and all(most[resource] >= amount for resource, amount in shape.demands)
-    ]
+    enough: dict[Request, bool] = {}
+    found = []
+    for shape in shapes:
+        request = shape.request
+        fits = enough.get(request)
+        if fits is None:
+            fits = not request.missing and all(most[r] >= amount for r, amount in request.demands)
+            enough[request] = fits
+        if fits:
+            found.append(shape)
+    return found
 
 
 def usage_at(shape: Shape, nodes: NodeTable, rows: Ints) -> tuple[Ints, Ints]:

@@ -281,3 +281,16 @@ def test_sums_over_all_nodes_are_exact() -> None:
     amounts = np.full(5000, LARGEST - 1)
 
     assert total(amounts) == 5000 * (LARGEST - 1)
+
+
+def test_equal_requests_are_one_object_while_anybody_has_it() -> None:
+    builder = StateBuilder()
+    builder.node("n")
+    resources = builder.state.nodes.resources
+    first = builder.single(builder.pod(requirements=asking(cpu=3), name="first"))
+    other = builder.single(builder.pod(requirements=asking(cpu=3), labels={"app": "other"}))
+    one_more = resources.request(other.info.requirements.requests, pods=2)
+
+    assert first.shape.request is resources.request(other.info.requirements.requests)
+    assert one_more is not first.shape.request
+    assert dict(one_more.amounts)["pods"] == 2

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.core.nominations import Nomination
 from scheduler.core.resource_table import PODS
 from scheduler.core.state import State
 from tests.scheduler.state_builder import StateBuilder
@@ -91,6 +92,20 @@ def test_a_forgotten_assumption_frees_the_place_and_wakes() -> None:
     assert used_pods(builder.state, "n") == 0
     assert changes.rows == {0}
     assert changes.reconsider == {("Pod", "ns", info.name)}
+
+
+def test_a_shape_is_kept_as_long_as_a_place_is_nominated_for_it() -> None:
+    builder = StateBuilder()
+    builder.node("n")
+    state, pod = builder.state, builder.single(builder.pod(cpu=3))
+    state.nominations.set(Nomination(pod.key, 0, ((pod.shape, (("n", 1),)),)))
+    state.remove_pod(pod.info.uid)
+    state.take_changes()
+    assert pod.shape in list(state.shapes)
+
+    state.end_nomination(pod.key)
+    state.take_changes()
+    assert pod.shape not in list(state.shapes)
 
 
 def test_a_pod_that_merely_starts_to_run_as_decided_stirs_nothing() -> None:
