@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from scheduler.bind_backoff import BindBackoff
 from scheduler.core.forest import Group, Pod
-from scheduler.core.model import SINGLE_POD, GroupKey
+from scheduler.core.model import SINGLE_POD, ClaimKey, GroupKey
 from scheduler.core.node_table import Ints
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Refusal
@@ -62,6 +62,14 @@ _STALE_PAUSE: Final = 0.02
 """Seconds between two such decisions, on average: they must not take all the time there is."""
 
 
+@dataclass(slots=True)
+class _Scan:
+    """Shapes for which room is still to be looked for on the rows."""
+
+    shapes: list[Shape]
+    rows: list[int]
+
+
 class Queue:
     """Entities by key; times are seconds of a monotonic clock, given by the caller."""
 
@@ -93,8 +101,8 @@ class Queue:
         self._first_decisions = FirstDecisions()
         # Rows with new room; those that are being looked at, and for which shapes still.
         self._rows: set[int] = set()
-        self._scanned: list[int] = []
-        self._to_scan: list[Shape] = []
+        self._claims: set[ClaimKey] = set()
+        self._scans: list[_Scan] = []
 
     def __len__(self) -> int:
         return len(self._active)
@@ -138,12 +146,13 @@ class Queue:
                 self._forget(key)
             yield
         self._rows |= changes.rows
+        self._claims |= changes.claims
         for _ in range(_STEPS):
-            if not (self._rows or self._to_scan):
+            if not (self._rows or self._claims or self._scans):
                 break
             self._look_for_room(now)
             yield
-        self._behind = changes.more or bool(self._to_scan or self._rows)
+        self._behind = changes.more or bool(self._rows or self._claims or self._scans)
         if self._state.topologies.version != self._domains:
             # Nodes were added, removed or relabelled: counts that were made on them are outdated.
             self._domains = self._state.topologies.version
@@ -419,25 +428,44 @@ class Queue:
         """Look whether roots may fit on the rows with new room, for some shapes each time."""
         if not self._unschedulable:
             self._rows.clear()
-            self._to_scan = []
+            self._claims.clear()
+            self._scans.clear()
             return
-        if not self._to_scan and self._rows:
-            self._scanned, self._rows = sorted(self._rows), set()
-            region = _known(self._scanned, self._state.nodes.size)
-            self._to_scan = self._worth_a_look(region)
-        shapes, self._to_scan = self._to_scan[-_SHAPES:], self._to_scan[:-_SHAPES]
+        if not self._scans:
+            self._begin_scans()
+        if not self._scans:
+            return
+        scan = self._scans[-1]
+        shapes, scan.shapes = scan.shapes[-_SHAPES:], scan.shapes[:-_SHAPES]
+        if not scan.shapes:
+            self._scans.pop()
         # Shapes that nobody waits with any more may be gone altogether.
         waiting = [s for s in shapes if self._unschedulable.waiting(s) or self._equal.firsts(s)]
         if waiting:
-            self._wake_for_room(waiting, self._scanned, now)
+            self._wake_for_room(waiting, scan.rows, now)
 
-    def _worth_a_look(self, region: Ints) -> list[Shape]:
+    def _begin_scans(self) -> None:
+        """Of all shapes for the rows with new room, of users of claims that are free for all."""
+        rows, self._rows = sorted(self._rows), set()
+        claims, self._claims = self._claims, set()
+        shapes = dict.fromkeys([*self._unschedulable.shapes, *self._equal.shapes()])
+        self._scan(shapes, rows)
+        if claims:
+            users = [s for s in shapes if not claims.isdisjoint(s.requirements.claims)]
+            self._scan(users, sorted(self._state.nodes.row_of.values()))
+
+    def _scan(self, shapes: Collection[Shape], rows: list[int]) -> None:
+        region = _known(rows, self._state.nodes.size)
+        found = self._worth_a_look(shapes, region) if shapes and len(region) else []
+        if found:
+            self._scans.append(_Scan(found, rows))
+
+    def _worth_a_look(self, shapes: Iterable[Shape], region: Ints) -> list[Shape]:
         """The shapes that may fit there. Most lack a resource: these are not looked at one by one.
 
         Nor are those that lack one beside nominated places, which their roots may not use.
         """
         framework, nominations = self._state.framework, self._state.nominations
-        shapes = dict.fromkeys([*self._unschedulable.shapes, *self._equal.shapes()])
         open_to = framework.may_fit(shapes, region)
         nominated = nominations.on(region.tolist()) if open_to else {}
         if not nominated:

@@ -34,7 +34,7 @@ from scheduler.core.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.core.plugins.volume_binding import VolumeBinding
 from scheduler.core.pod_selectors import PodMatches, PodSelectors
 from scheduler.core.resource_table import Request
-from scheduler.core.shapes import NO_NODE, Cached, Codes, Shape
+from scheduler.core.shapes import NO_NODE, ButVolumes, Cached, Codes, Shape
 from scheduler.core.topology import Topologies
 from scheduler.core.volume_table import VolumeTable
 
@@ -47,7 +47,8 @@ _MOST_CACHED: Final = 8_000_000
 """Answers are cached for so many shapes times nodes; each takes up to 60 bytes."""
 
 _MOST_USAGES: Final = 64
-"""The utilisation of nodes is cached for so many different requests."""
+"""The utilisation of nodes is cached for so many different requests, and slots for so many kinds of
+shapes that differ in volumes alone."""
 
 _MOST_REASONS: Final = 1024
 """A shape with more reasons than this forgets them when the nodes are filtered again."""
@@ -71,6 +72,7 @@ class Framework:
         self.volumes = VolumeBinding(nodes, selectors, volumes)
         self._selectors = selectors
         self._cached: dict[Shape, None] = {}
+        self._shared_slots: dict[object, Cached[Ints]] = {}
         self._usages: dict[tuple[tuple[str, int], ...], Cached[tuple[Ints, Ints]]] = {}
 
     def shape(
@@ -131,7 +133,7 @@ class Framework:
         """The same for the given rows only, (len(rows),); cheap for few rows. None means all."""
         if rows is None:
             return self.slots(shape)
-        if shape.cache.slots.key == self.nodes.version:
+        if shape.cache.slots.key == self.nodes.version or shape.requirements.volumes:
             return self.slots(shape)[rows]
         counts = self._room_at(shape, rows)
         if shape.filter_match_ids:
@@ -146,11 +148,14 @@ class Framework:
         return self.slots_in(shape, rows)
 
     def may_fit(self, shapes: Iterable[Shape], rows: Ints) -> list[Shape]:
-        """These shapes without those that lack a resource on all of the rows: cheap for many."""
+        """These shapes without those that lack a resource on all of the rows: cheap for many.
+
+        Nor are there those whose volumes are in use, or more than can be attached there.
+        """
         shapes = list(shapes)
         may = dict.fromkeys(node_resources_fit.may_fit(shapes, self.nodes.free, rows))
         may |= dict.fromkeys(shape for shape in shapes if shape.requirements.stage is not None)
-        return list(may)
+        return self.volumes.may_fit(may, rows)
 
     def room(self, shape: Shape) -> Ints:
         """Pods per node (N,) that the free resources, ports, disks and the node filters admit."""
@@ -193,13 +198,18 @@ class Framework:
         """Whether the shapes differ at most in volumes, and in such as have no say."""
         if shape is other:
             return True
-        same = self._without_volumes(shape) == self._without_volumes(other)
+        same = self._but_volumes(shape) == self._but_volumes(other)
         return same and self.volumes.no_say(shape) and self.volumes.no_say(other)
 
-    def _without_volumes(self, shape: Shape) -> tuple[Requirements, PodMatches]:
-        wants, matches = shape.requirements, shape.matches
-        counted = tuple(i for i in matches.counted if self._selectors.use_of(i) is None)
-        return replace(wants, claims=(), attachments=()), replace(matches, counted=counted)
+    def _but_volumes(self, shape: Shape) -> ButVolumes:
+        cache = shape.cache
+        if cache.but_volumes is None:
+            wants, matches = shape.requirements, shape.matches
+            counted = tuple(i for i in matches.counted if self._selectors.use_of(i) is None)
+            cache.but_volumes = ButVolumes(
+                replace(wants, claims=(), attachments=()), replace(matches, counted=counted)
+            )
+        return cache.but_volumes
 
     def shared_slots(self, shape: Shape, rows: Ints | None) -> Ints:
         """How many pods of a shape with a stage take no free room on the rows, (len(rows),).
@@ -367,6 +377,17 @@ class Framework:
         return (affinity, taints) if affinity.any() or taints.any() else None
 
     def _slots(self, shape: Shape) -> Ints:
+        volumes = self.volumes.unused_by_driver(shape)
+        if volumes is None:
+            return self._own_slots(shape)
+        key = (self._but_volumes(shape), volumes)
+        shared = self._shared_slots.pop(key, None) or Cached()
+        self._shared_slots[key] = shared
+        if len(self._shared_slots) > _MOST_USAGES:
+            del self._shared_slots[next(iter(self._shared_slots))]
+        return shared.get(self.nodes.version, lambda: self._own_slots(shape))
+
+    def _own_slots(self, shape: Shape) -> Ints:
         room = self._fresh_room(shape)
         if not shape.filter_match_ids:
             return room

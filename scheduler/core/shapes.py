@@ -54,6 +54,22 @@ class Cached(Generic[_T]):
         return value
 
 
+class ButVolumes:
+    """What a shape has in common with those that differ from it in volumes alone; hashed once."""
+
+    __slots__ = ("_hash", "_rest")
+
+    def __init__(self, requirements: Requirements, matches: PodMatches) -> None:
+        self._rest = (requirements, matches)
+        self._hash = hash(self._rest)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, ButVolumes) and self._rest == other._rest)
+
+
 class ShapeCache:
     """The plug-ins' answers for one shape: per node (N,), `by_class` per node class.
 
@@ -61,12 +77,13 @@ class ShapeCache:
     """
 
     __slots__ = (
-        "affinity", "by_class", "codes", "conflicts", "node_codes", "node_scores", "pod_codes",
-        "reasons", "room", "slots",
+        "affinity", "but_volumes", "by_class", "codes", "conflicts", "node_codes", "node_scores",
+        "pod_codes", "reasons", "room", "slots",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.affinity: Cached[Bools] = Cached()
+        self.but_volumes: ButVolumes | None = None
         self.by_class: Cached[list[int]] = Cached()
         self.conflicts: Cached[Bools] = Cached()
         self.node_codes: Cached[Codes] = Cached()

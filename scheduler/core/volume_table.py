@@ -124,6 +124,11 @@ class VolumeTable:
         waits = storage_class is not None and storage_class.waits
         return waits and not claim.volume and not claim.requested_volume
 
+    def for_one_pod(self, key: ClaimKey) -> bool:
+        """Whether the claim is ReadWriteOncePod."""
+        claim = self.claims.get(key)
+        return claim is not None and claim.one_pod
+
     def undecided(self, claim: ClaimInfo) -> bool:
         """Whether it waits and has no assumed volume yet: its next pod decides for all others."""
         return self.waits(claim) and claim.key not in self.assumed

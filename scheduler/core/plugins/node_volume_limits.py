@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -45,6 +46,19 @@ class NodeVolumeLimits:
             beyond = self._attached.of(driver) + more > limits
             shape.rule_out(codes, beyond & (more > 0), REASON)
 
+    def left(self, driver: str, rows: Ints) -> int:
+        """How many more of the driver's volumes one of the rows (n,) can attach at most."""
+        limits = self._limits(driver)
+        if limits is None:
+            return _UNLIMITED
+        return int((limits[rows] - self._attached.of(driver)[rows]).max(initial=0))
+
+    def new_by_driver(self, shape: Shape) -> Counter[str]:
+        """By driver, how many of the shape's volumes no pod on any node uses."""
+        counts, users = self._nodes.match_counts, self._selectors.users
+        unused = (v for v in shape.requirements.volumes if counts.empty(users(v)))
+        return Counter(_driver(self._volumes, volume) for volume in unused)
+
     def limited(self, shape: Shape) -> bool:
         """Whether some node can attach only so many of the shape's volumes."""
         drivers = {_driver(self._volumes, volume) for volume in shape.requirements.volumes}
@@ -71,6 +85,29 @@ class NodeVolumeLimits:
     def _users(self, volume: VolumeUse) -> Ints:
         """The rows on which pods use the volume."""
         return self._nodes.match_counts.rows(self._selectors.users(volume))
+
+
+class AttachableVolumes:
+    """How many more volumes of each driver one of some rows can attach, told once for many shapes.
+
+    Only as long as nothing changes.
+    """
+
+    def __init__(self, limits: NodeVolumeLimits, rows: Ints) -> None:
+        self._limits = limits
+        self._rows = rows
+        self._left: dict[str, int] = {}
+
+    def suffice(self, shape: Shape) -> bool:
+        """Whether there is a row for the shape's volumes of each driver; not always the same."""
+        return all(
+            self._of(driver) >= more for driver, more in self._limits.new_by_driver(shape).items()
+        )
+
+    def _of(self, driver: str) -> int:
+        if driver not in self._left:
+            self._left[driver] = self._limits.left(driver, self._rows)
+        return self._left[driver]
 
 
 class _Counted(NamedTuple):

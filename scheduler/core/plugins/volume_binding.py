@@ -17,7 +17,7 @@ from scheduler.core.assumed_volumes import AssumedVolume
 from scheduler.core.model import ClaimInfo, ClaimKey
 from scheduler.core.node_table import Bools, Ints, NodeTable
 from scheduler.core.plugins import volume_node_affinity, volume_restrictions, volume_zone
-from scheduler.core.plugins.node_volume_limits import NodeVolumeLimits
+from scheduler.core.plugins.node_volume_limits import AttachableVolumes, NodeVolumeLimits
 from scheduler.core.pod_selectors import PodSelectors
 from scheduler.core.shapes import Codes, Shape
 from scheduler.core.volume_table import VolumeTable
@@ -62,12 +62,41 @@ class VolumeBinding:
         if shape.requirements.volumes:
             self._limits.rule_out(shape, codes)
 
+    def may_fit(self, shapes: Iterable[Shape], rows: Ints) -> list[Shape]:
+        """Those whose volumes are not kept from all of the rows (n,) by what is quickly told."""
+        most = AttachableVolumes(self._limits, rows)
+        return [s for s in shapes if not s.requirements.volumes or self._may_fit(s, most)]
+
+    def _may_fit(self, shape: Shape, most: AttachableVolumes) -> bool:
+        counts = self._nodes.match_counts
+        for key in shape.requirements.claims:
+            claim = self._volumes.claims.get(key)
+            if claim is None or volume_restrictions.in_use(
+                claim, self._selectors.users(key), counts
+            ):
+                return False
+        return most.suffice(shape)
+
     def no_say(self, shape: Shape) -> bool:
         """Whether its volumes, if it has any, leave it all nodes, whatever other pods use."""
         claims = [self._volumes.claims.get(key) for key in shape.requirements.claims]
         return all(
             claim is not None and not claim.one_pod and self._everywhere(claim) for claim in claims
         ) and not self._limits.limited(shape)
+
+    def unused_by_driver(self, shape: Shape) -> tuple[tuple[str, int], ...] | None:
+        """(driver, how many) of its volumes, if these are for all nodes and nobody uses them.
+
+        All that they say about nodes is then how many more of each driver are attached. None if it
+        has no volumes, or others.
+        """
+        volumes, counts = shape.requirements.volumes, self._nodes.match_counts
+        if not volumes or not all(counts.empty(self._selectors.users(each)) for each in volumes):
+            return None
+        claims = [self._volumes.claims.get(key) for key in shape.requirements.claims]
+        if not all(claim is not None and self._everywhere(claim) for claim in claims):
+            return None
+        return tuple(sorted(self._limits.new_by_driver(shape).items()))
 
     def _everywhere(self, claim: ClaimInfo) -> bool:
         """Whether the claim is bound to a volume that all nodes can use."""
