@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -162,7 +163,7 @@ def random_course(rng: random.Random) -> Course:
             disk(builder, f"disk{number}", rng.choice(["", "n0", "n1"]))
             claim(builder, name)
             continue
-        volume = {
+        volume: dict[str, dict[str, Any]] = {
             CSI: {"driver": CSI},
             "zone": {"labels": {ZONE: "x"}},
             "node": {"affinity": on("n1")},
