@@ -18,36 +18,29 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
-
-import numpy as np
 
 from scheduler.bind_backoff import BindBackoff
 from scheduler.core.forest import Group, Pod
-from scheduler.core.model import SINGLE_POD, ClaimKey, GroupKey
-from scheduler.core.node_table import Ints
-from scheduler.core.nominations import Nomination
+from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.place import Refusal
 from scheduler.core.search.batching import Signature, alike, signature
-from scheduler.core.shapes import Shape
 from scheduler.core.state import Changes, State
-from scheduler.device_work import POSTPONED, DeviceWork
+from scheduler.device_work import DeviceWork
 from scheduler.equal_roots import Answer, EqualKind, EqualRoots, Rank
 from scheduler.first_decisions import FirstDecisions
 from scheduler.long_searches import LongSearches
 from scheduler.metrics import QUEUES
+from scheduler.new_room import NewRoom
 from scheduler.refused_roots import RefusedRoot, RefusedRoots
 from scheduler.timers import Timers
 
 _STALE: Final = 5.0
 """Seconds after which an entity that cannot gain from new room is decided all the same, so that its
 status shows current numbers."""
-
-_SHAPES: Final = 8
-"""Shapes for which one step of `refresh` looks for room."""
 
 _STEPS: Final = 32
 """Such steps of one `refresh`; the other shapes are left to the next ones."""
@@ -60,14 +53,6 @@ _SKIPPED: Final = 64
 
 _STALE_PAUSE: Final = 0.02
 """Seconds between two such decisions, on average: they must not take all the time there is."""
-
-
-@dataclass(slots=True)
-class _Scan:
-    """Shapes for which room is still to be looked for on the rows."""
-
-    shapes: list[Shape]
-    rows: list[int]
 
 
 class Queue:
@@ -99,10 +84,7 @@ class Queue:
         # Made ready because there was room.
         self._woken: dict[GroupKey, RefusedRoot] = {}
         self._first_decisions = FirstDecisions()
-        # Rows with new room; those that are being looked at, and for which shapes still.
-        self._rows: set[int] = set()
-        self._claims: set[ClaimKey] = set()
-        self._scans: list[_Scan] = []
+        self._new_room = NewRoom(state, self._unschedulable, self._equal, self._little_work)
 
     def __len__(self) -> int:
         return len(self._active)
@@ -145,14 +127,13 @@ class Queue:
                 self._drop(key)
                 self._forget(key)
             yield
-        self._rows |= changes.rows
-        self._claims |= changes.claims
+        self._new_room.add(changes.rows, changes.claims)
         for _ in range(_STEPS):
-            if not (self._rows or self._claims or self._scans):
+            if not self._new_room:
                 break
-            self._look_for_room(now)
+            self._wake_for_room(now)
             yield
-        self._behind = changes.more or bool(self._rows or self._claims or self._scans)
+        self._behind = changes.more or bool(self._new_room)
         if self._state.topologies.version != self._domains:
             # Nodes were added, removed or relabelled: counts that were made on them are outdated.
             self._domains = self._state.topologies.version
@@ -199,7 +180,7 @@ class Queue:
         refused = self._woken.pop(key, None)
         if refused is None or refused.shape is None or key in self._state.nominations:
             return False
-        if self._room(refused.shape, refused.needed) >= refused.needed:
+        if self._new_room.enough(refused):
             return False
         self._unschedulable.add(key, replace(refused, retry_at=self._now + self._retry))
         self._stale[key] = self._now + _STALE
@@ -424,154 +405,23 @@ class Queue:
         if head is not None:
             self._pass_on(head, 1)
 
-    def _look_for_room(self, now: float) -> None:
-        """Look whether roots may fit on the rows with new room, for some shapes each time."""
-        if not self._unschedulable:
-            self._rows.clear()
-            self._claims.clear()
-            self._scans.clear()
-            return
-        if not self._scans:
-            self._begin_scans()
-        if not self._scans:
-            return
-        scan = self._scans[-1]
-        shapes, scan.shapes = scan.shapes[-_SHAPES:], scan.shapes[:-_SHAPES]
-        if not scan.shapes:
-            self._scans.pop()
-        # Shapes that nobody waits with any more may be gone altogether.
-        waiting = [s for s in shapes if self._unschedulable.waiting(s) or self._equal.firsts(s)]
-        if waiting:
-            self._wake_for_room(waiting, scan.rows, now)
-
-    def _begin_scans(self) -> None:
-        """Of all shapes for the rows with new room, of users of claims that are free for all."""
-        rows, self._rows = sorted(self._rows), set()
-        claims, self._claims = self._claims, set()
-        shapes = dict.fromkeys([*self._unschedulable.shapes, *self._equal.shapes()])
-        self._scan(shapes, rows)
-        if claims:
-            users = [s for s in shapes if not claims.isdisjoint(s.requirements.claims)]
-            self._scan(users, sorted(self._state.nodes.row_of.values()))
-
-    def _scan(self, shapes: Collection[Shape], rows: list[int]) -> None:
-        region = _known(rows, self._state.nodes.size)
-        found = self._worth_a_look(shapes, region) if shapes and len(region) else []
-        if found:
-            self._scans.append(_Scan(found, rows))
-
-    def _worth_a_look(self, shapes: Iterable[Shape], region: Ints) -> list[Shape]:
-        """The shapes that may fit there. Most lack a resource: these are not looked at one by one.
-
-        Nor are those that lack one beside nominated places, which their roots may not use.
-        """
-        framework, nominations = self._state.framework, self._state.nominations
-        open_to = framework.may_fit(shapes, region)
-        nominated = nominations.on(region.tolist()) if open_to else {}
-        if not nominated:
-            return open_to
-        with nominations.taken(region.tolist()):
-            free_to = set(framework.may_fit(open_to, region))
-        free_to |= self._unschedulable.shapes_of(nominated)
-        lowest = _lowest(nominated)
-        if not self._unschedulable.any_above(lowest):
-            return [s for s in open_to if s in free_to]
-        return [s for s in open_to if s in free_to or self._outranks(s, lowest)]
-
-    def _outranks(self, shape: Shape, lowest: int) -> bool:
-        """Whether a root that waits with the shape is of a higher priority."""
-        waiting = self._unschedulable.waiting(shape)
-        return any(self._unschedulable[key].priority > lowest for key in waiting) or any(
-            kind.signature.priority > lowest for _, kind in self._equal.firsts(shape)
-        )
-
-    def _wake_for_room(self, shapes: list[Shape], rows: list[int], now: float) -> None:
-        """Make ready those with room for a shape on one of the rows, and enough room in all."""
-        framework, nominations = self._state.framework, self._state.nominations
-        region = _known(rows, framework.nodes.size)
-        open_to = [s for s in shapes if self._may_fit(s, region)]
-        nominated = nominations.on(region.tolist()) if open_to else {}
-        free_to = set(open_to)
-        if nominated and open_to:
-            with nominations.taken(region.tolist()):
-                free_to = {s for s in open_to if self._may_fit(s, region)}
-        woken: set[GroupKey] = set()
-        heads: dict[GroupKey, EqualKind] = {}
-        lowest = _lowest(nominated)
-        for shape in open_to:
-            heads |= self._gaining_equals(shape, lowest, free=shape in free_to)
-            if shape in free_to:
-                woken |= self._unschedulable.waiting(shape)
-            else:
-                woken |= self._gaining(shape, nominated, lowest)
-        in_all: dict[Shape, int] = {}
-        for key in sorted(woken | heads.keys()):
-            refused = self._unschedulable[key]
-            wanted = refused.shape
-            if wanted is not None and wanted not in in_all:
-                in_all[wanted] = self._room(wanted, refused.needed)
-            if wanted is not None and in_all[wanted] < refused.needed:
-                self._stale.setdefault(key, now + _STALE)
+    def _wake_for_room(self, now: float) -> None:
+        """Make ready some of those that gain from new room, if there is enough for them in all."""
+        for gain in self._new_room.look():
+            if not gain.enough:
+                self._stale.setdefault(gain.key, now + _STALE)
                 continue
-            if key in heads:
-                self._pass_on(heads[key], 1)
+            if gain.first_of is not None:
+                self._pass_on(gain.first_of, 1)
             else:
-                self.review(key)
-            self._woken[key] = refused
-
-    def _may_fit(self, shape: Shape, region: Ints) -> bool:
-        """Whether a row has room; it may have where finding devices takes long."""
-        try:
-            with self._little_work():
-                return bool(self._state.framework.optimistic_slots(shape, region).any())
-        except POSTPONED:
-            return True
-
-    def _room(self, shape: Shape, needed: int) -> int:
-        """For how many pods there is room; as many as needed where finding devices takes long."""
-        try:
-            with self._little_work():
-                return int(self._state.framework.slots(shape).sum())
-        except POSTPONED:
-            return needed
+                self.review(gain.key)
+            self._woken[gain.key] = gain.refused
 
     def _little_work(self) -> AbstractContextManager[None]:
         """What is looked at for all roots together has an allowance, as each root has."""
         if self._device_work is None:
             return nullcontext()
         return self._device_work.allowed("", alone=not self._active)
-
-    def _gaining_equals(
-        self, shape: Shape, lowest: int, *, free: bool
-    ) -> dict[GroupKey, EqualKind]:
-        """The first of each kind that gains where there is room, or only room nominated lower."""
-        return {
-            key: kind
-            for key, kind in self._equal.firsts(shape)
-            if free or kind.signature.priority > lowest
-        }
-
-    def _gaining(
-        self, shape: Shape, nominated: Mapping[GroupKey, Nomination], lowest: int
-    ) -> set[GroupKey]:
-        """Roots that gain where all room is nominated: of higher priority, or nominated there."""
-        keys = self._unschedulable.waiting(shape)
-        higher = {key for key in keys if self._unschedulable[key].priority > lowest}
-        return higher | {key for key in keys & nominated.keys() if self._enough_free(key)}
-
-    def _enough_free(self, key: GroupKey) -> bool:
-        """Whether enough of its nominated places are free by now."""
-        if key not in self._state.nominations:
-            return True  # its nomination ended meanwhile
-        nominations, refused = self._state.nominations, self._unschedulable[key]
-        try:
-            with self._little_work():
-                if refused.shape is None:  # a tree, or unequal pods: it needs all of them
-                    free, total = nominations.free_of_all(key)
-                    return free >= (total if refused.minimum else 1)
-                return nominations.free(key, refused.shape) >= refused.needed
-        except POSTPONED:
-            return True
 
     def _wake_due(self, now: float) -> Iterator[None]:
         while (waited := self._backoff.pop_due(now)) is not None:
@@ -602,15 +452,6 @@ class Queue:
             self._equal.expire_old(key, now)
             self.review(key)
             yield
-
-
-def _lowest(nominated: Mapping[GroupKey, Nomination]) -> int:
-    """The lowest priority of these nominations; 0 without any."""
-    return min((nomination.priority for nomination in nominated.values()), default=0)
-
-
-def _known(rows: list[int], size: int) -> Ints:
-    return np.array([row for row in rows if row < size], np.int64)
 
 
 def rank_of(entity: Group | Pod) -> Rank:

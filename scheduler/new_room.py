@@ -1,0 +1,230 @@
+"""Which refused roots gain where nodes have new room, for a few shapes at a time.
+
+Most of what waits cannot use what others leave: it lacks a resource there, its volumes are in use
+elsewhere, or the room is nominated for others. What is told at once for all shapes is told first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.model import ClaimKey, GroupKey
+from scheduler.core.node_table import Ints
+from scheduler.core.nominations import Nomination
+from scheduler.core.shapes import Shape
+from scheduler.core.state import State
+from scheduler.device_work import POSTPONED
+from scheduler.equal_roots import EqualKind, EqualRoots
+from scheduler.refused_roots import RefusedRoot, RefusedRoots
+
+_SHAPES: Final = 8
+"""Shapes for which one `look` looks for room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """A refused root for which there is new room; whether it is `enough`, with all other room.
+
+    `first_of` is the kind of which it is the first, if it waits for all its equals.
+    """
+
+    key: GroupKey
+    refused: RefusedRoot
+    first_of: EqualKind | None
+    enough: bool
+
+
+@dataclass(slots=True)
+class _Scan:
+    """Shapes for which room is still to be looked for on the rows."""
+
+    shapes: list[Shape]
+    rows: list[int]
+
+
+class NewRoom:
+    """Rows of nodes with new room, and claims that are free, which are still to be looked at."""
+
+    def __init__(
+        self,
+        state: State,
+        refused: RefusedRoots,
+        equal: EqualRoots,
+        little_work: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        """`little_work` bounds the work on devices within it."""
+        self._state = state
+        self._refused = refused
+        self._equal = equal
+        self._little_work = little_work
+        self._rows: set[int] = set()
+        self._claims: set[ClaimKey] = set()
+        self._scans: list[_Scan] = []
+
+    def __bool__(self) -> bool:
+        """Whether `look` has anything to look at."""
+        return bool(self._rows or self._claims or self._scans)
+
+    def add(self, rows: Iterable[int], claims: Iterable[ClaimKey]) -> None:
+        """These rows have new room; the users of these claims may fit on any row."""
+        self._rows.update(rows)
+        self._claims.update(claims)
+
+    def look(self) -> list[Gain]:
+        """The roots that gain, for some of the shapes each time, sorted by key."""
+        if not self._refused:
+            self._rows.clear()
+            self._claims.clear()
+            self._scans.clear()
+            return []
+        if not self._scans:
+            self._begin_scans()
+        if not self._scans:
+            return []
+        scan = self._scans[-1]
+        shapes, scan.shapes = scan.shapes[-_SHAPES:], scan.shapes[:-_SHAPES]
+        if not scan.shapes:
+            self._scans.pop()
+        # Shapes that nobody waits with any more may be gone altogether.
+        waiting = [s for s in shapes if self._refused.waiting(s) or self._equal.firsts(s)]
+        return self._gains(waiting, scan.rows) if waiting else []
+
+    def enough(self, refused: RefusedRoot) -> bool:
+        """Whether there is room for as many pods of its one shape as it needs.
+
+        Also where that is not known, or finding devices takes long.
+        """
+        if refused.shape is None:
+            return True
+        try:
+            with self._little_work():
+                return int(self._state.framework.slots(refused.shape).sum()) >= refused.needed
+        except POSTPONED:
+            return True
+
+    def _begin_scans(self) -> None:
+        """Of all shapes for the rows with new room, of users of claims that are free for all."""
+        rows, self._rows = sorted(self._rows), set()
+        claims, self._claims = self._claims, set()
+        shapes = dict.fromkeys([*self._refused.shapes, *self._equal.shapes()])
+        self._scan(shapes, rows)
+        if claims:
+            users = [s for s in shapes if not claims.isdisjoint(s.requirements.claims)]
+            self._scan(users, sorted(self._state.nodes.row_of.values()))
+
+    def _scan(self, shapes: Collection[Shape], rows: list[int]) -> None:
+        region = self._known(rows)
+        found = self._worth_a_look(shapes, region) if shapes and len(region) else []
+        if found:
+            self._scans.append(_Scan(found, rows))
+
+    def _known(self, rows: Iterable[int]) -> Ints:
+        size = self._state.nodes.size
+        return np.array([row for row in rows if row < size], np.int64)
+
+    def _worth_a_look(self, shapes: Iterable[Shape], region: Ints) -> list[Shape]:
+        """The shapes that may fit there. Most lack a resource: these are not looked at one by one.
+
+        Nor are those that lack one beside nominated places, which their roots may not use.
+        """
+        framework, nominations = self._state.framework, self._state.nominations
+        open_to = framework.may_fit(shapes, region)
+        nominated = nominations.on(region.tolist()) if open_to else {}
+        if not nominated:
+            return open_to
+        with nominations.taken(region.tolist()):
+            free_to = set(framework.may_fit(open_to, region))
+        free_to |= self._refused.shapes_of(nominated)
+        lowest = _lowest(nominated)
+        if not self._refused.any_above(lowest):
+            return [s for s in open_to if s in free_to]
+        return [s for s in open_to if s in free_to or self._outranks(s, lowest)]
+
+    def _outranks(self, shape: Shape, lowest: int) -> bool:
+        """Whether a root that waits with the shape is of a higher priority."""
+        waiting = self._refused.waiting(shape)
+        return any(self._refused[key].priority > lowest for key in waiting) or any(
+            kind.signature.priority > lowest for _, kind in self._equal.firsts(shape)
+        )
+
+    def _gains(self, shapes: list[Shape], rows: list[int]) -> list[Gain]:
+        """Those with room for one of the shapes on one of the rows."""
+        nominations, region = self._state.nominations, self._known(rows)
+        open_to = [s for s in shapes if self._may_fit(s, region)]
+        nominated = nominations.on(region.tolist()) if open_to else {}
+        free_to = set(open_to)
+        if nominated and open_to:
+            with nominations.taken(region.tolist()):
+                free_to = {s for s in open_to if self._may_fit(s, region)}
+        gaining: dict[GroupKey, EqualKind | None] = {}
+        lowest = _lowest(nominated)
+        for shape in open_to:
+            if shape in free_to:
+                gaining |= dict.fromkeys(self._refused.waiting(shape) - gaining.keys())
+            else:
+                alone = self._gaining_alone(shape, nominated, lowest)
+                gaining |= dict.fromkeys(alone - gaining.keys())
+            gaining |= self._gaining_equals(shape, lowest, free=shape in free_to)
+        return self._with_room_in_all(gaining)
+
+    def _with_room_in_all(self, gaining: Mapping[GroupKey, EqualKind | None]) -> list[Gain]:
+        """They by key, and whether there is enough room for each, all nodes together."""
+        enough: dict[tuple[Shape | None, int], bool] = {}
+        gains = []
+        for key in sorted(gaining):
+            refused = self._refused[key]
+            asked = (refused.shape, refused.needed)
+            if asked not in enough:
+                enough[asked] = self.enough(refused)
+            gains.append(Gain(key, refused, gaining[key], enough[asked]))
+        return gains
+
+    def _may_fit(self, shape: Shape, region: Ints) -> bool:
+        """Whether a row has room; it may have where finding devices takes long."""
+        try:
+            with self._little_work():
+                return bool(self._state.framework.optimistic_slots(shape, region).any())
+        except POSTPONED:
+            return True
+
+    def _gaining_equals(
+        self, shape: Shape, lowest: int, *, free: bool
+    ) -> dict[GroupKey, EqualKind]:
+        """The first of each kind that gains where there is room, or only room nominated lower."""
+        return {
+            key: kind
+            for key, kind in self._equal.firsts(shape)
+            if free or kind.signature.priority > lowest
+        }
+
+    def _gaining_alone(
+        self, shape: Shape, nominated: Mapping[GroupKey, Nomination], lowest: int
+    ) -> set[GroupKey]:
+        """Roots that gain where all room is nominated: of higher priority, or nominated there."""
+        keys = self._refused.waiting(shape)
+        higher = {key for key in keys if self._refused[key].priority > lowest}
+        return higher | {key for key in keys & nominated.keys() if self._enough_free(key)}
+
+    def _enough_free(self, key: GroupKey) -> bool:
+        """Whether enough of its nominated places are free by now."""
+        if key not in self._state.nominations:
+            return True  # its nomination ended meanwhile
+        nominations, refused = self._state.nominations, self._refused[key]
+        try:
+            with self._little_work():
+                if refused.shape is None:  # a tree, or unequal pods: it needs all of them
+                    free, total = nominations.free_of_all(key)
+                    return free >= (total if refused.minimum else 1)
+                return nominations.free(key, refused.shape) >= refused.needed
+        except POSTPONED:
+            return True
+
+
+def _lowest(nominated: Mapping[GroupKey, Nomination]) -> int:
+    """The lowest priority of these nominations; 0 without any."""
+    return min((nomination.priority for nomination in nominated.values()), default=0)
