@@ -178,7 +178,7 @@ class Cycle:
                 )
             except Exception as error:  # noqa: BLE001 - told by _fail
                 self._fail(key, error)
-        if changes.rows:
+        if changes.rows or changes.match_ids:
             # Which roots gain from the new room is not known: all are decided again.
             self._queue.review_all()
 

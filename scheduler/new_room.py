@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.model import ClaimKey, GroupKey
+from scheduler.core.model import GroupKey
 from scheduler.core.node_table import Ints
 from scheduler.core.nominations import Nomination
 from scheduler.core.shapes import Shape
@@ -48,7 +48,7 @@ class _Scan:
 
 
 class NewRoom:
-    """Rows of nodes with new room, and claims that are free, which are still to be looked at."""
+    """Rows of nodes with new room, and match counts that changed, which are to be looked at."""
 
     def __init__(
         self,
@@ -63,23 +63,23 @@ class NewRoom:
         self._equal = equal
         self._little_work = little_work
         self._rows: set[int] = set()
-        self._claims: set[ClaimKey] = set()
+        self._match_ids: set[int] = set()
         self._scans: list[_Scan] = []
 
     def __bool__(self) -> bool:
         """Whether `look` has anything to look at."""
-        return bool(self._rows or self._claims or self._scans)
+        return bool(self._rows or self._match_ids or self._scans)
 
-    def add(self, rows: Iterable[int], claims: Iterable[ClaimKey]) -> None:
-        """These rows have new room; the users of these claims may fit on any row."""
+    def add(self, rows: Iterable[int], match_ids: Iterable[int]) -> None:
+        """These rows have new room; who reads one of these match counts may fit on any row."""
         self._rows.update(rows)
-        self._claims.update(claims)
+        self._match_ids.update(match_ids)
 
     def look(self) -> list[Gain]:
         """The roots that gain, for some of the shapes each time, sorted by key."""
         if not self._refused:
             self._rows.clear()
-            self._claims.clear()
+            self._match_ids.clear()
             self._scans.clear()
             return []
         if not self._scans:
@@ -108,14 +108,14 @@ class NewRoom:
             return True
 
     def _begin_scans(self) -> None:
-        """Of all shapes for the rows with new room, of users of claims that are free for all."""
+        """Of all shapes for the rows with new room, and of some for all rows."""
         rows, self._rows = sorted(self._rows), set()
-        claims, self._claims = self._claims, set()
+        match_ids, self._match_ids = self._match_ids, set()
         shapes = dict.fromkeys([*self._refused.shapes, *self._equal.shapes()])
         self._scan(shapes, rows)
-        if claims:
-            users = [s for s in shapes if not claims.isdisjoint(s.requirements.claims)]
-            self._scan(users, sorted(self._state.nodes.row_of.values()))
+        if match_ids:
+            readers = [s for s in shapes if not match_ids.isdisjoint(s.filter_match_ids)]
+            self._scan(readers, sorted(self._state.nodes.row_of.values()))
 
     def _scan(self, shapes: Collection[Shape], rows: list[int]) -> None:
         region = self._known(rows)

@@ -127,7 +127,7 @@ class Queue:
                 self._drop(key)
                 self._forget(key)
             yield
-        self._new_room.add(changes.rows, changes.claims)
+        self._new_room.add(changes.rows, changes.match_ids)
         for _ in range(_STEPS):
             if not self._new_room:
                 break

@@ -54,16 +54,16 @@ class Changes:
     """What changed since the last call of `State.take_changes`.
 
     `entities` changed in any way; `reconsider` are those of them whose decision may be different
-    now. `rows` are nodes on which a pod may fit that did not fit before; a pod that uses one of the
-    `claims` may fit anywhere. `victims` are the UIDs of evicted pods that are gone. With `more`,
-    not all that follows from the events was worked out yet: call again soon. With `everything`,
-    what was found out about refused roots does not hold any more.
+    now. `rows` are nodes on which a pod may fit that did not fit before; one whose filters read one
+    of the `match_ids` may fit anywhere. `victims` are the UIDs of evicted pods that are gone. With
+    `more`, not all that follows from the events was worked out yet: call again soon. With
+    `everything`, what was found out about refused roots does not hold any more.
     """
 
     entities: set[GroupKey] = field(default_factory=set)
     reconsider: set[GroupKey] = field(default_factory=set)
     rows: set[int] = field(default_factory=set)
-    claims: set[ClaimKey] = field(default_factory=set)
+    match_ids: set[int] = field(default_factory=set)
     victims: list[str] = field(default_factory=list)
     more: bool = False
     everything: bool = False
@@ -367,7 +367,7 @@ class State:
         changes = self.changes
         if self._room_anywhere or self.pod_shapes.affects_others or self.devices.gaining:
             return True
-        return bool(changes.entities or changes.rows or changes.claims or changes.victims)
+        return bool(changes.entities or changes.rows or changes.match_ids or changes.victims)
 
     def take_changes(self) -> Changes:
         """The changes since the last call. Also frees shapes and match counts that no pod uses."""
@@ -482,17 +482,18 @@ class State:
         self.framework.account(shape, row, count)
 
     def _note_room_elsewhere(self, shape: Shape, *, leaves: bool) -> None:
-        """A pod of the shape comes or leaves: note where others may fit then but on its node.
+        """A pod of the shape comes or leaves: note who may fit then on other nodes than its own.
 
-        One that comes makes room for those that want it as a peer, not by its volumes. One that
-        leaves frees a claim for one pod, and an assumed volume, which are free on other nodes, too.
+        Those for whom it counts as a peer. By its volumes one that leaves makes room elsewhere, for
+        users of the same ReadWriteOncePod claim, and for all that could have an assumed volume.
         """
-        claims = shape.requirements.claims
-        peers = self.selectors.any_pods(shape.matches.counted)
-        if peers or (leaves and any(key in self.volumes.assumed for key in claims)):
+        if leaves and any(key in self.volumes.assumed for key in shape.requirements.claims):
             self._room_anywhere = True
-        elif leaves:
-            self.changes.claims.update(filter(self.volumes.for_one_pod, claims))
+            return
+        for match_id in shape.matches.counted:
+            use = self.selectors.use_of(match_id)
+            if use is None or (leaves and self.volumes.for_one_pod(use)):
+                self.changes.match_ids.add(match_id)
 
     def _set_shape(self, pod: Pod, shape: Shape) -> None:
         """Replace the shape of a pod that is currently not counted anywhere."""

@@ -9,7 +9,15 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.assumed_volumes import AssumedVolumes
-from scheduler.core.model import ClaimInfo, ClaimKey, Requirements, StorageClassInfo, VolumeInfo
+from scheduler.core.model import (
+    Attachment,
+    ClaimInfo,
+    ClaimKey,
+    Requirements,
+    StorageClassInfo,
+    VolumeInfo,
+    VolumeUse,
+)
 from scheduler.core.node_table import NodeTable
 from scheduler.core.plugins.volume_matching import VolumeIndex
 from scheduler.core.plugins.volume_node_affinity import reached
@@ -124,9 +132,9 @@ class VolumeTable:
         waits = storage_class is not None and storage_class.waits
         return waits and not claim.volume and not claim.requested_volume
 
-    def for_one_pod(self, key: ClaimKey) -> bool:
-        """Whether the claim is ReadWriteOncePod."""
-        claim = self.claims.get(key)
+    def for_one_pod(self, use: VolumeUse) -> bool:
+        """Whether it is a ReadWriteOncePod claim."""
+        claim = None if isinstance(use, Attachment) else self.claims.get(use)
         return claim is not None and claim.one_pod
 
     def undecided(self, claim: ClaimInfo) -> bool:

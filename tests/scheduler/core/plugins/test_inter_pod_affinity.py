@@ -155,7 +155,21 @@ def test_nodes_are_free_again_when_the_pod_with_anti_affinity_goes() -> None:
     builder.state.remove_pod(running.uid)
 
     assert (before, open_nodes(builder, info)) == ("c d", "a b c d")
-    assert len(builder.state.take_changes().rows) == 4
+    assert ("Pod", "ns", info.name) in builder.state.take_changes().reconsider
+
+
+def test_it_is_looked_at_again_when_one_of_several_with_anti_affinity_goes() -> None:
+    builder = StateBuilder()
+    two_racks(builder)
+    running = builder.pod(node="a", requirements=required_anti_affinity("web"))
+    builder.pod(node="c", requirements=required_anti_affinity("web"))
+    info = builder.pod(labels=WEB)
+    builder.state.take_changes()
+    builder.state.remove_pod(running.uid)
+
+    assert open_nodes(builder, info) == "a b d"
+    changed = builder.state.take_changes().match_ids
+    assert not changed.isdisjoint(builder.single(info).shape.filter_match_ids)
 
 
 def test_a_domain_is_empty_again_when_its_node_is_gone() -> None:
