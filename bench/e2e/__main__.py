@@ -9,12 +9,14 @@
 Each scheduler of each case has a fresh control plane of its own: etcd and kube-apiserver, nodes
 that are only objects, and nothing else that works. Where the raw rate counts, it and Muster are
 measured in turns, several times, and their middle runs are kept: the speed of a machine that others
-share changes by the minute. Compare numbers of one run only. `--record` keeps the results in
-bench/results/e2e.json and renews docs/performance.md.
+share changes by the minute. Compare numbers of one run only. `--record` keeps the results of each
+case in bench/results/e2e.json as it ends, so that a run that is cut keeps what it has measured, and
+renews docs/performance.md.
 """
 
 import argparse
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 import uvloop
@@ -26,8 +28,13 @@ from bench.e2e.run import measure
 _SHOWN = 20
 
 
-async def run(cases: list[Case], subjects: list[str]) -> tuple[list[Result], int]:
-    """The middle run of each subject in each case, and how many runs a checker found fault with."""
+async def run(
+    cases: list[Case], subjects: list[str], record: Callable[[list[Result]], None]
+) -> tuple[list[Result], int]:
+    """The middle run of each subject in each case, and how many runs a checker found fault with.
+
+    `record` gets those of each case when it ends.
+    """
     results, faulty = list[Result](), 0
     for case in cases:
         found: dict[str, list[Result]] = {name: [] for name in case.subjects if name in subjects}
@@ -41,8 +48,21 @@ async def run(cases: list[Case], subjects: list[str]) -> tuple[list[Result], int
                 for fault in result.faults[:_SHOWN]:
                     print(f"{case.name}, {subject}: {fault}", flush=True)
                 faulty += bool(result.faults)
-        results += [middle(runs) for runs in found.values()]
+        middles = [middle(runs) for runs in found.values()]
+        record(middles)
+        results += middles
     return results, faulty
+
+
+def _record(results: list[Result]) -> None:
+    from bench import page
+
+    keep(results)
+    page.write()
+
+
+def _drop(_: list[Result]) -> None:
+    """What a run without `--record` keeps."""
 
 
 def main() -> int:
@@ -71,13 +91,9 @@ def main() -> int:
     cases = [CASES[name].scaled(options.nodes, options.share) for name in chosen]
     if options.rounds:
         cases = [replace(case, rounds=options.rounds) for case in cases]
-    results, faulty = uvloop.run(run(cases, options.subject or list(COMPARED)))
+    record = _record if options.record else _drop
+    results, faulty = uvloop.run(run(cases, options.subject or list(COMPARED), record))
     print(table(results))
-    if options.record:
-        from bench import page
-
-        keep(results)
-        page.write()
     return 1 if faulty else 0
 
 
