@@ -16,7 +16,6 @@ renews docs/performance.md.
 
 import argparse
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 
 import uvloop
@@ -28,12 +27,10 @@ from bench.e2e.run import measure
 _SHOWN = 20
 
 
-async def run(
-    cases: list[Case], subjects: list[str], record: Callable[[list[Result]], None]
-) -> tuple[list[Result], int]:
+async def run(cases: list[Case], subjects: list[str], *, record: bool) -> tuple[list[Result], int]:
     """The middle run of each subject in each case, and how many runs a checker found fault with.
 
-    `record` gets those of each case when it ends.
+    With `record`, those of each case are kept when it ends.
     """
     results, faulty = list[Result](), 0
     for case in cases:
@@ -49,7 +46,8 @@ async def run(
                     print(f"{case.name}, {subject}: {fault}", flush=True)
                 faulty += bool(result.faults)
         middles = [middle(runs) for runs in found.values()]
-        record(middles)
+        if record:
+            _record(middles)
         results += middles
     return results, faulty
 
@@ -59,10 +57,6 @@ def _record(results: list[Result]) -> None:
 
     keep(results)
     page.write()
-
-
-def _drop(_: list[Result]) -> None:
-    """What a run without `--record` keeps."""
 
 
 def main() -> int:
@@ -91,8 +85,8 @@ def main() -> int:
     cases = [CASES[name].scaled(options.nodes, options.share) for name in chosen]
     if options.rounds:
         cases = [replace(case, rounds=options.rounds) for case in cases]
-    record = _record if options.record else _drop
-    results, faulty = uvloop.run(run(cases, options.subject or list(COMPARED), record))
+    subjects = options.subject or list(COMPARED)
+    results, faulty = uvloop.run(run(cases, subjects, record=options.record))
     print(table(results))
     return 1 if faulty else 0
 
