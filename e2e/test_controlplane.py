@@ -98,8 +98,12 @@ async def test_pods_end_in_the_phase_that_is_asked_for(plane: ControlPlane) -> N
 async def test_owner_permissions_are_enforced(plane: ControlPlane) -> None:
     """A user who may not finalize the owner may not block its deletion."""
     rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get"]}]
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": rules}
-    role["metadata"] = {"name": "maker"}  # type: ignore[assignment]
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "maker"},
+        "rules": rules,
+    }
     bound = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",

@@ -166,21 +166,24 @@ class InOrder:
             pass
         while self._state.changed:
             for key in self._state.take_changes().entities:
-                group = self._state.forest.groups.get(key)
-                if _waits(group, self._state):
-                    self._waiting[key] = (-group.priority, group.spec.created)  # type: ignore[union-attr]
-                else:
+                order = _order(self._state.forest.groups.get(key), self._state)
+                if order is None:
                     self._waiting.pop(key, None)
+                else:
+                    self._waiting[key] = order
 
     def next_time(self) -> float | None:
         """Only what ends helps."""
         return None
 
 
-def _waits(group: Group | None, state: State) -> bool:
+def _order(group: Group | None, state: State) -> tuple[int, str] | None:
+    """Where a group waits in line; None when it does not."""
     if group is None or group.spec is None or group.parent is not None:
-        return False
-    return state.forest.ready(group) and bool(group.pending_total)
+        return None
+    if not state.forest.ready(group) or not group.pending_total:
+        return None
+    return -group.priority, group.spec.created
 
 
 def decider_of(state: State, outbox: Outbox, clock: VirtualClock, variant: Variant) -> Decider:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from lab.amounts import text_of_amount, text_of_seconds
-from lab.results import Result, Waits
+from lab.results import Resource, Result, Waits
 
 _Row = tuple[str, Callable[[Result], str]]
 
@@ -96,7 +96,7 @@ def reference_text(result: Result) -> str:
     return ", ".join(f"{name} {text_of_amount(name, amount)}" for name, amount in wanted)
 
 
-def _of(result: Result, name: str):  # type: ignore[no-untyped-def]
+def _of(result: Result, name: str) -> Resource:
     return next(resource for resource in result.resources if resource.name == name)
 
 

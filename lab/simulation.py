@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Final
 
@@ -75,7 +76,7 @@ class Simulation:
     def run(self, until: float | None = None) -> Run:
         """Play the trace until all jobs ended, or nothing happens any more, or `until` seconds."""
         for life in self._lives.values():
-            self._at(life.job.arrival, lambda life=life: self._come(life))  # type: ignore[misc]
+            self._at(life.job.arrival, partial(self._come, life))
         while True:
             time = self._next_time()
             if time is None or (until is not None and time > until):

@@ -7,7 +7,7 @@ A variant is written as its name's parts with "+" in between, as in "spread+star
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from lab.amounts import seconds_of
 from lab.cluster import MOST_NODES
@@ -37,7 +37,7 @@ class Variant:
     give_up: float = 1800.0
 
 
-PARTS: Final[dict[str, dict[str, object]]] = {
+PARTS: Final[dict[str, dict[str, Any]]] = {
     "muster": {},
     "pack": {"scoring": "pack"},
     "spread": {"scoring": "spread"},
@@ -62,7 +62,7 @@ def variant_of(written: str) -> Variant:
         elif name == "give-up" and equals:
             found = replace(found, give_up=_give_up(value))
         elif part in PARTS:
-            found = replace(found, **PARTS[part])  # type: ignore[arg-type]
+            found = replace(found, **PARTS[part])
         else:
             raise LabError(
                 f"variant {written!r}: there is no {part!r}; the parts are {', '.join(PARTS)},"

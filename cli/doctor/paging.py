@@ -59,11 +59,24 @@ async def pages(
 
 
 async def all_of(
-    client: Client, resource: Resource, namespace: str | None = None, *, most: int, **chosen: str
+    client: Client,
+    resource: Resource,
+    namespace: str | None = None,
+    *,
+    most: int,
+    label_selector: str = "",
+    field_selector: str = "",
 ) -> list[Json]:
     """The first `most` items. Raises kube errors."""
     found: list[Json] = []
-    async for page in pages(client, resource, namespace, **chosen):  # type: ignore[arg-type]
+    found_pages = pages(
+        client,
+        resource,
+        namespace,
+        label_selector=label_selector,
+        field_selector=field_selector,
+    )
+    async for page in found_pages:
         found += page
         if len(found) >= most:
             break

@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -260,7 +261,7 @@ class Run:
         """Every Job, JobSet and pod; nothing may be left. Raises ChaosError with what is."""
         works, self._works = self._works, []
         for work in works:
-            self._start(lambda work=work: self._delete(rest, work, "Background"))  # type: ignore[misc]
+            self._start(partial(self._delete, rest, work, "Background"))
         await asyncio.gather(*self._pending)
         seen = await self._left(rest, REST_SECONDS)
         if seen is None:

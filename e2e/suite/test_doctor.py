@@ -236,8 +236,9 @@ async def test_texts_that_would_move_a_cursor_are_escaped(env: Environment) -> N
 async def test_the_definitions_of_another_scheduler_are_named(env: Environment) -> None:
     names = {"plural": "workloads", "singular": "workload", "kind": "Workload"}
     schema = {"openAPIV3Schema": {"type": "object"}}
+    annotations = {"api-approved.kubernetes.io": "https://example.com"}
     crd = {
-        "metadata": {"name": "workloads.kueue.x-k8s.io"},
+        "metadata": {"name": "workloads.kueue.x-k8s.io", "annotations": annotations},
         "spec": {
             "group": "kueue.x-k8s.io",
             "scope": "Namespaced",
@@ -245,8 +246,6 @@ async def test_the_definitions_of_another_scheduler_are_named(env: Environment) 
             "versions": [{"name": "v1beta1", "served": True, "storage": True, "schema": schema}],
         },
     }
-    annotations = {"api-approved.kubernetes.io": "https://example.com"}
-    crd["metadata"]["annotations"] = annotations  # type: ignore[index]
     await env.client.create(CRDS, {"apiVersion": CRDS.api_version, "kind": CRDS.kind, **crd})
     try:
         said = await ask_doctor(env)

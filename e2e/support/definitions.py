@@ -1,5 +1,7 @@
 """CustomResourceDefinitions: where they are, and whether their kinds are served."""
 
+from functools import partial
+
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
 
@@ -21,4 +23,4 @@ async def is_served(rest: Rest, name: str) -> bool:
 async def served(rest: Rest, *names: str) -> None:
     """Waits until all of these are. Raises TimeoutError."""
     for name in names:
-        await eventually(lambda name=name: is_served(rest, name), f"{name} to be served", 60)  # type: ignore[misc]
+        await eventually(partial(is_served, rest, name), f"{name} to be served", 60)

@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -179,7 +180,7 @@ async def uninstall(rest: Rest) -> None:
         await _emptied(rest, name)
         await rest.delete(f"{definitions.PATH}/{name}")
     for name in names:
-        await eventually(lambda name=name: _absent(rest, f"{definitions.PATH}/{name}"), name, 240)  # type: ignore[misc]
+        await eventually(partial(_absent, rest, f"{definitions.PATH}/{name}"), name, 240)
 
 
 async def _emptied(rest: Rest, name: str) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ async def webhook(admin: Path, api: Rest, server_kind: str, tmp_path: Path) -> A
     kubeconfig.derive(admin, tmp_path / "kubeconfig", token)
     async with Rest.open(tmp_path / "kubeconfig") as rest:
         for path in (*CONFIGURATIONS, CONVERTED):
-            await eventually(lambda path=path: _confined(rest, path), f"{path} confined", 60)  # type: ignore[misc]
+            await eventually(partial(_confined, rest, path), f"{path} confined", 60)
         yield rest
     await uninstall(api)
 
