@@ -170,12 +170,13 @@ class Churn:
         cpu = self.chance.choice(("100m", "250m", "500m", "1"))
         container["resources"]["requests"]["cpu"] = cpu
         await self.client.create(JOBS, body, NAMESPACE)
+        # How long the gang runs: nothing here is waited for.
         await asyncio.sleep(5 + self.chance.expovariate(1 / 25))
         for pod in list(gang.bound.values()):
             with suppress(NotFound):
                 path = PODS.path(NAMESPACE, pod)
                 await self.client.request("PATCH", path, body=_FINISH, content_type=MERGE_PATCH)
-        await asyncio.sleep(3)
+        await asyncio.sleep(3)  # the owner sees how it ended before it deletes the Job
         with suppress(NotFound):
             await self.client.delete(JOBS, name, NAMESPACE, propagation="Background")
         del self.watch.gangs[name]
@@ -302,7 +303,7 @@ async def _observe(minutes: int, rate: float, watch: Watch, meter: Meter, out: P
     rows: list[Row] = []
     good = False
     for minute in range(1, minutes + 1):
-        await asyncio.sleep(60)
+        await asyncio.sleep(60)  # a row is a minute
         latencies, watch.latencies = watch.latencies, []
         p50, p99 = _quantile(latencies, 0.5), _quantile(latencies, 0.99)
         memory, used = meter.resident(), meter.used()

@@ -82,7 +82,7 @@ async def settled(client: Client, pods: int, namespace: str) -> None:
         found = (await client.list(PODS, namespace))["items"]
         if sum(bool(pod["spec"].get("nodeName")) for pod in found) >= pods:
             break
-    await asyncio.sleep(5)
+    await asyncio.sleep(5)  # no event says that nobody will write any more
 
 
 def writes_in(namespace: str, audit: Path) -> Mapping[str, int]:

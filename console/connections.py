@@ -50,6 +50,7 @@ class PatientProtocol(HttpToolsProtocol):
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
 
+    # A server's connections can be written to and closed, more than the base class says.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         # Uvicorn answers 503 from its limit on.

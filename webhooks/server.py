@@ -43,6 +43,7 @@ class _TimeoutProtocol(HttpToolsProtocol):
     _stalled: asyncio.TimerHandle | None = None
     _on_lost: Callable[[], None] | None = None
 
+    # A server's connections can be written to and closed, more than the base class says.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._start_timer(FIRST_SECONDS)

@@ -69,14 +69,9 @@ async def all_of(
 ) -> list[Json]:
     """The first `most` items. Raises kube errors."""
     found: list[Json] = []
-    found_pages = pages(
-        client,
-        resource,
-        namespace,
-        label_selector=label_selector,
-        field_selector=field_selector,
-    )
-    async for page in found_pages:
+    async for page in pages(
+        client, resource, namespace, label_selector=label_selector, field_selector=field_selector
+    ):
         found += page
         if len(found) >= most:
             break
