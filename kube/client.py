@@ -44,7 +44,7 @@ from kube.watch_session import watch_session
 
 JSON_PATCH = "application/json-patch+json"
 _PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-CONNECTIONS = 592
+CONNECTIONS = 608
 """Requests in flight by default: more than a process has at once, so that none waits for others."""
 _PAGE_SIZE = 500
 _TOKEN_SECONDS = 60.0

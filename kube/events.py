@@ -4,12 +4,14 @@ An event's name is a hash of its content, so a repetition finds the first event 
 of the process. Events are best effort: when the API server is unreachable or too many are pending
 they are dropped and counted, and nothing ever waits for them.
 
-Namespaces take turns, each with one event at a time: neither a flood of events in one of them nor
-a webhook that is slow to refuse them delays the events of others.
+Namespaces take turns, each with a few lanes: neither a flood of events in one of them nor a webhook
+that is slow to refuse them delays the events of others. All events about an object are in one lane,
+and are sent in order.
 """
 
 import asyncio
 import hashlib
+import zlib
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,8 +37,14 @@ from kube.resources import EVENTS, Resource
 
 EventType = Literal["Normal", "Warning"]
 
+_Lane = tuple[str, int]
+"""A namespace, and which of its lanes."""
+
 _ATTEMPTS = 5
-_SENDERS = 4
+_LANES = 4
+"""Events of one namespace that are sent at a time."""
+SENDERS = 4 * _LANES
+"""Events that are sent at a time."""
 _REMEMBERED = 4096
 _LONGEST_MESSAGE = 1024
 
@@ -84,6 +92,11 @@ class _EventKey:
         return self.regarding.namespace or "default"
 
     @property
+    def lane(self) -> _Lane:
+        ref = self.regarding
+        return self.namespace, zlib.crc32((ref.uid or ref.name).encode()) % _LANES
+
+    @property
     def name(self) -> str:
         ref = self.regarding
         parts = (self.component, ref.kind, ref.uid, self.type, self.reason, self.message)
@@ -112,17 +125,17 @@ class Recorder:
     ) -> None:
         """`capacity` bounds the different events waiting to be sent.
 
-        At the bound an event is dropped of the namespace that has the most of them.
+        At the bound an event is dropped of the lane that has the most of them.
         """
         self._client = client
         self._component = component
         self._clock = clock or SystemClock()
         self._capacity = capacity
-        self._pending: dict[str, dict[_EventKey, _Occurrences]] = {}
+        self._pending: dict[_Lane, dict[_EventKey, _Occurrences]] = {}
         self._size = 0
-        # Namespaces with pending events, but for those that a sender is busy with.
-        self._turns: deque[str] = deque()
-        self._busy: set[str] = set()
+        # Lanes with pending events, but for those that a sender is busy with.
+        self._turns: deque[_Lane] = deque()
+        self._busy: set[_Lane] = set()
         # By the name of the event: whole events would take ten times the memory.
         self._counts: OrderedDict[str, int] = OrderedDict()
         self._waiting = asyncio.Semaphore(0)
@@ -145,8 +158,8 @@ class Recorder:
         reporter = component or self._component
         event_key = _EventKey(regarding, event_type, reason, message[:_LONGEST_MESSAGE], reporter)
         now = self._clock.now()
-        namespace = event_key.namespace
-        pending = self._pending.get(namespace, {})
+        lane = event_key.lane
+        pending = self._pending.get(lane, {})
         occurrences = pending.get(event_key)
         if occurrences is not None:
             occurrences.count += 1
@@ -154,22 +167,22 @@ class Recorder:
             return
         if self._size >= self._capacity and not self._make_room(len(pending)):
             return
-        if namespace not in self._pending:
-            self._pending[namespace] = {}
-            if namespace not in self._busy:
-                self._add_turn(namespace)
-        self._pending[namespace][event_key] = _Occurrences(1, now, now)
+        if lane not in self._pending:
+            self._pending[lane] = {}
+            if lane not in self._busy:
+                self._add_turn(lane)
+        self._pending[lane][event_key] = _Occurrences(1, now, now)
         self._size += 1
         self._idle.clear()
 
     async def run(self) -> None:
-        """Send recorded events, in order within each namespace, until cancelled."""
+        """Send recorded events, in order within each lane, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(_SENDERS):
+            for _ in range(SENDERS):
                 group.create_task(self._send_in_turn())
 
     def _make_room(self, own: int) -> bool:
-        """Drop an event, and say whether it was another namespace's, with more than `own`."""
+        """Drop an event, and say whether it was another lane's, with more than `own`."""
         EVENTS_DROPPED.labels("queue full").inc()
         most = max(self._pending.values(), key=len)
         if len(most) <= own + 1:
@@ -178,25 +191,25 @@ class Recorder:
         self._size -= 1
         return True
 
-    def _add_turn(self, namespace: str) -> None:
-        self._turns.append(namespace)
+    def _add_turn(self, lane: _Lane) -> None:
+        self._turns.append(lane)
         self._waiting.release()
 
     async def _send_in_turn(self) -> None:
         while True:
             await self._waiting.acquire()
-            namespace = self._turns.popleft()
-            self._busy.add(namespace)
-            pending = self._pending[namespace]
+            lane = self._turns.popleft()
+            self._busy.add(lane)
+            pending = self._pending[lane]
             event_key = next(iter(pending))
             occurrences = pending.pop(event_key)
             self._size -= 1
             if not pending:
-                del self._pending[namespace]
+                del self._pending[lane]
             await self._deliver(event_key, occurrences)
-            self._busy.discard(namespace)
-            if namespace in self._pending:
-                self._add_turn(namespace)
+            self._busy.discard(lane)
+            if lane in self._pending:
+                self._add_turn(lane)
             elif not self._pending and not self._busy:
                 self._idle.set()
 

@@ -40,6 +40,11 @@ class FairKeys(Generic[V]):
         self._size += key not in keys
         keys[key] = value
 
+    def move_to_end(self, key: GroupKey) -> None:
+        """Make the key the youngest of its namespace, whose turn stays; it is there."""
+        keys = self._by_namespace[key[1]]
+        keys[key] = keys.pop(key)
+
     def discard(self, key: GroupKey) -> None:
         """Remove the key if it is there."""
         keys = self._by_namespace.get(key[1])
@@ -71,7 +76,8 @@ class FairKeys(Generic[V]):
                     self._by_namespace[namespace] = self._by_namespace.pop(namespace)
                 elif len(found) < most:
                     del searches[namespace]
-                    _postpone(self._by_namespace[namespace], search.passed_over)
+                    for passed in search.passed_over:
+                        self.move_to_end(passed)
         for key in found:
             self.discard(key)
         return found
@@ -94,8 +100,3 @@ class _Search(Iterator[GroupKey], Generic[V]):
                 raise StopIteration
         self.passed_over = []
         raise StopIteration
-
-
-def _postpone(keys: dict[GroupKey, V], passed_over: list[GroupKey]) -> None:
-    for key in passed_over:
-        keys[key] = keys.pop(key)

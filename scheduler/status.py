@@ -170,7 +170,7 @@ class Reporter:
     def touched(self, keys: Iterable[GroupKey]) -> None:
         """Report these entities and groups soon."""
         now = self._clock.monotonic()
-        for key in sorted(keys):
+        for key in sorted({self._reported_by(key) for key in keys}):
             self._schedule(key, now)
 
     def refused(self, key: GroupKey, blocker: Blocker) -> None:
@@ -187,6 +187,8 @@ class Reporter:
         self._blockers.pop(key, None)
         self._pods_due.discard(key)
         self._schedule(key, self._clock.monotonic())
+        # Roots are reported in the order in which they are bound, not in which they came.
+        self._due.move_to_end(key)
 
     def details(self) -> Iterator[str]:
         """Lines for `/readyz`: the roots whose report raises an error."""
@@ -324,34 +326,50 @@ class Reporter:
                 self._pods_due.put(key, self._clock.monotonic() + self._config.pods_seconds)
             return
         group = self._state.forest.groups.get(key)
-        if group is None or group.parent is not None:
-            self._blockers.pop(key, None)
-            self._told.pop(key, None)
         if group is None:
+            self._forget(key)
             return
-        if group.exceeding or group.unclaimed:
-            self._pods_due.put(key, self._clock.monotonic() + self._config.pods_seconds)
         top = group.top
         if top is group:
             yield from self._report_tree(top)
         elif top.size > _SMALL:
-            yield self._group_write(group, self._cause(top))
+            yield self._report_group(group, self._cause(top))
+
+    def _reported_by(self, key: GroupKey) -> GroupKey:
+        """The group with which it is reported: in a small tree that is the root."""
+        group = self._state.forest.groups.get(key)
+        if group is None or (top := group.top).size > _SMALL:
+            return key
+        return top.key
+
+    def _report_group(self, group: Group, blocker: Blocker | None) -> _Write | None:
+        if group.parent is not None:
+            self._forget(group.key)
+        if (group.exceeding or group.unclaimed) and group.key not in self._pods_due:
+            at = self._clock.monotonic() + self._config.pods_seconds
+            self._pods_due.put(group.key, at)
+        return self._group_write(group, blocker)
+
+    def _forget(self, key: GroupKey) -> None:
+        """It is no root, or not any more."""
+        self._blockers.pop(key, None)
+        self._told.pop(key, None)
 
     def _report_tree(self, top: Group) -> _Report:
         blocker = self._cause(top)
         significant = blocker.significant if blocker is not None else ()
         if top.size > _SMALL and self._told.get(top.key) == significant:
-            yield self._group_write(top, blocker)
+            yield self._report_group(top, blocker)
             at = self._state.forest.groups.get(blocker.at) if blocker is not None else None
             if at is not None and at.top is top:
-                yield self._group_write(at, blocker)
+                yield self._report_group(at, blocker)
             return
         if top.size > _SMALL:
             self._told[top.key] = significant
         else:
             self._told.pop(top.key, None)
         for group in top.subtree():
-            yield self._group_write(group, blocker)
+            yield self._report_group(group, blocker)
 
     def _cause(self, top: Group) -> Blocker | None:
         """Why the root waits, worked out once in a round."""
@@ -512,7 +530,7 @@ class Reporter:
 
     def _retry_later(self, root: GroupKey, target: GroupKey, wait: float) -> None:
         at = self._clock.monotonic() + wait
-        for key in (root, target):
+        for key in (root, self._reported_by(target)):
             if key[0] in GROUPS and key not in self._due:
                 self._due.put(key, _Due(at, at + self._config.busy_seconds))
         if root not in self._pods_due:

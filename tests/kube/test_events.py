@@ -1,6 +1,7 @@
 """What becomes of events."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -297,6 +298,34 @@ async def test_a_namespace_that_answers_slowly_holds_up_only_itself(
     assert namespaces(server).count("slow") == 3
     messages = [seen.body["message"] for seen in server.seen if "slow" in seen.path]
     assert messages == ["0", "1", "2"]
+
+
+async def test_a_namespace_sends_a_few_events_at_a_time_and_others_still_have_senders(
+    server: ScriptedServer, client: Client, clock: FakeClock
+) -> None:
+    slow = asyncio.Event()
+
+    async def handle(seen: Seen) -> Reply:
+        if "slow" in seen.path:
+            await slow.wait()
+        return Reply({}, 201)
+
+    server.handler = handle
+    recorder = Recorder(client, "muster-test", clock)
+    task = asyncio.ensure_future(recorder.run())
+    for number in range(20):
+        for namespace in ("slow0", "slow1", "slow2", "quick"):
+            pod = ObjectReference("v1", "Pod", namespace, "p", f"u-{namespace}-{number}")
+            recorder.event(pod, "Normal", "A", "a")
+    await server.received(20 + 3 * 4)
+    before = Counter(namespaces(server))
+    slow.set()
+    await recorder.drained()
+    task.cancel()
+    await asyncio.wait({task})
+
+    assert before == {"quick": 20, "slow0": 4, "slow1": 4, "slow2": 4}
+    assert Counter(namespaces(server)) == dict.fromkeys(before, 20)
 
 
 @pytest.mark.parametrize("answer", [b"<html>", b"[]"], ids=["no JSON", "no object"])

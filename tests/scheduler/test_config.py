@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from kube import events
 from kube.client import CONNECTIONS, Client
 from kube.errors import ConfigError
 from kube.settings import read
@@ -61,5 +62,5 @@ def test_all_that_may_be_sent_at_once_has_a_connection() -> None:
     watches = len(informers.reflectors) + len(informers.device_reflectors) + 1
 
     others = deadlines.DELETIONS + volume_binder.REQUESTS + claim_releases.RELEASES + watches
-    others += claim_finalizers.FINALIZERS
+    others += claim_finalizers.FINALIZERS + events.SENDERS
     assert writers + others <= CONNECTIONS

@@ -388,6 +388,21 @@ async def test_a_gang_is_reported_once_the_watch_confirms_its_bindings(
     assert early == told
 
 
+async def test_gangs_are_reported_in_the_order_in_which_they_are_bound() -> None:
+    harness = Harness()
+    builder = harness.builder
+    builder.nodes(4)
+    names = [f"g{number}" for number in (3, 0, 2, 1)]
+    for priority, name in enumerate(reversed(names)):
+        harness.observe(builder.gang(name, 1, priority=priority))
+        builder.pod(name, priority=priority)
+
+    async with harness.leading():
+        await harness.settle(6)
+
+    assert [name for _, name, _ in harness.api.patches] == names
+
+
 async def test_gangs_that_lack_members_are_reported_later_while_others_are_bound() -> None:
     harness = Harness()
     builder = harness.builder
