@@ -238,10 +238,10 @@ class _Run:
         if self._case.gangs:
             whole = lambda: len(seen.scheduled) >= self._case.gangs  # noqa: E731
             await seen.until(whole, max(0.1, ends - time.time()))
-        count, changed = 0, last
-        while (now := time.time()) < ends and now - max(changed, last) < 2.0:
+        count, changed = await self._events(), time.time()
+        while (now := time.time()) < ends and now - changed < 2.0:
             if (new := await self._events()) != count:
-                count, changed = new, time.time()
+                count, changed = new, now
             await asyncio.sleep(0.25)
         self._result.events = count
         self._result.events_lag = round(max(0.0, changed - last), 2)
