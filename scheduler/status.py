@@ -33,7 +33,6 @@ from scheduler.activity import Activity
 from scheduler.conditions import (
     GroupView,
     PodView,
-    confirmed,
     exceeding_views,
     group_view,
     has_leaving_pods,
@@ -47,6 +46,7 @@ from scheduler.core.explain import Blocker
 from scheduler.core.forest import Group
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.state import State
+from scheduler.due_reports import DueReports
 from scheduler.fair_keys import FairKeys
 from scheduler.group_events import GroupEvents
 from scheduler.held_places import HeldPlaces
@@ -73,21 +73,10 @@ _Report = Iterator[_Write | None]
 """What is to be written about one root, step by step; None where nothing has changed."""
 
 _RETRY_SECONDS: Final = 10.0
-_BUSY_SECONDS: Final = 20.0
-"""How much later groups that lack members, and their pods, are reported during Bindings or
-evictions. Pods that wait for room are not, unless it is being made for them: autoscalers look for
-their conditions."""
-
-_NOMINATED_SECONDS: Final = 1.5
-"""How much later pods with nominated places are reported when nothing is under way."""
-
 _NUMBERS_SECONDS: Final = 15.0
 _NUMBERS_PER_SECOND: Final = 20.0
 """How long a status stays as it is where only numbers changed: of nodes, of pods with room. It is
 longer where there are so many groups that more than this would be written a second."""
-
-_BINDING_SECONDS: Final = 60.0
-"""How much later at most a root is reported while it is being bound."""
 
 _ROUND_ROOTS: Final = 100
 """Roots that one round begins with; then those that became due meanwhile are included."""
@@ -106,18 +95,9 @@ _SMALL: Final = 64
 are, as long as it waits for the same: its other groups then show older numbers."""
 
 
-@dataclass(slots=True)
-class _Due:
-    """When a root is to be reported, and when at the latest."""
-
-    at: float
-    latest: float
-
-
 class Reporter:
     """Collects roots to report and writes their statuses.
 
-    Roots that are being bound are reported later, as their status is about to change.
     `observed` and `pending` are the maps of the event handlers, read at the moment of writing.
     Nothing is read during a `freeze`: a placement may be half assumed.
     """
@@ -144,22 +124,18 @@ class Reporter:
         self._state = state
         self._events = events
         self._pod_events = PodEvents(events, clock)
-        self._activity = activity
         self._clock = clock
         self._config = config
         self._observed = observed
         self._pending = pending
         self._blockers: dict[GroupKey, Blocker] = {}
-        self._due: FairKeys[_Due] = FairKeys()
-        self._pods_due: FairKeys[float] = FairKeys()
+        self._due = DueReports(state, activity, clock=clock, config=config)
         self._reports: FairKeys[_Report] = FairKeys()
         self._pod_reports: FairKeys[_Report] = FairKeys()
         self._causes: dict[GroupKey, Blocker | None] = {}
         self._told: dict[GroupKey, tuple[object, ...]] = {}
         self._written: dict[str, tuple[object, ...]] = {}
         self._written_at: dict[GroupKey, float] = {}
-        self._numbers_due: FairKeys[float] = FairKeys()
-        self._work = asyncio.Event()
         self._pace = Pace("report", clock)
         self._freeze = freeze or Freeze()
         # By root and step: one step's success says nothing of the others.
@@ -169,26 +145,22 @@ class Reporter:
 
     def touched(self, keys: Iterable[GroupKey]) -> None:
         """Report these entities and groups soon."""
-        now = self._clock.monotonic()
         for key in sorted({self._reported_by(key) for key in keys}):
-            self._schedule(key, now)
+            self._due.soon(key)
+        self._count_due()
 
     def refused(self, key: GroupKey, blocker: Blocker) -> None:
         """The root waits because of this blocker."""
         self._blockers[key] = blocker
-        now = self._clock.monotonic()
-        self._schedule(key, now)
-        at, before = now + self._config.delay_seconds, self._pods_due.get(key)
-        # Being refused again and again must not put it off.
-        self._pods_due.put(key, at if before is None else min(at, before))
+        self._due.soon(key)
+        self._due.pods_within(key, self._config.delay_seconds)
+        self._count_due()
 
     def placed(self, key: GroupKey) -> None:
         """The root is being bound."""
         self._blockers.pop(key, None)
-        self._pods_due.discard(key)
-        self._schedule(key, self._clock.monotonic())
-        # Roots are reported in the order in which they are bound, not in which they came.
-        self._due.move_to_end(key)
+        self._due.bound(key)
+        self._count_due()
 
     def details(self) -> Iterator[str]:
         """Lines for `/readyz`: the roots whose report raises an error."""
@@ -197,29 +169,24 @@ class Reporter:
     async def run(self, fence: Fence) -> None:
         """Write what is due until cancelled, and nothing once the lease may be lost."""
         while True:
-            await self._work.wait()
+            await self._due.arrived.wait()
             await self._clock.sleep(self._config.delay_seconds)
             while fence.valid() and await self.flush(fence):
                 pass
-            if not self._waiting() and not len(self._numbers_due):
-                self._work.clear()
+            if not self._open():
+                self._due.done()
 
     async def flush(self, fence: Fence) -> bool:
         """Write what is due now, up to the limits of one round; whether more roots are due."""
         await self._freeze.over()
-        now, busy = self._clock.monotonic(), self._activity.busy
         self._causes.clear()
-        for key in self._numbers_due.take(lambda _, at: at <= now, _ROUND_ROOTS):
-            self._schedule(key, now)
-        begun = self._due.take(
-            lambda key, due: self._has_turn(key) and self._is_time(key, due, now, busy=busy),
-            _ROUND_ROOTS,
-        )
+        begun = self._due.take(self._has_turn, _ROUND_ROOTS)
         for key in begun:
             self._reports.put(key, self._report(key))
         writes = await self._collect("groups", self._reports, _ROUND_WRITES)
         more = len(begun) == _ROUND_ROOTS or len(self._reports) > 0
-        self._begin_pods(now, busy=busy)
+        for key in self._due.take_pods(self._pods_have_turn, self._wants_room, _ROUND_ROOTS):
+            self._pod_reports.put(key, self._report_pods(key))
         # Pods wait while groups are written, but not for ever.
         left = min(_ROUND_PODS, len(writes)) if more else _ROUND_WRITES - len(writes)
         writes += await self._collect("pods", self._pod_reports, left)
@@ -231,25 +198,11 @@ class Reporter:
         """Whether its report may begin: it is not under way, and few of its namespace are."""
         return key not in self._reports and self._reports.count(key[1]) < _ROUND_ROOTS
 
-    def _begin_pods(self, now: float, *, busy: bool) -> None:
-        """Begin the reports about pods that are due."""
+    def _pods_have_turn(self, key: GroupKey) -> bool:
+        return key not in self._pod_reports
 
-        def is_time(key: GroupKey, at: float) -> bool:
-            return at + self._late(key, busy=busy) <= now and key not in self._pod_reports
-
-        for key in self._pods_due.take(is_time, _ROUND_ROOTS):
-            self._pod_reports.put(key, self._report_pods(key))
-
-    def _late(self, key: GroupKey, *, busy: bool) -> float:
-        """How much later than others the root's pods are told why they wait.
-
-        Where room is being made for them, autoscalers are to see the nominated node first.
-        """
-        if self._state.nominations.own(key):
-            return _BUSY_SECONDS if busy else _NOMINATED_SECONDS
-        if not busy:
-            return 0.0
-        return self._config.busy_seconds if key in self._blockers else _BUSY_SECONDS
+    def _wants_room(self, key: GroupKey) -> bool:
+        return key in self._blockers
 
     async def _collect(self, what: str, reports: FairKeys[_Report], most: int) -> list[_Write]:
         """Up to `most` writes, a step of each namespace in turn; at most one for each target."""
@@ -277,10 +230,9 @@ class Reporter:
                 await self._freeze.over()
         return list(found.values())
 
-    def _waiting(self) -> int:
-        """How many roots, and roots of pods, are not reported yet."""
-        open_reports = len(self._reports) + len(self._pod_reports)
-        return len(self._due) + len(self._pods_due) + open_reports
+    def _open(self) -> int:
+        """How many reports have begun."""
+        return len(self._reports) + len(self._pod_reports)
 
     def _failed(self, key: GroupKey, target: GroupKey, step: str, error: Exception) -> None:
         """Nobody expected this error; it is about this root alone."""
@@ -288,34 +240,7 @@ class Reporter:
         self._retry_later(key, target, self._failures.failed((key, step), error))
 
     def _count_due(self) -> None:
-        REPORTS_DUE.set(self._waiting())
-
-    def _is_time(self, key: GroupKey, due: _Due, now: float, *, busy: bool) -> bool:
-        """Roots being bound are late, and while any are, so are roots that lack members.
-
-        They are bound once the watch says so: a status written before would change again.
-        """
-        at = due.latest if busy else due.at
-        if now < at:
-            return False
-        if key in self._activity.binding or self._unconfirmed(key):
-            return now >= due.latest + _BINDING_SECONDS
-        return not (busy and self._lacks_members(key)) or now >= at + _BUSY_SECONDS
-
-    def _unconfirmed(self, key: GroupKey) -> bool:
-        group = self._state.forest.groups.get(key)
-        return group is not None and not confirmed(group)
-
-    def _lacks_members(self, key: GroupKey) -> bool:
-        group = self._state.forest.groups.get(key)
-        return group is not None and group.parent is None and not group.quorate
-
-    def _schedule(self, key: GroupKey, now: float) -> None:
-        if key not in self._due:
-            at = now + self._config.delay_seconds
-            self._due.put(key, _Due(at, now + self._config.busy_seconds))
-            self._count_due()
-        self._work.set()
+        REPORTS_DUE.set(self._open() + len(self._due))
 
     def _report(self, key: GroupKey) -> _Report:
         """What brings the tree under `key` up to date, or a group of a large tree alone."""
@@ -323,7 +248,7 @@ class Reporter:
             if key not in self._state.singles:
                 self._blockers.pop(key, None)
             if key in self._state.unclaimed:
-                self._pods_due.put(key, self._clock.monotonic() + self._config.pods_seconds)
+                self._due.pods_after(key, self._config.pods_seconds)
             return
         group = self._state.forest.groups.get(key)
         if group is None:
@@ -345,9 +270,8 @@ class Reporter:
     def _report_group(self, group: Group, blocker: Blocker | None) -> _Write | None:
         if group.parent is not None:
             self._forget(group.key)
-        if (group.exceeding or group.unclaimed) and group.key not in self._pods_due:
-            at = self._clock.monotonic() + self._config.pods_seconds
-            self._pods_due.put(group.key, at)
+        if group.exceeding or group.unclaimed:
+            self._due.pods_within(group.key, self._config.pods_seconds)
         return self._group_write(group, blocker)
 
     def _forget(self, key: GroupKey) -> None:
@@ -382,7 +306,7 @@ class Reporter:
             if top.pending_total:
                 soon = not_ready.kind == "invalid"  # no more members will help
                 wait = self._config.delay_seconds if soon else self._config.pods_seconds
-                self._pods_due.put(key, self._clock.monotonic() + wait)
+                self._due.pods_after(key, wait)
         blocker = not_ready or (self._blockers.get(key) if top.pending_total else None)
         self._causes[key] = blocker
         return blocker
@@ -406,8 +330,7 @@ class Reporter:
         pause = max(_NUMBERS_SECONDS, len(self._observed) / _NUMBERS_PER_SECOND)
         at = self._written_at.get(key, -math.inf) + pause
         if self._clock.monotonic() < at and only_numbers_differ(status, observed.status or {}):
-            self._numbers_due.put(key, at)
-            self._work.set()
+            self._due.numbers(key, at)
             return None
         return _Write(key, group.top.key, lambda: self._write_group(view))
 
@@ -529,13 +452,10 @@ class Reporter:
             self._failures.succeeded((write.due, "write"))
 
     def _retry_later(self, root: GroupKey, target: GroupKey, wait: float) -> None:
-        at = self._clock.monotonic() + wait
         for key in (root, self._reported_by(target)):
-            if key[0] in GROUPS and key not in self._due:
-                self._due.put(key, _Due(at, at + self._config.busy_seconds))
-        if root not in self._pods_due:
-            self._pods_due.put(root, at)
-        self._work.set()
+            if key[0] in GROUPS:
+                self._due.again(key, wait)
+        self._due.pods_again(root, wait)
 
     def _forget_gone(self) -> None:
         for key, step in self._failures.keys() if self._failures else ():
