@@ -85,7 +85,8 @@ _ROUND_WRITES: Final = 500
 """Writes of one round; the rest waits for the next one."""
 
 _ROUND_PODS: Final = 100
-"""Writes of one round that pods may have while more groups are due."""
+"""Writes of one round that pods have: groups that become due wait for them, for a second if the
+server is slow."""
 
 _ROUND_STEPS: Final = 2000
 """Groups, or pods, that one round looks at."""
@@ -177,7 +178,7 @@ class Reporter:
                 self._due.done()
 
     async def flush(self, fence: Fence) -> bool:
-        """Write what is due now, up to the limits of one round; whether more roots are due."""
+        """Write what is due now, up to the limits of one round; whether more of it is left."""
         await self._freeze.over()
         self._causes.clear()
         begun = self._due.take(self._has_turn, _ROUND_ROOTS)
@@ -188,11 +189,11 @@ class Reporter:
         for key in self._due.take_pods(self._pods_have_turn, self._wants_room, _ROUND_ROOTS):
             self._pod_reports.put(key, self._report_pods(key))
         # Pods wait while groups are written, but not for ever.
-        left = min(_ROUND_PODS, len(writes)) if more else _ROUND_WRITES - len(writes)
-        writes += await self._collect("pods", self._pod_reports, left)
+        most = min(_ROUND_PODS, len(writes)) if more else _ROUND_PODS
+        writes += await self._collect("pods", self._pod_reports, most)
         await self._carry_out(writes, fence)
         self._count_due()
-        return more
+        return more or len(self._pod_reports) > 0
 
     def _has_turn(self, key: GroupKey) -> bool:
         """Whether its report may begin: it is not under way, and few of its namespace are."""

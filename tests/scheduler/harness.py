@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -65,6 +65,7 @@ class FakeApi:
     fail_store: Callable[[Json], Exception | None] = lambda _obj: None
     fail_delete: Callable[[str], Exception | None] = lambda _name: None
     fail_patch: Callable[[str], Exception | None] = lambda _name: None
+    before_patch: Callable[[], Awaitable[None]] | None = None
     binds_volumes: bool = True
     deliver: bool = True
     stored: dict[str, Json] = field(default_factory=dict)
@@ -147,6 +148,8 @@ class FakeApi:
         *,
         subresource: str | None = None,
     ) -> Json:
+        if self.before_patch is not None:
+            await self.before_patch()
         error = self.fail_patch(name)
         if error is not None:
             raise error
