@@ -32,7 +32,8 @@ from scheduler.core.search.batching import (
     place_batch,
     signature,
 )
-from scheduler.core.state import Changes, State
+from scheduler.core.state import State
+from scheduler.core.state_changes import Changes
 from scheduler.device_work import POSTPONED, DeviceWork
 from scheduler.equal_roots import Answer
 from scheduler.gang_times import GangTimes

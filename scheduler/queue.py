@@ -28,7 +28,8 @@ from scheduler.core.forest import Group, Pod
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.place import Refusal
 from scheduler.core.search.batching import Signature, alike, signature
-from scheduler.core.state import Changes, State
+from scheduler.core.state import State
+from scheduler.core.state_changes import Changes
 from scheduler.device_work import DeviceWork
 from scheduler.equal_roots import Answer, EqualKind, EqualRoots, Rank
 from scheduler.first_decisions import FirstDecisions

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
@@ -27,17 +26,17 @@ from scheduler.core.model import (
     NodeInfo,
     PodInfo,
 )
+from scheduler.core.node_pods import NodePods
 from scheduler.core.node_table import NodeTable
 from scheduler.core.nominations import Nomination, Nominations
-from scheduler.core.pod_selectors import (
-    PodSelectors,
-)
+from scheduler.core.pod_selectors import PodSelectors
 from scheduler.core.pod_shapes import PodShapes
 from scheduler.core.preemption.disruption_budgets import DisruptionBudgets
 from scheduler.core.preemption.units import Units
 from scheduler.core.shape_registry import Shapes
 from scheduler.core.shapes import Shape
 from scheduler.core.starvation import StarvationGate
+from scheduler.core.state_changes import Changes
 from scheduler.core.topology import Topologies
 from scheduler.core.volume_table import VolumeTable
 from scheduler.core.workload_templates import Templates, WorkloadKey
@@ -47,26 +46,6 @@ _STEPS: Final = 256
 
 _ASSUMED: Final = 128
 """Pods that one step of `assume_in_steps` assumes: about two milliseconds."""
-
-
-@dataclass(slots=True)
-class Changes:
-    """What changed since the last call of `State.take_changes`.
-
-    `entities` changed in any way; `reconsider` are those of them whose decision may be different
-    now. `rows` are nodes on which a pod may fit that did not fit before; one whose filters read one
-    of the `match_ids` may fit anywhere. `victims` are the UIDs of evicted pods that are gone. With
-    `more`, not all that follows from the events was worked out yet: call again soon. With
-    `everything`, what was found out about refused roots does not hold any more.
-    """
-
-    entities: set[GroupKey] = field(default_factory=set)
-    reconsider: set[GroupKey] = field(default_factory=set)
-    rows: set[int] = field(default_factory=set)
-    match_ids: set[int] = field(default_factory=set)
-    victims: list[str] = field(default_factory=list)
-    more: bool = False
-    everything: bool = False
 
 
 class State:
@@ -104,7 +83,7 @@ class State:
         self.singles: dict[GroupKey, Pod] = {}
         self.unclaimed: dict[GroupKey, Pod] = {}
         self.changes = Changes()
-        self._on_node: dict[str, dict[str, Pod]] = {}
+        self.node_pods = NodePods(self.framework, self.selectors, self.volumes, self.changes)
         self.pod_shapes = PodShapes(
             self.pods,
             nodes=self.nodes,
@@ -114,7 +93,6 @@ class State:
             change_shape=self._change_shape,
             group_of=self._known_group_of,
         )
-        self._room_anywhere = False
 
     def set_node(self, node: NodeInfo) -> None:
         """Add or update a node. Pods that were bound to it before it was known are counted now."""
@@ -130,12 +108,12 @@ class State:
         if before is not None and before.labels != node.labels:
             self._domains_changed()
         if known is None:
-            for pod in self._on_node.get(node.name, {}).values():
+            for pod in self.node_pods.on(node.name):
                 pod.row = row
-                self._take(pod.shape, row)
+                self.node_pods.take(pod.shape, row)
                 self.units.stale(pod)
         elif before is not None and before.uid != node.uid:
-            for pod in self._on_node.get(node.name, {}).values():
+            for pod in self.node_pods.on(node.name):
                 self.units.stale(pod)  # its mirror pods have another owner now
 
     def remove_node(self, name: str) -> None:
@@ -146,7 +124,7 @@ class State:
         self.volumes.assumed.forget_row(row)
         self.devices.node_changed(row)
         self._domains_changed()
-        for pod in self._on_node.get(name, {}).values():
+        for pod in self.node_pods.on(name):
             pod.row = -1
             self.units.stale(pod)
 
@@ -228,7 +206,7 @@ class State:
             return
         self.pod_shapes.remove(pod.info)
         self._uncount(pod)
-        self._vacate(pod)
+        self.node_pods.vacate(pod)
         self.devices.give_back(pod.info.device_claims, uid)
         self.shapes.count(pod.shape, -1, 0)
         if self.units.gone(pod):
@@ -248,7 +226,7 @@ class State:
         pod = self.pods.pop(uid, None)
         if pod is None:
             return
-        rows = self._recount_nodes(pod)
+        rows = self.node_pods.recount(pod)
         self.devices.consumers.pod_changed(uid)
         self.pod_shapes.discard(uid)
         for single in (self.singles, self.unclaimed):
@@ -310,12 +288,12 @@ class State:
         for pod, row in places:
             self._uncount(pod)
             pod.assumed = True
-            self._set_node(pod, self.nodes.name_of(row), row)
+            self.node_pods.put(pod, self.nodes.name_of(row), row)
             self.devices.use_by(pod.info.device_claims, pod.info.uid)
             self._count(pod)
         # Pods of a gang often share a node: account for them together.
         for (shape, row), same in groupby(places, key=lambda place: (place[0].shape, place[1])):
-            self._take(shape, row, sum(1 for _ in same))
+            self.node_pods.take(shape, row, sum(1 for _ in same))
             if shape.requirements.claims:
                 self.framework.volumes.reserve(shape.matches.counted, row, more=True)
 
@@ -364,10 +342,7 @@ class State:
     @property
     def changed(self) -> bool:
         """Whether anything changed since the last call of `take_changes`."""
-        changes = self.changes
-        if self._room_anywhere or self.pod_shapes.affects_others or self.devices.gaining:
-            return True
-        return bool(changes.entities or changes.rows or changes.match_ids or changes.victims)
+        return bool(self.changes or self.pod_shapes.affects_others or self.devices.gaining)
 
     def take_changes(self) -> Changes:
         """The changes since the last call. Also frees shapes and match counts that no pod uses."""
@@ -376,19 +351,19 @@ class State:
         more = self.forest.catch_up(_STEPS)
         if self.forest.moved:
             self._moved()
-        changes, self.changes = self.changes, Changes()
+        changes = self.changes.take()
         changes.more = more
         if self.devices.gaining:
             changes.rows.update(self.devices.take_gaining())
-        if self._room_anywhere or self.pod_shapes.affects_others:
+        if changes.anywhere or self.pod_shapes.affects_others:
             # A pod affects its whole domain, and a volume every node that can use it.
             changes.rows.update(self.nodes.row_of.values())
-            self._room_anywhere = self.pod_shapes.affects_others = False
+            self.pod_shapes.affects_others = False
         return changes
 
     def volumes_changed(self) -> None:
         """Call it after changes to `volumes`: a pod that waits for one may now fit anywhere."""
-        self._room_anywhere = True
+        self.changes.anywhere = True
 
     def reconsider(self, uid: str) -> None:
         """Something changed that a waiting pod's decision depends on."""
@@ -406,7 +381,7 @@ class State:
 
     def pods_on(self, node: str) -> list[Pod]:
         """The pods that are bound to this node, or assumed there."""
-        return list(self._on_node.get(node, {}).values())
+        return self.node_pods.on(node)
 
     def entity(self, pod: Pod) -> GroupKey:
         """The key of the pod's queue entry: the topmost group of its tree, or the pod itself."""
@@ -419,7 +394,7 @@ class State:
 
     def _domains_changed(self) -> None:
         """Topology domains changed: pods with terms about other pods may fit on other nodes."""
-        self._room_anywhere = self._room_anywhere or len(self.selectors) > 0
+        self.changes.anywhere = self.changes.anywhere or len(self.selectors) > 0
 
     def _namespace_changed(self, name: str) -> None:
         if self.selectors.by_namespace:
@@ -445,10 +420,10 @@ class State:
     def _update(self, pod: Pod, info: PodInfo, shape: Shape) -> None:
         if shape is not pod.shape:
             node = pod.node if pod.assumed and not info.node else ""
-            self._vacate(pod)
+            self.node_pods.vacate(pod)
             self._set_shape(pod, shape)
             if node:
-                self._occupy(pod, node)
+                self.node_pods.occupy(pod, node)
         old, pod.info = pod.info, info
         if old.labels != info.labels:
             self.pod_shapes.label_index.remove(old)
@@ -462,38 +437,9 @@ class State:
         if pod.ended:
             target = ""
         if target != pod.node:
-            self._vacate(pod)
+            self.node_pods.vacate(pod)
             if target:
-                self._occupy(pod, target)
-
-    def _occupy(self, pod: Pod, node: str) -> None:
-        row = self.nodes.row_of.get(node, -1)
-        self._set_node(pod, node, row)
-        if row >= 0:
-            self._take(pod.shape, row)
-
-    def _set_node(self, pod: Pod, node: str, row: int) -> None:
-        pod.node, pod.row = node, row
-        self._on_node.setdefault(node, {})[pod.info.uid] = pod
-
-    def _take(self, shape: Shape, row: int, count: int = 1) -> None:
-        if not self._room_anywhere and shape.matches.counted:
-            self._note_room_elsewhere(shape, leaves=count < 0)
-        self.framework.account(shape, row, count)
-
-    def _note_room_elsewhere(self, shape: Shape, *, leaves: bool) -> None:
-        """A pod of the shape comes or leaves: note who may fit then on other nodes than its own.
-
-        Those for whom it counts as a peer. By its volumes one that leaves makes room elsewhere, for
-        users of the same ReadWriteOncePod claim, and for all that could have an assumed volume.
-        """
-        if leaves and any(key in self.volumes.assumed for key in shape.requirements.claims):
-            self._room_anywhere = True
-            return
-        for match_id in shape.matches.counted:
-            use = self.selectors.use_of(match_id)
-            if use is None or (leaves and self.volumes.for_one_pod(use)):
-                self.changes.match_ids.add(match_id)
+                self.node_pods.occupy(pod, target)
 
     def _set_shape(self, pod: Pod, shape: Shape) -> None:
         """Replace the shape of a pod that is currently not counted anywhere."""
@@ -505,43 +451,11 @@ class State:
         self._uncount(pod)
         if pod.row >= 0:
             # In this order its claims always have a user, so no assumed volume is given up.
-            self._take(shape, pod.row)
-            self._take(pod.shape, pod.row, -1)
+            self.node_pods.take(shape, pod.row)
+            self.node_pods.take(pod.shape, pod.row, -1)
         self._set_shape(pod, shape)
         # A root that was refused with the old shape must be reconsidered with the new one.
         self._count(pod, reconsider=pod.waiting)
-
-    def _vacate(self, pod: Pod) -> None:
-        if not pod.node:
-            return
-        pods = self._on_node[pod.node]
-        del pods[pod.info.uid]
-        if not pods:
-            del self._on_node[pod.node]
-        pod.node = ""
-        if pod.row >= 0:
-            self._take(pod.shape, pod.row, -1)
-            self.changes.rows.add(pod.row)
-            pod.row = -1
-
-    def _recount_nodes(self, gone: Pod) -> set[int]:
-        """Count the pods of the nodes that a pod was on, without it; returns their rows."""
-        uid = gone.info.uid
-        names = {name for name, pods in self._on_node.items() if uid in pods}
-        rows = {self.nodes.row_of[name] for name in names if name in self.nodes.row_of}
-        if gone.row >= 0:
-            rows.add(gone.row)
-        for name in names:
-            del self._on_node[name][uid]
-            if not self._on_node[name]:
-                del self._on_node[name]
-        for row in rows:
-            pods = self._on_node.get(self.nodes.name_of(row), {}).values()
-            shapes = (pod.shape for pod in pods)
-            self.nodes.recount(row, (shape.load for shape in shapes))
-        if gone.shape.requirements.claims:
-            self.framework.volumes.reserve(gone.shape.matches.counted, gone.row, more=False)
-        return rows
 
     def _count(self, pod: Pod, *, reconsider: bool = False) -> None:
         self.units.stale(pod)

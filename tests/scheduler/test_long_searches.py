@@ -9,7 +9,8 @@ from scheduler.core.decide import decide
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey, Requirements
 from scheduler.core.place import Placement, Refusal, SearchBudget
-from scheduler.core.state import Changes, State
+from scheduler.core.state import State
+from scheduler.core.state_changes import Changes
 from scheduler.long_searches import LongSearches
 from scheduler.queue import Queue
 from tests.scheduler.harness import Harness

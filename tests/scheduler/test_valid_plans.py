@@ -88,7 +88,7 @@ async def test_a_preemptor_is_decided_again_if_others_took_a_place_that_it_made(
         await harness.settle(1)
         assert late.name not in harness.evictor_api.deleted
         end_one(harness)
-        gone = next(n for n in range(PODS) if not harness.builder.state._on_node.get(f"n{n}"))
+        gone = next(n for n in range(PODS) if not harness.builder.state.pods_on(f"n{n}"))
         harness.builder.runs(None, f"n{gone}", cpu=4, priority=9)
         await harness.settle(1)
         harness.evictor_api.end()

@@ -29,8 +29,9 @@ SITES = (
     "pod_shapes.label_index.add",
     "pod_shapes.label_index.remove",
     "_touch_pod",
-    "_vacate",
-    "_set_node",
+    "node_pods.vacate",
+    "node_pods.put",
+    "node_pods.take",
 )
 """Whatever a change of a pod calls."""
 
@@ -110,7 +111,7 @@ def counted(state: State) -> dict[str, Any]:
         "held": state.forest.held,
         "singles": sorted(state.singles),
         "shapes": sorted((s.requirements.requests, s.pods, s.waiting) for s in state.shapes),
-        "on nodes": {name: sorted(pods) for name, pods in sorted(state._on_node.items())},
+        "on nodes": {name: sorted(pods) for name, pods in sorted(state.node_pods._pods.items())},
         "units": sorted(state.units.order()),
     }
 

@@ -86,7 +86,7 @@ def sizes(state: State) -> tuple[int, ...]:
         len(state.units._shapes),
         len(state.pod_shapes.label_index),
         len(state.pod_shapes.crowded),
-        len(state._on_node),
+        len(state.node_pods),
         len(state.singles),
         len(state.selectors.namespaces),
         len(list(state.nominations)),

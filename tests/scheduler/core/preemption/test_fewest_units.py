@@ -123,7 +123,7 @@ def test_places_that_are_nominated_for_others_are_no_room() -> None:
     for number, info in enumerate(taken):
         pod = builder.single(info)
         for victim in list(builder.state.pods.values()):
-            if victim.node == f"n{number}" and len(builder.state._on_node[victim.node]) > 1:
+            if victim.node == f"n{number}" and len(builder.state.pods_on(victim.node)) > 1:
                 builder.state.remove_pod(victim.info.uid)
         places = ((pod.shape, ((f"n{number}", 1),)),)
         builder.state.nominations.set(Nomination(pod.key, 5, places))
