@@ -21,6 +21,19 @@ from api.membership import Owners, belongs, claims_of, owners_of
 from api.ownership import OwnerId, made_for
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.capacity_requests import REQUESTS, CapacityRequest, decode_request
+from controllers.decoding import (
+    decode_coscheduling,
+    decode_deployment,
+    decode_group,
+    decode_job,
+    decode_jobset,
+    decode_lws,
+    decode_named,
+    decode_plugins_pod_group,
+    decode_pod,
+    decode_stateful_set,
+    decode_workload,
+)
 from controllers.member_counts import MemberCounts
 from controllers.objects import (
     CLAIM_TEMPLATES,
@@ -38,17 +51,6 @@ from controllers.objects import (
     Owner,
     Pod,
     Workload,
-    decode_coscheduling,
-    decode_deployment,
-    decode_group,
-    decode_job,
-    decode_jobset,
-    decode_lws,
-    decode_named,
-    decode_plugins_pod_group,
-    decode_pod,
-    decode_stateful_set,
-    decode_workload,
 )
 from controllers.pod_asks import PodAsks
 from kube.cache import Cache

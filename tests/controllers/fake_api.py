@@ -22,12 +22,7 @@ from api.constants import (
     WORKLOAD,
 )
 from controllers.capacity_requests import POD_TEMPLATES, REQUESTS, decode_request
-from controllers.informers import Caches
-from controllers.objects import (
-    CLAIM_TEMPLATES,
-    CLAIMS,
-    COSCHEDULINGS,
-    PLUGINS_POD_GROUPS,
+from controllers.decoding import (
     decode_coscheduling,
     decode_group,
     decode_job,
@@ -37,6 +32,8 @@ from controllers.objects import (
     decode_plugins_pod_group,
     decode_workload,
 )
+from controllers.informers import Caches
+from controllers.objects import CLAIM_TEMPLATES, CLAIMS, COSCHEDULINGS, PLUGINS_POD_GROUPS
 from controllers.runtime import OWN_RIGHTS
 from kube.cache import Cache
 from kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound, Unreachable

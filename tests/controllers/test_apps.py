@@ -13,7 +13,7 @@ from api.constants import (
     ANNOTATION_MANAGED_GROUP,
     ANNOTATION_WAITING_FOR,
 )
-from controllers.objects import decode_deployment
+from controllers.decoding import decode_deployment
 from kube.errors import Conflict
 from tests.controllers.conftest import ControllerHarness
 from tests.controllers.test_owner_status import blocked

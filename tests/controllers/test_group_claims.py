@@ -7,8 +7,9 @@ import pytest
 
 from api import names
 from api.constants import ANNOTATION_MADE_FOR, JOB, LABEL_MANAGED_BY, MANAGED_BY, POD_GROUP
+from controllers.decoding import decode_group
 from controllers.group_claims import BURST, FORBIDDEN_TEXT, RETRY_SECONDS, UNSERVED_TEXT
-from controllers.objects import CLAIM_TEMPLATES, CLAIMS, decode_group
+from controllers.objects import CLAIM_TEMPLATES, CLAIMS
 from kube.errors import Forbidden, ServerError
 from kube.resources import Resource
 from tests.controllers.conftest import ControllerHarness

@@ -17,7 +17,8 @@ from api.constants import (
 from api.features import Feature, FeatureGates
 from api.integration.lws import lws_groups
 from api.integration.lws_view import LEADER_FIRST, TOGETHER
-from controllers.objects import LEADER_WORKER_SETS, decode_lws
+from controllers.decoding import decode_lws
+from controllers.objects import LEADER_WORKER_SETS
 from tests.controllers.conftest import ControllerHarness
 from tests.controllers.test_owners import EVERYTHING, GROUPS, waiting_for
 from tests.support.builders import make_pod

@@ -11,7 +11,8 @@ from api.constants import (
     LABEL_WORKLOAD,
 )
 from api.scheduler_names import SchedulerNames
-from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS, decode_pod
+from controllers.decoding import decode_pod
+from controllers.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS
 from kube.meta import Json
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR
-from controllers.objects import Owner, decode_group
+from controllers.decoding import decode_group
+from controllers.objects import Owner
 from controllers.runtime import BlockedError, RequeueError, Writer
 from controllers.waiting_for_note import REFUSED_SECONDS, WaitingForNote
 from kube.client import Client

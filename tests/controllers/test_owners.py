@@ -8,7 +8,8 @@ import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR
 from api.names import hashed
-from controllers.objects import JOBSETS, decode_jobset
+from controllers.decoding import decode_jobset
+from controllers.objects import JOBSETS
 from kube.errors import Forbidden, ServerError
 from kube.meta import ObjectMeta
 from tests.controllers.conftest import ControllerHarness

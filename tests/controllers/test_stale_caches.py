@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controllers.objects import decode_jobset
+from controllers.decoding import decode_jobset
 from kube.errors import Unreachable
 from tests.controllers.conftest import ControllerHarness
 from tests.support.owners import job_template, make_jobset

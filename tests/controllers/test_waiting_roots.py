@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from api.constants import ANNOTATION_PROVISIONING_REQUEST, LABEL_POD_GROUP
 from api.provisioning import CHECK_CAPACITY, consumed, pod_sets, shape_of
+from controllers.decoding import decode_group, decode_pod
 from controllers.informers import Caches
-from controllers.objects import decode_group, decode_pod
 from controllers.waiting_roots import Waiting, WaitingRoots, root_of
 from tests.support.clock import FakeClock
 
