@@ -168,9 +168,10 @@ def cluster(seed: int) -> tuple[PreemptionBuilder, list[Pod]]:
     return builder, waiting(builder, WANTED, rng.randint(1, 4), rng.randint(1, 2))
 
 
-def test_together_they_find_what_they_find_one_after_the_other() -> None:
+def test_together_they_find_what_they_find_one_after_the_other(long: bool) -> None:
     met: Counter[str] = Counter()
-    for seed in range(200):
+    seeds = 200 if long else 60
+    for seed in range(seeds):
         builder, roots = cluster(seed)
         plans, first = together(builder, roots)
         again, same_roots = cluster(seed)
@@ -184,14 +185,15 @@ def test_together_they_find_what_they_find_one_after_the_other() -> None:
         met["planned from it"] += len(plans)
         met["on one node again"] += len({p.placement.rows for p in found}) < len(found)
         met["ended early"] += len(found) < len(wanted)
-    assert met["planned from it"] > 120
-    assert met["on one node again"] > 10
-    assert met["ended early"] > 80
+    assert met["planned from it"] > 0.6 * seeds
+    assert met["on one node again"] > 0.05 * seeds
+    assert met["ended early"] > 0.4 * seeds
 
 
-def test_so_do_pods_that_have_a_volume_each() -> None:
+def test_so_do_pods_that_have_a_volume_each(long: bool) -> None:
     met: Counter[str] = Counter()
-    for seed in range(200):
+    seeds = 200 if long else 60
+    for seed in range(seeds):
         builder, roots, odd = even_cluster(seed)
         plans, first = together(builder, roots)
         again, same_roots, _ = even_cluster(seed)
@@ -202,8 +204,8 @@ def test_so_do_pods_that_have_a_volume_each() -> None:
             assert said(plan) == said(other), (seed, odd)
         met["planned from it"] += len(plans)
         met[odd] += len(plans) > 0
-    assert met["planned from it"] > 120
-    assert min(met[odd] for odd in [*ODD, "smaller"]) > 10, met
+    assert met["planned from it"] > 0.6 * seeds
+    assert min(met[odd] for odd in [*ODD, "smaller"]) > 0.05 * seeds, met
 
 
 def test_none_of_them_asks_for_a_dry_run(monkeypatch: pytest.MonkeyPatch) -> None:
