@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prometheus_client import REGISTRY
 
 from scheduler.core.explain import Blocker
 from scheduler.core.model import SINGLE_POD
@@ -188,3 +189,16 @@ async def test_groups_that_change_do_not_wait_for_thousands_of_pods() -> None:
     assert said == "True"
     assert written < 500, "long before the last pod"
     assert len(harness.api.patches) == 702
+
+
+@pytest.mark.parametrize(
+    ("children", "wait"), [pytest.param(3, 1, id="small"), pytest.param(64, 65, id="large")]
+)
+def test_groups_of_a_small_tree_are_reported_with_its_root(children: int, wait: int) -> None:
+    harness = Harness()
+    root = harness.builder.composite("root", 1)
+    leaves = [harness.builder.gang(f"g{at}", 1, parent="root") for at in range(children)]
+
+    harness.reporter.touched([*leaves, root])
+
+    assert REGISTRY.get_sample_value("muster_scheduler_reports_due") == wait
