@@ -58,6 +58,13 @@ _SCOPE_MARK = ANNOTATION_GROUP_SCOPE.encode()
 _GROUP_MARK = LABEL_POD_GROUP.encode()
 
 
+class _RawObject(msgspec.Struct, gc=False):
+    """Any object whose spec is looked at later, if at all."""
+
+    metadata: ObjectMeta
+    spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+
+
 class _SchedulingGroup(msgspec.Struct, rename="camel", gc=False):
     pod_group_name: str = ""
 
@@ -133,9 +140,7 @@ class _GroupStatus(msgspec.Struct, rename="camel", gc=False):
     resource_claim_statuses: tuple[ClaimStatus, ...] | None = None
 
 
-class _RawGroup(msgspec.Struct, gc=False):
-    metadata: ObjectMeta
-    spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+class _RawGroup(_RawObject, gc=False):
     status: _GroupStatus | None = None
 
 
@@ -147,11 +152,6 @@ class _ControllerRef(msgspec.Struct, rename="camel", gc=False):
 
 class _WorkloadSpec(msgspec.Struct, rename="camel", gc=False):
     controller_ref: _ControllerRef | None = None
-
-
-class _RawWorkload(msgspec.Struct, gc=False):
-    metadata: ObjectMeta
-    spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
 
 
 class _OwnerStatus(msgspec.Struct, rename="camel", gc=False):
@@ -166,9 +166,7 @@ class _OwnerSpec(msgspec.Struct, gc=False):
     completions: int | None = None
 
 
-class _RawCoscheduling(msgspec.Struct, gc=False):
-    metadata: ObjectMeta
-    spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+class _RawCoscheduling(_RawObject, gc=False):
     status: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
 
 
@@ -177,9 +175,7 @@ class _AppStatus(msgspec.Struct, rename="camel", gc=False):
     updated_replicas: int | None = None
 
 
-class _RawApp(msgspec.Struct, gc=False):
-    metadata: ObjectMeta
-    spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+class _RawApp(_RawObject, gc=False):
     status: _AppStatus = msgspec.field(default_factory=_AppStatus)
 
 
@@ -187,9 +183,7 @@ class _LwsStatus(msgspec.Struct, gc=False):
     replicas: int | None = None
 
 
-class _RawLws(msgspec.Struct, gc=False):
-    metadata: ObjectMeta
-    spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+class _RawLws(_RawObject, gc=False):
     status: _LwsStatus = msgspec.field(default_factory=_LwsStatus)
 
 
@@ -203,7 +197,7 @@ decode_named = msgspec.json.Decoder(NamedObject).decode
 _pod = msgspec.json.Decoder(_RawPod)
 _group = msgspec.json.Decoder(_RawGroup)
 _group_spec = msgspec.json.Decoder(_GroupSpec)
-_workload = msgspec.json.Decoder(_RawWorkload)
+_workload = msgspec.json.Decoder(_RawObject)
 _workload_spec = msgspec.json.Decoder(_WorkloadSpec)
 _owner = msgspec.json.Decoder(_RawOwner)
 _app = msgspec.json.Decoder(_RawApp)

@@ -6,9 +6,9 @@ Nothing of it is urgent, and Bindings go first. No I/O.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from kube.clock import Clock
 from scheduler.activity import Activity
@@ -107,17 +107,14 @@ class DueReports:
         )
 
     def take_pods(
-        self,
-        has_turn: Callable[[GroupKey], bool],
-        wants_room: Callable[[GroupKey], bool],
-        most: int,
+        self, under_way: FairKeys[Any], want_room: Container[GroupKey], most: int
     ) -> list[GroupKey]:
-        """The same of roots whose pods are due; those that want room go before others."""
+        """The same of roots whose pods are due, not `under_way`; those that `want_room` first."""
         now, busy = self._clock.monotonic(), self._activity.busy
 
         def is_time(key: GroupKey, at: float) -> bool:
-            late = self._late(key, busy=busy, wants_room=wants_room(key))
-            return at + late <= now and has_turn(key)
+            late = self._late(key, busy=busy, wants_room=key in want_room)
+            return at + late <= now and key not in under_way
 
         return self._pods.take(is_time, most)
 

@@ -186,7 +186,7 @@ class Reporter:
             self._reports.put(key, self._report(key))
         writes = await self._collect("groups", self._reports, _ROUND_WRITES)
         more = len(begun) == _ROUND_ROOTS or len(self._reports) > 0
-        for key in self._due.take_pods(self._pods_have_turn, self._wants_room, _ROUND_ROOTS):
+        for key in self._due.take_pods(self._pod_reports, self._blockers, _ROUND_ROOTS):
             self._pod_reports.put(key, self._report_pods(key))
         # Pods wait while groups are written, but not for ever.
         most = min(_ROUND_PODS, len(writes)) if more else _ROUND_PODS
@@ -198,12 +198,6 @@ class Reporter:
     def _has_turn(self, key: GroupKey) -> bool:
         """Whether its report may begin: it is not under way, and few of its namespace are."""
         return key not in self._reports and self._reports.count(key[1]) < _ROUND_ROOTS
-
-    def _pods_have_turn(self, key: GroupKey) -> bool:
-        return key not in self._pod_reports
-
-    def _wants_room(self, key: GroupKey) -> bool:
-        return key in self._blockers
 
     async def _collect(self, what: str, reports: FairKeys[_Report], most: int) -> list[_Write]:
         """Up to `most` writes, a step of each namespace in turn; at most one for each target."""
