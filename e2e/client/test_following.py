@@ -127,7 +127,8 @@ async def test_a_leader_stops_in_an_outage_and_leads_again_after_it(
             assert not fences[0].valid()
         finally:
             await cluster.start_apiserver()
-        await until(lambda: len(fences) == 2, "leading again")
+        # A server that has just started may cost it a lease or two before it is as quick as these.
+        await until(lambda: len(fences) > 1 and fences[-1].valid(), "leading again")
 
 
 async def test_events_are_counted_across_restarts(client: Client, namespace: str) -> None:
