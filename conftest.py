@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 LONG_TIMES = 25
 EXAMPLES = 60
+_LINE = 240  # characters of a line of the summary where no terminal says how many
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,8 +22,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """No deadline: a noisy machine must fail no test."""
+    """No deadline: a noisy machine must fail no test. The summary names each failure's cause."""
+    if not sys.stdout.isatty():
+        config.get_terminal_writer().fullwidth = _LINE
     common = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("short", common, max_examples=EXAMPLES)
     settings.register_profile("long", common, max_examples=EXAMPLES * LONG_TIMES)

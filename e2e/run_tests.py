@@ -7,6 +7,7 @@ is no Go and its package cannot be installed; with MUSTER_REQUIRE_REAL=1 that is
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import time
@@ -71,20 +72,28 @@ REAL: Final = "end to end on a real control plane"
 LANES: Final = 3
 """Runs of pytest at a time; more would make flows with time limits fail on two cores."""
 
+_FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) \S+\.py\b.*$", re.MULTILINE)
+"""A line of pytest's short summary, and not of a test's log."""
+
 _SLOWEST: Final = 12  # named at the end of each run, so that a test that became slow is seen
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one suite went: `code` is 0 for a pass, None where it was left out."""
+    """How one suite went: `code` is 0 for a pass, None where it was left out.
+
+    `failures` has a line for each test that failed.
+    """
 
     name: str
     code: int | None
     note: str
+    failures: Sequence[str] = ()
 
     def line(self) -> str:
         word = {0: "passed", None: "left out"}.get(self.code, "FAILED")
-        return f"  {word:9} {self.name}: {self.note}"
+        told = (f"            {failure}" for failure in self.failures)
+        return "\n".join([f"  {word:9} {self.name}: {self.note}", *told])
 
 
 def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
@@ -147,7 +156,8 @@ def _pytest(name: str, arguments: Sequence[str]) -> Outcome:
     done = subprocess.run(
         command, cwd=ROOT, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    outcome = Outcome(name, done.returncode, f"{time.monotonic() - started:.0f} s")
+    failures = _FAILURE.findall(done.stdout)
+    outcome = Outcome(name, done.returncode, f"{time.monotonic() - started:.0f} s", failures)
     _say(f"== {name}\n{done.stdout}{outcome.line()}")
     return outcome
 

@@ -15,7 +15,7 @@ from e2e.suite.objects import POD_GROUPS, Json, pod_group
 from e2e.support import accounts
 from e2e.support.rest import Answer, Rest
 from e2e.support.waiting import eventually
-from kube.resources import JOBSETS, PODS, Resource
+from kube.resources import CONFIG_MAPS, JOBSETS, PODS, Resource
 
 EDIT: Final = "edit"
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -82,23 +82,33 @@ class Tenant:
         items: list[Json] = answer.ok()["items"] if answer.status != 404 else []
         return items
 
-    async def leave(self, within: float = 90.0) -> None:
-        """Delete all that there is. Raises TimeoutError that names what stays."""
+    async def leave(self, patience: float = 60.0) -> None:
+        """Delete all that there is.
+
+        Raises TimeoutError, which names what stays, when nothing more has gone for `patience`
+        seconds: how long all of it takes is up to the machine.
+        """
         left: dict[str, int] = {}
-
-        async def gone() -> bool:
-            left.clear()
-            for kind in KINDS:
-                found = await self.objects(kind)
-                if found:
-                    left[kind.full_name] = len(found)
-                    await self._give_up(kind, found)
-            return not left
-
+        now = asyncio.get_running_loop().time
         try:
-            await eventually(gone, f"all of {self.name} to be gone", within)
+            async with asyncio.timeout(patience) as limit:
+                while now_left := await self._delete_all():
+                    if not left or sum(now_left.values()) < sum(left.values()):
+                        limit.reschedule(now() + patience)
+                        left = now_left
+                    await asyncio.sleep(0.05)
         except TimeoutError as error:
-            raise TimeoutError(f"{error}: {left}") from error
+            told = f"nothing more of {self.name} has gone for {patience:.0f} s: {left}"
+            raise TimeoutError(told) from error
+
+    async def _delete_all(self) -> dict[str, int]:
+        """How many objects of each kind there were; the rest of them is told to go."""
+        left = {}
+        for kind in KINDS:
+            if found := await self.objects(kind):
+                left[kind.full_name] = len(found)
+                await self._give_up(kind, found)
+        return left
 
     async def _give_up(self, kind: Resource, found: Sequence[Json]) -> None:
         """Finalizers of the tenant's own first, then the objects, at once.
@@ -145,23 +155,27 @@ class Tenant:
 class OtherTenant:
     """Asks for one gang after the other, on nodes that nobody else may use.
 
-    `took` are the seconds until each was bound.
+    `took` are the seconds until each was bound, `slowest_write` those of the slowest write that
+    Muster has no part in, sent while the last gang waited: the pace of the API server itself.
     """
 
     tenant: Tenant
     of_pod: Json
     size: int = 4
     took: list[float] = field(default_factory=list)
+    slowest_write: float = 0.0
     _count: int = 0
 
     async def gang(self, within: float = 30.0) -> float:
         """Seconds from the first request to the last Binding. Raises TimeoutError."""
         self._count += 1
+        self.slowest_write = 0.0
         name = f"gang-{self._count}"
         began = time.monotonic()
         await self.ask(name)
 
         async def bound() -> bool:
+            await self._write()
             return await self.bound(name) == self.size
 
         await eventually(bound, f"{name} of {self.tenant.name} to be bound", within)
@@ -210,6 +224,17 @@ class OtherTenant:
         params = {"labelSelector": f"scheduling.muster.dev/pod-group={name}"}
         pods = (await self.tenant.rest.get(self.tenant.path(PODS), params=params)).ok()["items"]
         return sum(1 for pod in pods if pod["spec"].get("nodeName"))
+
+    async def _write(self) -> None:
+        """One more write of a ConfigMap."""
+        rest, began = self.tenant.rest, time.monotonic()
+        change = {"data": {"written": str(began)}}
+        answer = await rest.patch(self.tenant.path(CONFIG_MAPS, "pace"), change)
+        if answer.status == 404:
+            made = {"metadata": {"name": "pace"}, **change}
+            answer = await rest.post(self.tenant.path(CONFIG_MAPS), made)
+        answer.ok()
+        self.slowest_write = max(self.slowest_write, time.monotonic() - began)
 
     async def forget(self, name: str) -> None:
         """The gang is done; its room is free at once."""

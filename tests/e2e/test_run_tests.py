@@ -132,3 +132,27 @@ def test_the_parts_on_a_real_control_plane_exist_and_none_is_in_another(runs: Ru
     assert all((ROOT / suite).exists() for suite in suites)
     assert not any(one in other.parents for one in suites for other in suites)
     assert len(set(suites)) == len(suites)
+
+
+def test_the_summary_names_each_test_that_failed_and_why(tmp_path: Path) -> None:
+    """In lines that are not cut, and without the log of what failed."""
+    said = "a harm that is told in many words; " * 2 + "all of them"
+    suite = tmp_path / "test_of_harm.py"
+    suite.write_text(
+        "import logging, pytest\n"
+        f"def test_harm():\n    logging.error('x.py is odd')\n    raise ValueError({said!r})\n"
+        "@pytest.fixture\ndef broken():\n    raise OSError('no cluster')\n"
+        "def test_more(broken):\n    pass\n"
+        "def test_well():\n    pass\n"
+    )
+
+    plugins = ("-p", "conftest", "-p", "no:cacheprovider", "-p", "no:randomly")
+    outcome = run_tests._pytest("suite", [str(suite), "-ra", *plugins])
+
+    assert outcome.code == 1
+    error, failure = outcome.failures
+    assert error.startswith("ERROR ")
+    assert error.endswith("test_of_harm.py::test_more - OSError: no cluster")
+    assert failure.startswith("FAILED ")
+    assert failure.endswith(f"test_of_harm.py::test_harm - ValueError: {said}")
+    assert outcome.line().splitlines()[1:] == [f"{' ' * 12}{each}" for each in outcome.failures]

@@ -1,0 +1,83 @@
+"""When a gang of the hostile suites' other tenant has waited too long, and how a tenant leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from e2e.hostile.stage import BOUND_WITHIN, TIMES_SLOWER, HarmError, Stage
+from e2e.hostile.steps import GROUPS
+from e2e.hostile.tenants import Tenant
+
+
+class _Calm:
+    """Its gang took so long, with such a write of a ConfigMap meanwhile; in seconds."""
+
+    def __init__(self, took: float, slowest_write: float) -> None:
+        self._took = took
+        self.slowest_write = slowest_write
+
+    async def gang(self) -> float:
+        return self._took
+
+
+@pytest.mark.parametrize(
+    ("took", "usual", "slowest_write", "harm"),
+    [
+        (BOUND_WITHIN, 0.1, 0.01, False),
+        (BOUND_WITHIN + 0.1, 0.1, 0.01, True),
+        (TIMES_SLOWER * 0.8, 0.8, 0.01, False),
+        (TIMES_SLOWER * 0.8 + 0.1, 0.8, 0.01, True),
+        (TIMES_SLOWER * 0.9, 0.1, 0.9, False),
+        (TIMES_SLOWER * 0.9 + 0.1, 0.1, 0.9, True),
+    ],
+)
+async def test_a_gang_may_wait_as_long_as_the_cluster_itself_explains(
+    took: float, usual: float, slowest_write: float, harm: bool
+) -> None:
+    nothing = cast("Any", None)
+    calm = cast("Any", _Calm(took, slowest_write))
+    stage = Stage(nothing, nothing, nothing, [], calm, usual=usual)
+
+    if harm:
+        with pytest.raises(HarmError, match="a gang of another tenant waited"):
+            await stage.gang_runs(nothing)
+    else:
+        assert await stage.gang_runs(nothing) == took
+
+
+class _Leaving(Tenant):
+    """One of its groups goes with each look, until `stuck` are left; a look takes 40 s."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, groups: int, stuck: int = 0) -> None:
+        super().__init__("mallory", cast("Any", None))
+        self.left, self.stuck, self.passed = groups, stuck, 0.0
+        loop = asyncio.get_running_loop()
+        real = loop.time
+        monkeypatch.setattr(loop, "time", lambda: real() + self.passed)
+
+    async def _delete_all(self) -> dict[str, int]:
+        self.passed += 40.0
+        self.left = max(self.left - 1, self.stuck)
+        return {GROUPS.full_name: self.left} if self.left else {}
+
+
+async def test_a_tenant_may_take_its_time_to_leave_while_more_and_more_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    leaving = _Leaving(monkeypatch, groups=30)
+
+    await leaving.leave(patience=60)
+
+    assert leaving.passed == 30 * 40
+
+
+async def test_what_stays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaving = _Leaving(monkeypatch, groups=5, stuck=3)
+
+    with pytest.raises(TimeoutError, match=r"podgroups\.scheduling\.muster\.dev': 3"):
+        await leaving.leave(patience=60)
+
+    assert leaving.passed == (2 + 2) * 40
