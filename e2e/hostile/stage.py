@@ -100,7 +100,7 @@ class Stage:
                 await self.hostile_leave()
             except TimeoutError as error:
                 self.check(vitals)
-                raise HarmError(str(error)) from error
+                raise HarmError(_said(error)) from error
             self.check(vitals)
         await self._nothing_is_left()
 
@@ -114,7 +114,7 @@ class Stage:
             took = await self.calm.gang()
         except (TimeoutError, AssertionError) as error:
             self.check(vitals)
-            raise HarmError(str(error)) from error
+            raise HarmError(_said(error)) from error
         limit = max(BOUND_WITHIN, TIMES_SLOWER * max(self.usual, self.calm.slowest_write))
         if took > limit:
             raise HarmError(f"a gang of another tenant waited {took:.1f} s, more than {limit:.1f}")
@@ -201,6 +201,11 @@ class Stage:
             await eventually(same, "the state to be as before", 60)
         except TimeoutError as error:
             raise HarmError(f"{error}: {str(odd)[:3000]}") from error
+
+
+def _said(error: Exception) -> str:
+    """What an error says; a request that nobody answers says nothing by itself."""
+    return str(error) or f"{type(error).__name__}: the API server did not answer"
 
 
 def _added(now: object, before: object) -> object:
