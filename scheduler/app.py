@@ -117,6 +117,7 @@ class Scheduler:
             gates=gates,
             claim_news=device_news,
             expected_limits=config.holding.limits(),
+            clock=clock,
         )
         events = GroupEvents(self._recorder, self.state, self._informers.observed)
         activity = Activity()

@@ -13,7 +13,7 @@ from api import features
 from api.features import Feature, FeatureGates, off_text
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.client import Client
-from kube.clock import Clock
+from kube.clock import Clock, SystemClock
 from kube.errors import ConfigError, Forbidden, KubeError, NotFound
 from kube.freeze import Freeze
 from kube.meta import HasMeta, decode_partial, decode_raw
@@ -137,6 +137,7 @@ class Informers:
     scheduler_names: SchedulerNames = USUAL
     gates: FeatureGates = features.USUAL
     expected_limits: ExpectedLimits = ExpectedLimits()  # noqa: RUF009 - it is frozen
+    clock: Clock = field(default_factory=SystemClock)
     expected: ExpectedPods | None = field(init=False, default=None)
     pods: PodHandler = field(init=False)
     claim_news: ClaimNews = field(default_factory=ClaimNews)
@@ -239,6 +240,7 @@ class Informers:
             quarantine=self.quarantine,
             freeze=self.freeze,
             on_list=on_list,
+            clock=self.clock,
         )
 
     @property
