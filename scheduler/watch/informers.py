@@ -124,7 +124,7 @@ class Informers:
     `scheduler_names` say whose pods are this scheduler's, `gates` what is on. Devices are watched
     where ResourceClaims are served, which `run_devices` finds out, if their gate is on;
     `claim_news` is told of changes of claims. `expected` are the expected pods of groups, within
-    `expected_limits` for a namespace; None while their gate is off.
+    `expected_limits` for a namespace; None while their gate is off. Watches are timed by `clock`.
     """
 
     client: Client
