@@ -94,12 +94,13 @@ async def test_slow_selectors_of_one_namespace_hold_up_nobody_else(
         assert harness.selectors.cost < whole / 2
 
 
-@pytest.mark.parametrize(("alone", "least", "most"), [(False, 0.1, 0.26), (True, 0.8, 1.0)])
+@pytest.mark.parametrize(("alone", "least", "most"), [(False, 0.1, 0.25), (True, 0.8, 1.0)])
 def test_a_namespace_with_much_work_gets_a_fifth_unless_it_is_alone(
     alone: bool, least: float, most: float
 ) -> None:
     """Its roots are decided as often as they may be, each as far as its allowance goes."""
-    clock, allowance = FakeClock(), Allowance()
+    # Near zero: sums of microseconds are exact enough for the bound there.
+    clock, allowance = FakeClock(start=0.0), Allowance()
     work = DeviceWork(allowance, Selectors(), clock)
     begun = clock.monotonic()
     for _ in range(300):
