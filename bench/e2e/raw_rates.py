@@ -47,9 +47,11 @@ async def measure(case: Case, subject: str) -> Result:
     count = _STEADY if case.steady else min(case.pods, 3_000)
     result = Result(case.name, subject, case.nodes, count, bound=count)
     names = [f"raw-{index}" for index in range(count)]
-    pods = [NATIVE.pod(Case("raw", "", count, claims=case.claims), None, name) for name in names]
+    single = Case("raw", "", count, claims=case.claims, workload=case.workload)
+    pods = [NATIVE.pod(single, None, name) for name in names]
 
     async def prepared(wire: Wire) -> list[raw.Lot]:
+        await workload_cluster.create(wire, case, NATIVE)
         await wire.post(PODS, pods)
         if subject == AS_MUSTER and case.gangs:
             return await _reserved(wire, case, names)

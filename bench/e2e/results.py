@@ -132,9 +132,11 @@ _SUITE_HEAD = ("workload", KUBE_SCHEDULER, "Muster", "ratio", "of raw", "CPU sec
 
 
 def _compared(case: str, of: dict[str, Result]) -> tuple[str, ...]:
-    ours, theirs, raw = of[MUSTER], of.get(KUBE_SCHEDULER), of.get(RAW)
+    ours, theirs, raw = of[MUSTER], of.get(KUBE_SCHEDULER), of.get(RAW, of.get(AS_MUSTER))
     spent = f"{_spent(ours):.1f}"
     share = f"{ours.rate / raw.rate:.2f} of {raw.rate:,.0f}" if raw is not None else ""
+    if raw is not None and raw.subject == AS_MUSTER:
+        share += ", as Muster writes"
     if theirs is None:
         return (CASES[case].title, "", _bound_rate(ours), "", share, spent)
     whole = ours.bound >= ours.pods and theirs.bound >= theirs.pods and theirs.rate

@@ -133,6 +133,12 @@ class Workload:
         return self.content in ("daemon", "labelled-alone")
 
     @property
+    def plain(self) -> bool:
+        """Whether little but the API server limits how fast its pods are bound."""
+        plain = ("default", "labelled-alone", "daemon", "secret")
+        return self.content in plain and not self.stages
+
+    @property
     def staged(self) -> int:
         """The kinds of pods in all stages."""
         return sum(len(stage.pods) for stage in self.stages)

@@ -43,6 +43,41 @@ def test_what_comes_and_goes_is_compared_by_when_its_pods_run() -> None:
     assert "missed" in row
 
 
+def test_cases_of_scheduler_perf_are_held_to_a_multiple_or_shown_beside_the_raw_requests() -> None:
+    def of(case: str, subject: str, rate: float, bound: int = 10) -> Result:
+        return Result(case, subject, 5000, 10, 0, bound, rate)
+
+    found = [
+        of("perf-basic", AS_MUSTER, 900.0),
+        of("perf-basic", KUBE_SCHEDULER, 200.0),
+        of("perf-basic", MUSTER, 700.0),
+        of("perf-gated", AS_MUSTER, 900.0),
+        of("perf-gated", KUBE_SCHEDULER, 200.0),
+        of("perf-gated", MUSTER, 800.0),
+        of("perf-spreading", KUBE_SCHEDULER, 100.0),
+        of("perf-spreading", MUSTER, 900.0),
+        of("perf-ungated", RAW, 600.0),
+        of("perf-ungated", KUBE_SCHEDULER, 200.0),
+        of("perf-ungated", MUSTER, 400.0),
+        of("perf-preemption", RAW, 600.0),
+        of("perf-preemption", KUBE_SCHEDULER, 40.0),
+        of("perf-preemption", MUSTER, 120.0),
+        of("perf-mixed", KUBE_SCHEDULER, 100.0),
+        of("perf-mixed", MUSTER, 900.0, bound=9),
+    ]
+
+    rows = targets.table(found, []).splitlines()[2:]
+
+    assert {tuple(it.strip() for it in row.split("|")[2:5]) for row in rows} == {
+        (">= 3.5 x", "3.5 x", "kept"),
+        (">= 5 x", "4.0 x; the raw requests 4.5 x", "**missed**"),
+        (">= 10 x", "9.0 x", "**missed**"),
+        (">= 5 x", "2.0 x; the raw requests 3.0 x", "**missed**"),
+        (">= 5 x", "9.0 x", "**missed**"),
+        (">= 5 x", "3.0 x", "**missed**"),
+    }
+
+
 def test_muster_comes_near_the_raw_rate_of_its_own_writes() -> None:
     raw = Result("gangs-3", RAW, 5000, 3000, rate=1000.0)
     own = Result("gangs-3", AS_MUSTER, 5000, 3000, rate=900.0)

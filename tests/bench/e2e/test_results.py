@@ -89,6 +89,7 @@ def test_workloads_are_shown_beside_kube_scheduler_with_a_ratio_where_both_bound
 
     shown = e2e.suite(
         [
+            of("perf-basic", AS_MUSTER, 400.0),
             of("perf-basic", KUBE_SCHEDULER, 50.0),
             of("perf-basic", MUSTER, 200.0),
             of("perf-spreading", KUBE_SCHEDULER, 50.0, bound=9),
@@ -100,7 +101,7 @@ def test_workloads_are_shown_beside_kube_scheduler_with_a_ratio_where_both_bound
     )
 
     _, _, basic, spreading, trees = shown.splitlines()
-    assert "| 50 | 200 | 4.0 |" in basic
+    assert "| 50 | 200 | 4.0 | 0.50 of 400, as Muster writes |" in basic
     assert "| 50 (9 of 10 bound) | 200 |  |" in spreading
     assert "|  | 300 |  |" in trees
 
