@@ -109,10 +109,8 @@ def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]
         rows += _of_own_writes(ours, found)
         rows.append((f"{title}: first bind", f"< {FIRST_BIND:g} s", f"{ours.first:.2f} s",
                      _kept(ours.first < FIRST_BIND)))  # fmt: skip
-    if case.workload is not None and peer is not None:
-        return [_ahead_by(ours, peer, raw or found.get((ours.case, AS_MUSTER)))]
-    if case.victims is not None and peer is not None:
-        return [_ahead_by(ours, peer, None)]  # the raw rate is of evictions alone
+    if peer is not None and (case.workload is not None or case.victims is not None):
+        return [_ahead_by(ours, peer, _raw_requests(ours, found))]
     if peer is not None:
         ahead = (ours.bound, ours.rate) > (peer.bound, peer.rate)
         if ours.p99 and peer.p99:
@@ -135,10 +133,10 @@ def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]
     return rows
 
 
-def _ahead_by(ours: Result, peer: Result, raw: Result | None) -> Row:
+def _ahead_by(ours: Result, peer: Result, raw: float | None) -> Row:
     """How many times kube-scheduler's rate; where that is missed, what the raw requests reach."""
     least = SUITE_AHEAD.get(ours.case, SUITE_AHEAD_ELSE)
-    ahead = _times(ours, peer)
+    ahead = _times(ours.rate, peer)
     reached = f"{ahead:.1f} x"
     if ahead < least and raw is not None:
         reached += f"; the raw requests {_times(raw, peer):.1f} x"
@@ -146,8 +144,22 @@ def _ahead_by(ours: Result, peer: Result, raw: Result | None) -> Row:
     return (title, f">= {least:g} x", reached, _kept(ahead >= least and ours.bound >= peer.bound))
 
 
-def _times(ours: Result, peer: Result) -> float:
-    return ours.rate / peer.rate if peer.rate else math.inf
+def _raw_requests(ours: Result, found: Mapping[tuple[str, str], Result]) -> float | None:
+    """Pods a second that the requests alone reach; each waits for its victims, if it has any.
+
+    The raw rate of evictions is of these alone, so plain pods tell what Bindings take.
+    """
+    raw = found.get((ours.case, RAW), found.get((ours.case, AS_MUSTER)))
+    if raw is None or not raw.evictions:
+        return raw.rate if raw is not None else None
+    victims, plain = CASES[ours.case].victims, found.get(("plain", AS_MUSTER))
+    if victims is None or plain is None:
+        return None
+    return 1 / (victims.fewest / raw.evictions + 1 / plain.rate)
+
+
+def _times(rate: float, peer: Result) -> float:
+    return rate / peer.rate if peer.rate else math.inf
 
 
 def _of_own_writes(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]:
@@ -175,7 +187,7 @@ def _with_claims(ours: Result, raw: Result | None, peer: Result | None) -> list[
     if ours.p50 and peer.p50:
         ahead, what = peer.p50 / ours.p50, "as soon as with kube-scheduler"
     else:
-        ahead, what = _times(ours, peer), "kube-scheduler's rate"
+        ahead, what = _times(ours.rate, peer), "kube-scheduler's rate"
     row = (f"{title}: {what}", f">= {CLAIMS_AHEAD:g} x", f"{ahead:.2f} x")
     rows.append((*row, _kept(ahead >= CLAIMS_AHEAD)))
     return rows

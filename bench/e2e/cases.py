@@ -252,7 +252,7 @@ CASES = {
             "5,000 pods that fit, beside five a second that evict some of 20,000",
             5_000,
             limit=240,
-            subjects=(KUBE_SCHEDULER, MUSTER),
+            subjects=(AS_MUSTER, KUBE_SCHEDULER, MUSTER),
             victims=Victims(each=4, taken=900, wanted=3_000, urgent=0.2),
         ),
         Case(

@@ -40,18 +40,21 @@ _READ = ("/api/v1/pods", "/apis/resource.k8s.io/v1/resourceclaims")
 
 async def measure(case: Case, subject: str) -> Result:
     """By the watch that sees the schedulers' binds: it costs the same here, and is as late."""
-    if case.victims is not None:
+    if case.victims is not None and not case.victims.urgent:
         return await _evictions(case)
     if case.staged:
         return await _in_stages(case)
     count = _STEADY if case.steady else min(case.pods, 3_000)
     result = Result(case.name, subject, case.nodes, count, bound=count)
     names = [f"raw-{index}" for index in range(count)]
-    single = Case("raw", "", count, claims=case.claims, workload=case.workload)
+    single = Case(
+        "raw", "", count, claims=case.claims, victims=case.victims, workload=case.workload
+    )
     pods = [NATIVE.pod(single, None, name) for name in names]
 
     async def prepared(wire: Wire) -> list[raw.Lot]:
         await workload_cluster.create(wire, case, NATIVE)
+        await wire.post(PODS, [victims.of(case, name) for name in victims.names(case)])
         await wire.post(PODS, pods)
         if subject == AS_MUSTER and case.gangs:
             return await _reserved(wire, case, names)
