@@ -199,7 +199,8 @@ class Cycle:
                 return key
             kind = signature(entity)
             known = self._queue.answer(entity) is not None
-            alone = known or kind is None or not self._batchable(kind)
+            nominated = key in self._state.nominations
+            alone = known or nominated or kind is None or not self._batchable(kind)
         except POSTPONED:
             self._postpone(key)
             return key

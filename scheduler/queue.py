@@ -197,6 +197,7 @@ class Queue:
     ) -> list[Group | Pod]:
         """Up to `most` equal entities that follow each other at the head; as `pop`.
 
+        None of them has nominated places, of which it would be the only one to know.
         With `any_volumes` they may differ in volumes that have no say in where they fit.
         """
         found: list[Group | Pod] = []
@@ -213,6 +214,8 @@ class Queue:
 
     def _equals(self, entity: Group | Pod, kind: Signature, *, any_volumes: bool) -> bool:
         """Whether its signature is like this; not if that raises, for then it is decided alone."""
+        if entity.key in self._state.nominations:
+            return False
         try:
             own = signature(entity)
             if own is None or own == kind or not any_volumes:

@@ -45,7 +45,6 @@ class Nominations:
         self._framework = framework
         self._nodes = framework.nodes
         self._nominations: dict[GroupKey, Nomination] = {}
-        self._own = 0
         self._on: dict[str, dict[GroupKey, Counter[Shape]]] = {}
         self._by_priority: dict[int, dict[Shape, Counter[str]]] = {}
         self._merged: dict[int, NominatedPlaces] = {}
@@ -62,11 +61,6 @@ class Nominations:
         """Whether a place is nominated for a pod of this shape."""
         return any(shape in by_shape for by_shape in self._by_priority.values())
 
-    @property
-    def any_own(self) -> bool:
-        """Whether any root has a nomination of this scheduler."""
-        return self._own > 0
-
     def own(self, root: GroupKey) -> bool:
         """Whether the root has a nomination of this scheduler."""
         nomination = self._nominations.get(root)
@@ -76,7 +70,6 @@ class Nominations:
         """Add a nomination; it replaces an earlier one of the same root."""
         self.drop(nomination.root)
         self._nominations[nomination.root] = nomination
-        self._own += not nomination.foreign
         for shape, places in nomination.places:
             for name, count in places:
                 nominated = self._on.setdefault(name, {}).setdefault(nomination.root, Counter())
@@ -88,7 +81,6 @@ class Nominations:
         nomination = self._nominations.pop(root, None)
         if nomination is None:
             return None
-        self._own -= not nomination.foreign
         for name in _nodes(nomination):
             del self._on[name][root]
             if not self._on[name]:

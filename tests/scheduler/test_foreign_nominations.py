@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from scheduler.core.model import PodInfo
-from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, SearchBudget
 from scheduler.core.search.batching import batchable, place_batch
 from tests.scheduler.eviction_harness import EvictionHarness
@@ -97,22 +96,6 @@ def test_roots_in_one_batch_leave_the_place_alone(priority: int) -> None:
 
     assert together
     assert [builder.state.nodes.name_of(p.rows[0]) for p in placements] == ["n1", "n2"]
-
-
-def test_with_a_nomination_of_its_own_no_root_is_batched() -> None:
-    builder = PreemptionBuilder()
-    builder.nodes(1, cpu=1)
-    (info,) = builder.waits(None)
-    root = builder.single(info)
-    nominations = builder.state.nominations
-    places = ((root.shape, (("n0", 1),)),)
-    before = batchable(builder.state, root.shape)
-    nominations.set(Nomination(root.key, 0, places))
-    nominations.set(Nomination(root.key, 0, places))
-    during = batchable(builder.state, root.shape)
-    nominations.clear()
-
-    assert (before, during, batchable(builder.state, root.shape)) == (True, False, True)
 
 
 async def test_a_waiting_pod_is_bound_once_the_other_schedulers_pod_is_gone() -> None:

@@ -65,11 +65,11 @@ def alike(state: State, kind: Signature, other: Signature) -> bool:
 def batchable(state: State, shape: Shape) -> bool:
     """Whether roots of the shape may be batched: only free resources decide where they fit.
 
-    No root may have a nomination of its own, and the starvation gate must be open. What other
-    schedulers nominated is not there for any root of the batch.
+    The starvation gate must be open, and no root of the batch may have nominated places of its own:
+    those of others are there for none of them, or for all if they are of a lower priority.
     """
     alone = not state.framework.independent(shape)
-    return not (alone or never_fits(shape, state.nodes) or _held(state))
+    return not (alone or never_fits(shape, state.nodes) or _closed(state))
 
 
 def batchable_by_affinity(state: State, kind: Signature, budget: SearchBudget) -> bool:
@@ -83,7 +83,7 @@ def batchable_by_affinity(state: State, kind: Signature, budget: SearchBudget) -
     others = wants.spread or wants.volumes or wants.needs_devices or shape.score_match_ids
     if not single or others or budget.of(kind.scheduler).profile != "pack":
         return False
-    return not (never_fits(shape, state.nodes) or _held(state))
+    return not (never_fits(shape, state.nodes) or _closed(state))
 
 
 def batchable_by_spread(state: State, kind: Signature, budget: SearchBudget) -> bool:
@@ -93,11 +93,12 @@ def batchable_by_spread(state: State, kind: Signature, budget: SearchBudget) -> 
         return False
     if budget.of(kind.scheduler).profile != "pack" or never_fits(shape, state.nodes):
         return False
-    return not _held(state) and spreads_alone(state.framework, shape)
+    return not _closed(state) and spreads_alone(state.framework, shape)
 
 
-def _held(state: State) -> bool:
-    return state.nominations.any_own or state.starvation.closed_for is not None
+def _closed(state: State) -> bool:
+    """Whether the starvation gate is: each root is asked whether it may pass."""
+    return state.starvation.closed_for is not None
 
 
 def place_batch(

@@ -28,13 +28,33 @@ def filled(rooms: list[int], taken: list[int], count: int) -> tuple[StateBuilder
     return builder, [builder.state.pods[info.uid] for info in infos]
 
 
+Nominated = tuple[int, int, int, int]
+"""A node, how many pods, their CPU, and the priority."""
+nominated = st.lists(
+    st.tuples(st.integers(0, 7), st.integers(1, 3), st.integers(1, 2), st.sampled_from((-1, 0, 1))),
+    max_size=4,
+)
+
+
+def nominate(builder: StateBuilder, places: list[Nominated]) -> None:
+    """For other pods, whose victims may be there still."""
+    for index, (node, count, cpu, priority) in enumerate(places):
+        other = builder.single(builder.pod(cpu=cpu, name=f"other{index}", priority=priority))
+        there = ((other.shape, ((f"n{node}", count),)),)
+        builder.state.nominations.set(Nomination(other.key, priority, there))
+
+
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=8),
     st.lists(st.integers(0, 4), min_size=8, max_size=8),
     st.integers(1, 12),
+    nominated,
 )
-def test_many_in_one_go_are_as_one_by_one(rooms: list[int], taken: list[int], count: int) -> None:
+def test_many_in_one_go_are_as_one_by_one(
+    rooms: list[int], taken: list[int], count: int, others: list[Nominated]
+) -> None:
     builder, pods = filled(rooms, taken, count)
+    nominate(builder, others)
     assert batchable(builder.state, pods[0].shape)
     at_once = {
         p.pods[0].info.name: p.rows[0] for p in place_batch(builder.state, pods, SearchBudget())
@@ -94,9 +114,16 @@ def where(placement: Placement) -> Places:
     cpu=st.integers(1, 3),
     gangs=st.integers(2, 7),
     rack=st.booleans(),
+    others=nominated,
 )
 def test_many_gangs_in_one_go_are_as_one_by_one(
-    rooms: list[int], taken: list[int], size: int, cpu: int, gangs: int, rack: bool
+    rooms: list[int],
+    taken: list[int],
+    size: int,
+    cpu: int,
+    gangs: int,
+    rack: bool,
+    others: list[Nominated],
 ) -> None:
     def fresh() -> tuple[StateBuilder, list[Group]]:
         builder = StateBuilder()
@@ -111,6 +138,7 @@ def test_many_gangs_in_one_go_are_as_one_by_one(
         for _ in range(size):
             for number in reversed(range(gangs)):
                 builder.pod(f"g{number}", cpu=cpu)
+        nominate(builder, others)
         groups = builder.state.forest.groups
         return builder, [groups[POD_GROUP, "ns", f"g{number}"] for number in range(gangs)]
 
@@ -213,17 +241,22 @@ async def test_a_pod_of_another_kind_has_its_turn_in_between() -> None:
     assert late.name not in harness.api.bound
 
 
-async def test_what_is_held_for_others_keeps_its_order_of_deciding() -> None:
+async def test_roots_are_batched_beside_a_nomination_but_not_the_one_that_has_it() -> None:
     harness = Harness()
     builder = harness.builder
-    builder.node("n", cpu=2)
-    pod = builder.pod()
-    shape = builder.state.pods[pod.uid].shape
-    assert batchable(builder.state, shape)
+    builder.node("n", cpu=20)
+    pods = [builder.single(builder.pod(name=f"p{index}")) for index in range(5)]
+    kind = signature(pods[0])
+    places = ((pods[0].shape, (("n", 1),)),)
+    builder.state.nominations.set(Nomination(pods[2].key, 0, places))
+    harness.queue.refresh(builder.state.take_changes(), 0)
 
-    builder.state.nominations.set(Nomination(("PodGroup", "ns", "g"), 0, ((shape, (("n", 1),)),)))
-
-    assert not batchable(builder.state, shape)
+    assert kind is not None
+    assert batchable(builder.state, kind.shape)
+    assert harness.queue.pop() == pods[0].key
+    assert harness.queue.pop_batch(kind, 9) == [pods[1]]
+    assert harness.queue.pop() == pods[2].key
+    assert harness.queue.pop_batch(kind, 9) == pods[3:]
 
 
 def test_pods_are_alike_that_differ_only_in_volumes_of_all_nodes() -> None:

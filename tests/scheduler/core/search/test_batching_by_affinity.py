@@ -17,6 +17,7 @@ from scheduler.core.model import (
     Spread,
     WeightedPodTerm,
 )
+from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, SearchBudget
 from scheduler.core.search.batching import batchable_by_affinity, place_batch, signature
 from scheduler.core.search.tree import Search
@@ -50,6 +51,18 @@ def cluster(rng: random.Random) -> StateBuilder:
             requirements=Requirements(requests(1), required_anti_affinity=terms(rng, 0.15)),
         )
     return builder
+
+
+def nominate(rng: random.Random, builder: StateBuilder) -> None:
+    """Another pod evicts some of a node."""
+    priority = rng.choice((-1, 0, 1))
+    wants = Requirements(requests(1), required_anti_affinity=terms(rng, 0.4))
+    labels = {"app": rng.choice(APPS)}
+    other = builder.single(
+        builder.pod(name="other", requirements=wants, labels=labels, priority=priority)
+    )
+    places = ((other.shape, ((f"n{rng.randrange(10)}", 1),)),)
+    builder.state.nominations.set(Nomination(other.key, priority, places))
 
 
 def waiting(builder: StateBuilder, requirements: Requirements, count: int) -> list[Pod]:
@@ -87,6 +100,8 @@ def test_a_batch_has_the_places_of_one_pod_after_the_other() -> None:
             required_anti_affinity=terms(rng, 0.4),
         )
         pods = waiting(builder, requirements, 12)
+        if rng.random() < 0.3:
+            nominate(rng, builder)
         if not may_be_batched(builder, pods[0], SearchBudget()):
             continue
         together = place_batch(builder.state, pods, SearchBudget())

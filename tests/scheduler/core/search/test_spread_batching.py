@@ -57,6 +57,18 @@ class Spreading:
         self.names = [f"p{index}" for index in range(self.chance.randint(1, 25))]
         for name in self.names:
             self.builder.pod(name=name, requirements=self.wants, labels={"app": "web"})
+        if self.chance.random() < 0.3:
+            self._nominate()
+
+    def _nominate(self) -> None:
+        """A pod that counts like the others evicts some of the first node."""
+        priority = self.chance.choice((-1, 0, 1))
+        info = self.builder.pod(
+            name="other", requirements=self.wants, labels={"app": "web"}, priority=priority
+        )
+        other = self.builder.single(info)
+        places = ((other.shape, (("n0", 1),)),)
+        self.builder.state.nominations.set(Nomination(other.key, priority, places))
 
     def node(self, name: str) -> None:
         labels = {"zone": f"z{self.chance.randrange(3)}", "rack": f"r{self.chance.randrange(5)}"}
