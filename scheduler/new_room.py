@@ -6,10 +6,11 @@ elsewhere, or the room is nominated for others. What is told at once for all sha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -26,9 +27,8 @@ _SHAPES: Final = 8
 """Shapes for which one `look` looks for room."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """A refused root for which there is new room; whether it is `enough`, with all other room.
+class Gain(NamedTuple):
+    """A refused root for which there is new room, and enough with all other room.
 
     `first_of` is the kind of which it is the first, if it waits for all its equals.
     """
@@ -36,7 +36,13 @@ class Gain:
     key: GroupKey
     refused: RefusedRoot
     first_of: EqualKind | None
-    enough: bool
+
+
+class Gains(NamedTuple):
+    """Refused roots for which there is new room, by key; for those that are `short` too little."""
+
+    enough: list[Gain]
+    short: list[GroupKey]
 
 
 @dataclass(slots=True)
@@ -75,37 +81,38 @@ class NewRoom:
         self._rows.update(rows)
         self._match_ids.update(match_ids)
 
-    def look(self) -> list[Gain]:
-        """The roots that gain, for some of the shapes each time, sorted by key."""
+    def look(self) -> Gains:
+        """The roots that gain, for some of the shapes each time."""
         if not self._refused:
             self._rows.clear()
             self._match_ids.clear()
             self._scans.clear()
-            return []
-        if not self._scans:
+        elif not self._scans:
             self._begin_scans()
         if not self._scans:
-            return []
+            return Gains([], [])
         scan = self._scans[-1]
         shapes, scan.shapes = scan.shapes[-_SHAPES:], scan.shapes[:-_SHAPES]
         if not scan.shapes:
             self._scans.pop()
         # Shapes that nobody waits with any more may be gone altogether.
         waiting = [s for s in shapes if self._refused.waiting(s) or self._equal.firsts(s)]
-        return self._gains(waiting, scan.rows) if waiting else []
+        return self._gains(waiting, scan.rows) if waiting else Gains([], [])
 
     def enough(self, refused: RefusedRoot) -> bool:
         """Whether there is room for as many pods of its one shape as it needs.
 
         Also where that is not known, or finding devices takes long.
         """
-        if refused.shape is None:
-            return True
+        return refused.shape is None or self._in_all(refused.shape) >= refused.needed
+
+    def _in_all(self, shape: Shape) -> float:
+        """For how many pods of the shape all nodes have room; infinite if finding that is long."""
         try:
             with self._little_work():
-                return int(self._state.framework.slots(refused.shape).sum()) >= refused.needed
+                return int(self._state.framework.slots(shape).sum())
         except POSTPONED:
-            return True
+            return math.inf
 
     def _begin_scans(self) -> None:
         """Of all shapes for the rows with new room, and of some for all rows."""
@@ -152,7 +159,7 @@ class NewRoom:
             kind.signature.priority > lowest for _, kind in self._equal.firsts(shape)
         )
 
-    def _gains(self, shapes: list[Shape], rows: list[int]) -> list[Gain]:
+    def _gains(self, shapes: list[Shape], rows: list[int]) -> Gains:
         """Those with room for one of the shapes on one of the rows."""
         nominations, region = self._state.nominations, self._known(rows)
         open_to = [s for s in shapes if self._may_fit(s, region)]
@@ -172,17 +179,19 @@ class NewRoom:
             gaining |= self._gaining_equals(shape, lowest, free=shape in free_to)
         return self._with_room_in_all(gaining)
 
-    def _with_room_in_all(self, gaining: Mapping[GroupKey, EqualKind | None]) -> list[Gain]:
-        """They by key, and whether there is enough room for each, all nodes together."""
-        enough: dict[tuple[Shape | None, int], bool] = {}
-        gains = []
+    def _with_room_in_all(self, gaining: Mapping[GroupKey, EqualKind | None]) -> Gains:
+        """For which of them there is enough room, all nodes together."""
+        rooms: dict[Shape | None, float] = {None: math.inf}
+        found = Gains([], [])
         for key in sorted(gaining):
             refused = self._refused[key]
-            asked = (refused.shape, refused.needed)
-            if asked not in enough:
-                enough[asked] = self.enough(refused)
-            gains.append(Gain(key, refused, gaining[key], enough[asked]))
-        return gains
+            if refused.shape is not None and refused.shape not in rooms:
+                rooms[refused.shape] = self._in_all(refused.shape)
+            if rooms[refused.shape] >= refused.needed:
+                found.enough.append(Gain(key, refused, gaining[key]))
+            else:
+                found.short.append(key)
+        return found
 
     def _may_fit(self, shape: Shape, region: Ints) -> bool:
         """Whether a row has room; it may have where finding devices takes long."""

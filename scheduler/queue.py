@@ -411,10 +411,10 @@ class Queue:
 
     def _wake_for_room(self, now: float) -> None:
         """Make ready some of those that gain from new room, if there is enough for them in all."""
-        for gain in self._new_room.look():
-            if not gain.enough:
-                self._stale.setdefault(gain.key, now + _STALE)
-                continue
+        gains = self._new_room.look()
+        for key in gains.short:
+            self._stale.setdefault(key, now + _STALE)
+        for gain in gains.enough:
             if gain.first_of is not None:
                 self._pass_on(gain.first_of, 1)
             else:

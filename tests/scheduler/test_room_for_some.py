@@ -79,6 +79,37 @@ def test_a_node_among_a_thousand_blocked_shapes_is_looked_at_for_those_that_may_
     assert len(looks) == gain
 
 
+def test_the_room_of_all_nodes_is_counted_once_however_many_sizes_gangs_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    builder = StateBuilder()
+    builder.node("n", cpu=12)
+    running = [builder.pod(node="n", name=f"runs{number}") for number in range(12)]
+    queue = Queue(builder.state)
+    for size in range(1, 21):
+        builder.gang(f"g{size:02}", size)
+        builder.pods(f"g{size:02}", size)
+    queue.refresh(builder.state.take_changes(), 0)
+    while (key := queue.pop()) is not None:
+        decision = place(builder.state, builder.state.forest.groups[key], SearchBudget())
+        assert isinstance(decision, Refusal)
+        queue.refuse(key, decision, 0)
+    asked: list[Shape] = []
+    slots = Framework.slots
+
+    def counted(self: Framework, shape: Shape) -> Ints:
+        asked.append(shape)
+        return slots(self, shape)
+
+    for info in running[:7]:
+        builder.state.remove_pod(info.uid)
+    monkeypatch.setattr(Framework, "slots", counted)
+    queue.refresh(builder.state.take_changes(), 0)
+
+    assert len(queue) == 7
+    assert len(asked) == 1
+
+
 def test_no_shape_that_has_room_is_passed_over() -> None:
     rng = random.Random(7)
     for _ in range(200):
