@@ -197,7 +197,7 @@ class Queue:
     ) -> list[Group | Pod]:
         """Up to `most` equal entities that follow each other at the head; as `pop`.
 
-        None of them has nominated places, of which it would be the only one to know.
+        None of them has nominated places: these are tried first, by a decision of its own.
         With `any_volumes` they may differ in volumes that have no say in where they fit.
         """
         found: list[Group | Pod] = []

@@ -130,10 +130,11 @@ def assume_on(state: State, pod: Pod, row: int, budget: SearchBudget | None = No
     return True
 
 
-def group_of(pods: Sequence[Pod], *, minimum: int) -> Group:
+def group_of(pods: Sequence[Pod], *, minimum: int, priority: int | None = None) -> Group:
     """A temporary group, with the first pod's key, for pods of one shape from no or many groups.
 
-    At least `minimum` of them must be placed; the others are extras.
+    At least `minimum` of them must be placed; the others are extras. Without `priority` it has the
+    first pod's.
     """
     first = pods[0]
     group = Group(first.key)
@@ -141,7 +142,7 @@ def group_of(pods: Sequence[Pod], *, minimum: int) -> Group:
         group.key,
         minimum=minimum,
         gang=False,
-        priority=first.priority,
+        priority=first.priority if priority is None else priority,
         created=first.info.created,
     )
     group.pending = {first.shape: {pod.info.uid: pod for pod in pods}}

@@ -121,7 +121,8 @@ def place_batch(
         region = _domain(state, first, first.topology, alone.rows[0])
     pods = [list(_pods(root)) for root in roots]
     size = len(pods[0])
-    joined = group_of([pod for members in pods for pod in members], minimum=size)
+    members_of_all = [pod for members in pods for pod in members]
+    joined = group_of(members_of_all, minimum=size, priority=first.priority)
     placement = place(state, joined, budget, region=region)
     if not isinstance(placement, Placement):
         return []

@@ -115,6 +115,7 @@ def where(placement: Placement) -> Places:
     gangs=st.integers(2, 7),
     rack=st.booleans(),
     others=nominated,
+    above=st.integers(0, 2),
 )
 def test_many_gangs_in_one_go_are_as_one_by_one(
     rooms: list[int],
@@ -124,6 +125,7 @@ def test_many_gangs_in_one_go_are_as_one_by_one(
     gangs: int,
     rack: bool,
     others: list[Nominated],
+    above: int,
 ) -> None:
     def fresh() -> tuple[StateBuilder, list[Group]]:
         builder = StateBuilder()
@@ -134,10 +136,10 @@ def test_many_gangs_in_one_go_are_as_one_by_one(
                 builder.pod(node=f"n{index}")
         for number in range(gangs):
             builder.gang(f"g{number}", size, rack=rack)
-        # Members come in any order.
-        for _ in range(size):
+        # Members come in any order. A gang without a priority has the lowest of its pods'.
+        for member in range(size):
             for number in reversed(range(gangs)):
-                builder.pod(f"g{number}", cpu=cpu)
+                builder.pod(f"g{number}", cpu=cpu, priority=above if member else 0)
         nominate(builder, others)
         groups = builder.state.forest.groups
         return builder, [groups[POD_GROUP, "ns", f"g{number}"] for number in range(gangs)]
