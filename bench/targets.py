@@ -110,15 +110,9 @@ def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]
         rows.append((f"{title}: first bind", f"< {FIRST_BIND:g} s", f"{ours.first:.2f} s",
                      _kept(ours.first < FIRST_BIND)))  # fmt: skip
     if peer is not None and (case.workload is not None or case.victims is not None):
-        return [_ahead_by(ours, peer, _raw_requests(ours, found))]
-    if peer is not None:
-        ahead = (ours.bound, ours.rate) > (peer.bound, peer.rate)
-        if ours.p99 and peer.p99:
-            wanted, reached = f"P99 < {peer.p99:.2f} s", f"{ours.p99:.2f} s"
-            ahead = ours.bound >= peer.bound and ours.p99 < peer.p99
-        else:
-            wanted, reached = f"> {peer.rate:,.0f} pods/s", f"{ours.rate:,.0f} pods/s"
-        rows.append((f"{title}: ahead of kube-scheduler", wanted, reached, _kept(ahead)))
+        rows.append(_ahead_by(ours, peer, _raw_requests(ours, found)))
+    elif peer is not None:
+        rows.append(_ahead(ours, peer))
     if ours.gangs and not case.evicts:
         # Victims are marked and deleted, with an event each.
         early = ours.early / ours.gangs
@@ -131,6 +125,16 @@ def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]
         rows.append((f"{title}: status and events follow", f"< {LAG:g} s", f"{lag:.1f} s",
                      _kept(lag < LAG and whole)))  # fmt: skip
     return rows
+
+
+def _ahead(ours: Result, peer: Result) -> Row:
+    ahead = (ours.bound, ours.rate) > (peer.bound, peer.rate)
+    if ours.p99 and peer.p99:
+        wanted, reached = f"P99 < {peer.p99:.2f} s", f"{ours.p99:.2f} s"
+        ahead = ours.bound >= peer.bound and ours.p99 < peer.p99
+    else:
+        wanted, reached = f"> {peer.rate:,.0f} pods/s", f"{ours.rate:,.0f} pods/s"
+    return (f"{CASES[ours.case].title}: ahead of kube-scheduler", wanted, reached, _kept(ahead))
 
 
 def _ahead_by(ours: Result, peer: Result, raw: float | None) -> Row:

@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -47,14 +48,12 @@ async def measure(case: Case, subject: str) -> Result:
     count = _STEADY if case.steady else min(case.pods, 3_000)
     result = Result(case.name, subject, case.nodes, count, bound=count)
     names = [f"raw-{index}" for index in range(count)]
-    single = Case(
-        "raw", "", count, claims=case.claims, victims=case.victims, workload=case.workload
-    )
+    single = replace(case, preemption=False)  # what they would evict is not there
     pods = [NATIVE.pod(single, None, name) for name in names]
 
     async def prepared(wire: Wire) -> list[raw.Lot]:
         await workload_cluster.create(wire, case, NATIVE)
-        await wire.post(PODS, [victims.of(case, name) for name in victims.names(case)])
+        await wire.post(PODS, list(NATIVE.victims(case)))
         await wire.post(PODS, pods)
         if subject == AS_MUSTER and case.gangs:
             return await _reserved(wire, case, names)

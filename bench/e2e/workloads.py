@@ -71,6 +71,7 @@ Update = Literal["gates", "tolerations", "labels", "resize"]
 """What changes of pods: of those that wait, or of those that run."""
 
 _ALONE = ("anti-affinity", "namespaces", "host-port", "extended", "inclusion")
+_PLAIN = ("default", "labelled-alone", "daemon", "secret")
 _TAINTED = 5
 
 
@@ -135,8 +136,7 @@ class Workload:
     @property
     def plain(self) -> bool:
         """Whether little but the API server limits how fast its pods are bound."""
-        plain = ("default", "labelled-alone", "daemon", "secret")
-        return self.content in plain and not self.stages
+        return self.content in _PLAIN and not self.stages
 
     @property
     def staged(self) -> int:

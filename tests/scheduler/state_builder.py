@@ -24,6 +24,7 @@ from scheduler.core.model import (
     Taint,
     Topology,
 )
+from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.state import State
 
@@ -154,6 +155,11 @@ class StateBuilder:
 
     def single(self, info: PodInfo) -> Pod:
         return self.state.pods[info.uid]
+
+    def nominate(self, pod: Pod, node: str, count: int = 1) -> None:
+        """Nominate places on a node for a waiting pod; they replace others of it."""
+        places = ((pod.shape, ((node, count),)),)
+        self.state.nominations.set(Nomination(pod.key, pod.priority, places))
 
     def run(self, placement: Placement | Refusal) -> None:
         """Take the decided places, as the cycle does."""

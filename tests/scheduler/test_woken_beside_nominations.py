@@ -10,7 +10,6 @@ from scheduler.core.decide import decide
 from scheduler.core.forest import Pod
 from scheduler.core.framework import Framework
 from scheduler.core.model import ClaimInfo, PodSelector, PodTerm, Requirements, VolumeInfo
-from scheduler.core.nominations import Nomination
 from scheduler.core.place import Refusal, SearchBudget
 from scheduler.queue import Queue
 from tests.scheduler.state_builder import StateBuilder, requests
@@ -39,8 +38,7 @@ class Crowd:
         self.roots = [with_volume(self.builder, f"p{number}") for number in range(COUNT)]
         for number, root in enumerate(self.roots):
             self.refuse(root)
-            places = ((root.shape, ((f"n{number}", 1),)),)
-            self.state.nominations.set(Nomination(root.key, root.priority, places))
+            self.builder.nominate(root, f"n{number}")
         self.state.take_changes()
 
     def refuse(self, root: Pod) -> None:

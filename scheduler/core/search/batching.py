@@ -97,7 +97,7 @@ def batchable_by_spread(state: State, kind: Signature, budget: SearchBudget) -> 
 
 
 def _closed(state: State) -> bool:
-    """Whether the starvation gate is: each root is asked whether it may pass."""
+    """Whether the starvation gate is closed, so that each root has to be asked."""
     return state.starvation.closed_for is not None
 
 

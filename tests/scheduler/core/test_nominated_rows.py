@@ -12,14 +12,8 @@ from scheduler.core.forest import Pod
 from scheduler.core.framework import Framework
 from scheduler.core.model import SINGLE_POD
 from scheduler.core.node_table import NodeTable
-from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, SearchBudget
 from tests.scheduler.state_builder import StateBuilder
-
-
-def nominate(builder: StateBuilder, pod: Pod, node: str) -> None:
-    places = ((pod.shape, ((node, 1),)),)
-    builder.state.nominations.set(Nomination(pod.key, pod.priority, places))
 
 
 def waits(builder: StateBuilder, name: str, cpu: int, priority: int) -> Pod:
@@ -35,7 +29,7 @@ def test_its_cost_does_not_grow_with_what_is_nominated_elsewhere(
     builder.nodes(count, cpu=4)
     pods = [waits(builder, f"p{number}", 4, 5) for number in range(count)]
     for number, pod in enumerate(pods):
-        nominate(builder, pod, f"n{number}")
+        builder.nominate(pod, f"n{number}")
     taken: list[int] = []
     take = NodeTable.take
 
@@ -66,7 +60,7 @@ def test_decisions_are_the_same_as_with_all_nominated_places(
         pods = [waits(builder, f"p{n}", rng.randint(1, 4), rng.randint(0, 2)) for n in range(8)]
         for pod in pods:
             if rng.random() < 0.7:
-                nominate(builder, pod, f"n{rng.randrange(5)}")
+                builder.nominate(pod, f"n{rng.randrange(5)}")
         for pod in pods:
             found = decide(builder.state, pod, SearchBudget())
             with monkeypatch.context() as patched:

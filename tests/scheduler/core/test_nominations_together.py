@@ -50,8 +50,7 @@ class Nominated:
         count = 10 if kinds else 0
         self.pods = [self.waits(f"p{n}", self.rng.choice(kinds)) for n in range(count)]
         for pod in self.pods[:8]:
-            places = ((pod.shape, ((f"n{self.rng.randrange(6)}", 1),)),)
-            self.state.nominations.set(Nomination(pod.key, pod.priority, places))
+            self.builder.nominate(pod, f"n{self.rng.randrange(6)}")
 
     def waits(self, name: str, kind: str) -> Pod:
         cpu, labels = requests(self.rng.randint(1, 3)), dict[str, str]()
@@ -191,8 +190,7 @@ def test_a_plan_does_not_take_each_place_in_each_trial(
         info = builder.pod(name=f"p{number}", requirements=wants, priority=5)
         pods.append(builder.single(info))
     for number, pod in enumerate(pods[:count]):
-        places = ((pod.shape, ((f"n{number}", 1),)),)
-        builder.state.nominations.set(Nomination(pod.key, pod.priority, places))
+        builder.nominate(pod, f"n{number}")
         builder.state.units.mark_evicting([builder.state.pods[f"uid-runs{number}"]], 9e9)
     calls = Counter[str]()
     for name in ("take", "count"):
@@ -228,8 +226,7 @@ def test_sums_follow_nominations_that_come_and_go_and_nodes_that_change() -> Non
             if pod.key in state.nominations:
                 state.nominations.drop(pod.key)
             else:
-                places = ((pod.shape, ((f"n{rng.randrange(7)}", rng.randint(1, 2)),)),)
-                state.nominations.set(Nomination(pod.key, pod.priority, places))
+                case.builder.nominate(pod, f"n{rng.randrange(7)}", rng.randint(1, 2))
             if step % 4 == 3:
                 case.builder.node("n6", 4, labels={"host": f"n6-{step}"})
             for root in case.pods:

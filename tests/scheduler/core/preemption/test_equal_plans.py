@@ -19,7 +19,6 @@ from scheduler.core.model import (
     Requirements,
     VolumeInfo,
 )
-from scheduler.core.nominations import Nomination
 from scheduler.core.place import Refusal, SearchBudget
 from scheduler.core.preemption.dry_run import DryRun, Effort
 from scheduler.core.preemption.equal_plans import preempt_equals
@@ -42,7 +41,7 @@ def carry_out(builder: PreemptionBuilder, root: Pod, plan: Plan) -> None:
     """As the preemptor does: the place is nominated, and the victims are on their way."""
     state = builder.state
     node = state.nodes.name_of(plan.placement.rows[0])
-    state.nominations.set(Nomination(root.key, root.priority, ((root.shape, ((node, 1),)),)))
+    builder.nominate(root, node)
     for unit in plan.victims:
         state.units.mark_evicting(list(unit.pods.values()), 50.0)
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import POD_GROUP
-from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, SearchBudget, place
 from scheduler.core.search.batching import Signature, alike, batchable, place_batch, signature
 from tests.scheduler.core.plugins.cluster import ZONE, bound, wants
@@ -40,8 +39,7 @@ def nominate(builder: StateBuilder, places: list[Nominated]) -> None:
     """For other pods, whose victims may be there still."""
     for index, (node, count, cpu, priority) in enumerate(places):
         other = builder.single(builder.pod(cpu=cpu, name=f"other{index}", priority=priority))
-        there = ((other.shape, ((f"n{node}", count),)),)
-        builder.state.nominations.set(Nomination(other.key, priority, there))
+        builder.nominate(other, f"n{node}", count)
 
 
 @given(
@@ -249,8 +247,7 @@ async def test_roots_are_batched_beside_a_nomination_but_not_the_one_that_has_it
     builder.node("n", cpu=20)
     pods = [builder.single(builder.pod(name=f"p{index}")) for index in range(5)]
     kind = signature(pods[0])
-    places = ((pods[0].shape, (("n", 1),)),)
-    builder.state.nominations.set(Nomination(pods[2].key, 0, places))
+    builder.nominate(pods[2], "n")
     harness.queue.refresh(builder.state.take_changes(), 0)
 
     assert kind is not None

@@ -17,7 +17,6 @@ from scheduler.core.model import (
     Spread,
     WeightedPodTerm,
 )
-from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, SearchBudget
 from scheduler.core.search.batching import batchable_by_affinity, place_batch, signature
 from scheduler.core.search.tree import Search
@@ -61,8 +60,7 @@ def nominate(rng: random.Random, builder: StateBuilder) -> None:
     other = builder.single(
         builder.pod(name="other", requirements=wants, labels=labels, priority=priority)
     )
-    places = ((other.shape, ((f"n{rng.randrange(10)}", 1),)),)
-    builder.state.nominations.set(Nomination(other.key, priority, places))
+    builder.nominate(other, f"n{rng.randrange(10)}")
 
 
 def waiting(builder: StateBuilder, requirements: Requirements, count: int) -> list[Pod]:

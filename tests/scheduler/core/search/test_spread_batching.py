@@ -66,9 +66,7 @@ class Spreading:
         info = self.builder.pod(
             name="other", requirements=self.wants, labels={"app": "web"}, priority=priority
         )
-        other = self.builder.single(info)
-        places = ((other.shape, (("n0", 1),)),)
-        self.builder.state.nominations.set(Nomination(other.key, priority, places))
+        self.builder.nominate(self.builder.single(info), "n0")
 
     def node(self, name: str) -> None:
         labels = {"zone": f"z{self.chance.randrange(3)}", "rack": f"r{self.chance.randrange(5)}"}
