@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from console.messages import Event
 from console.state import Changed, ClusterState, LiveCluster
 from console.times import rfc3339
 from console.views.cluster_map import ClusterMap
 from console.views.queue import QueueView
-from console.views.refusals import NOT_YET, cause, safely
+from console.views.refusals import NOT_YET, Cause, blocker_of, cause, of_status, safely
 from scheduler.core.advice import count
 from scheduler.core.forest import Group
 from scheduler.core.model import GroupKey
@@ -64,7 +64,7 @@ class Following:
             self._count(root)
             self._follow_victims(root)
             if self._begun:
-                self._note(root)
+                self._note(root, changed.refused.get(root))
         self._begun = True
         self.queue.follow(changed.roots)
         self._roots |= changed.roots
@@ -93,25 +93,33 @@ class Following:
         leaves = entity.leaves()
         self.cluster.victims.follow(root, (pod for leaf in leaves for pod in leaf.members.values()))
 
-    def _note(self, root: GroupKey) -> None:
-        """Write down what its objects will not tell later: each refusal, and when it was bound."""
+    def _note(self, root: GroupKey, refused: Any) -> None:
+        """Write down what its objects will not tell later: each refusal, and when it was bound.
+
+        `refused` is what the scheduler said anew of why it waits, perhaps no longer.
+        """
         entity, chronicle = self.cluster.entity(root), self.cluster.chronicle
         if not isinstance(entity, Group):
             chronicle.forget(root)
             return
         if entity.parent is not None:
             return
-        at = rfc3339(self._now())
+        said = blocker_of(refused)
+        if said is not None:
+            self._waits(root, of_status(said))
         if entity.state == "scheduled" and not entity.pending_total:
-            said = f"{count(entity.running_total, 'pod')} bound"
-            chronicle.note(root, Event(at=at, event="Bound", sentence=said))
+            bound = f"{count(entity.running_total, 'pod')} bound"
+            chronicle.note(root, Event(at=rfc3339(self._now()), event="Bound", sentence=bound))
         elif entity.pending_total:
-            why = safely(self.cluster, entity, cause)
-            event = _EVENTS.get(why.reason, "Refused")
-            if why.sentence == NOT_YET:
-                return
-            new = chronicle.note(root, Event(at=at, event=event, sentence=why.sentence))
-            self._preempting[root[1]] += new and why.reason == "Evicting"
+            self._waits(root, safely(self.cluster, entity, cause))
+
+    def _waits(self, root: GroupKey, why: Cause) -> None:
+        if why.sentence == NOT_YET:
+            return
+        event = _EVENTS.get(why.reason, "Refused")
+        told = Event(at=rfc3339(self._now()), event=event, sentence=why.sentence)
+        new = self.cluster.chronicle.note(root, told)
+        self._preempting[root[1]] += new and why.reason == "Evicting"
 
     def take_roots(self) -> set[GroupKey]:
         """The roots that changed since the last call."""

@@ -43,15 +43,20 @@ _DECISION: Final = 0.25
 class GroupObjects(dict[GroupKey, GroupObject]):
     """The group objects as last delivered. `changed` are the keys of those that are not as before.
 
-    `owned` has the groups of each owner: the controller that an object names.
+    `owned` has the groups of each owner: the controller that an object names. `refused` has the
+    last new `status.blocker` of each that had one since `changed` was taken, be it there or not.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.changed: set[GroupKey] = set()
         self.owned: dict[OwnerKey, dict[GroupKey, None]] = {}
+        self.refused: dict[GroupKey, Any] = {}
 
     def __setitem__(self, key: GroupKey, obj: GroupObject) -> None:
+        blocker = _blocker(obj)
+        if blocker is not None and blocker != _blocker(self.get(key)):
+            self.refused[key] = blocker
         self._leave(key)
         super().__setitem__(key, obj)
         owner = _owner(key, obj)
@@ -76,6 +81,10 @@ class GroupObjects(dict[GroupKey, GroupObject]):
             del self.owned[owner]
 
 
+def _blocker(obj: GroupObject | None) -> Any:
+    return None if obj is None or obj.status is None else obj.status.get("blocker")
+
+
 def _owner(key: GroupKey, obj: GroupObject) -> OwnerKey | None:
     owner = obj.metadata.controller
     return None if owner is None else (key[1], owner.kind, owner.name)
@@ -83,9 +92,13 @@ def _owner(key: GroupKey, obj: GroupObject) -> OwnerKey | None:
 
 @dataclass(slots=True)
 class Changed:
-    """Roots whose rows may read otherwise now. Nodes say by themselves what changed."""
+    """Roots whose rows may read otherwise now. Nodes say by themselves what changed.
+
+    `refused` is what the scheduler said anew of why groups wait, though it may be over by now.
+    """
 
     roots: set[GroupKey] = field(default_factory=set)
+    refused: dict[GroupKey, Any] = field(default_factory=dict)
     everything: bool = False
 
 
@@ -154,6 +167,7 @@ class ClusterState:
             if not taken.more:
                 break
         told, self.observed.changed = self.observed.changed, set()
+        found.refused, self.observed.refused = self.observed.refused, {}
         found.roots.update(told, map(self._root, told))
         for root in found.roots:
             self._nominate(root)

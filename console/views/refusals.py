@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -63,7 +63,11 @@ class Cause:
 def status_blocker(cluster: ClusterState, group: Group) -> StatusBlocker | None:
     """What the scheduler wrote; None if there is none, or somebody wrote something else."""
     obj = cluster.observed.get(group.key)
-    said = None if obj is None or obj.status is None else obj.status.get("blocker")
+    return None if obj is None or obj.status is None else blocker_of(obj.status.get("blocker"))
+
+
+def blocker_of(said: Any) -> StatusBlocker | None:
+    """The same of what is written there."""
     if said is None:
         return None
     try:
@@ -91,6 +95,11 @@ def cause(cluster: ClusterState, entity: Group | Pod) -> Cause:
         return nominated or Cause("NoRoom", NOT_YET)
     if nominated is not None:
         return Cause(nominated.reason, nominated.sentence, nominated.waits_for, since=said.since)
+    return of_status(said)
+
+
+def of_status(said: StatusBlocker) -> Cause:
+    """What the scheduler wrote."""
     return Cause(
         _BY_KIND.get(said.kind, "NoRoom"),
         said.summary,

@@ -10,7 +10,7 @@ from console import victims
 from console.messages import Event
 from console.views import workload as view
 from scheduler.core.model import PodInfo
-from tests.console.cluster_builder import ALL, Builder
+from tests.console.cluster_builder import ALL, Builder, blocker
 
 FOR = "muster-scheduler: preempted for PodGroup ns/high of priority 9"
 NOON = "2026-11-23T12:00:0{}Z"
@@ -136,6 +136,42 @@ def test_a_group_that_was_marked_says_it_once() -> None:
 
     (found,) = told(cluster, "ns/PodGroup/g", "Preempted", "DisruptionTarget")
     assert found.sentence.startswith("1 pod evicted")
+
+
+def test_a_refusal_that_was_over_before_anybody_looked_is_told() -> None:
+    cluster = Builder()
+    cluster.node("n0", 4)
+    cluster.gang("g", 1)
+    waiting = cluster.pod("g")
+    cluster.refresh()
+    key = ("PodGroup", "ns", "g")
+
+    cluster.says(key, blocker=blocker("4 pods need room, 1 has it"))
+    cluster.says(key)
+    cluster.state.set_pod(replace(waiting, node="n0"))
+
+    found = told(cluster, "ns/PodGroup/g", "Refused", "Bound")
+    assert [(event.event, event.sentence) for event in found] == [
+        ("Refused", "4 pods need room, 1 has it"),
+        ("Bound", "1 pod bound"),
+    ]
+
+
+def test_what_is_said_again_is_told_once() -> None:
+    cluster = Builder()
+    cluster.gang("g", 1)
+    cluster.pod("g")
+    cluster.refresh()
+    key = ("PodGroup", "ns", "g")
+    for conditions in (["other"], []):
+        cluster.says(key, blocker=blocker("no room"), conditions=conditions)
+        cluster.refresh()
+    cluster.says(key, blocker={"summary": ["not", "a", "sentence"]})
+    cluster.says(key)
+
+    (found,) = told(cluster, "ns/PodGroup/g", "Refused")
+
+    assert found.sentence == "no room"
 
 
 def test_a_mark_that_another_controller_set_is_shown_as_it_is() -> None:
