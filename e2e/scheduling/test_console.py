@@ -64,6 +64,8 @@ async def test_a_gang_waits_and_starts_on_the_console(env: Environment, page: Br
         f"{env.name}/JobSet/late", f"{env.name}/JobSet/train",
     ]  # fmt: skip
 
+    # The row may be the solver's answer, and the scheduler's own not be delivered yet.
+    await _told(page, f"{env.name}/JobSet/late", "Refused")
     async with page.events(f"views=workload:{env.name}/JobSet/late") as events:
         await env.add_node(cpu=2, labels={NODE_LABEL: env.name})
         whole = await _until_running(events)
@@ -86,6 +88,16 @@ async def _row(page: Browser, env: Environment, sentence: str) -> Any:
             if row["sentence"] == sentence:
                 return row
         await asyncio.sleep(0.1)
+
+
+async def _told(page: Browser, id_: str, event: str) -> None:
+    """Wait until this is on the time line of the workload."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            whole = await asked(page, f"/api/workloads/{id_}")
+            if any(each["event"] == event for each in whole["timeline"]):
+                return
+            await asyncio.sleep(0.1)
 
 
 async def _until_running(events: Events) -> Any:
