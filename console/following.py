@@ -12,7 +12,15 @@ from console.state import Changed, ClusterState, LiveCluster
 from console.times import rfc3339
 from console.views.cluster_map import ClusterMap
 from console.views.queue import QueueView
-from console.views.refusals import NOT_YET, Cause, blocker_of, cause, of_status, safely
+from console.views.refusals import (
+    NOT_YET,
+    Cause,
+    blocker_of,
+    cause,
+    of_status,
+    safely,
+    status_blocker,
+)
 from scheduler.core.advice import count
 from scheduler.core.forest import Group
 from scheduler.core.model import GroupKey
@@ -96,7 +104,7 @@ class Following:
     def _note(self, root: GroupKey, refused: Any) -> None:
         """Write down what its objects will not tell later: each refusal, and when it was bound.
 
-        `refused` is what the scheduler said anew of why it waits, perhaps no longer.
+        `refused` is what its status said anew of why it waits; told here if it says that no longer.
         """
         entity, chronicle = self.cluster.entity(root), self.cluster.chronicle
         if not isinstance(entity, Group):
@@ -105,15 +113,15 @@ class Following:
         if entity.parent is not None:
             return
         said = blocker_of(refused)
-        if said is not None:
-            self._waits(root, of_status(said))
+        if said is not None and said != status_blocker(self.cluster, entity):
+            self._note_why(root, of_status(said))
         if entity.state == "scheduled" and not entity.pending_total:
             bound = f"{count(entity.running_total, 'pod')} bound"
             chronicle.note(root, Event(at=rfc3339(self._now()), event="Bound", sentence=bound))
         elif entity.pending_total:
-            self._waits(root, safely(self.cluster, entity, cause))
+            self._note_why(root, safely(self.cluster, entity, cause))
 
-    def _waits(self, root: GroupKey, why: Cause) -> None:
+    def _note_why(self, root: GroupKey, why: Cause) -> None:
         if why.sentence == NOT_YET:
             return
         event = _EVENTS.get(why.reason, "Refused")

@@ -54,8 +54,8 @@ class GroupObjects(dict[GroupKey, GroupObject]):
         self.refused: dict[GroupKey, Any] = {}
 
     def __setitem__(self, key: GroupKey, obj: GroupObject) -> None:
-        blocker = _blocker(obj)
-        if blocker is not None and blocker != _blocker(self.get(key)):
+        blocker = said_in(obj)
+        if blocker is not None and blocker != said_in(self.get(key)):
             self.refused[key] = blocker
         self._leave(key)
         super().__setitem__(key, obj)
@@ -81,7 +81,8 @@ class GroupObjects(dict[GroupKey, GroupObject]):
             del self.owned[owner]
 
 
-def _blocker(obj: GroupObject | None) -> Any:
+def said_in(obj: GroupObject | None) -> Any:
+    """`status.blocker`, whatever was written there; None if there is none."""
     return None if obj is None or obj.status is None else obj.status.get("blocker")
 
 

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from console.messages import Nearest, Reason
-from console.state import ClusterState
+from console.state import ClusterState, said_in
 from scheduler.conditions import waiting_for
 from scheduler.core.advice import count
 from scheduler.core.decide import decide
@@ -62,12 +62,11 @@ class Cause:
 
 def status_blocker(cluster: ClusterState, group: Group) -> StatusBlocker | None:
     """What the scheduler wrote; None if there is none, or somebody wrote something else."""
-    obj = cluster.observed.get(group.key)
-    return None if obj is None or obj.status is None else blocker_of(obj.status.get("blocker"))
+    return blocker_of(said_in(cluster.observed.get(group.key)))
 
 
 def blocker_of(said: Any) -> StatusBlocker | None:
-    """The same of what is written there."""
+    """What `said_in` found, if the scheduler wrote it."""
     if said is None:
         return None
     try:
