@@ -78,7 +78,7 @@ async def make_room(client: Client, cluster: Cluster, namespace: str, pods: int)
 async def settled(client: Client, pods: int, namespace: str) -> None:
     """Wait for the bindings, at most a minute, and for what the controllers write about them."""
     for _ in range(12):
-        await asyncio.sleep(5)
+        await asyncio.sleep(5)  # seldom: each look lists all pods, beside what is measured
         found = (await client.list(PODS, namespace))["items"]
         if sum(bool(pod["spec"].get("nodeName")) for pod in found) >= pods:
             break
