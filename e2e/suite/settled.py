@@ -71,10 +71,12 @@ async def settled(env: Environment) -> None:
         async with asyncio.timeout(env.timeout_seconds):
             while True:
                 rounds = (await scheduler.metrics()).get("muster_scheduler_rounds_total", 0)
-                for _ in range(ROUNDS):
-                    assert await scheduler.decide(), "the scheduler leads no more"
+                led = [await scheduler.decide() for _ in range(ROUNDS)]
+                if not all(led):
+                    # Leases are short here: a machine that stands still for two seconds loses them.
+                    await env.until("the scheduler to lead again", scheduler.decide)
                 after = await scheduler.at_rest()
-                if after.facts == before.facts:
+                if all(led) and after.facts == before.facts:
                     break
                 before = after
             done = (await scheduler.metrics())["muster_scheduler_rounds_total"] - rounds
