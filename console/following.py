@@ -71,8 +71,7 @@ class Following:
         for root in changed.roots:
             self._count(root)
             self._follow_victims(root)
-            if self._begun:
-                self._note(root, changed.refused.get(root))
+            self._note(root, changed.refused.get(root))
         self._begun = True
         self.queue.follow(changed.roots)
         self._roots |= changed.roots
@@ -104,7 +103,8 @@ class Following:
     def _note(self, root: GroupKey, refused: Any) -> None:
         """Write down what its objects will not tell later: each refusal, and when it was bound.
 
-        `refused` is what its status said anew of why it waits; told here if it says that no longer.
+        `refused` is what its status said anew of why it waits: told here if it says that no longer,
+        and at the first look, as nothing may change of the root until it is bound.
         """
         entity, chronicle = self.cluster.entity(root), self.cluster.chronicle
         if not isinstance(entity, Group):
@@ -113,6 +113,11 @@ class Following:
         if entity.parent is not None:
             return
         said = blocker_of(refused)
+        if not self._begun:
+            # When it was bound is not known, and what waits is too much to be asked about.
+            if said is not None:
+                self._note_why(root, of_status(said), said.since)
+            return
         if said is not None and said != status_blocker(self.cluster, entity):
             self._note_why(root, of_status(said))
         if entity.state == "scheduled" and not entity.pending_total:
@@ -121,11 +126,11 @@ class Following:
         elif entity.pending_total:
             self._note_why(root, safely(self.cluster, entity, cause))
 
-    def _note_why(self, root: GroupKey, why: Cause) -> None:
+    def _note_why(self, root: GroupKey, why: Cause, at: str = "") -> None:
         if why.sentence == NOT_YET:
             return
         event = _EVENTS.get(why.reason, "Refused")
-        told = Event(at=rfc3339(self._now()), event=event, sentence=why.sentence)
+        told = Event(at=at or rfc3339(self._now()), event=event, sentence=why.sentence)
         new = self.cluster.chronicle.note(root, told)
         self._preempting[root[1]] += new and why.reason == "Evicting"
 

@@ -157,6 +157,24 @@ def test_a_refusal_that_was_over_before_anybody_looked_is_told() -> None:
     ]
 
 
+def test_a_refusal_from_before_the_first_look_is_still_told_when_it_is_over() -> None:
+    cluster = Builder()
+    cluster.node("n0", 4)
+    cluster.gang("g", 1)
+    waiting = cluster.pod("g")
+    key = ("PodGroup", "ns", "g")
+    cluster.says(key, blocker=blocker("no room", since=NOON.format(3)))
+    (standing,) = told(cluster, "ns/PodGroup/g", "Refused", "Bound")
+
+    cluster.says(key)
+    cluster.state.set_pod(replace(waiting, node="n0"))
+
+    refused, bound = told(cluster, "ns/PodGroup/g", "Refused", "Bound")
+    assert {refused.event, bound.event} == {"Refused", "Bound"}
+    assert standing in (refused, bound)
+    assert (standing.at, standing.sentence) == (NOON.format(3), "no room")
+
+
 def test_what_is_said_again_is_told_once() -> None:
     cluster = Builder()
     cluster.gang("g", 1)
