@@ -66,6 +66,7 @@ class GroupObjects(dict[GroupKey, GroupObject]):
 
     def pop(self, key: GroupKey, *default: Any) -> Any:
         """As of any dict; the informers remove objects in no other way."""
+        self.refused.pop(key, None)  # another group may have its name before anybody looks
         if key in self:
             self._leave(key)
             self.changed.add(key)

@@ -157,6 +157,20 @@ def test_a_refusal_that_was_over_before_anybody_looked_is_told() -> None:
     ]
 
 
+def test_a_refusal_is_not_told_of_a_new_group_of_the_same_name() -> None:
+    cluster = Builder()
+    cluster.gang("g", 1)
+    cluster.pod("g")
+    cluster.refresh()
+    key = ("PodGroup", "ns", "g")
+
+    cluster.says(key, blocker=blocker("no room"))
+    cluster.cluster.observed.pop(key)
+    cluster.says(key)
+
+    assert told(cluster, "ns/PodGroup/g", "Refused") == []
+
+
 def test_a_refusal_from_before_the_first_look_is_still_told_when_it_is_over() -> None:
     cluster = Builder()
     cluster.node("n0", 4)
