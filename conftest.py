@@ -1,17 +1,26 @@
-"""What all suites share: the full counts, and how hard Hypothesis tries.
+"""What all suites share: the full counts, how hard Hypothesis tries, and what ends with a run.
 
 `--long` runs tests marked `long` and makes every property try LONG_TIMES as many examples.
+A run's processes and temporary files end with it, even if it is killed (tools.testing.guardian).
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tools.testing.guardian import Guardian
+
+pytest_plugins = ("tools.testing.usage",)
+
 LONG_TIMES = 25
 EXAMPLES = 60
+_GUARDIAN = pytest.StashKey[Guardian]()
 _LINE = 240  # characters of a line of the summary where no terminal says how many
 
 
@@ -27,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """No deadline: a noisy machine must fail no test. The summary names each failure's cause."""
     if not sys.stdout.isatty():
         config.get_terminal_writer().fullwidth = _LINE
+    config.stash[_GUARDIAN] = Guardian.begin()
     common = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("short", common, max_examples=EXAMPLES)
     settings.register_profile("long", common, max_examples=EXAMPLES * LONG_TIMES)
@@ -41,6 +51,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "long" in item.keywords:
             item.add_marker(skip)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A run fails that leaves a process behind: a test started it and did not end it."""
+    for command in session.config.stash[_GUARDIAN].left():
+        sys.stderr.write(f"\nERROR a process was left running: {command}\n")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End what was left running."""
+    config.stash[_GUARDIAN].end()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_files(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Temporary files of the run, its child processes' included, are in pytest's own folder."""
+    pytestconfig.stash[_GUARDIAN].remove(tmp_path_factory.getbasetemp())
+    folder = str(tmp_path_factory.mktemp("temporary"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(os.environ, "TMPDIR", folder)
+        patched.setattr(tempfile, "tempdir", folder)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,10 @@ is no Go and its package cannot be installed; with MUSTER_REQUIRE_REAL=1 that is
 """
 
 import argparse
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +23,9 @@ from e2e.controlplane import build
 from e2e.controlplane.errors import BuildError, MissingGoError
 from e2e.controlplane.places import DURATIONS, ROOT
 from e2e.controlplane.progress import Progress
+from tools.testing import report
+from tools.testing.guardian import Guardian
+from tools.testing.report import Cost, SuiteCost
 
 REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
     "flows": (
@@ -75,7 +80,9 @@ LANES: Final = 3
 _FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) \S+\.py\b.*$", re.MULTILINE)
 """A line of pytest's short summary, and not of a test's log."""
 
-_SLOWEST: Final = 12  # named at the end of each run, so that a test that became slow is seen
+COSTS: Final = ROOT / ".cache" / "tests"
+"""What the tests of each suite cost, as JSON."""
+LAST: Final = COSTS / "last.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,7 @@ class Outcome:
     code: int | None
     note: str
     failures: Sequence[str] = ()
+    cost: SuiteCost | None = None
 
     def line(self) -> str:
         word = {0: "passed", None: "left out"}.get(self.code, "FAILED")
@@ -149,23 +157,47 @@ class Built:
 
 
 def _pytest(name: str, arguments: Sequence[str]) -> Outcome:
-    """One run of pytest; what it prints is shown when it ends, not mixed with its neighbour's."""
-    _say(f"== {name}: begun")
+    """Run pytest once; its output is shown when it ends, not mixed with that of another lane."""
+    _say(f"== {name}: begins")
+    COSTS.mkdir(parents=True, exist_ok=True)
+    cost = COSTS / f"{re.sub(r'[^a-z0-9]+', '-', name)}.json"
+    cost.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", f"--usage={cost}", *arguments]
     started = time.monotonic()
-    command = [sys.executable, "-m", "pytest", "-q", f"--durations={_SLOWEST}", *arguments]
-    done = subprocess.run(
-        command, cwd=ROOT, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    child = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    failures = _FAILURE.findall(done.stdout)
-    outcome = Outcome(name, done.returncode, f"{time.monotonic() - started:.0f} s", failures)
-    _say(f"== {name}\n{done.stdout}{outcome.line()}")
+    with child:
+        assert child.stdout is not None
+        output = child.stdout.read()
+        # Not `wait`: only this call tells what the child and its servers have used.
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    whole = Cost(time.monotonic() - started, used.ru_utime + used.ru_stime)
+    note = f"{whole.wall:.0f} s, {whole.processor:.0f} s of processor time"
+    failures = _FAILURE.findall(output)
+    outcome = Outcome(name, child.returncode, note, failures, SuiteCost.read(name, whole, cost))
+    _say(f"== {name}\n{output}{outcome.line()}")
     return outcome
+
+
+def _interrupt(number: int, _: object) -> None:
+    """End at once; the guardian ends all that runs."""
+    os._exit(128 + number)
 
 
 def _say(text: str) -> None:
     """In one write, so that two lanes' lines do not run into each other."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+def _report(outcomes: Sequence[Outcome]) -> None:
+    """Print what the tests cost, next to the last run's figures, and keep it for the next."""
+    suites = [outcome.cost for outcome in outcomes if outcome.cost is not None]
+    last = json.loads(LAST.read_text()) if LAST.is_file() else {}
+    _say(report.text(suites, last))
+    LAST.write_text(json.dumps({**last, **report.to_keep(suites)}, indent=1, sort_keys=True))
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
@@ -177,7 +209,12 @@ def main() -> int:
     parser.add_argument("--long", action="store_true", help="the full counts")
     parsed = parser.parse_args()
     required = os.environ.get("MUSTER_REQUIRE_REAL") == "1"
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    guardian = Guardian.begin()
     outcomes = run_suites(long=parsed.long, require_real=required)
+    guardian.end()
+    _report(outcomes)
     print(summary(outcomes))
     return 1 if any(outcome.code for outcome in outcomes) else 0
 

@@ -11,6 +11,8 @@ import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from tools.testing.guardian import MARK
+
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _RUNNING: "weakref.WeakSet[Process]" = weakref.WeakSet()
@@ -95,7 +97,8 @@ class Process:
 
 def _environment() -> dict[str, str]:
     """Nothing of the caller's settings (proxies, kubeconfigs) reaches a server under test."""
-    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent"}
+    kept = {name: os.environ[name] for name in (MARK, "TMPDIR") if name in os.environ}
+    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", **kept}
 
 
 def _die_with_parent() -> None:

@@ -134,8 +134,11 @@ def test_the_parts_on_a_real_control_plane_exist_and_none_is_in_another(runs: Ru
     assert len(set(suites)) == len(suites)
 
 
-def test_the_summary_names_each_test_that_failed_and_why(tmp_path: Path) -> None:
+def test_the_summary_names_each_test_that_failed_and_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In lines that are not cut, and without the log of what failed."""
+    monkeypatch.setattr(run_tests, "COSTS", tmp_path / "costs")
     said = "a harm that is told in many words; " * 2 + "all of them"
     suite = tmp_path / "test_of_harm.py"
     suite.write_text(
@@ -150,6 +153,9 @@ def test_the_summary_names_each_test_that_failed_and_why(tmp_path: Path) -> None
     outcome = run_tests._pytest("suite", [str(suite), "-ra", *plugins])
 
     assert outcome.code == 1
+    assert outcome.cost is not None
+    assert len(outcome.cost.tests) == 3
+    assert outcome.cost.whole.processor > 0
     error, failure = outcome.failures
     assert error.startswith("ERROR ")
     assert error.endswith("test_of_harm.py::test_more - OSError: no cluster")

@@ -1,0 +1,1 @@
+"""How the tests are run: what they cost, and what ends with them."""
