@@ -20,6 +20,7 @@ pytest_plugins = ("tools.testing.usage",)
 
 LONG_TIMES = 25
 EXAMPLES = 60
+LONG_SECONDS = 3600  # of a test that tries many examples
 _GUARDIAN = pytest.StashKey[Guardian]()
 _LINE = 240  # characters of a line of the summary where no terminal says how many
 
@@ -44,8 +45,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is marked `long` unless asked for."""
+    """Leaves out what is marked `long` unless asked for; with `--long` tests may take longer."""
     if config.getoption("--long"):
+        for item in items:
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(LONG_SECONDS))
         return
     skip = pytest.mark.skip(reason="full counts: run with --long")
     for item in items:

@@ -63,6 +63,14 @@ def among_running(pods: int) -> Iterator[float]:
         yield placed(state, gang(state, f"g{number}", 4))
 
 
+def units_updated(pods: int) -> Iterator[float]:
+    """After a start, all pods that run are new to the table of units."""
+    state = full(1_000, pods=pods // 1_000)
+    start = clock()
+    state.units.refresh()
+    yield clock() - start
+
+
 def evicting_among(pods: int) -> Iterator[float]:
     """A gang of eight takes room from so many pods."""
     state = full(1_000, pods=pods // 1_000)
@@ -123,6 +131,7 @@ AXES = (
     Axis("pods", PODS, {
         "a gang of 4 among running pods": among_running,
         "a preemption among running pods": evicting_among,
+        "all units updated": units_updated,
         "all watch events decoded": lambda n: _each(decoded(n), n),
     }),
     Axis("gangs", GANGS, {

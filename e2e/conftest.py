@@ -51,9 +51,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if since is not None and real and before(since.args[0]):
             reason = f"{since.args[1]}; this is Kubernetes {KUBERNETES}"
             item.add_marker(pytest.mark.skip(reason=reason))
-        if item.get_closest_marker("timeout") is None:
-            # The first test of a run also starts the cluster.
-            item.add_marker(pytest.mark.timeout(120))
 
 
 @pytest.fixture(scope="session")

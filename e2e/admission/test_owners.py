@@ -331,7 +331,6 @@ async def test_a_cron_job_is_told_what_its_jobs_would_be_refused_for(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
 async def test_the_jobs_of_such_a_cron_job_are_refused_as_it_was_told(
     env: Environment, rest: Rest, server_kind: str
 ) -> None:

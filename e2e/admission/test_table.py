@@ -6,14 +6,14 @@ import pytest
 
 from e2e.admission.conftest import CaseNamespace
 from e2e.support.rest import Answer
-from tests.support.admission import ALL, Case
+from tests.support.admission import EACH_ROUTE, Case
 
 Json = dict[str, Any]
 DRY = {"dryRun": "All"}
 CONFLICT = 409
 
 
-@pytest.mark.parametrize("case", ALL, ids=lambda case: case.sentence)
+@pytest.mark.parametrize("case", EACH_ROUTE)
 async def test_admission(case: Case, case_namespace: CaseNamespace) -> None:
     answer = await (
         _created(case, case_namespace) if case.old is None else _updated(case, case_namespace)

@@ -133,7 +133,6 @@ async def _fitted(env: Environment, resource: Resource, made: Json, way: str) ->
     return made | {"spec": spec}
 
 
-@pytest.mark.timeout(60)
 async def test_the_component_keeps_the_field_in_jobset_s_own_crd(
     server_kind: str, tmp_path: Path
 ) -> None:

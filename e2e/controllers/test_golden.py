@@ -52,7 +52,6 @@ async def test_jobs_of_one_generate_name_have_a_group_each(env: Environment) -> 
 
 
 @pytest.mark.long
-@pytest.mark.timeout(180)
 async def test_a_cron_job_s_jobs_have_groups(env: Environment, server_kind: str) -> None:
     if server_kind == "local":
         pytest.skip("the embedded cluster has no CronJobs")

@@ -148,7 +148,6 @@ async def test_a_tree_asks_for_all_its_pods_at_once(env: Environment, autoscaler
     await nothing_left(env)
 
 
-@pytest.mark.timeout(300)
 async def test_a_gang_that_grows_asks_anew(env: Environment, autoscaler: None) -> None:
     group = pod_group("g", 2)
     group["metadata"]["annotations"] = {ANNOTATION_PROVISIONING_REQUEST: CHECK_CAPACITY}

@@ -80,7 +80,6 @@ async def test_pods_that_name_workload_and_template_get_their_group(env: Environ
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
 async def test_the_group_of_a_key_goes_a_while_after_its_last_pod(env: Environment) -> None:
     await env.add_node(cpu=2)
     await env.create(WORKLOADS, workload("jobset", leaf("job-1", 1)))

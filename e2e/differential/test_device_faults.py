@@ -93,7 +93,6 @@ FAULTS = {
 """What Muster and kube-scheduler accept, and what kube-scheduler says."""
 
 
-@pytest.mark.timeout(300)
 async def test_known_differences_are_still_there(server_kind: str) -> None:
     if server_kind != "real":
         pytest.skip("kube-scheduler needs a real control plane")

@@ -54,7 +54,6 @@ CASES: dict[str, tuple[list[Json], Json, set[str]]] = {
 """Rules, what the request says besides its class, and the nodes that both must find."""
 
 
-@pytest.mark.timeout(400)
 async def test_rules_taint_the_devices_that_kube_scheduler_takes_for_tainted(
     server_kind: str,
 ) -> None:

@@ -6,7 +6,6 @@ from e2e.hostile.attacks import ATTACKS, Attack
 from e2e.hostile.stage import Player
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("attack", [pytest.param(each, id=each.__name__) for each in ATTACKS])
 def test_another_tenant_does_not_notice(player: Player, attack: Attack) -> None:
     steps, mallory = attack(), player.stage.mallory

@@ -62,7 +62,6 @@ def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
         yield muster
 
 
-@pytest.mark.timeout(300)
 async def test_an_important_gang_gets_its_place_and_deployments_run_elsewhere(
     env: Environment, important: str
 ) -> None:
@@ -90,7 +89,6 @@ async def test_an_important_gang_gets_its_place_and_deployments_run_elsewhere(
         assert await uids(env, "app=agent") == agents
 
 
-@pytest.mark.timeout(300)
 async def test_a_place_that_others_take_again_is_not_emptied_again_and_again(
     env: Environment, important: str
 ) -> None:
@@ -130,7 +128,6 @@ async def _taken(env: Environment, node: str) -> bool:
     return not leaving and asked == 4
 
 
-@pytest.mark.timeout(300)
 async def test_a_place_that_kube_scheduler_nominated_is_left_to_its_pod(
     env: Environment, important: str, cluster: ControlPlane
 ) -> None:
@@ -167,7 +164,6 @@ async def _has_node(env: Environment, name: str) -> bool:
     return "nodeName" in (await env.client.get(PODS, name, env.name))["spec"]
 
 
-@pytest.mark.timeout(300)
 async def test_pods_of_daemon_sets_and_of_the_kubelet_are_nobodys_victims(
     env: Environment, important: str
 ) -> None:
@@ -196,7 +192,6 @@ async def test_pods_of_daemon_sets_and_of_the_kubelet_are_nobodys_victims(
         assert await uids(env, "app=agent") == agents
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.since(*SINCE)
 async def test_two_schedulers_take_devices_of_the_same_pools(env: Environment, long: bool) -> None:
     nodes = 6

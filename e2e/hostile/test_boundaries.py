@@ -128,7 +128,6 @@ REFUSED = (
 )
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("case", [pytest.param(each, id=each.what) for each in REFUSED])
 def test_it_is_refused(player: Player, case: Refusal) -> None:
     stage = player.stage
@@ -144,7 +143,6 @@ def test_it_is_refused(player: Player, case: Refusal) -> None:
     assert case.says in answer.text
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     "scenario",
     [

@@ -21,7 +21,6 @@ def gate(running_muster: Muster) -> Iterator[None]:
         yield
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     "attack",
     [
@@ -43,7 +42,6 @@ def test_another_tenant_does_not_notice(player: Player, attack: Attack) -> None:
     assert 10 * mallory.admitted >= 9 * len(steps), mallory.refusals.most_common(9)
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("scenario", [pytest.param(it, id=it.__name__) for it in SCENARIOS])
 def test_another_tenant_gets_its_room(player: Player, scenario: Scenario) -> None:
     player.act(scenario)

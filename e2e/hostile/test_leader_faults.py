@@ -73,7 +73,6 @@ def _cases() -> list[object]:
     ]  # fmt: skip
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("point", "fault", "beside"), _cases())
 async def test_gangs_are_whole_whatever_else_is_wrong(
     env: Environment, important: str, tmp_path: Path, server_kind: str,

@@ -43,7 +43,6 @@ async def left_alone(env: Environment) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("by_mode", [False, True], ids=["by annotation", "by its mode"])
 async def test_a_running_gang_is_not_taken_apart_to_save_money(
     env: Environment, nodepools: NodePools, by_mode: bool

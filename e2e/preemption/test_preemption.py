@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
-
 from api.constants import (
     ANNOTATION_DISRUPTION_MODE,
     ANNOTATION_PREEMPTION_DELAY,
@@ -54,7 +52,6 @@ async def all_terminate(env: Environment, selector: str, count: int) -> None:
     await env.until(f"{count} pods of {selector} to terminate", probe)
 
 
-@pytest.mark.timeout(240)
 async def test_a_jobset_takes_exactly_one_rack_of_lower_ones(
     env: Environment, important: str
 ) -> None:
@@ -227,7 +224,6 @@ STEPS = ("marked", "terminating", "half gone", "bound")
 MORE_STEPS = ("nominated", "half bound")
 
 
-@pytest.mark.timeout(300)
 async def test_the_scheduler_killed_at_every_step(
     env: Environment, important: str, long: bool
 ) -> None:

@@ -139,7 +139,6 @@ MISTAKES = (
 )
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.title)
 async def test_the_message_says_what_to_change(
     env: Environment, mistake: Mistake, server_kind: str, record: bool

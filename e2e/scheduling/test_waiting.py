@@ -370,7 +370,6 @@ STATES = (
 )
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.title)
 async def test_what_a_waiting_group_says_is_true_of_it(
     env: Environment, state: State, server_kind: str, record: bool

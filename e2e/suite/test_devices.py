@@ -211,7 +211,6 @@ async def test_a_member_that_is_deleted_while_it_waits_leaves_nothing(
     await ended(env, devices)
 
 
-@pytest.mark.timeout(300)
 async def test_a_gang_is_whole_after_the_scheduler_was_killed_while_it_wrote_claims(
     env: Environment, devices: Devices, long: bool
 ) -> None:

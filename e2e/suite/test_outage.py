@@ -13,7 +13,6 @@ from kube.resources import JOBS, JOBSETS, NAMESPACES
 RESUMES_WITHIN = 20.0
 
 
-@pytest.mark.timeout(400)
 async def test_everything_resumes_after_an_outage_of_the_api_server(
     env: Environment, long: bool
 ) -> None:

@@ -45,7 +45,6 @@ class Seen:
         self.servers.add(server)
 
 
-@pytest.mark.timeout(600)
 async def test_the_ca_and_the_certificate_rotate_twice_under_load(
     admin: Path, api: Rest, long: bool, way: tuple[int, bool]
 ) -> None:
@@ -76,7 +75,6 @@ async def test_the_ca_and_the_certificate_rotate_twice_under_load(
         assert len(seen.servers) >= 3
 
 
-@pytest.mark.timeout(600)
 async def test_a_rolling_restart_of_two_replicas_refuses_no_request(
     admin: Path, api: Rest, long: bool, way: tuple[int, bool]
 ) -> None:

@@ -15,7 +15,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def test_a_command_costs_processor_time(bench: Bench) -> None:
-    assert 0.0 < bench.command(ROOT, "--help").seconds < 30.0
+    assert bench.command(ROOT, "--help").seconds > 0.0
 
 
 def test_a_command_that_is_not_known_is_no_sample(bench: Bench) -> None:

@@ -35,7 +35,6 @@ async def started(kubeconfig: Path, *arguments: str) -> asyncio.subprocess.Proce
     )  # fmt: skip
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda it: it.name)
 async def test_it_prints_an_address_that_opens_once_and_ends_in_order(number: int) -> None:
     async with LocalCluster() as cluster:
@@ -62,7 +61,6 @@ async def test_it_prints_an_address_that_opens_once_and_ends_in_order(number: in
     assert said == b""
 
 
-@pytest.mark.timeout(120)
 async def test_a_cluster_without_muster_is_said_at_once() -> None:
     async with LocalCluster() as cluster:
         process = await started(cluster.kubeconfig)
@@ -90,7 +88,6 @@ async def test_what_may_not_be_read_is_named(monkeypatch: pytest.MonkeyPatch) ->
     assert "podgroups.scheduling.muster.dev" in str(raised.value)
 
 
-@pytest.mark.timeout(60)
 async def test_a_port_that_is_taken_is_said() -> None:
     async with unconnected() as served:
         port = int(served.address.rstrip("/").rpartition(":")[2])

@@ -68,7 +68,6 @@ def arguments(tls: Path, ports: tuple[int, int], config: Path) -> list[str]:
     return [f"{each}={ours[each]}" if each in ours else each for each in given]
 
 
-@pytest.mark.timeout(180)
 async def test_the_process_is_ready_and_answers_a_user(
     tmp_path: Path, unused_tcp_port_factory: Callable[[], int]
 ) -> None:

@@ -23,7 +23,6 @@ EXPECTATIONS = (
 )
 
 
-@pytest.mark.timeout(120)
 def test_the_demo_meets_every_expectation(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "cli", "demo"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -39,7 +38,6 @@ def test_the_demo_meets_every_expectation(tmp_path: Path) -> None:
     assert "there is room for 15" in completed.stdout
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda it: it.name)
 def test_a_demo_that_is_told_to_end_leaves_no_child_running(
     tmp_path: Path, number: signal.Signals
@@ -68,7 +66,6 @@ def test_a_demo_that_is_told_to_end_leaves_no_child_running(
     assert code == 0
 
 
-@pytest.mark.timeout(60)
 def test_an_expectation_that_is_not_met_fails_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,7 +102,6 @@ def test_a_url_that_no_api_server_could_call_is_refused(url: str) -> None:
         webhook_config(File(), url)
 
 
-@pytest.mark.timeout(60)
 async def test_all_in_one_process_becomes_ready(tmp_path: Path) -> None:
     async with LocalCluster() as cluster:
         kubeconfig = cluster.kubeconfig

@@ -182,7 +182,6 @@ def test_every_command_is_in_the_table() -> None:
     assert COMMANDS.keys() - ELSEWHERE == COMMAND_CASES.keys() - {"help"}
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", COMMAND_CASES)
 async def test_a_command_imports_what_it_needs(name: str, kubeconfig: Path, tmp_path: Path) -> None:
     case = COMMAND_CASES[name]
@@ -193,7 +192,6 @@ async def test_a_command_imports_what_it_needs(name: str, kubeconfig: Path, tmp_
     assert_only(case, loaded)
 
 
-@pytest.mark.timeout(60)
 async def test_a_replay_needs_no_client_of_a_cluster(kubeconfig: Path, tmp_path: Path) -> None:
     await modules(("snapshot", "snapshot.bin"), kubeconfig, tmp_path)
     case = Case(
@@ -203,7 +201,6 @@ async def test_a_replay_needs_no_client_of_a_cluster(kubeconfig: Path, tmp_path:
     assert_only(case, await modules(case.arguments, kubeconfig, tmp_path))
 
 
-@pytest.mark.timeout(60)
 async def test_the_console_has_no_part_of_the_processes(kubeconfig: Path, tmp_path: Path) -> None:
     case = Case(
         ("console", "--no-browser", "--port", str(free_port())),
@@ -221,7 +218,6 @@ async def test_the_console_has_no_part_of_the_processes(kubeconfig: Path, tmp_pa
     assert_only(case, await modules(case.arguments, kubeconfig, tmp_path, meanwhile=until_served))
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", PROCESS_CASES)
 async def test_a_process_imports_what_it_needs(name: str, kubeconfig: Path, tmp_path: Path) -> None:
     case, health = PROCESS_CASES[name], free_port()

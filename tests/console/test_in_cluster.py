@@ -164,7 +164,6 @@ async def everything(page: Https) -> str:
     return json.dumps([await page.get(f"/api/{path}") for path in paths])
 
 
-@pytest.mark.timeout(240)
 async def test_two_tenants_see_only_their_own(stage: Stage) -> None:
     await stage.client.create(NODES, {"apiVersion": "v1", "kind": "Node",
                                       "metadata": {"name": "machine-1"}})  # fmt: skip
@@ -191,7 +190,6 @@ async def test_two_tenants_see_only_their_own(stage: Stage) -> None:
             assert "machine-1" not in said
 
 
-@pytest.mark.timeout(240)
 async def test_the_account_writes_nothing_but_reviews(stage: Stage) -> None:
     async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE):
         anna = await logged_in(stage, stack, "anna")
@@ -213,7 +211,6 @@ async def test_the_account_writes_nothing_but_reviews(stage: Stage) -> None:
     assert {line["requestURI"] for line in own if line["responseStatus"]["code"] == 403} == set()
 
 
-@pytest.mark.timeout(240)
 async def test_the_cookie_is_for_https_alone_and_wrong_tokens_get_none(stage: Stage) -> None:
     async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE):
         page = await stage.browser(stack)

@@ -112,7 +112,6 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
         yield Stage(client, console, page, audit)
 
 
-@pytest.mark.timeout(240)
 async def test_a_gang_waits_and_then_starts_before_everybodys_eyes(stage: Stage) -> None:
     await stage.node("n1", "r1")
     async with scheduling(stage.client), asyncio.timeout(PATIENCE):
@@ -154,7 +153,6 @@ async def test_a_gang_waits_and_then_starts_before_everybodys_eyes(stage: Stage)
         assert (domain["capacity"], domain["used"], domain["free"]) == (8000, 6000, 2000)
 
 
-@pytest.mark.timeout(240)
 async def test_the_yaml_of_the_owner_is_read_when_it_is_looked_at(stage: Stage) -> None:
     job = {
         "apiVersion": "batch/v1", "kind": "Job",
@@ -185,7 +183,6 @@ async def test_the_yaml_of_the_owner_is_read_when_it_is_looked_at(stage: Stage) 
     assert [child["name"] for child in whole["tree"]["children"]] == ["pg-train"]
 
 
-@pytest.mark.timeout(240)
 async def test_looking_writes_nothing_and_lists_nothing_again(stage: Stage) -> None:
     await stage.node("n1", "r1")
     await stage.gang("train", 6)

@@ -31,13 +31,11 @@ async def play(steps: Sequence[Step]) -> None:
         await processes.stop()
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("attack", EACH)
 async def test_another_tenant_does_not_notice(attack: Attack) -> None:
     await play(attack())
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("attack", EACH)
 def test_twice_the_size_is_twice_the_work(attack: Attack) -> None:
     whole: int = inspect.signature(attack).parameters["size"].default

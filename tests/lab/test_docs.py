@@ -30,7 +30,6 @@ def column(lines: list[str], number: int) -> list[str]:
     return [re.split(r"\s{2,}", line.strip())[number:][:1] for line in lines[1:-1]]  # type: ignore[misc]
 
 
-@pytest.mark.timeout(200)
 def test_one_column_is_as_it_says(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,7 +41,6 @@ def test_one_column_is_as_it_says(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("number", range(3))
 def test_all_columns_are_as_it_says(
     number: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

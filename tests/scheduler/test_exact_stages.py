@@ -202,12 +202,10 @@ def test_so_it_is_with_host_ports_that_stages_use_in_turn() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_so_it_is_in_many_with_host_ports() -> None:
     compare(1400, ports=True)
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_so_it_is_in_three_hundred_that_can_be_placed() -> None:
     compare(1100)

@@ -109,7 +109,6 @@ def bodies() -> st.SearchStrategy[bytes]:
     )
 
 
-@pytest.mark.timeout(300)
 @batches(10)
 @EFFORT
 @given(route=st.sampled_from([*ROUTES, "convert"]), body=bodies())
@@ -120,7 +119,6 @@ def test_any_bytes_are_answered(caller: Caller, batch: int, route: str, body: by
     assert json.loads(answer)["kind"] in {"Status", "AdmissionReview", "ConversionReview"}
 
 
-@pytest.mark.timeout(300)
 @batches(14)
 @EFFORT
 @given(
@@ -161,7 +159,6 @@ def some_object(draw: st.DrawFn) -> tuple[KindName, dict[str, Any]]:
     return kind, obj
 
 
-@pytest.mark.timeout(300)
 @batches(10)
 @EFFORT
 @given(made=some_object())

@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[3]
 TABLES = (
     "tests/api/rules/test_admission_table.py",
@@ -16,7 +14,6 @@ TABLES = (
 )
 
 
-@pytest.mark.timeout(180)
 def test_every_branch_of_the_rules_is_decided_by_a_case(tmp_path: Path) -> None:
     data = f"--data-file={tmp_path / 'coverage'}"
     coverage = [sys.executable, "-m", "coverage"]

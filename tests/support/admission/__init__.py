@@ -1,8 +1,11 @@
 """What admission says: one table of cases that the rules, the webhook and a whole server must meet.
 
-A case is data: a sentence, the objects of one request, and the answer wanted. Three runners use
-it: `tests/api` (the rules alone), `tests/webhooks` (over HTTP), `e2e/admission` (an API server).
+A case is data: a sentence, the objects of one request, and the answer wanted. `tests/api` decides
+every case by the rules alone. `tests/webhooks` (over HTTP) and `e2e/admission` (an API server) test
+the way there and back: they take the cases of `EACH_ROUTE`, and all others with `--long`.
 """
+
+import pytest
 
 from tests.support.admission import (
     coscheduling,
@@ -27,4 +30,18 @@ ALL: tuple[Case, ...] = (
     *versions.CASES,
 )
 
-__all__ = ["ALL", "CLASSES", "Case"]
+
+def _each_route() -> list[object]:
+    """Return all cases as parameters; those whose route an earlier case takes are marked long."""
+    taken: set[tuple[object, ...]] = set()
+    parameters = []
+    for case in ALL:
+        marks = [pytest.mark.long] if case.route in taken else []
+        taken.add(case.route)
+        parameters.append(pytest.param(case, id=case.sentence, marks=marks))
+    return parameters
+
+
+EACH_ROUTE = _each_route()
+
+__all__ = ["ALL", "CLASSES", "EACH_ROUTE", "Case"]

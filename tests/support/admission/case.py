@@ -48,6 +48,21 @@ class Case:
     """What a whole server answers instead, where its own checks of types and keys come first."""
 
     @property
+    def route(self) -> tuple[object, ...]:
+        """The way of the request through a server, and the kind of answer that comes back."""
+        return (
+            self.new["apiVersion"],
+            self.new["kind"],
+            self.old is None,
+            self.subresource,
+            self.code,
+            len(self.faults) > 1,
+            bool(self.warnings),
+            bool(self.becomes),
+            self.server is None,
+        )
+
+    @property
     def code(self) -> int:
         if not self.faults:
             return 200

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
-import pytest
 
 from scheduler.core.nominations import Nomination, Nominations
 from scheduler.core.place import Refusal, SearchBudget, place
@@ -66,7 +65,6 @@ def dry_runs() -> Iterator[tuple[PreemptionBuilder, DryRun]]:
             yield builder, DryRun(builder.state, root, refusal, SearchBudget(), Effort())
 
 
-@pytest.mark.timeout(600)
 def test_the_bound_never_exceeds_the_fewest_and_is_often_exact() -> None:
     exact = compared = 0
     for builder, dry_run in dry_runs():

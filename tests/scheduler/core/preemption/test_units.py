@@ -3,34 +3,11 @@
 from __future__ import annotations
 
 import random
-import time
 
 import numpy as np
 
-from scheduler.core.forest import Pod
 from scheduler.core.model import NodeInfo, PodInfo, Requirements
 from tests.scheduler.preemption_builder import PreemptionBuilder
-
-FEW = 10_000
-MORE = 40_000
-
-
-def test_a_start_with_many_pods_takes_time_proportional_to_them() -> None:
-    """Twice as long for each would be as if the rest were looked at for each."""
-
-    def seconds(pods: int) -> float:
-        builder = PreemptionBuilder()
-        waiting: list[Pod] = [builder.single(info) for info in builder.waits(None, pods)]
-        builder.state.units.refresh()
-        for pod in waiting:
-            builder.state.units.stale(pod)
-        begun = time.process_time()
-        builder.state.units.refresh()
-        return time.process_time() - begun
-
-    few, more = min(seconds(FEW) for _ in range(3)), seconds(MORE)
-
-    assert more / few < 2 * MORE / FEW
 
 
 def test_pods_that_change_while_it_is_brought_up_to_date_are_taken_in_too() -> None:
