@@ -56,18 +56,6 @@ async def test_another_managers_value_is_a_conflict_that_names_it(api: Api) -> N
     ]
 
 
-async def test_force_takes_the_field_over(api: Api) -> None:
-    await apply(api, {"k": "1", "l": "1"}, "one")
-
-    taken = await apply(api, {"k": "2"}, "two", force=True)
-
-    assert taken["data"] == {"k": "2", "l": "1"}
-    assert managers(taken) == {
-        "one/Apply": {"f:data": {"f:l": {}}},
-        "two/Apply": {"f:data": {"f:k": {}}},
-    }
-
-
 async def test_equal_values_are_shared_and_stay_until_the_last_owner_drops_them(api: Api) -> None:
     await apply(api, {"k": "1"}, "one")
     await apply(api, {"k": "1"}, "two")

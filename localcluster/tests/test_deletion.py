@@ -105,16 +105,6 @@ async def test_a_pod_without_node_or_done_goes_at_once(api: Api) -> None:
     assert (await api.remove(PODS, "p", "default")).gone
 
 
-async def test_a_collection_is_deleted_by_selector(api: Api) -> None:
-    await api.create(CONFIG_MAPS, config_map("a", labels={"x": "1"}), "default")
-    await api.create(CONFIG_MAPS, config_map("b"), "default")
-
-    gone = await api.delete_collection(CONFIG_MAPS, "default", label_selector="x")
-
-    assert [stored.key[1] for stored in gone] == ["a"]
-    assert exists(api, CONFIG_MAPS, "b")
-
-
 async def family(api: Api, **more: Any) -> None:
     parent = await api.create(CONFIG_MAPS, config_map("parent"), "default")
     child = config_map("child", ownerReferences=[owner(parent.obj, **more)])

@@ -65,43 +65,6 @@ async def refusal(api: Api, status: Object) -> list[tuple[str, str]]:
     return [(cause["field"], cause["message"]) for cause in causes]
 
 
-async def test_to_allocate_takes_a_right_of_its_own(api: Api) -> None:
-    await api.create(resources.RESOURCE_CLAIMS, CLAIM, "default")
-
-    assert await refusal(api, ALLOCATED) == [
-        (
-            "status.allocation",
-            (
-                "Forbidden: changing status.allocation or status.reservedFor requires "
-                'resource="resourceclaims/binding", verb="patch" permission: '
-                'resourceclaims.resource.k8s.io is forbidden: User "ann" cannot patch resource '
-                '"resourceclaims/binding" in API group "resource.k8s.io" at the cluster scope'
-            ),
-        )
-    ]
-
-    await grant(api, "resourceclaims/binding", "patch")
-    assert (await patch_status(api, ALLOCATED))["status"] == ALLOCATED
-
-
-async def test_to_report_on_a_device_takes_the_right_for_its_driver(api: Api) -> None:
-    await api.create(resources.RESOURCE_CLAIMS, CLAIM, "default")
-    await grant(api, "resourceclaims/binding", "patch")
-    await patch_status(api, ALLOCATED)
-
-    (cause,) = await refusal(api, {"devices": [DEVICE]})
-    assert cause[0] == "status.devices"
-    assert cause[1].startswith(
-        'Forbidden: changing status.devices requires resource="resourceclaims/driver", '
-        'verb="[arbitrary-node:patch]" permission: resourceclaims.resource.k8s.io '
-        '"gpu.example.com" is forbidden: User "ann" cannot arbitrary-node:patch resource '
-    )
-
-    await grant(api, "resourceclaims/driver", "arbitrary-node:patch")
-    written = await patch_status(api, {"devices": [DEVICE]})
-    assert written["status"]["devices"] == [{**DEVICE, "conditions": None}]
-
-
 async def test_no_consumer_joins_a_claim_that_is_being_deleted(api: Api) -> None:
     held = {**CLAIM, "metadata": {"name": "c", "finalizers": ["example.com/hold"]}}
     await api.create(resources.RESOURCE_CLAIMS, held, "default")

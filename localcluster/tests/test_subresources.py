@@ -55,21 +55,6 @@ async def test_annotations_of_a_binding_reach_the_pod(api: Api) -> None:
     assert api.get(PODS, "p", "default").obj["metadata"]["annotations"] == {"a": "1", "b": "2"}
 
 
-async def test_a_pod_is_bound_once(api: Api) -> None:
-    await api.create(PODS, pod(), "default")
-    await bind(api, binding())
-
-    with pytest.raises(StatusError) as caught:
-        await bind(api, binding(node="n2"))
-
-    status = caught.value.to_json()
-    assert (status["code"], status["reason"]) == (409, "Conflict")
-    assert status["message"] == (
-        'Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n1"'
-    )
-    assert status["details"] == {"name": "p", "kind": "pods/binding"}
-
-
 @pytest.mark.parametrize(
     ("spec", "body", "code", "part"),
     [

@@ -122,17 +122,6 @@ async def test_what_the_server_wrote_cannot_be_changed(api: Api) -> None:
         await api.patch(CONFIG_MAPS, "a", {"metadata": {"uid": "other"}}, "default")
 
 
-async def test_the_generation_counts_changes_of_the_spec_only(api: Api) -> None:
-    await api.create(JOBS, job(), "default")
-
-    label = await api.patch(JOBS, "j", {"metadata": {"labels": {"a": "b"}}}, "default")
-    status = await api.patch(JOBS, "j", {"status": {"active": 1}}, "default", subresource="status")
-    spec = await api.patch(JOBS, "j", {"spec": {"parallelism": 2}}, "default")
-
-    generations = [stored.obj["metadata"]["generation"] for stored in (label, status, spec)]
-    assert generations == [1, 1, 2]
-
-
 async def test_status_and_spec_are_written_apart(api: Api) -> None:
     await api.create(JOBS, {**job(), "status": {"active": 9}}, "default")
     both = {"spec": {"parallelism": 2}, "status": {"active": 1}}

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import pytest_asyncio
 
 from cli.child_processes import answers, free_port
 from cli.commands import COMMANDS
@@ -155,9 +156,12 @@ PROCESS_CASES: Final = {
 ELSEWHERE: Final = {"replay", "console", "demo", "localcluster"}
 
 
-@pytest.fixture
-async def kubeconfig(tmp_path: Path) -> AsyncIterator[Path]:
-    """Of a cluster with Muster's kinds and one Job."""
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def kubeconfig() -> AsyncIterator[Path]:
+    """Of a cluster with Muster's kinds and one Job, for all commands."""
     async with LocalCluster() as cluster:
         async with await Client.connect(cluster.kubeconfig) as client:
             await client.create(NAMESPACES, {"metadata": {"name": "muster-system"}})
@@ -178,7 +182,7 @@ JOB: Final = {
 }
 
 
-def test_every_command_is_in_the_table() -> None:
+async def test_every_command_is_in_the_table() -> None:
     assert COMMANDS.keys() - ELSEWHERE == COMMAND_CASES.keys() - {"help"}
 
 

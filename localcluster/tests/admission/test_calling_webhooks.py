@@ -71,18 +71,6 @@ async def test_a_patch_changes_what_is_stored(
     assert stored["data"] == {"a": "1", "b": "2"}
 
 
-async def test_warnings_reach_the_client(
-    apiserver: ApiServer, hooks: HookServer, register: Register
-) -> None:
-    hooks.answers["/v"] = lambda _: {"allowed": True, "warnings": ["careful"]}
-    await register("/v", "Validating")
-    warnings: list[str] = []
-
-    await apiserver.api.create(resources.CONFIG_MAPS, config_map(), "default", warnings=warnings)
-
-    assert warnings == ["careful"]
-
-
 @pytest.mark.parametrize(
     ("status", "want"),
     [
