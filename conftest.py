@@ -1,6 +1,6 @@
-"""What all suites share: the full counts, how hard Hypothesis tries, and what ends with a run.
+"""What all suites share: the full counts, how much the tests try, and what ends with a run.
 
-`--long` runs tests marked `long` and makes every property try LONG_TIMES as many examples.
+`--long` runs tests marked `long`, too, and makes every property try more examples.
 A run's processes and temporary files end with it, even if it is killed (tools.testing.guardian).
 """
 
@@ -12,14 +12,12 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
 
+from tools.testing import effort
 from tools.testing.guardian import Guardian
 
 pytest_plugins = ("tools.testing.usage",)
 
-LONG_TIMES = 25
-EXAMPLES = 60
 LONG_SECONDS = 3600  # of a test that tries many examples
 _GUARDIAN = pytest.StashKey[Guardian]()
 _LINE = 240  # characters of a line of the summary where no terminal says how many
@@ -34,14 +32,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """No deadline: a noisy machine must fail no test. The summary names each failure's cause."""
+    """Choose the counts, and have the summary name each failure's cause in full."""
     if not sys.stdout.isatty():
         config.get_terminal_writer().fullwidth = _LINE
     config.stash[_GUARDIAN] = Guardian.begin()
-    common = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.register_profile("short", common, max_examples=EXAMPLES)
-    settings.register_profile("long", common, max_examples=EXAMPLES * LONG_TIMES)
-    settings.load_profile("long" if config.getoption("--long") else "short")
+    effort.load(long=config.getoption("--long"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -107,6 +107,7 @@ async def minimum_is(env: Environment, name: str, count: int) -> None:
 # What cannot come any more.
 
 
+@pytest.mark.long
 async def test_an_index_that_is_given_up(env: Environment) -> None:
     await env.add_node(cpu=3)
     made = indexed(job("t", env.name, pods=3))
@@ -125,6 +126,7 @@ async def test_an_index_that_is_given_up(env: Environment) -> None:
     await is_done(env, "t")
 
 
+@pytest.mark.long
 async def test_succeeded_pods_that_are_deleted(env: Environment) -> None:
     await env.add_node(cpu=3)
     await env.create(JOBS, indexed(job("t", env.name, pods=3)))
@@ -139,6 +141,7 @@ async def test_succeeded_pods_that_are_deleted(env: Environment) -> None:
     await is_done(env, "t")
 
 
+@pytest.mark.long
 async def test_succeeded_pods_that_stay_count(env: Environment) -> None:
     await env.add_node(cpu=3)
     await env.create(JOBS, indexed(job("t", env.name, pods=3)))
@@ -153,6 +156,7 @@ async def test_succeeded_pods_that_stay_count(env: Environment) -> None:
     await is_done(env, "t")
 
 
+@pytest.mark.long
 async def test_a_user_s_template_asks_for_what_was_cleaned_up(env: Environment) -> None:
     await env.add_node(cpu=3)
     template = {"name": "mine", "schedulingPolicy": {"gang": {"minCount": 3}}}
@@ -187,6 +191,7 @@ async def test_a_replicated_job_that_is_done_and_cleaned_up(env: Environment, mo
         await wait_for_objects(env, POD_GROUPS, "pg-a-w-0")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["Gang", "Composite"])
 async def test_all_come_again_after_a_restart(env: Environment, mode: str) -> None:
     """Of three pods one was done and cleaned up: the second attempt needs room for all three."""
@@ -217,6 +222,7 @@ async def test_all_come_again_after_a_restart(env: Environment, mode: str) -> No
         await env.runs(again, 3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", ["replicas", "parallelism"])
 @pytest.mark.parametrize("mode", ["Gang", "Composite", "own Gang", "own ReplicatedGang"])
 async def test_a_replicated_job_without_pods(env: Environment, mode: str, size: str) -> None:
@@ -236,6 +242,7 @@ async def test_a_replicated_job_without_pods(env: Environment, mode: str, size: 
     assert await names(env, POD_GROUPS) == [groups]
 
 
+@pytest.mark.long
 async def test_a_job_of_parallelism_zero(env: Environment) -> None:
     await env.add_node(cpu=2)
     made = job("t", env.name, pods=2)
@@ -249,6 +256,7 @@ async def test_a_job_of_parallelism_zero(env: Environment) -> None:
     await env.runs(of_job("t"), 2)
 
 
+@pytest.mark.long
 async def test_a_work_queue_that_makes_no_more(env: Environment) -> None:
     """One of four succeeded and is gone, one was lost, and no other one is made for it."""
     await env.add_node(cpu=4)
@@ -266,6 +274,7 @@ async def test_a_work_queue_that_makes_no_more(env: Environment) -> None:
     await is_done(env, "t")
 
 
+@pytest.mark.long
 async def test_a_delegated_job_follows_its_template(env: Environment) -> None:
     await env.add_node(cpu=3)
     owner = await env.create(CONFIG_MAPS, {"metadata": {"name": "run"}})
@@ -335,6 +344,7 @@ async def test_a_job_that_grows_starts_no_part_of_it(
     await env.runs(of_job("t"), after)
 
 
+@pytest.mark.long
 async def test_two_jobs_that_grow_at_once(env: Environment) -> None:
     """Each has room for all that it adds, but not both: one grows, the other one keeps two."""
     await env.add_node(cpu=8)
@@ -356,6 +366,7 @@ async def test_two_jobs_that_grow_at_once(env: Environment) -> None:
     await env.runs("", 12)
 
 
+@pytest.mark.long
 async def test_a_job_that_grows_while_its_first_pods_wait(env: Environment) -> None:
     await env.add_node(cpu=1)
     await env.create(JOBS, growing("t", env, 2))
@@ -370,6 +381,7 @@ async def test_a_job_that_grows_while_its_first_pods_wait(env: Environment) -> N
     await env.runs(of_job("t"), 4)
 
 
+@pytest.mark.long
 async def test_a_job_that_shrinks_while_what_it_added_waits(env: Environment) -> None:
     await env.add_node(cpu=5)
     await env.create(JOBS, growing("t", env, 2))
@@ -416,6 +428,7 @@ async def test_pods_of_a_job_that_grew_wait_while_the_controller_is_down(env: En
     await env.runs(of_job("t"), 6)
 
 
+@pytest.mark.long
 async def test_a_user_s_extra_pods_are_no_growth(env: Environment) -> None:
     await env.add_node(cpu=4)
     await env.create(JOBS, growing("t", env, 2))

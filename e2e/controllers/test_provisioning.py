@@ -106,6 +106,7 @@ async def member(env: Environment, name: str, root: str = "g", **spec: Any) -> N
     await env.create(PODS, made)
 
 
+@pytest.mark.long
 async def test_a_refused_job_gets_what_it_lacks(env: Environment, installed: None) -> None:
     await env.add_node(cpu=4)
     await env.create(JOBS, gang(env))
@@ -148,6 +149,7 @@ async def test_a_tree_asks_for_all_its_pods_at_once(env: Environment, autoscaler
     await nothing_left(env)
 
 
+@pytest.mark.long
 async def test_a_gang_that_grows_asks_anew(env: Environment, autoscaler: None) -> None:
     group = pod_group("g", 2)
     group["metadata"]["annotations"] = {ANNOTATION_PROVISIONING_REQUEST: CHECK_CAPACITY}
@@ -167,6 +169,7 @@ async def test_a_gang_that_grows_asks_anew(env: Environment, autoscaler: None) -
     await nothing_left(env)
 
 
+@pytest.mark.long
 async def test_an_owner_that_is_deleted_leaves_nothing(env: Environment, autoscaler: None) -> None:
     await env.add_node(cpu=4)
     await env.create(JOBS, gang(env))
@@ -177,6 +180,7 @@ async def test_an_owner_that_is_deleted_leaves_nothing(env: Environment, autosca
     await nothing_left(env)
 
 
+@pytest.mark.long
 async def test_a_suspended_job_asks_for_nothing(env: Environment, autoscaler: None) -> None:
     await env.add_node(cpu=4)
     await env.create(JOBS, gang(env))
@@ -191,6 +195,7 @@ async def test_a_suspended_job_asks_for_nothing(env: Environment, autoscaler: No
     await env.runs(of_job("gang"), 6)
 
 
+@pytest.mark.long
 async def test_nodes_that_come_while_the_controller_is_down(
     env: Environment, autoscaler: None
 ) -> None:

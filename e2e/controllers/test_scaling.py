@@ -158,6 +158,7 @@ async def test_what_is_added_waits_and_what_runs_goes_on(env: Environment, mode:
     assert before.items() <= (await placed(env)).items()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_last_of_many_sizes_counts(env: Environment, mode: str) -> None:
     """Names are wanted again while their last objects are still on their way out."""

@@ -36,6 +36,7 @@ async def scale(env: Environment, workers: int) -> None:
     await env.client.patch(JOBSETS, "train", ops, env.name)
 
 
+@pytest.mark.long
 async def test_places_follow_the_size_of_what_is_still_to_come(env: Environment) -> None:
     await env.add_node(cpu=WORKERS + 1)
     await env.create(JOBSETS, ordered(env, "InOrder"))

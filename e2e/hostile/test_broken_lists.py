@@ -55,6 +55,7 @@ async def test_what_goes_while_a_list_fails_is_gone(
         await _until_true(env, caches)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 async def test_caches_are_true_whatever_breaks(
     env: Environment, tmp_path: Path, long: bool

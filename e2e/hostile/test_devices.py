@@ -59,6 +59,7 @@ async def gone(env: Environment, name: str, pods: int) -> None:
     await env.delete(POD_GROUPS, name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_claims_and_pods_may_be_deleted_in_any_order(
     env: Environment, devices: Devices, seed: int

@@ -24,7 +24,7 @@ def gate(running_muster: Muster) -> Iterator[None]:
 @pytest.mark.parametrize(
     "attack",
     [
-        *(pytest.param(each, id=each.__name__) for each in ATTACKS),
+        *(pytest.param(each, id=each.__name__, marks=pytest.mark.long) for each in ATTACKS),
         *(
             pytest.param(each, id=each.__name__, marks=pytest.mark.since(*SINCE))
             for each in CLAIM_ATTACKS
@@ -42,6 +42,7 @@ def test_another_tenant_does_not_notice(player: Player, attack: Attack) -> None:
     assert 10 * mallory.admitted >= 9 * len(steps), mallory.refusals.most_common(9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", [pytest.param(it, id=it.__name__) for it in SCENARIOS])
 def test_another_tenant_gets_its_room(player: Player, scenario: Scenario) -> None:
     player.act(scenario)

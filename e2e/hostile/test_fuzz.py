@@ -10,21 +10,20 @@ from e2e.hostile.grammar import campaigns
 from e2e.hostile.stage import Player
 from e2e.hostile.steps import Step
 
-CAMPAIGNS, CAMPAIGNS_LONG = 200, 10_000
-LONG = settings.default is not None and settings.default.max_examples > 1000
+CAMPAIGNS = 1_000
 ADMITTED = 0.6
 """The least share of requests that the API server takes: what it refuses tests nothing of ours."""
 
 
 # A campaign that fails is shown as YAML; Hypothesis shows it too, and warns that it is large.
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")
-@pytest.mark.timeout(36_000 if LONG else 1200)
+@pytest.mark.long
 def test_whatever_is_written_nobody_notices(player: Player) -> None:
     hostile = player.stage.hostile
     at_once = len(hostile)
 
     @settings(
-        max_examples=(CAMPAIGNS_LONG if LONG else CAMPAIGNS) // at_once,
+        max_examples=CAMPAIGNS // at_once,
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import aiohttp
+import pytest
 import yaml
 
 from e2e.controlplane.places import ROOT
@@ -122,6 +123,7 @@ async def test_all_commands_agree_with_the_scheduler(
     assert "would evict pods of lower priority, 1 in all" in evicts
 
 
+@pytest.mark.long
 async def test_a_snapshot_of_a_live_cluster_is_replayed_bit_for_bit(
     env: Environment, tmp_path: Path
 ) -> None:
@@ -144,6 +146,7 @@ async def test_a_snapshot_of_a_live_cluster_is_replayed_bit_for_bit(
         assert again(data) == data
 
 
+@pytest.mark.long
 async def test_a_snapshot_in_the_middle_of_a_preemption_is_replayed_bit_for_bit(
     env: Environment, important: str, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ async def nodes(env: Environment, name: str, pods: int) -> set[str]:
     return {pod["spec"]["nodeName"] for pod in await env.pods(members(name))}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("levels", LEVELS)
 @pytest.mark.parametrize("turned", [False, True], ids=["as written", "reversed"])
 async def test_the_block_with_room_for_both_racks_is_chosen(
@@ -53,6 +54,7 @@ async def test_the_block_with_room_for_both_racks_is_chosen(
     assert sorted(found, key=str) == sorted([{made["b", "r1"]}, {made["b", "r2"]}], key=str)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("levels", LEVELS)
 async def test_child_one_may_sit_in_a_or_b_and_child_two_only_in_a(
     env: Environment, levels: int

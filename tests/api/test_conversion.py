@@ -4,7 +4,7 @@ import json
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -12,12 +12,11 @@ from api.constants import ANNOTATION_CONVERSION_DATA, GROUP
 from api.conversion import ConversionError, convert, with_hidden_fields
 from api.models import v1alpha1, v1alpha2, v1alpha3
 from tests.api.strategies import Json, objects
+from tools.testing.effort import examples
 
 HUB = f"{GROUP}/v1alpha3"
-LONG = settings.default is not None and settings.default.max_examples > 1000
-# Three pairs, both ways: more than 10,000 objects make the round trip.
-EXAMPLES = settings(max_examples=1_700) if LONG else settings()
-pytestmark = pytest.mark.timeout(1_800)  # for the counts of the long profile
+# Three pairs, both ways: with `--long` 10,000 objects make the round trip.
+EXAMPLES = examples(12, 1_700)
 
 
 class Pair(NamedTuple):

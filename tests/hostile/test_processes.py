@@ -15,11 +15,9 @@ from api.features import USUAL, FeatureGates
 from e2e.hostile.grammar import campaigns
 from e2e.hostile.steps import Step, shown
 from tests.hostile.processes import Processes
+from tools.testing.effort import examples
 
-EFFORT = settings(
-    max_examples=5 * settings.default.max_examples if settings.default else 300,
-    suppress_health_check=list(HealthCheck),
-)
+EFFORT = settings(examples(60, 1_500), suppress_health_check=list(HealthCheck))
 
 FEWER = settings(suppress_health_check=list(HealthCheck))
 

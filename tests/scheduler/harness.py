@@ -367,7 +367,7 @@ class Harness:
         for _ in range(5):
             await settle()
             await self.clock.advance(0.002)  # the loop's pause between two looks
-        step = 0.25
+        step = 0.25 if seconds <= 30 else 1.0
         for _ in range(int(seconds / step)):
             await self.clock.advance(step)
             self.changed.set()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.scheduler.holding_harness import HoldingHarness, kind
 from tests.scheduler.test_held_places_random import GROUPS, check
+from tools.testing.effort import seeds
 
 NODES = 6
 ROUNDS = 20
@@ -226,12 +227,6 @@ async def run(seed: int) -> None:
             assert course.bound(name) == len(pods) in (0, len(course.sizes[name])), name
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(5, 200))
 async def test_what_has_begun_comes_to_run_whole(seed: int) -> None:
-    await run(seed)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(12, 200))
-async def test_so_it_does_in_all_courses(seed: int) -> None:
     await run(seed)

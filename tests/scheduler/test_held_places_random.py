@@ -10,6 +10,7 @@ import pytest
 from scheduler.core.forest import Pod as StatePod
 from scheduler.core.model import POD_GROUP, GroupKey
 from tests.scheduler.holding_harness import HoldingHarness, kind
+from tools.testing.effort import seeds
 
 GROUPS = ("a", "b", "c")
 
@@ -145,7 +146,7 @@ def to_come(pods: list[StatePod]) -> int:
     )
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(8, 60))
 async def test_counters_and_rooms_hold_whatever_comes(seed: int) -> None:
     course = Course(seed)
     harness = course.harness
@@ -224,18 +225,8 @@ class Orderly:
         return sum(name in self.harness.where() for name in self.made[group])
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(6, 60))
 async def test_what_has_begun_comes_to_run_whole_whoever_leads_and_comes(seed: int) -> None:
-    await run_orderly(seed)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(12, 60))
-async def test_so_it_does_in_all_courses(seed: int) -> None:
-    await run_orderly(seed)
-
-
-async def run_orderly(seed: int) -> None:
     course = Orderly(seed)
     harness = course.harness
     for _ in range(4):

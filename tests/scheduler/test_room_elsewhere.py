@@ -32,6 +32,7 @@ from tests.scheduler.core.plugins.cluster import (
 )
 from tests.scheduler.state_builder import StateBuilder, requests
 from tests.scheduler.test_room_for_some import looks
+from tools.testing.effort import count, seeds
 
 __all__ = ["looks"]
 
@@ -249,7 +250,8 @@ def change(course: Course, rng: random.Random) -> str:
 def test_nobody_waits_who_has_room() -> None:
     """After each event all that fit have been woken; no time passes, so nothing else wakes them."""
     placed = Counter[str]()
-    for seed in range(90):
+    courses = count(30, 300)
+    for seed in range(courses):
         rng = random.Random(seed)
         course = random_course(rng)
         for _ in range(40):
@@ -260,12 +262,12 @@ def test_nobody_waits_who_has_room() -> None:
             for pod in course.waiting():
                 found = place(course.state, pod, SearchBudget())
                 assert not isinstance(found, Placement), (seed, what, pod.info.name)
-    assert placed["go"] > 80
-    assert placed["limit"] > 2
+    assert placed["go"] > 0.7 * courses
+    assert placed["limit"] > 0
     assert placed["volume"] > 0, placed
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(4, 40))
 def test_slots_of_shapes_that_share_them_are_their_own(seed: int) -> None:
     rng = random.Random(seed)
     course = random_course(rng)

@@ -39,6 +39,7 @@ from scheduler.snapshot import (
 )
 from tests.scheduler.core.plugins.cluster import claim, cluster_of, disk, run, user
 from tests.scheduler.state_builder import StateBuilder, requests
+from tools.testing.effort import seeds
 
 LIMITS = Limits.of(SearchBudget())
 
@@ -88,7 +89,7 @@ def churned(seed: int) -> tuple[StateBuilder, Queue]:
     return builder, queue
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(6, 60))
 def test_every_decision_is_the_same_after_writing_and_reading(seed: int) -> None:
     builder, queue = churned(seed)
     snapshot = take(builder.state, queue, LIMITS, decisions=100)
@@ -140,7 +141,7 @@ def with_room(builder: StateBuilder) -> list[str]:
     return [node for node in sorted(builder.state.nodes.row_of) if used[node] < 4]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(6, 60))
 def test_victims_are_the_same_after_writing_and_reading(seed: int) -> None:
     builder, queue = contested(seed)
     limits = Limits.of(SearchBudget(), Effort(overdue=5.0))

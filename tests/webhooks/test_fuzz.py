@@ -22,9 +22,9 @@ from api.rules.validation import validate
 from tests.api.strategies import objects
 from tests.webhooks.listener_thread import Caller, serving
 from tests.webhooks.reviews import FakeLister, encoded, pod_group, review_of
+from tools.testing.effort import is_long
 from webhooks.reviewer import ROUTES
 
-LONG = settings.default is not None and settings.default.max_examples > 1000
 TEMPLATE = {"name": "a", "schedulingPolicy": {"gang": {"minCount": 2}}}
 WORLD = FakeLister(
     [PriorityClass("a", 100), PriorityClass("b", 5, global_default=True)],
@@ -87,7 +87,7 @@ EFFORT = settings(suppress_health_check=list(HealthCheck))
 
 def batches(count: int) -> pytest.MarkDecorator:
     """So many times the examples of the long profile; one run of all grows slower with each."""
-    return pytest.mark.parametrize("batch", range(count if LONG else 1))
+    return pytest.mark.parametrize("batch", range(count if is_long() else 1))
 
 
 @pytest.fixture(scope="module")

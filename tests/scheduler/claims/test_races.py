@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kube.meta import Json
 from tests.scheduler.claims.claims_harness import ClaimsHarness
+from tools.testing.effort import examples
 
 KIND: Final = 'device.attributes["gpu.example.com"].kind == "%s"'
 
@@ -310,7 +311,7 @@ class Story:
         }
 
 
-@settings(max_examples=15, deadline=None)
+@examples(10, 75)
 @example(ours=[0, 3, 0], gang=2, acts=LATE)
 @given(
     ours=st.lists(st.integers(0, len(OURS) - 1), min_size=1, max_size=6),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.claim_consumers import ClaimConsumers
 from scheduler.core.model import ClaimKey
+from tools.testing.effort import examples
 
 PODS = ("a", "b", "c")
 CLAIMS: tuple[ClaimKey, ...] = (("ns", "x"), ("ns", "y"))
@@ -77,7 +78,7 @@ def apply(what: str, key: ClaimKey, uid: str, plain: Plain, consumers: ClaimCons
         consumers.reserve(key, frozenset(uid), elsewhere=what == "elsewhere")
 
 
-@settings(deadline=None, max_examples=150)
+@examples(50, 750)
 @given(OPERATIONS)
 def test_counters_are_what_a_look_at_everything_says(
     operations: list[tuple[str, ClaimKey, str]],

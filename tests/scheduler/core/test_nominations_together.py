@@ -30,6 +30,7 @@ from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.shapes import Shape
 from tests.scheduler.state_builder import StateBuilder, requests
+from tools.testing.effort import count, seeds
 
 BLUE = PodTerm(PodSelector((Expression("colour", "In", ("blue",)),), ("ns",)), "host")
 KINDS = ("plain", "blue", "apart", "claim", "unbound", "port")
@@ -100,7 +101,7 @@ def take(case: Nominated, shape: Shape, name: str, count: int) -> None:
     case.state.framework.reserve(shape, np.array(rows), np.array([count]))
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds(30, 600))
 def test_together_they_take_what_they_take_one_by_one(seed: int) -> None:
     case = Nominated(seed)
     before = case.seen()
@@ -114,7 +115,7 @@ def test_together_they_take_what_they_take_one_by_one(seed: int) -> None:
 
 @pytest.mark.parametrize("limited", [False, True])
 def test_what_is_left_out_says_nothing_to_the_root(limited: bool) -> None:
-    for seed in range(60):
+    for seed in range(count(15, 200)):
         case = Nominated(seed)
         state, nodes = case.state, case.state.nodes
         for number in range(6 if limited else 0):
@@ -158,15 +159,15 @@ def plan_of(case: Nominated, root: Pod) -> object:
 def test_a_plan_is_the_same_where_they_are_taken_once_for_all_trials(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    planned = 0
-    for seed in range(200):
+    planned, clusters = 0, count(40, 800)
+    for seed in range(clusters):
         case = Nominated(seed, ("plain", "blue", "claim"))
         found = [plan_of(case, root) for root in case.pods]
         with monkeypatch.context() as patch:
             patch.setattr(Nominations, "kept", lambda *_arguments: nothing())
             assert [plan_of(case, root) for root in case.pods] == found
         planned += sum(isinstance(each, tuple) and len(each) == 3 for each in found)
-    assert planned > 100
+    assert planned > clusters // 2
 
 
 @contextmanager
@@ -216,7 +217,7 @@ def counted(calls: Counter[str], name: str) -> Callable[..., Any]:
 
 
 def test_sums_follow_nominations_that_come_and_go_and_nodes_that_change() -> None:
-    for seed in range(40):
+    for seed in range(count(8, 150)):
         case = Nominated(seed)
         state, rng = case.state, case.rng
         for step in range(12):

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.model import NodeInfo, Stage
 from scheduler.core.node_table import Load, NodeTable
 from scheduler.core.resource_table import LARGEST
+from tools.testing.effort import examples
 
 TREES = (("PodGroup", "ns", "a"), ("PodGroup", "ns", "b"))
 OFFERED = {"cpu": 12, "gpu": 8, "pods": 10}
@@ -116,7 +117,7 @@ def test_the_order_of_comings_and_goings_is_no_matter(
     assert not any(len(nodes.stages.rows(tree)) for tree in TREES)
 
 
-@settings(max_examples=300)
+@examples(100, 1500)
 @given(
     CHANGES, st.builds(Stage, st.integers(1, 3), st.booleans(), st.sampled_from(TREES)), REQUESTS
 )

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.devices.asks import Ask
@@ -27,6 +27,7 @@ from tests.scheduler.devices.builders import (
 )
 from tests.scheduler.devices.cluster import DeviceCluster
 from tests.scheduler.devices.instances import build, instance
+from tools.testing.effort import examples
 
 ASKS = (
     ask(gpu()),
@@ -132,7 +133,7 @@ class Story:
         return found
 
 
-@settings(deadline=None, max_examples=60)
+@examples(20, 300)
 @given(OPERATIONS)
 def test_what_is_in_use_is_what_claims_hold(operations: list[tuple[str, object]]) -> None:
     story = Story()
@@ -146,7 +147,7 @@ def test_what_is_in_use_is_what_claims_hold(operations: list[tuple[str, object]]
             assert used == held[name] & {key[2] for key in view.keys}
 
 
-@settings(deadline=None, max_examples=40)
+@examples(13, 200)
 @given(OPERATIONS)
 def test_no_device_is_given_away_twice(operations: list[tuple[str, object]]) -> None:
     """Slices may take devices away that claims hold: only doubles are looked for."""
@@ -160,7 +161,7 @@ def test_no_device_is_given_away_twice(operations: list[tuple[str, object]]) -> 
     assert len(keys) == len(set(keys))
 
 
-@settings(deadline=None, max_examples=60)
+@examples(20, 300)
 @given(st.integers(0, 10**6))
 def test_a_decision_changes_nothing_and_is_the_same_again(number: int) -> None:
     of = instance(17, number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.place import Placement, SearchBudget, place
@@ -18,6 +18,7 @@ from tests.scheduler.devices.preemption_instances import (
     build,
     occupied,
 )
+from tools.testing.effort import examples
 
 SEED = 5690
 
@@ -66,7 +67,7 @@ def test_victims_are_as_low_as_those_of_the_exact_solver(long: bool) -> None:
     assert found["missed"] + found["worse"] <= max(1, 0.01 * found.total()), found
 
 
-@settings(deadline=None, max_examples=60)
+@examples(20, 300)
 @given(st.integers(0, 10**6))
 def test_preemption_changes_nothing_and_is_the_same_again(number: int) -> None:
     of = occupied(17, number)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.devices.asks import DeviceToleration
@@ -17,6 +17,7 @@ from scheduler.core.place import Placement, Refusal
 from tests.scheduler.devices.builders import CLASS, DRIVER, ask, device, gpu, has, pool
 from tests.scheduler.devices.cluster import DeviceCluster
 from tests.support.counting import calls
+from tools.testing.effort import examples
 
 BROKEN = DeviceTaint("broken", "yes", "NoExecute")
 
@@ -201,7 +202,7 @@ RULES = st.dictionaries(
 
 
 @given(st.lists(RULES, min_size=1, max_size=4))
-@settings(max_examples=60)
+@examples(20, 300)
 def test_rules_that_came_and_went_leave_what_the_last_ones_alone_make(
     history: list[dict[str, dict[str, Any]]],
 ) -> None:

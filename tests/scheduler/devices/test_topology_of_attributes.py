@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.devices.model import DeviceInfo, NodeScope
@@ -23,6 +23,7 @@ from tests.scheduler.devices.cluster import DeviceCluster
 from tests.scheduler.devices.preemption import DevicePreemption
 from tests.scheduler.state_builder import requests
 from tests.support.counting import calls
+from tools.testing.effort import examples
 
 CLIQUE = f"{DRIVER}/clique"
 RACK = "example.com/rack"
@@ -449,7 +450,7 @@ def test_what_cliques_have_free_can_be_measured() -> None:
     st.lists(st.tuples(st.integers(2, 4), st.booleans()), min_size=1, max_size=4),
     st.lists(st.tuples(st.integers(0, 7), st.sampled_from(["a", "b", "-"])), max_size=4),
 )
-@settings(max_examples=60)
+@examples(20, 300)
 def test_a_required_clique_holds_all_of_a_gang_whenever_slices_change(
     cliques: list[str], gangs: list[tuple[int, bool]], changes: list[tuple[int, str]]
 ) -> None:
@@ -514,7 +515,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.booleans())
-@settings(max_examples=150)
+@examples(50, 750)
 def test_domains_are_those_of_looking_at_every_device(
     steps: list[tuple[str, str, list[str]]], nested: bool
 ) -> None:

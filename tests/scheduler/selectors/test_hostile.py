@@ -7,12 +7,13 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.selectors.errors import SelectorError
 from scheduler.selectors.selectors import COST, LONGEST, Selector, compile_selector
 from tests.scheduler.selectors.devices import device
+from tools.testing.effort import examples
 
 TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
 DEVICE = device(model="a" * 64, index=1)
@@ -155,7 +156,7 @@ semver( .isGreaterThan( .major() ip( cidr( .ip() sets.contains( lists.range( .sl
 WORDS = WRITTEN_WORDS.split()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100, 1500)
 @given(st.lists(st.sampled_from(WORDS), max_size=20))
 def test_any_words_are_judged_or_refused(words: list[str]) -> None:
     text = " ".join(words)
@@ -166,7 +167,7 @@ def test_any_words_are_judged_or_refused(words: list[str]) -> None:
         assert str(error)  # noqa: PT017 - most are refused
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100, 1500)
 @given(st.text(max_size=40))
 def test_any_text_is_judged_or_refused(text: str) -> None:
     try:
