@@ -48,10 +48,10 @@ verify: .venv ## generated files are as the code says
 	diff -ru charts/muster "$$tmp/muster" || \
 	{ echo "generated files are stale: run make generate" >&2; exit 1; }
 
-test: check ## everything, on the embedded cluster and on a real control plane
+test: .venv ## checks, unit tests, and flows on the embedded cluster and on a real control plane
 	$(BIN)/python -m e2e.run_tests
 
-test-long: check ## the same with the full counts
+test-long: .venv ## everything, with the full counts, on both and on each Kubernetes version
 	$(BIN)/python -m e2e.run_tests --long
 
 test-versions: check ## the suites of the real control plane on each Kubernetes version; VERSIONS="1.33.13" for some

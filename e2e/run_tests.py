@@ -1,8 +1,9 @@
 """All suites: `make test` and `make test-long` call this.
 
-The unit tests; the end-to-end and conformance suites on the embedded cluster; and `REAL_PARTS`
-(with `--long` all) on real control planes built from their modules. These are left out where there
-is no Go and its package cannot be installed; with MUSTER_REQUIRE_REAL=1 that is an error.
+`make check`; the unit tests; `LOCAL_PARTS` of the end-to-end tests on the embedded cluster and
+`REAL_PARTS` on real control planes built from their modules, with `--long` all of them on both. The
+real ones are left out where there is no Go and its package cannot be installed; with
+MUSTER_REQUIRE_REAL=1 that is an error.
 """
 
 import argparse
@@ -15,8 +16,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from threading import Lock
+from dataclasses import dataclass, replace
 from typing import Final
 
 from e2e.controlplane import build
@@ -27,10 +27,27 @@ from tools.testing import report
 from tools.testing.guardian import Guardian
 from tools.testing.report import Cost, SuiteCost
 
+UNIT_PARTS: Final[Mapping[str, Sequence[str]]] = {
+    "scheduler": ("tests/scheduler",),
+    "the rest": ("tests", "localcluster/tests", "--ignore=tests/scheduler"),
+}
+
+NAMED_PARTS: Final[Mapping[str, Sequence[str]]] = {
+    "decisions": ("e2e/hostile", "e2e/preemption", "e2e/scheduling", "e2e/webhook"),
+    "owners": ("e2e/admission", "e2e/controllers", "e2e/lives", "e2e/workloads"),
+}
+"""About two thirds of the end-to-end tests, by time."""
+
+_NAMED: Final = tuple(f"--ignore={folder}" for part in NAMED_PARTS.values() for folder in part)
+
+PARTS: Final[Mapping[str, Sequence[str]]] = {**NAMED_PARTS, "the rest": ("e2e", *_NAMED)}
+"""Together everything: with `--long` on the embedded cluster, and again on the real one."""
+
 REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
     "flows": (
         "e2e/suite",
         "e2e/admission/test_owners.py",
+        "e2e/admission/test_table.py",
         "e2e/controllers/test_group_claims.py",
         "e2e/client",
         "e2e/webhook/test_confined.py",
@@ -56,22 +73,23 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
     ),
 }
 """What runs on the real control plane without `--long`: what users count on, and what the embedded
-server is held to. The other suites run on the embedded cluster then, and on both with `--long`.
-Each part has a control plane of its own, so that two of them can run side by side."""
+server is held to. Each part has a control plane of its own, so that they can run side by side."""
 
 REAL_SUITES: Final = tuple(suite for part in REAL_PARTS.values() for suite in part)
 
-NAMED_PARTS: Final[Mapping[str, Sequence[str]]] = {
-    "decisions": ("e2e/hostile", "e2e/preemption", "e2e/scheduling", "e2e/webhook"),
-    "owners": ("e2e/admission", "e2e/controllers", "e2e/lives", "e2e/workloads"),
+ON_BOTH: Final = ("e2e/conformance", "e2e/workloads")
+"""What runs on the embedded cluster, too, without `--long`: it is held to the real server, and
+pods of workloads whose controllers are built for `--long` alone come from the suite itself."""
+
+_ELSEWHERE: Final = tuple(f"--ignore={suite}" for suite in REAL_SUITES if suite not in ON_BOTH)
+
+LOCAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
+    which: (*suites, *_ELSEWHERE) for which, suites in PARTS.items()
 }
-"""About two thirds of what runs on the embedded cluster, by time."""
+"""Without `--long` the embedded cluster has what does not run on the real control plane."""
 
-_IGNORED: Final = tuple(f"--ignore={folder}" for part in NAMED_PARTS.values() for folder in part)
-
-PARTS: Final[Mapping[str, Sequence[str]]] = {**NAMED_PARTS, "the rest": ("e2e", *_IGNORED)}
-"""Together everything: on the embedded cluster, and with `--long` on the real one too."""
-
+CHECK: Final = "make check"
+UNIT: Final = "unit tests"
 LOCAL: Final = "end to end on the embedded cluster"
 REAL: Final = "end to end on a real control plane"
 LANES: Final = 3
@@ -105,23 +123,25 @@ class Outcome:
 
 
 def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
-    """Runs every suite, also after one failed; answers in the order in which they are begun.
+    """Run every suite, also after one failed; return the outcomes in the order of the suites.
 
     The suites on a cluster mostly wait for it, so three run at a time, and the next follows in
-    whichever lane is free first: no part is so long that the other lanes wait for it at the end.
+    whichever lane is free first. The real control plane is built meanwhile, if it has to be.
     """
     flags = ["--long"] if long else []
-    built = Built(long=long)
+    with ThreadPoolExecutor(LANES) as lanes, ThreadPoolExecutor(1) as builder:
+        built = builder.submit(_build, long=long)
 
-    def real(name: str, suites: Sequence[str]) -> Outcome:
-        if error := built.error():
-            missing = isinstance(error, MissingGoError) and not require_real
-            return Outcome(name, None if missing else 1, str(error))
-        return _pytest(name, [*suites, "--cluster=real", *flags])
+        def real(name: str, suites: Sequence[str]) -> Outcome:
+            if error := built.result():
+                missing = isinstance(error, MissingGoError) and not require_real
+                return Outcome(name, None if missing else 1, str(error))
+            return _pytest(name, [*suites, "--cluster=real", *flags])
 
-    with ThreadPoolExecutor(LANES) as lanes:
-        begun = [lanes.submit(_pytest, "unit tests", ["tests", "localcluster/tests", *flags])]
-        for which, suites in PARTS.items():
+        begun = [lanes.submit(_run, CHECK, ["make", "check"])]
+        for which, suites in UNIT_PARTS.items():
+            begun.append(lanes.submit(_pytest, f"{UNIT}, {which}", [*suites, *flags]))
+        for which, suites in (PARTS if long else LOCAL_PARTS).items():
             arguments = [*suites, "--cluster=local", *flags]
             begun.append(lanes.submit(_pytest, f"{LOCAL}, {which}", arguments))
         for which, suites in (PARTS if long else REAL_PARTS).items():
@@ -129,40 +149,31 @@ def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
         return [suite.result() for suite in begun]
 
 
-class Built:
-    """The real control plane, built by the first who asks; all others wait for it."""
-
-    def __init__(self, *, long: bool) -> None:
-        self._long = long
-        self._lock = Lock()
-        self._done = False
-        self._error: BuildError | None = None
-
-    def error(self) -> BuildError | None:
-        """Why there is none, MissingGoError where no Go is to be had; None once it is built."""
-        with self._lock:
-            if not self._done:
-                self._build()
-                self._done = True
-            return self._error
-
-    def _build(self) -> None:
-        # Whole lines also on a terminal: another suite writes beside it. Karpenter and
-        # LeaderWorkerSet take minutes to build, and run beside Muster in the long profile alone.
-        progress = Progress(sys.stdout, DURATIONS, live=False)
-        try:
-            build.build(progress, neighbours=self._long, workloads=self._long)
-        except BuildError as error:
-            self._error = error
+def _build(*, long: bool) -> BuildError | None:
+    """Build the real control plane. Return why there is none: MissingGoError without a Go."""
+    # Whole lines also on a terminal: suites write next to it. Karpenter and the controllers of
+    # other workloads take minutes to build, and run in the long profile alone.
+    progress = Progress(sys.stdout, DURATIONS, live=False)
+    try:
+        build.build(progress, neighbours=long, workloads=long)
+    except BuildError as error:
+        return error
+    return None
 
 
 def _pytest(name: str, arguments: Sequence[str]) -> Outcome:
-    """Run pytest once; its output is shown when it ends, not mixed with that of another lane."""
-    _say(f"== {name}: begins")
+    """Run pytest once, and read what each of its tests cost."""
     COSTS.mkdir(parents=True, exist_ok=True)
     cost = COSTS / f"{re.sub(r'[^a-z0-9]+', '-', name)}.json"
     cost.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", f"--usage={cost}", *arguments]
+    outcome = _run(name, [sys.executable, "-m", "pytest", "-q", f"--usage={cost}", *arguments])
+    assert outcome.cost is not None
+    return replace(outcome, cost=SuiteCost.read(name, outcome.cost.whole, cost))
+
+
+def _run(name: str, command: Sequence[str]) -> Outcome:
+    """Run a command; its output is shown when it ends, not mixed with that of another lane."""
+    _say(f"== {name}: begins")
     started = time.monotonic()
     child = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -176,7 +187,7 @@ def _pytest(name: str, arguments: Sequence[str]) -> Outcome:
     whole = Cost(time.monotonic() - started, used.ru_utime + used.ru_stime)
     note = f"{whole.wall:.0f} s, {whole.processor:.0f} s of processor time"
     failures = _FAILURE.findall(output)
-    outcome = Outcome(name, child.returncode, note, failures, SuiteCost.read(name, whole, cost))
+    outcome = Outcome(name, child.returncode, note, failures, SuiteCost(name, whole))
     _say(f"== {name}\n{output}{outcome.line()}")
     return outcome
 

@@ -10,7 +10,20 @@ from e2e import run_tests
 from e2e.controlplane import build
 from e2e.controlplane.errors import BuildError, MissingGoError
 from e2e.controlplane.places import ROOT
-from e2e.run_tests import LANES, LOCAL, PARTS, REAL, REAL_PARTS, Outcome
+from e2e.run_tests import (
+    CHECK,
+    LANES,
+    LOCAL,
+    LOCAL_PARTS,
+    ON_BOTH,
+    PARTS,
+    REAL,
+    REAL_PARTS,
+    REAL_SUITES,
+    UNIT,
+    UNIT_PARTS,
+    Outcome,
+)
 
 Suite = Callable[[str, Sequence[str]], Outcome]
 
@@ -49,6 +62,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
     """Nothing is run and nothing built."""
     recorded = Runs()
     monkeypatch.setattr(run_tests, "_pytest", recorded)
+    monkeypatch.setattr(run_tests, "_run", recorded)
     monkeypatch.setattr(build, "build", lambda *_, **__: None)
     yield recorded
     assert recorded.most <= LANES
@@ -79,7 +93,7 @@ def test_a_real_suite_that_cannot_run_says_why(
     outcomes = run_tests.run_suites(long=False, require_real=required)
 
     others, real = outcomes[: -len(REAL_PARTS)], outcomes[-len(REAL_PARTS) :]
-    assert [outcome.code for outcome in others] == [0] * (1 + len(PARTS))
+    assert [outcome.code for outcome in others] == [0] * (1 + len(UNIT_PARTS) + len(PARTS))
     assert [outcome.code for outcome in real] == [code] * len(REAL_PARTS)
     assert [outcome.line() for outcome in real] == [
         f"  {word:9} {REAL}, {which}: {error}" for which in REAL_PARTS
@@ -92,7 +106,8 @@ def test_outcomes_are_in_the_order_of_the_suites(runs: Runs, long: bool) -> None
     outcomes = run_tests.run_suites(long=long, require_real=True)
 
     assert [outcome.name for outcome in outcomes] == [
-        "unit tests",
+        CHECK,
+        *(f"{UNIT}, {which}" for which in UNIT_PARTS),
         *(f"{LOCAL}, {which}" for which in PARTS),
         *(f"{REAL}, {which}" for which in (PARTS if long else REAL_PARTS)),
     ]
@@ -122,6 +137,18 @@ def test_the_parts_leave_nothing_out_and_run_nothing_twice(runs: Runs, cluster: 
     assert all((ROOT / folder).is_dir() for folder in folders)
     assert len(set(folders)) == len(folders)
     assert rest == {"e2e", *(f"--ignore={folder}" for folder in folders)}
+
+
+def test_what_is_not_long_runs_on_one_of_the_two_at_least(runs: Runs) -> None:
+    """The embedded cluster leaves out what the real control plane has, and nothing else."""
+    run_tests.run_suites(long=False, require_real=True)
+
+    left_out = {
+        it.removeprefix("--ignore=") for part in runs.of("local") for it in part if "ignore" in it
+    }
+    folders = {it for part in PARTS.values() for it in part if not it.startswith("--")}
+    assert left_out - folders == {*REAL_SUITES} - {*ON_BOTH}
+    assert LOCAL_PARTS.keys() == PARTS.keys()
 
 
 def test_the_parts_on_a_real_control_plane_exist_and_none_is_in_another(runs: Runs) -> None:
