@@ -19,7 +19,7 @@ from tools.testing.effort import examples
 
 EFFORT = settings(examples(60, 1_500), suppress_health_check=list(HealthCheck))
 
-FEWER = settings(suppress_health_check=list(HealthCheck))
+FEWER = settings(examples(10, 300), suppress_health_check=list(HealthCheck))
 
 _STACK = 950
 """Frames that a coroutine of a process has at most, of the 1,000 that Python allows."""

@@ -16,7 +16,7 @@ from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.search.attempt import Attempt
 from tests.scheduler.eviction_harness import EvictionHarness
 
-PREEMPTORS, VICTIMS = 40, 4
+PREEMPTORS, VICTIMS = 40, 2
 
 
 @pytest.fixture

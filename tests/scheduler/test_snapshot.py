@@ -156,7 +156,7 @@ def test_victims_are_the_same_after_writing_and_reading(seed: int) -> None:
 def test_decisions_of_contested_clusters_evict_wait_and_refuse() -> None:
     decisions = [
         decision
-        for builder, queue in map(contested, range(25))
+        for builder, queue in map(contested, range(8))
         for decision in take(builder.state, queue, LIMITS).decisions
     ]
 

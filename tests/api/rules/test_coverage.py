@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 TABLES = (
     "tests/api/rules/test_admission_table.py",
@@ -14,6 +16,7 @@ TABLES = (
 )
 
 
+@pytest.mark.long
 def test_every_branch_of_the_rules_is_decided_by_a_case(tmp_path: Path) -> None:
     data = f"--data-file={tmp_path / 'coverage'}"
     coverage = [sys.executable, "-m", "coverage"]

@@ -14,6 +14,7 @@ from scheduler.core.model import SINGLE_POD
 from scheduler.core.node_table import NodeTable
 from scheduler.core.place import Placement, SearchBudget
 from tests.scheduler.state_builder import StateBuilder
+from tools.testing.effort import count
 
 
 def waits(builder: StateBuilder, name: str, cpu: int, priority: int) -> Pod:
@@ -21,13 +22,13 @@ def waits(builder: StateBuilder, name: str, cpu: int, priority: int) -> Pod:
     return builder.state.singles[SINGLE_POD, "ns", info.name]
 
 
-@pytest.mark.parametrize("count", [20, 200])
+@pytest.mark.parametrize("nodes", [20, 200])
 def test_its_cost_does_not_grow_with_what_is_nominated_elsewhere(
-    monkeypatch: pytest.MonkeyPatch, count: int
+    monkeypatch: pytest.MonkeyPatch, nodes: int
 ) -> None:
     builder = StateBuilder()
-    builder.nodes(count, cpu=4)
-    pods = [waits(builder, f"p{number}", 4, 5) for number in range(count)]
+    builder.nodes(nodes, cpu=4)
+    pods = [waits(builder, f"p{number}", 4, 5) for number in range(nodes)]
     for number, pod in enumerate(pods):
         builder.nominate(pod, f"n{number}")
     taken: list[int] = []
@@ -50,8 +51,8 @@ def test_decisions_are_the_same_as_with_all_nominated_places(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = random.Random(11)
-    placed = 0
-    for _ in range(300):
+    placed, clusters = 0, count(60, 1_000)
+    for _ in range(clusters):
         builder = StateBuilder()
         builder.nodes(5, cpu=4)
         for number in range(rng.randint(0, 8)):
@@ -68,4 +69,4 @@ def test_decisions_are_the_same_as_with_all_nominated_places(
                 known = decide(builder.state, pod, SearchBudget())
             assert found == known
             placed += isinstance(found, Placement)
-    assert placed > 300
+    assert placed > clusters
