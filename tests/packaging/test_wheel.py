@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(180)
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"api", "kube", "certs", "webhooks", "controllers", "scheduler", "lab", "console", "cli"}
-OTHERS = {"localcluster", "manifests", "examples", "e2e", "release", "tests", "bench"}
+OTHERS = {"localcluster", "manifests", "examples", "e2e", "release", "tests", "tools", "bench"}
 PROCESSES = ("webhook", "controller", "scheduler", "all")
 
 
@@ -164,7 +164,7 @@ def test_the_wheel_of_the_embedded_cluster_holds_that_and_not_its_tests(
 
 def test_no_locked_dependency_owns_a_top_level_name_of_ours() -> None:
     ours = {path.parent.name for path in ROOT.glob("[a-z]*/*.py")}
-    assert ours >= PACKAGES | {"localcluster", "e2e", "release", "tests", "bench"}
+    assert ours >= PACKAGES | {"localcluster", "e2e", "release", "tests", "tools", "bench"}
     dependencies = {canonicalize_name(name) for name in locked("dev.txt")}
     owners = {
         name: {canonicalize_name(owner) for owner in found} & dependencies

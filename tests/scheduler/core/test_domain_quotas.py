@@ -102,6 +102,19 @@ def test_two_constraints_over_many_nodes_take_a_few_steps(count: int) -> None:
     assert decision.steps <= 4
 
 
+def test_a_domain_that_has_too_many_pods_already_does_not_slow_down_the_others() -> None:
+    """Only domains that gain pods must keep the skew; r0 is beyond it before and after."""
+    builder = build([(20, 0), (20, 1), (20, 2)])
+    for _ in range(10):
+        builder.pod(node="n0", labels={"app": "web"})
+    gang(builder, 10, spread=(Spread(OF_WEB, "rack"),))
+    decision = builder.place("g")
+
+    assert Counter(builder.where(decision).values()) == {"n1": 5, "n2": 5}
+    assert isinstance(decision, Placement)
+    assert decision.steps <= 1
+
+
 @pytest.mark.parametrize("expired", [False, True], ids=["in time", "the time is over"])
 def test_where_the_first_pod_decides_for_all_others_they_follow_whatever_the_time(
     *, expired: bool

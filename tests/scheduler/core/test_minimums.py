@@ -90,6 +90,29 @@ def test_children_are_chosen_by_what_fits(minimum: int, want: set[str] | None) -
     assert groups == want
 
 
+@pytest.mark.parametrize(
+    ("terminating", "phase", "placed"),
+    [
+        pytest.param(False, "Running", 1, id="a running member needs one other"),
+        pytest.param(False, "Succeeded", 1, id="so does one that is done"),
+        pytest.param(True, "Running", 0, id="a terminating one counts no more, two are needed"),
+        pytest.param(False, "Failed", 0, id="nor does one that failed"),
+    ],
+)
+def test_members_that_count_for_the_min_count(terminating: bool, phase: str, placed: int) -> None:
+    """A gang of two with one bound member and two that wait, with room for one of them."""
+    builder = StateBuilder()
+    builder.node("n0", cpu=1)
+    builder.node("n1", cpu=1)
+    builder.gang("g", 2)
+    builder.pod("g", node="n0", phase=phase, terminating=terminating)
+    builder.pod(node="n0" if phase in ("Succeeded", "Failed") else "")
+    builder.pods("g", 2)
+    decision = builder.place("g")
+
+    assert (len(decision.pods) if isinstance(decision, Placement) else 0) == placed
+
+
 def waiting(builder: StateBuilder) -> Queue:
     """The queue once all that may be decided has been."""
     queue = Queue(builder.state)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from scheduler.core.explain import reasons
 from scheduler.core.model import Requirements
-from tests.scheduler.state_builder import StateBuilder, requests
+from scheduler.core.plugins.node_resources_fit import usage_at, used_with
+from tests.scheduler.state_builder import GIB, StateBuilder, requests
 
 
 @pytest.mark.parametrize(
@@ -33,3 +35,16 @@ def test_the_pod_count_is_a_resource() -> None:
     shape = builder.state.shapes.intern(Requirements())
 
     assert reasons(builder.state.framework, shape) == (("Too many pods", 1),)
+
+
+def test_utilisation_is_the_mean_over_the_requested_resources() -> None:
+    """A quarter of the cpu and three quarters of the memory are in use: half."""
+    builder = StateBuilder()
+    builder.node("n", cpu=4)
+    builder.pod(node="n", requirements=Requirements(requests(1, memory=48 * GIB)))
+    shape = builder.state.shapes.intern(Requirements(requests(1, memory=16 * GIB)))
+
+    used, step = usage_at(shape, builder.state.nodes, np.array([0]))
+
+    assert (used.tolist(), step.tolist()) == ([500], [250])
+    assert used_with(shape, builder.state.nodes, 0, 1) == 750

@@ -189,6 +189,31 @@ def test_together_they_find_what_they_find_one_after_the_other(long: bool) -> No
     assert met["ended early"] > 0.4 * seeds
 
 
+def test_a_node_where_fewer_victims_may_do_ends_what_is_planned_from_the_first() -> None:
+    """The first takes 70 + 49 + 49 on n0, of which 48 are left: there 36 + 36 are enough then.
+
+    n1, where one pod has 65 of the 120 cores, looks cheaper and takes three victims.
+    """
+    builder = PreemptionBuilder()
+    builder.node("n0", 240)
+    builder.node("n1", 120)
+    for node, cpus in (("n0", (36, 36, 49, 49, 70)), ("n1", (15, 40, 65))):
+        for cpu in cpus:
+            builder.runs(None, node, cpu=cpu)
+    roots = [builder.single(info) for info in builder.waits(None, 2, cpu=120, priority=10)]
+
+    plans, first = together(builder, roots)
+
+    assert first is not None
+    assert (first.placement.rows, len(first.victims)) == ((0,), 3)
+    assert plans == []
+    refusal = decide(builder.state, roots[1], SearchBudget())
+    assert isinstance(refusal, Refusal)
+    second = preempt(builder.state, roots[1], refusal, SearchBudget(), EFFORT)
+    assert isinstance(second, Plan)
+    assert (second.placement.rows, len(second.victims)) == ((0,), 2)
+
+
 def test_so_do_pods_that_have_a_volume_each(long: bool) -> None:
     met: Counter[str] = Counter()
     seeds = 200 if long else 60

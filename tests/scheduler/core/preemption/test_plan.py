@@ -36,6 +36,21 @@ def test_equal_and_higher_priority_is_never_touched(priority: int) -> None:
     assert isinstance(builder.preempt(other.name), Refusal)
 
 
+def test_of_pods_on_one_node_those_of_lowest_priority_go() -> None:
+    """One more than the search for cheaper sets looks at: the order of reprieve has to be right."""
+    builder = PreemptionBuilder()
+    builder.node("n0", 3)
+    low, first, second = (builder.runs(None, "n0", priority=priority) for priority in (0, 1, 1))
+    for number in range(100):
+        builder.node(f"small{number}", 1)
+        builder.runs(None, f"small{number}", priority=1)
+    (high,) = builder.waits(None, cpu=2, priority=5)
+
+    victims = builder.victims(high.name)
+
+    assert victims in (names(low, first), names(low, second))
+
+
 @pytest.mark.parametrize("grouped", [False, True])
 def test_whoever_may_not_preempt_waits(grouped: bool) -> None:
     builder = PreemptionBuilder()

@@ -11,7 +11,7 @@ from scheduler.core.forest import Group, Pod
 from scheduler.core.model import POD_GROUP
 from scheduler.core.place import Placement, SearchBudget, place
 from scheduler.core.search.batching import Signature, alike, batchable, place_batch, signature
-from tests.scheduler.core.plugins.cluster import ZONE, bound, wants
+from tests.scheduler.core.plugins.cluster import WEB, ZONE, bound, preferred_affinity, wants
 from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import StateBuilder, requests
 
@@ -103,6 +103,35 @@ def where(placement: Placement) -> Places:
     return {placement.root[2]: [*placement.rows]} | {
         name: [row] for name, row in zip(names, placement.rows, strict=True)
     }
+
+
+def test_a_gang_whose_pods_prefer_each_other_is_decided_alone() -> None:
+    """Where one of them goes changes what the next one prefers."""
+    builder = StateBuilder()
+    for name, terms in (("plain", wants()), ("together", preferred_affinity(1))):
+        builder.gang(name, 2)
+        for _ in range(2):
+            builder.pod(name, requirements=terms, labels=WEB)
+    groups = builder.state.forest.groups
+
+    assert signature(groups[POD_GROUP, "ns", "plain"]) is not None
+    assert signature(groups[POD_GROUP, "ns", "together"]) is None
+
+
+def test_a_gang_that_expects_pods_is_decided_alone() -> None:
+    """What is placed for a pod that does not exist yet is held, not bound."""
+    builder = StateBuilder()
+    builder.gang("g", 2)
+    builder.pod("g")
+    group = builder.state.forest.groups[POD_GROUP, "ns", "g"]
+    other = builder.pod("g")
+    assert signature(group) is not None
+
+    builder.state.remove_pod(other.uid)
+    builder.state.set_pod(replace(other, uid="expected", expected=True))
+
+    assert (group.pending_total, group.available) == (2, 2)
+    assert signature(group) is None
 
 
 @given(

@@ -17,6 +17,7 @@ from tests.scheduler.oracle.instances import (
     topology_instance,
 )
 from tests.scheduler.oracle.solver import ExactSolver
+from tests.scheduler.state_builder import StateBuilder
 
 
 def free_in(instance: Instance, key: str) -> dict[str, int]:
@@ -98,3 +99,14 @@ def test_a_preference_is_met_if_it_can_be_and_else_by_the_fewest_domains(long: b
 
     assert min(found["one"], found["several"]) >= (50 if long else 5), found
     assert len(missed) <= max(1, 0.02 * found.total()), missed
+
+
+def test_of_racks_with_equal_slots_the_one_with_less_unused_is_taken() -> None:
+    """Both racks have room for one pod of 4 cores. r0 keeps its 7 free cores for larger pods."""
+    builder = StateBuilder()
+    builder.node("n0", cpu=7, labels={"rack": "r0"})
+    builder.node("n1", cpu=4, labels={"rack": "r1"})
+    builder.gang("g", 1, rack=True)
+    pod = builder.pod("g", cpu=4)
+
+    assert builder.where(builder.place("g")) == {pod.name: "n1"}

@@ -96,6 +96,16 @@ def test_a_member_that_the_floor_can_do_without_is_not_why_a_group_waits() -> No
     assert "ask for less" not in blocker.summary
 
 
+def test_where_the_first_pods_do_not_fit_the_minimum_is_met_by_the_easiest() -> None:
+    builder = StateBuilder()
+    builder.nodes(1, cpu=2)
+    builder.gang("g", 2)
+    builder.pod("g", cpu=9, priority=1)
+    small = builder.pods("g", 2)
+
+    assert builder.where(builder.place("g")) == dict.fromkeys((pod.name for pod in small), "n0")
+
+
 def test_what_is_short_is_counted_in_all_of_a_region_that_was_only_preferred() -> None:
     """Each kind alone would fit into the first rack, both do not."""
     builder = StateBuilder()
