@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.tools.mutation.toy import toy
 from tools.mutation.project import ROOT
 
@@ -31,6 +33,7 @@ def outcomes(rows: list[dict[str, Any]]) -> dict[str, str]:
     return {row["after"].strip(): row["outcome"] for row in rows}
 
 
+@pytest.mark.long
 def test_mutants_are_caught_or_survive_and_are_run_again_with_more_tests(tmp_path: Path) -> None:
     toy(tmp_path)
 
