@@ -54,8 +54,8 @@ test: .venv ## checks, unit tests, and flows on the embedded cluster and on a re
 test-long: .venv ## everything, with the full counts, on both and on each Kubernetes version
 	$(BIN)/python -m e2e.run_tests --long
 
-test-versions: check ## the suites of the real control plane on each Kubernetes version; VERSIONS="1.33.13" for some
-	$(BIN)/python -m e2e.run_versions $(VERSIONS)
+test-versions: .venv ## the suites of the real control plane on each Kubernetes version; VERSIONS="1.33.13" for some
+	$(BIN)/python -m e2e.run_tests --versions $(VERSIONS)
 
 e2e: .venv ## the end-to-end suite on the cluster of KUBECONFIG
 	@test -n "$(KUBECONFIG)" || { echo "name a cluster: make e2e KUBECONFIG=FILE" >&2; exit 2; }

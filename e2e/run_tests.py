@@ -15,13 +15,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
 from e2e.controlplane import build
+from e2e.controlplane.build import RELEASES
 from e2e.controlplane.errors import BuildError, MissingGoError
-from e2e.controlplane.places import DURATIONS, ROOT
+from e2e.controlplane.places import DURATIONS, ROOT, USUAL
 from e2e.controlplane.progress import Progress
 from tools.testing import report
 from tools.testing.guardian import Guardian
@@ -45,14 +46,21 @@ PARTS: Final[Mapping[str, Sequence[str]]] = {**NAMED_PARTS, "the rest": ("e2e", 
 
 REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
     "flows": (
-        "e2e/suite",
+        "e2e/suite/test_admission.py",
+        "e2e/suite/test_bad_input.py",
+        "e2e/suite/test_devices.py",
+        "e2e/suite/test_extended_resources.py",
+        "e2e/suite/test_gang_of_a_jobset.py",
+        "e2e/suite/test_outage.py",
+        "e2e/suite/test_shared_claim.py",
+        "e2e/suite/test_started_in_order.py",
+        "e2e/suite/test_two_gangs.py",
+        "e2e/suite/test_webhook_down.py",
         "e2e/admission/test_owners.py",
         "e2e/admission/test_table.py",
-        "e2e/controllers/test_group_claims.py",
         "e2e/client",
         "e2e/webhook/test_confined.py",
-        "e2e/console/test_any_cluster.py",
-        "e2e/workloads",
+        "e2e/workloads/test_sets.py",
     ),
     "conformance": (
         "e2e/conformance",
@@ -77,9 +85,8 @@ server is held to. Each part has a control plane of its own, so that they can ru
 
 REAL_SUITES: Final = tuple(suite for part in REAL_PARTS.values() for suite in part)
 
-ON_BOTH: Final = ("e2e/conformance", "e2e/workloads")
-"""What runs on the embedded cluster, too, without `--long`: it is held to the real server, and
-pods of workloads whose controllers are built for `--long` alone come from the suite itself."""
+ON_BOTH: Final = ("e2e/conformance",)
+"""What runs on the embedded cluster, too, without `--long`: it is held to the real server."""
 
 _ELSEWHERE: Final = tuple(f"--ignore={suite}" for suite in REAL_SUITES if suite not in ON_BOTH)
 
@@ -88,6 +95,7 @@ LOCAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
 }
 """Without `--long` the embedded cluster has what does not run on the real control plane."""
 
+BUILD: Final = (sys.executable, "-m", "e2e.controlplane.build")
 CHECK: Final = "make check"
 UNIT: Final = "unit tests"
 LOCAL: Final = "end to end on the embedded cluster"
@@ -146,7 +154,37 @@ def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
             begun.append(lanes.submit(_pytest, f"{LOCAL}, {which}", arguments))
         for which, suites in (PARTS if long else REAL_PARTS).items():
             begun.append(lanes.submit(real, f"{REAL}, {which}", suites))
+        if long:
+            begun += _on_versions([it for it in RELEASES if it != USUAL], lanes, builder)
         return [suite.result() for suite in begun]
+
+
+def run_versions(versions: Sequence[str]) -> list[Outcome]:
+    """Run the suites of the real control plane on each of these Kubernetes versions."""
+    with ThreadPoolExecutor(LANES) as lanes, ThreadPoolExecutor(1) as builder:
+        return [suite.result() for suite in _on_versions(versions, lanes, builder)]
+
+
+def _on_versions(
+    versions: Sequence[str], lanes: ThreadPoolExecutor, builder: ThreadPoolExecutor
+) -> list[Future[Outcome]]:
+    begun = []
+    for version in versions:
+        environment = {"MUSTER_KUBERNETES": version}
+        built = builder.submit(_run, f"building Kubernetes {version}", BUILD, environment)
+        begun.append(built)
+        for which, suites in REAL_PARTS.items():
+            name = f"Kubernetes {version}, {which}"
+            begun.append(lanes.submit(_after, built, name, suites, environment))
+    return begun
+
+
+def _after(
+    built: Future[Outcome], name: str, suites: Sequence[str], environment: Mapping[str, str]
+) -> Outcome:
+    if built.result().code:
+        return Outcome(name, 1, "its control plane is not built")
+    return _pytest(name, [*suites, "--cluster=real"], environment)
 
 
 def _build(*, long: bool) -> BuildError | None:
@@ -156,27 +194,41 @@ def _build(*, long: bool) -> BuildError | None:
     progress = Progress(sys.stdout, DURATIONS, live=False)
     try:
         build.build(progress, neighbours=long, workloads=long)
+        if long:
+            build.build(progress, monitoring=True)
     except BuildError as error:
         return error
     return None
 
 
-def _pytest(name: str, arguments: Sequence[str]) -> Outcome:
+def _pytest(
+    name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+) -> Outcome:
     """Run pytest once, and read what each of its tests cost."""
     COSTS.mkdir(parents=True, exist_ok=True)
     cost = COSTS / f"{re.sub(r'[^a-z0-9]+', '-', name)}.json"
     cost.unlink(missing_ok=True)
-    outcome = _run(name, [sys.executable, "-m", "pytest", "-q", f"--usage={cost}", *arguments])
+    command = [sys.executable, "-m", "pytest", "-q", f"--usage={cost}", *arguments]
+    outcome = _run(name, command, environment)
     assert outcome.cost is not None
     return replace(outcome, cost=SuiteCost.read(name, outcome.cost.whole, cost))
 
 
-def _run(name: str, command: Sequence[str]) -> Outcome:
-    """Run a command; its output is shown when it ends, not mixed with that of another lane."""
+def _run(
+    name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> Outcome:
+    """Run a command, with more variables than those of this process, if they are given. Its
+    output is shown when it ends, not mixed with that of another lane.
+    """
     _say(f"== {name}: begins")
     started = time.monotonic()
     child = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     with child:
         assert child.stdout is not None
@@ -218,12 +270,19 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--long", action="store_true", help="the full counts")
+    parser.add_argument(
+        "--versions", nargs="*", metavar="VERSION", choices=RELEASES,
+        help=f"the suites of the real control plane alone, on these of {', '.join(RELEASES)}",
+    )  # fmt: skip
     parsed = parser.parse_args()
     required = os.environ.get("MUSTER_REQUIRE_REAL") == "1"
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     guardian = Guardian.begin()
-    outcomes = run_suites(long=parsed.long, require_real=required)
+    if parsed.versions is None:
+        outcomes = run_suites(long=parsed.long, require_real=required)
+    else:
+        outcomes = run_versions(parsed.versions or list(RELEASES))
     guardian.end()
     _report(outcomes)
     print(summary(outcomes))

@@ -151,6 +151,7 @@ async def test_tenants_see_their_own_as_the_cluster_allows_it(
             assert all(id_.startswith(f"{one.name}/") for id_ in await one.waits())
 
 
+@pytest.mark.long
 async def test_a_session_ends_once_its_account_is_deleted(
     rest: Rest, served: tuple[ServedConsole, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:

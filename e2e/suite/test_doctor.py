@@ -116,6 +116,7 @@ async def test_an_installation_in_order_has_no_errors_and_nothing_is_changed(
     assert await stored(env) == groups
 
 
+@pytest.mark.long
 async def test_a_ca_that_has_not_signed_the_webhooks_certificate(env: Environment) -> None:
     other = new_material(ServerNames.of_host("127.0.0.1"), datetime.now(UTC))
 
@@ -144,6 +145,7 @@ async def test_a_webhook_that_does_not_answer(env: Environment) -> None:
     assert "health" in said.checks("warning")
 
 
+@pytest.mark.long
 async def test_a_leader_that_is_gone(env: Environment) -> None:
     env.muster.kill(processes.SCHEDULER)
 
@@ -156,6 +158,7 @@ async def test_a_leader_that_is_gone(env: Environment) -> None:
     await env.muster.start(processes.SCHEDULER)
 
 
+@pytest.mark.long
 async def test_a_lease_that_is_not_there(env: Environment) -> None:
     env.muster.kill(processes.CONTROLLER)
     await env.client.delete(LEASES, "muster-controller", SYSTEM)
@@ -168,6 +171,7 @@ async def test_a_lease_that_is_not_there(env: Environment) -> None:
     assert "does not exist" in found["problem"]
 
 
+@pytest.mark.long
 async def test_a_role_that_lacks_a_verb(env: Environment) -> None:
     def less(obj: Object) -> None:
         for rule in obj["rules"]:
@@ -183,6 +187,7 @@ async def test_a_role_that_lacks_a_verb(env: Environment) -> None:
     assert found["problem"] == "it may not create pods/binding"
 
 
+@pytest.mark.long
 async def test_a_label_that_no_node_has(env: Environment) -> None:
     await env.add_node(cpu=1)
     group = pod_group("racked", 2)
@@ -197,6 +202,7 @@ async def test_a_label_that_no_node_has(env: Environment) -> None:
     assert said.code == 3
 
 
+@pytest.mark.long
 async def test_an_annotation_that_is_misspelt(env: Environment) -> None:
     owner = job("t", env.name)
     owner["metadata"].setdefault("annotations", {})["scheduling.muster.dev/min-cuont"] = "2"
@@ -212,6 +218,7 @@ async def test_an_annotation_that_is_misspelt(env: Environment) -> None:
     assert said.code == 1
 
 
+@pytest.mark.long
 async def test_texts_that_would_move_a_cursor_are_escaped(env: Environment) -> None:
     """Whoever may create events in a namespace writes what an administrator is shown."""
     event = {
@@ -233,6 +240,7 @@ async def test_texts_that_would_move_a_cursor_are_escaped(env: Environment) -> N
         assert not {"\x1b", "\x07", "\u202e"} & set(text)
 
 
+@pytest.mark.long
 async def test_the_definitions_of_another_scheduler_are_named(env: Environment) -> None:
     names = {"plural": "workloads", "singular": "workload", "kind": "Workload"}
     schema = {"openAPIV3Schema": {"type": "object"}}

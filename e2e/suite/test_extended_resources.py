@@ -142,6 +142,7 @@ async def test_pods_and_claims_that_are_deleted_in_any_order_leave_nothing_alloc
     await ended(env, "first", "next")
 
 
+@pytest.mark.long
 async def test_a_scheduler_that_is_killed_leaves_no_claim_behind(
     env: Environment, devices: Devices
 ) -> None:

@@ -118,6 +118,7 @@ async def test_places_are_given_back_when_no_workers_come(env: Environment, end:
     await env.runs(of_job("other"), WORKERS)
 
 
+@pytest.mark.long
 async def test_a_restart_begins_with_the_whole_again(env: Environment) -> None:
     made = ordered(env, "InOrder")
     made["spec"]["failurePolicy"] = {"maxRestarts": 3}
@@ -167,6 +168,7 @@ async def test_a_driver_that_ends_before_its_workers_has_one_of_their_places(
     assert await env.bound(of_job("other")) == 0
 
 
+@pytest.mark.long
 async def test_with_the_gate_off_nothing_is_held_and_on_again_the_whole_is_placed(
     env: Environment,
 ) -> None:

@@ -73,6 +73,7 @@ async def test_a_stateful_set_is_a_gang_through_an_update(env: Environment) -> N
     await gone(env, "db")
 
 
+@pytest.mark.long
 async def test_the_group_of_a_deployment_is_owned_by_it_and_not_by_a_replica_set(
     env: Environment,
 ) -> None:

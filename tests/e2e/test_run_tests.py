@@ -1,6 +1,6 @@
 """What a run of all suites does: what runs side by side, and what if there is no control plane."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Barrier, Lock
 
@@ -8,8 +8,9 @@ import pytest
 
 from e2e import run_tests
 from e2e.controlplane import build
+from e2e.controlplane.build import RELEASES
 from e2e.controlplane.errors import BuildError, MissingGoError
-from e2e.controlplane.places import ROOT
+from e2e.controlplane.places import ROOT, USUAL
 from e2e.run_tests import (
     CHECK,
     LANES,
@@ -34,27 +35,35 @@ class Runs:
     def __init__(self) -> None:
         self.made: dict[str, Sequence[str]] = {}
         self.most = 0
+        self.failing: set[str] = set()
+        self.together = True
         self._now = 0
         self._lock = Lock()
         # The first lanes all begin before one of them ends.
         self._begun = Barrier(LANES)
 
-    def __call__(self, name: str, arguments: Sequence[str]) -> Outcome:
+    def __call__(
+        self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> Outcome:
         with self._lock:
             assert name not in self.made
             self.made[name] = arguments
-            first = len(self.made) <= LANES
+            first = self.together and len(self.made) <= LANES
             self._now += 1
             self.most = max(self.most, self._now)
         if first:
             self._begun.wait(timeout=20)
         with self._lock:
             self._now -= 1
-        return Outcome(name, 0, "1 s")
+        return Outcome(name, int(name in self.failing), "1 s")
 
     def of(self, cluster: str) -> list[Sequence[str]]:
         flag = f"--cluster={cluster}"
-        return [arguments for arguments in self.made.values() if flag in arguments]
+        return [
+            arguments
+            for name, arguments in self.made.items()
+            if flag in arguments and not name.startswith("Kubernetes")
+        ]
 
 
 @pytest.fixture
@@ -101,6 +110,28 @@ def test_a_real_suite_that_cannot_run_says_why(
     assert len(tried) == 1
 
 
+def on(version: str) -> list[str]:
+    """What is run for one Kubernetes version, in order."""
+    parts = (f"Kubernetes {version}, {which}" for which in REAL_PARTS)
+    return [f"building Kubernetes {version}", *parts]
+
+
+@pytest.mark.parametrize("failing", [None, *on("1.33.13")[:2]])
+def test_each_version_is_built_and_run_also_after_one_that_failed(
+    runs: Runs, failing: str | None
+) -> None:
+    runs.failing, runs.together = {failing} if failing else set(), False
+
+    outcomes = run_tests.run_versions(["1.33.13", "1.34.4"])
+
+    assert [outcome.name for outcome in outcomes] == [*on("1.33.13"), *on("1.34.4")]
+    failed = {outcome.name for outcome in outcomes if outcome.code}
+    built = failing != on("1.33.13")[0]
+    assert failed == (runs.failing if built else set(on("1.33.13")))
+    assert ("Kubernetes 1.33.13, flows" in runs.made) == built
+    assert {"e2e/client", "--cluster=real"} <= set(runs.made["Kubernetes 1.34.4, flows"])
+
+
 @pytest.mark.parametrize("long", [False, True])
 def test_outcomes_are_in_the_order_of_the_suites(runs: Runs, long: bool) -> None:
     outcomes = run_tests.run_suites(long=long, require_real=True)
@@ -110,6 +141,7 @@ def test_outcomes_are_in_the_order_of_the_suites(runs: Runs, long: bool) -> None
         *(f"{UNIT}, {which}" for which in UNIT_PARTS),
         *(f"{LOCAL}, {which}" for which in PARTS),
         *(f"{REAL}, {which}" for which in (PARTS if long else REAL_PARTS)),
+        *(name for version in RELEASES if long and version != USUAL for name in on(version)),
     ]
     assert runs.most == LANES
 
