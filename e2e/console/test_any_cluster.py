@@ -88,6 +88,7 @@ async def test_who_preempts_whom_is_seen_as_it_happens(
     await view.see(by_whom, ".timeline")
 
 
+@pytest.mark.long
 async def test_every_view_answers(env: Environment, view: Shown) -> None:
     nodes = [await env.add_node(cpu=2, labels={RACK: f"{env.name}-r"}) for _ in range(2)]
     await env.create(JOBSETS, jobset("train", replicated_job("w", env.name, replicas=1)))

@@ -13,6 +13,7 @@ from e2e.console.clusters import Contents
 from e2e.console.examples import GANG, LONG, OVERRIDE, SCRIPT, TAG, TURNED, hostile, large, small
 from e2e.console.fake import served
 from e2e.console.page import DESK, PHONE, WALL, address, shown
+from tools.testing.effort import selected
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -20,7 +21,7 @@ AXE: Final = Path(__file__).parent / "axe" / "axe.min.js"
 VIEWS: Final = ("/map", "/queue", address(GANG), "/what-if", "/history")
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("dark", selected({"light": False, "dark": True}, ("light",)))
 @pytest.mark.parametrize("path", VIEWS)
 async def test_no_view_breaks_a_rule_of_accessibility(
     browser: Browser, path: str, dark: bool
@@ -39,7 +40,7 @@ async def test_the_login_breaks_no_rule_of_accessibility(browser: Browser) -> No
         assert await _violations(view.run) == []
 
 
-@pytest.mark.parametrize("size", [PHONE, DESK, WALL], ids=["phone", "desk", "wall"])
+@pytest.mark.parametrize("size", selected({"phone": PHONE, "desk": DESK, "wall": WALL}, ("phone",)))
 @pytest.mark.parametrize("path", VIEWS)
 async def test_no_view_is_wider_than_the_screen(
     browser: Browser, path: str, size: ViewportSize

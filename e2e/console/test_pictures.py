@@ -15,6 +15,7 @@ from e2e.console.shots import LOGIN, PICTURES, SHOTS
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SHOTS)
 async def test_each_view_has_a_picture(
     browser: Browser, name: str, record: bool, tmp_path: Path

@@ -72,6 +72,7 @@ async def test_a_gang_is_seen_to_wait_and_to_start(browser: Browser) -> None:
         await view.see("9 nodes, 10 of 36 used (28 %), 26 free.")
 
 
+@pytest.mark.long
 async def test_the_map_follows_nodes_that_are_cordoned_and_that_come(browser: Browser) -> None:
     async with looking(browser) as (stage, view):
         await view.open("/map?node=n-2-2-1")
@@ -94,6 +95,7 @@ async def test_why_not_on_a_node_is_answered(browser: Browser) -> None:
         await view.see("example.com/rack=b1-r1 has room for 8 of the 10 pods", ".reasons")
 
 
+@pytest.mark.long
 async def test_what_is_not_served_is_not_offered(browser: Browser) -> None:
     async with looking(browser) as (_stage, view):
         links = await view.page.locator("nav a").all_inner_texts()
@@ -117,6 +119,7 @@ async def test_a_gang_that_waits_would_start_with_another_node(browser: Browser)
         await view.see("8 nodes, 0 of 32 used (0 %), 32 free.")
 
 
+@pytest.mark.long
 async def test_history_begins_when_the_console_does(browser: Browser) -> None:
     async with looking(browser) as (_stage, view):
         await view.open("/history")
@@ -154,6 +157,7 @@ async def test_names_that_are_hostile_are_text(browser: Browser) -> None:
         assert await view.page.locator("main img").count() == 0
 
 
+@pytest.mark.long
 async def test_5000_nodes_are_shown_and_followed(browser: Browser) -> None:
     cluster = Builder()
     cluster.racks(blocks=20, racks=10, nodes=25)

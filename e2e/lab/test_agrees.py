@@ -8,6 +8,7 @@ from e2e.muster import Muster
 from e2e.suite.environment import Environment
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 async def test_the_same_jobs_start_in_the_same_order_on_the_same_nodes(
     env: Environment, muster: Muster, important: str, *, long: bool

@@ -116,6 +116,7 @@ USES = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 async def test_gates_are_switched_off_and_on_again(
     env: Environment, important: str, long: bool
