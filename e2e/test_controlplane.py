@@ -38,6 +38,7 @@ def _jobset(name: str) -> Object:
     }
 
 
+@pytest.mark.long
 async def test_a_jobset_runs_to_its_end_and_outlives_every_part(plane: ControlPlane) -> None:
     await plane.add_node("n1", labels={"rack": "r1"}, capacity={"example.com/gpu": "8"})
     async with plane.client() as rest:
@@ -74,6 +75,7 @@ async def _completed(rest: Rest, name: str) -> bool:
     return bool(read.get("status", {}).get("terminalState") == "Completed")
 
 
+@pytest.mark.long
 async def test_pods_end_in_the_phase_that_is_asked_for(plane: ControlPlane) -> None:
     await plane.add_node("n1")
     async with plane.client() as rest:
@@ -92,6 +94,7 @@ async def test_pods_end_in_the_phase_that_is_asked_for(plane: ControlPlane) -> N
         await eventually(ended, "the pods to end", 20)
 
 
+@pytest.mark.long
 async def test_owner_permissions_are_enforced(plane: ControlPlane) -> None:
     """A user who may not finalize the owner may not block its deletion."""
     rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get"]}]
