@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from api.constants import ANNOTATION_SCHEDULE_TIMEOUT
-from e2e.hostile import trouble
+from e2e.faults import trouble
 from e2e.muster import NAMESPACE, SCHEDULER
 from e2e.scheduling.bindings import Bindings
 from e2e.scheduling.test_leaders import FIRST, SECOND, none_reserved
