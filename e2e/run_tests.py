@@ -62,7 +62,7 @@ Each part has a control plane of its own, so that two of them can run side by si
 REAL_SUITES: Final = tuple(suite for part in REAL_PARTS.values() for suite in part)
 
 NAMED_PARTS: Final[Mapping[str, Sequence[str]]] = {
-    "decisions": ("e2e/hostile", "e2e/preemption", "e2e/scheduling", "e2e/webhook"),
+    "decisions": ("e2e/faults", "e2e/hostile", "e2e/preemption", "e2e/scheduling", "e2e/webhook"),
     "owners": ("e2e/admission", "e2e/controllers", "e2e/lives", "e2e/workloads"),
 }
 """About two thirds of what runs on the embedded cluster, by time."""
