@@ -16,12 +16,10 @@ from e2e.controlplane.places import KUBERNETES, before
 from e2e.muster import Muster
 from e2e.running import Started, installed, started
 from e2e.suite.environment import Environment
-from e2e.suite.objects import POD_GROUPS, Json, pod_group
+from e2e.suite.priorities import known_class
 from e2e.suite.settled import settled
 from e2e.support.rest import Rest
 from kube.client import Client
-from kube.errors import Forbidden
-from kube.resources import PRIORITY_CLASSES
 
 _PASSED = pytest.StashKey[bool]()
 
@@ -143,22 +141,8 @@ async def env(
 @pytest.fixture
 async def important(env: Environment) -> AsyncIterator[str]:
     """The name of a priority class above the default, which the webhook knows already."""
-    name = f"{env.name}-important"
-    await env.client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": 1000})
-    asking: Json = pod_group("asking", 1)
-    asking["spec"]["priorityClassName"] = name
-
-    async def known() -> bool:
-        try:
-            await env.create(POD_GROUPS, asking)
-        except Forbidden:
-            return False
-        return True
-
-    await env.until("the class to be known", known)
-    await env.delete(POD_GROUPS, "asking")
-    yield name
-    await env.client.delete(PRIORITY_CLASSES, name)
+    async with known_class(env, "important", 1000) as name:
+        yield name
 
 
 @pytest.hookimpl(wrapper=True)

@@ -34,7 +34,7 @@ UNIT_PARTS: Final[Mapping[str, Sequence[str]]] = {
 }
 
 NAMED_PARTS: Final[Mapping[str, Sequence[str]]] = {
-    "decisions": ("e2e/hostile", "e2e/preemption", "e2e/scheduling", "e2e/webhook"),
+    "decisions": ("e2e/faults", "e2e/hostile", "e2e/preemption", "e2e/scheduling", "e2e/webhook"),
     "owners": ("e2e/admission", "e2e/controllers", "e2e/lives", "e2e/workloads"),
 }
 """About two thirds of the end-to-end tests, by time."""

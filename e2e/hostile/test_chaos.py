@@ -14,7 +14,7 @@ async def test_random_kills_leave_nothing_wrong_and_nothing_behind(
 ) -> None:
     if server_kind == "existing":
         pytest.skip("the processes of a cluster given by its kubeconfig are not ours to kill")
-    plan = Plan(SEED, rounds=100, kills=100 if long else 20)
+    plan = Plan(SEED, rounds=100, kills=60 if long else 6)
 
     result = await chaos.run(server_kind, plan)
 

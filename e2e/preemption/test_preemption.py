@@ -1,19 +1,15 @@
 """Groups of higher priority evict whole units of lower priority, and no more than needed."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from api.constants import (
     ANNOTATION_DISRUPTION_MODE,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_TOPOLOGY,
 )
-from e2e.muster import SCHEDULER
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, remove_finalizers
-from e2e.suite.objects import POD_GROUPS, Json, jobset, of_jobset, pod, replicated_job
-from kube.patch import PatchBuilder
+from e2e.suite.objects import Json, jobset, of_jobset, pod, replicated_job
 from kube.resources import EVENTS, JOBSETS, PODS
 
 RACK = "test.muster.dev/rack"
@@ -218,82 +214,6 @@ async def test_a_node_that_vanishes_while_victims_terminate(
         await all_terminate(env, members(f"low{index}"), 4)
         await remove_finalizers(env, members(f"low{index}"))
     await env.runs(members("high"), 4)
-
-
-STEPS = ("marked", "terminating", "half gone", "bound")
-MORE_STEPS = ("nominated", "half bound")
-
-
-async def test_the_scheduler_killed_at_every_step(
-    env: Environment, important: str, long: bool
-) -> None:
-    await env.add_node(cpu=8)
-    for number, step in enumerate((*STEPS, *MORE_STEPS) if long else STEPS):
-        low, high = f"low{number}", f"high{number}"
-        await leaf(env, low, 8, mode="all", finalizers=(HOLD,))
-        await env.runs(members(low), 8)
-        async with killer(env, step, high) as killed:
-            await leaf(env, high, 8, priority_class=important,
-                       of_pod={"priorityClassName": important})  # fmt: skip
-            if step == "half gone":
-                await all_terminate(env, members(low), 8)
-                await _let_some_go(env, members(low), 4)
-            if step in ("bound", "half bound"):
-                await all_terminate(env, members(low), 8)
-                await remove_finalizers(env, members(low))
-            async with asyncio.timeout(60):
-                await killed.wait()
-
-        await env.muster.start(SCHEDULER)
-
-        if step not in ("bound", "half bound"):
-            await all_terminate(env, members(low), 4 if step == "half gone" else 8)
-        await remove_finalizers(env, members(low))
-        await env.runs(members(high), 8)
-        for name in (low, high):
-            await env.delete(POD_GROUPS, name)
-            for each in await env.pods(members(name)):
-                await env.delete(PODS, each["metadata"]["name"])
-        await env.empty()
-
-
-@asynccontextmanager
-async def killer(env: Environment, step: str, high: str) -> AsyncIterator[asyncio.Event]:
-    """Kills the scheduler when the step is seen; the event is set then."""
-    killed = asyncio.Event()
-    async with env.followed() as pods:
-
-        def look(_old: object, _new: object) -> None:
-            if not killed.is_set() and _reached(step, [p.raw for p in pods.values()], high):
-                env.muster.kill(SCHEDULER)
-                killed.set()
-
-        pods.subscribe(look)
-        yield killed
-
-
-def _reached(step: str, pods: list[Json], high: str) -> bool:
-    if step == "marked":
-        return any(
-            condition["type"] == "DisruptionTarget"
-            for pod in pods
-            for condition in pod.get("status", {}).get("conditions") or []
-        )
-    if step == "terminating":
-        return any("deletionTimestamp" in pod["metadata"] for pod in pods)
-    if step == "half gone":
-        return sum("deletionTimestamp" in pod["metadata"] for pod in pods) == 4 and len(pods) <= 12
-    ours = [pod for pod in pods if pod["metadata"]["name"].startswith(high)]
-    if step == "nominated":
-        return any(pod["status"].get("nominatedNodeName") for pod in ours)
-    bound = sum("nodeName" in pod["spec"] for pod in ours)
-    return bound >= (4 if step == "half bound" else 1)
-
-
-async def _let_some_go(env: Environment, selector: str, count: int) -> None:
-    for each in (await env.pods(selector))[:count]:
-        ops = PatchBuilder().remove("/metadata/finalizers")
-        await env.client.patch(PODS, each["metadata"]["name"], ops, env.name)
 
 
 async def test_nothing_is_evicted_before_the_delay_is_over(

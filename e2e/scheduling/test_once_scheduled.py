@@ -3,11 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-import pytest
-
 from api.constants import CONDITION_COMPOSITE_SCHEDULED, CONDITION_POD_GROUP_SCHEDULED
 from e2e.clusters.nodes import FINISH_ANNOTATION
-from e2e.muster import SCHEDULER
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, job, jobset, replicated_job
@@ -57,10 +54,6 @@ def is_bound(found: Json) -> bool:
     return bool(found["spec"].get("nodeName"))
 
 
-def has_failed(found: Json) -> bool:
-    return bool(found.get("status", {}).get("phase") == "Failed")
-
-
 async def test_a_job_whose_pods_fail_at_once(env: Environment) -> None:
     await env.add_node(cpu=2)
     made = job("t", env.name, pods=2)
@@ -100,18 +93,3 @@ async def test_a_gang_whose_min_count_is_raised_at_once(env: Environment) -> Non
         await env.client.patch(POD_GROUPS, "g", PatchBuilder().replace(GANG, 3), env.name)
 
     await was_scheduled(env, POD_GROUPS, "g")
-
-
-@pytest.mark.unsettled("the scheduler was restarted")
-async def test_the_next_leader_finds_only_failed_pods(env: Environment) -> None:
-    """It sees that they were bound since the group exists, if nothing was written before."""
-    await env.add_node(cpu=2)
-    made = job("t", env.name, pods=2)
-    fails_at_once(made["spec"])
-    async with env.followed() as pods:
-        await env.create(JOBS, made)
-        await as_soon_as(pods, has_failed)
-    env.muster.kill(SCHEDULER)
-    await env.muster.start(SCHEDULER)
-
-    await was_scheduled(env, POD_GROUPS, "pg-job-t")

@@ -6,12 +6,9 @@ which makes a volume once the controller asks it to, or the person who makes vol
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
-from e2e.scheduling.test_leaders import BIND, SECOND, Step, leads, none_reserved, two_schedulers
-from e2e.scheduling.test_leaders import FIRST as LEADER
 from e2e.suite.environment import Environment
 from e2e.suite.groups import members
 from e2e.suite.objects import POD_GROUPS, Json, pod, pod_group
@@ -188,37 +185,6 @@ async def test_a_volume_that_is_there_comes_before_one_that_would_be_made(
 
     await env.runs(members("gang"), 2)
     assert SELECTED_NODE not in (await claim_of(env, taken[0]))["metadata"]["annotations"]
-
-
-GIVEN = {
-    "when the second volume is given": Step(
-        lambda method, path: method == "PATCH" and "/persistentvolumes/" in path, nth=2, sent=True
-    ),
-    "before the first Binding": Step(BIND),
-}
-
-
-@pytest.mark.parametrize("step", GIVEN)
-async def test_the_next_leader_finishes_a_gang_whose_volumes_were_given(
-    env: Environment, manual_class: str, tmp_path: Path, step: str
-) -> None:
-    nodes = [await env.add_node(cpu=8) for _ in range(3)]
-    for index, node in enumerate(nodes):
-        await local_volume(env, f"disk-{index}", manual_class, node)
-        await claim(env, f"data-{index}", manual_class)
-    pause_at = GIVEN[step]
-    async with two_schedulers(env, tmp_path) as proxy:
-        stop = proxy.pause_at(pause_at.rule, nth=pause_at.nth, sent=pause_at.sent)
-        await gang_with_claims(env, 3)
-        await stop.reached.wait()
-
-        env.muster.kill(LEADER)
-        stop.release(drop=True)
-
-        await env.until("the second to lead", lambda: leads(env, SECOND))
-        await env.runs(members("gang"), 3)
-        await env.until("the Reservations to be gone", lambda: none_reserved(env))
-    assert await volumes_are_where_their_pods_are(env) == set(nodes)
 
 
 async def volumes_are_where_their_pods_are(env: Environment) -> set[str]:

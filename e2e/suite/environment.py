@@ -66,8 +66,8 @@ class Environment:
             for name in await self._names(kind):
                 await self._delete_if_there(kind, name)
         await self.empty()
-        for node in self._nodes:
-            await self.cluster.remove_node(node)
+        while self._nodes:
+            await self.cluster.remove_node(self._nodes.pop())
 
     async def add_node(
         self,

@@ -14,7 +14,7 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from api.constants import RESERVATION
-from e2e.muster import ALL, SCHEDULER
+from e2e.muster import CONTROLLER, SCHEDULER, WEBHOOK
 from e2e.suite.environment import Environment
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, resource
 from e2e.support.waiting import eventually
@@ -54,32 +54,33 @@ class Record:
     answer: Facts
 
 
-async def settled(env: Environment) -> None:
+async def settled(env: Environment, scheduler: str = SCHEDULER) -> None:
     """Wait until nothing is under way, and see that five more rounds of deciding change nothing.
 
+    `scheduler` is the name of the process that leads.
     Raises AssertionError with all that changed though the facts did not, TimeoutError where things
     never come to rest.
     """
     muster = env.muster
-    for name in ALL:
+    for name in (WEBHOOK, CONTROLLER, scheduler):
         if not muster.running(name):
             await muster.start(name)
     async with aiohttp.ClientSession(trust_env=False) as session:
-        scheduler = _Scheduler(session, env)
-        await env.until("the scheduler to lead", scheduler.decide)
-        before = await scheduler.at_rest()
+        leader = _Scheduler(session, env, scheduler)
+        await env.until("the scheduler to lead", leader.decide)
+        before = await leader.at_rest()
         async with asyncio.timeout(env.timeout_seconds):
             while True:
-                rounds = (await scheduler.metrics()).get("muster_scheduler_rounds_total", 0)
-                led = [await scheduler.decide() for _ in range(ROUNDS)]
+                rounds = (await leader.metrics()).get("muster_scheduler_rounds_total", 0)
+                led = [await leader.decide() for _ in range(ROUNDS)]
                 if not all(led):
                     # Leases are short here: a machine that stands still for two seconds loses them.
-                    await env.until("the scheduler to lead again", scheduler.decide)
-                after = await scheduler.at_rest()
+                    await env.until("the scheduler to lead again", leader.decide)
+                after = await leader.at_rest()
                 if all(led) and after.facts == before.facts:
                     break
                 before = after
-            done = (await scheduler.metrics())["muster_scheduler_rounds_total"] - rounds
+            done = (await leader.metrics())["muster_scheduler_rounds_total"] - rounds
     assert done >= ROUNDS, f"{done} rounds instead of {ROUNDS}"
     changed = list(_differences(before.answer, after.answer))
     assert not changed, f"after the flow had come to rest, {ROUNDS} more rounds changed:\n" + (
@@ -90,13 +91,14 @@ async def settled(env: Environment) -> None:
 class _Scheduler:
     """The scheduler as its metrics and debug pages show it."""
 
-    def __init__(self, session: aiohttp.ClientSession, env: Environment) -> None:
+    def __init__(self, session: aiohttp.ClientSession, env: Environment, name: str) -> None:
         self._session = session
         self._env = env
+        self._name = name
 
     async def decide(self) -> bool:
         """Have all that waits decided anew, and wait until it is; False if it does not lead."""
-        page = self._env.muster.page(SCHEDULER, "/debug/decide")
+        page = self._env.muster.page(self._name, "/debug/decide")
         async with self._session.post(page) as answer:
             assert answer.status == 200
             leads: bool = (await answer.json())["leads"]
@@ -104,7 +106,7 @@ class _Scheduler:
 
     async def metrics(self) -> dict[str, float]:
         """Values by name and labels, counters summed over their labels by name alone as well."""
-        page = self._env.muster.page(SCHEDULER, "/metrics")
+        page = self._env.muster.page(self._name, "/metrics")
         async with self._session.get(page) as answer:
             text = await answer.text()
         return dict(_values(text))
@@ -113,9 +115,12 @@ class _Scheduler:
         """Wait until nothing is under way and a whole round has changed nothing."""
         seen: list[Record] = []
 
+        under_way: list[str] = []
+
         async def probe() -> bool:
             metrics = await self.metrics()
-            if any(metrics.get(name) for name in _OPEN):
+            under_way[:] = [name for name in _OPEN if metrics.get(name)]
+            if under_way:
                 return False
             if (await self._env.client.list(RESERVATIONS))["items"]:
                 return False
@@ -129,7 +134,9 @@ class _Scheduler:
             await eventually(probe, "nothing to be under way", self._env.timeout_seconds)
         except TimeoutError as error:
             changed = [] if len(seen) < 2 else _differences(seen[-2].answer, seen[-1].answer)
-            raise TimeoutError("\n".join((f"{error}; in the last round:", *changed))) from error
+            raise TimeoutError(
+                "\n".join((f"{error}; in the last round:", *under_way, *changed))
+            ) from error
         return seen[-1]
 
     async def _record(self, metrics: dict[str, float]) -> Record:

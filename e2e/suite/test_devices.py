@@ -1,14 +1,10 @@
 """Gangs whose pods need devices: all of them get theirs, or none starts and none holds any."""
 
-import asyncio
-import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
 
-from e2e.muster import SCHEDULER
 from e2e.suite.devices import (
     CLAIM_TEMPLATES,
     CLAIMS,
@@ -23,10 +19,7 @@ from e2e.suite.devices import (
 )
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, Json, job, of_job, pod, pod_group
-from kube.cache import Cache
-from kube.meta import RawObject, decode_raw
 from kube.patch import PatchBuilder
-from kube.reflector import Reflector
 from kube.resources import JOBS, NODES, PODS, Resource
 from scheduler.selectors.selectors import Selectors
 from scheduler.watch.device_decode import device_class_info, resource_claim_info, slice_info
@@ -209,50 +202,3 @@ async def test_a_member_that_is_deleted_while_it_waits_leaves_nothing(
         await env.delete(PODS, name)
     await env.delete(POD_GROUPS, "g")
     await ended(env, devices)
-
-
-async def test_a_gang_is_whole_after_the_scheduler_was_killed_while_it_wrote_claims(
-    env: Environment, devices: Devices, long: bool
-) -> None:
-    await gpus(env, devices, *[8] * 4)
-    chance = random.Random(7)
-    for number in range(10 if long else 1):
-        name = f"gang{number}"
-        after = chance.randrange(1, 30)
-        async with killed_after(env, claims=after) as dead:
-            await env.create(JOBS, job_with_claims(name, env.name, 30))
-            async with asyncio.timeout(90):
-                await dead.wait()
-
-        await env.muster.start(SCHEDULER)
-
-        await env.runs(of_job(name), 30)
-        await checked(env, devices, claims=30)
-        await ended(env, devices, name)
-
-
-def _allocated(claim: RawObject) -> list[str]:
-    return ["yes"] if "allocation" in (claim.raw.get("status") or {}) else []
-
-
-@asynccontextmanager
-async def killed_after(env: Environment, *, claims: int) -> AsyncIterator[asyncio.Event]:
-    """Kills the scheduler when so many claims are seen allocated; set once it is dead."""
-    dead = asyncio.Event()
-    seen: Cache[RawObject] = Cache()
-    seen.add_index("allocated", _allocated)
-
-    def look(_old: RawObject | None, _new: RawObject | None) -> None:
-        if not dead.is_set() and len(seen.by_index("allocated", "yes")) >= claims:
-            env.muster.kill(SCHEDULER)
-            dead.set()
-
-    seen.subscribe(look)
-    reflector = Reflector(env.client, CLAIMS, seen, decode=decode_raw, namespace=env.name)
-    task = asyncio.ensure_future(reflector.run())
-    try:
-        await reflector.synced.wait()
-        yield dead
-    finally:
-        task.cancel()
-        await asyncio.wait({task})

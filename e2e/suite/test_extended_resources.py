@@ -6,7 +6,6 @@ from contextlib import suppress
 
 import pytest
 
-from e2e.muster import SCHEDULER
 from e2e.suite.devices import CLAIMS, Devices, devices_in
 from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, job, of_job
@@ -140,29 +139,3 @@ async def test_pods_and_claims_that_are_deleted_in_any_order_leave_nothing_alloc
     await env.runs(of_job("next"), 6)
     await check(env, devices, claims=6)
     await ended(env, "first", "next")
-
-
-@pytest.mark.long
-async def test_a_scheduler_that_is_killed_leaves_no_claim_behind(
-    env: Environment, devices: Devices
-) -> None:
-    resource = resource_of(env)
-    await devices.add_class(resource=resource)
-    for _ in range(4):
-        await devices.publish(await env.add_node(cpu=32), 8)
-    for number in range(3):
-        name = f"train{number}"
-        await env.create(JOBS, requesting(job(name, env.name, pods=32), resource))
-
-        async def begun(least: int = 1 + 12 * number) -> bool:
-            return len(await devices.claims()) >= least
-
-        await eventually(begun, "claims to be made", 60)
-        env.muster.kill(SCHEDULER)
-        await env.muster.start(SCHEDULER)
-
-        await env.runs(of_job(name), 32)
-        await check(env, devices, claims=32)
-        assert len(await devices.claims()) == 32
-        await ended(env, name)
-    assert (await env.client.list(PODS, env.name))["items"] == []

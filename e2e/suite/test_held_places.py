@@ -27,7 +27,7 @@ from e2e.suite.gates import switched_on
 from e2e.suite.groups import held
 from e2e.suite.objects import Json, job, of_job
 from e2e.suite.test_started_in_order import WORKERS, go_on, go_on_again, ordered, part
-from kube.resources import JOBS, JOBSETS, PRIORITY_CLASSES
+from kube.resources import JOBS, JOBSETS
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -45,15 +45,6 @@ def gate(running_muster: Muster) -> Iterator[None]:
 async def devices(env: Environment) -> AsyncIterator[Devices]:
     async with devices_in(env.client, env.name) as made:
         yield made
-
-
-@pytest.fixture
-async def important(env: Environment) -> AsyncIterator[str]:
-    """A PriorityClass of the flow's own."""
-    name = f"{env.name}-important"
-    await env.client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": 1000})
-    yield name
-    await env.client.delete(PRIORITY_CLASSES, name)
 
 
 def annotated(made: Json, **annotations: str) -> Json:

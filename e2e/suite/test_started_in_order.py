@@ -11,7 +11,7 @@ import pytest
 from api.constants import SCHEDULER_NAME
 from api.features import Feature
 from e2e import muster as processes
-from e2e.muster import SCHEDULER, Muster
+from e2e.muster import Muster
 from e2e.suite.environment import Environment
 from e2e.suite.gates import switched_on
 from e2e.suite.groups import held
@@ -91,18 +91,6 @@ async def test_the_workers_get_their_places_and_another_gang_waits(
 
     await env.delete(JOBSETS, "train")
     await env.runs(of_job("other"), WORKERS)
-
-
-async def test_a_new_leader_holds_the_same_places(env: Environment) -> None:
-    await driver_runs_and_another_waits(env, ordered(env, "InOrder"), "pg-train")
-
-    env.muster.kill(SCHEDULER)
-    await env.muster.start(SCHEDULER)
-
-    await held(env, "pg-train", WORKERS)
-    await go_on(env)
-    await env.runs(part("workers"), WORKERS)
-    assert await env.bound(of_job("other")) == 0
 
 
 @pytest.mark.parametrize("end", ["deleted", "suspended"])

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,10 +47,9 @@ class Pause:
 class InterceptingProxy:
     """Listens on loopback with TLS; `kubeconfig` points to it."""
 
-    def __init__(self, target: Path, folder: Path, *, seats: int | None = None) -> None:
-        """`seats` is how many requests are served at a time, beside watches and leases."""
+    def __init__(self, target: Path, folder: Path) -> None:
         self.kubeconfig = folder / "proxy.kubeconfig"
-        self._seats = asyncio.Semaphore(seats) if seats else contextlib.nullcontext()
+        self._seats: AbstractAsyncContextManager[None] = contextlib.nullcontext()
         self.sent: list[tuple[str, str]] = []
         self._target = target
         self._folder = folder
@@ -83,6 +82,23 @@ class InterceptingProxy:
         for stream in self._streams:
             stream.clear()
 
+    def thaw(self) -> None:
+        """What was held back is passed on."""
+        for stream in self._streams:
+            stream.set()
+
+    def limit(self, seats: int | None) -> None:
+        """So many requests are served at a time, beside watches and leases."""
+        self._seats = asyncio.Semaphore(seats) if seats else contextlib.nullcontext()
+
+    def restore(self) -> None:
+        """Everything is forwarded again, and nothing held."""
+        self.heal()
+        self.thaw()
+        self.limit(None)
+        for pause in list(self._pauses):
+            self.end(pause)
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator["InterceptingProxy"]:
         """Serve inside the block."""
@@ -112,11 +128,7 @@ class InterceptingProxy:
             try:
                 yield self
             finally:
-                self.heal()
-                for stream in self._streams:
-                    stream.set()
-                for pause in self._pauses:
-                    pause.release(drop=True)
+                self.restore()
                 await listener.close()
 
     async def _serve(

@@ -6,15 +6,11 @@ from pathlib import Path
 
 from api.constants import ANNOTATION_SCHEDULE_TIMEOUT
 from e2e.conformance.webhooks import Object, registered, serving, webhook
-from e2e.muster import NAMESPACE
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members
 from e2e.support import ports
 from e2e.support.rest import Rest
 from kube.resources import EVENTS
-
-_LEVELS = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"
-_SCHEMAS = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
 
 TIMEOUT = "3s"
 """How long the Bindings of a gang may take where one of them is refused."""
@@ -107,58 +103,3 @@ async def being_taken_back(other: Environment) -> None:
         return any(event["reason"] == "GangBindFailed" for event in events)
 
     await other.until("the gang to be given up", told)
-
-
-@asynccontextmanager
-async def one_seat(env: Environment, account: str) -> AsyncIterator[None]:
-    """API priority and fairness serves one request of the account at a time; others queue.
-
-    Seats are shares of all shares, so that another level has nearly all of them, and lends them.
-    """
-    name = f"{env.name}-one-seat"
-    queue = {"type": "Queue", "queuing": {"queues": 1, "handSize": 1, "queueLengthLimit": 1000}}
-    rest_of_all = _level(f"{env.name}-all", 100_000, {"type": "Reject"}, lendablePercent=100)
-    own = _level(name, 1, queue, lendablePercent=0, borrowingLimitPercent=0)
-    rule = {
-        "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"],
-        "clusterScope": True, "namespaces": ["*"],
-    }  # fmt: skip
-    subject = {"namespace": NAMESPACE, "name": account}
-    schema: Object = {
-        "metadata": {"name": name},
-        "spec": {
-            "matchingPrecedence": 2,
-            "priorityLevelConfiguration": {"name": name},
-            "rules": [
-                {
-                    "subjects": [{"kind": "ServiceAccount", "serviceAccount": subject}],
-                    "resourceRules": [rule],
-                }
-            ],
-        },
-    }
-    made: tuple[tuple[str, Object], ...] = (
-        (_LEVELS, rest_of_all),
-        (_LEVELS, own),
-        (_SCHEMAS, schema),
-    )
-    async with Rest.open(env.cluster.kubeconfig) as rest:
-        for path, obj in made:
-            (await rest.post(path, obj)).ok()
-        try:
-            await env.until("the level to be in use", lambda: _has_seats(rest, name, 1))
-            yield
-        finally:
-            for path, obj in reversed(made):
-                await rest.delete(f"{path}/{obj['metadata']['name']}")
-
-
-def _level(name: str, shares: int, response: Object, **limits: int) -> Object:
-    limited = {"nominalConcurrencyShares": shares, "limitResponse": response, **limits}
-    return {"metadata": {"name": name}, "spec": {"type": "Limited", "limited": limited}}
-
-
-async def _has_seats(rest: Rest, level: str, seats: int) -> bool:
-    metric = "apiserver_flowcontrol_nominal_limit_seats"
-    text = (await rest.get("/metrics")).text
-    return f'{metric}{{priority_level="{level}"}} {seats}\n' in text
