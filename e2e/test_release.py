@@ -33,6 +33,7 @@ def released(server_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path
     return out
 
 
+@pytest.mark.long
 def test_the_same_commit_makes_the_same_bytes(released: Path, tmp_path: Path) -> None:
     """From another folder, under another umask and hash seed, in another zone, at another time."""
     repository = tmp_path / "clone"
@@ -121,11 +122,13 @@ def downloads(bill: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.long
 def test_another_number_than_the_commits_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match=r"this commit is not version 99\.0\.0"):
         make(ROOT, "HEAD", "99.0.0", tmp_path / "dist")
 
 
+@pytest.mark.long
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
 

@@ -46,6 +46,7 @@ async def reader(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Reader]:
             print(deployments.logs())
 
 
+@pytest.mark.long
 async def test_every_command_of_the_page_works(
     reader: Reader, cluster: Cluster, rest: Rest, client: Client
 ) -> None:

@@ -6,7 +6,7 @@ from e2e.hostile.attacks import ATTACKS, Attack
 from e2e.hostile.stage import Player
 from tools.testing.effort import selected
 
-SHORT = ("sums_beyond_int64", "deep_chain", "own_shapes", "years_of_grace")
+SHORT = ("sums_beyond_int64", "own_shapes", "years_of_grace")
 """`tests/hostile` plays all of them in memory."""
 
 

@@ -89,6 +89,7 @@ async def test_an_important_gang_gets_its_place_and_deployments_run_elsewhere(
         assert await uids(env, "app=agent") == agents
 
 
+@pytest.mark.long
 async def test_a_place_that_others_take_again_is_not_emptied_again_and_again(
     env: Environment, important: str
 ) -> None:
@@ -164,6 +165,7 @@ async def _has_node(env: Environment, name: str) -> bool:
     return "nodeName" in (await env.client.get(PODS, name, env.name))["spec"]
 
 
+@pytest.mark.long
 async def test_pods_of_daemon_sets_and_of_the_kubelet_are_nobodys_victims(
     env: Environment, important: str
 ) -> None:

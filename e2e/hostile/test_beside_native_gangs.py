@@ -144,6 +144,7 @@ def touched(audit: Path, namespace: str) -> list[str]:
     return found
 
 
+@pytest.mark.long
 async def test_gangs_of_kube_scheduler_are_not_touched(
     env: Environment, cluster: ControlPlane
 ) -> None:
@@ -168,6 +169,7 @@ async def test_gangs_of_kube_scheduler_are_not_touched(
     assert touched(cluster.audit_log, env.name) == []
 
 
+@pytest.mark.long
 async def test_both_wait_for_the_same_room_and_neither_starts_half(env: Environment) -> None:
     """Room for three: nothing of either runs. Room for a gang: one of them, whole."""
     await env.add_node(cpu=3)
@@ -204,6 +206,7 @@ async def kube_scheduler_has_seen_all_pods(env: Environment) -> None:
     await env.until("kube-scheduler to place a pod", placed)
 
 
+@pytest.mark.long
 async def test_gangs_of_muster_are_whole_where_the_job_controller_makes_groups_too(
     env: Environment,
 ) -> None:
@@ -222,6 +225,7 @@ async def test_gangs_of_muster_are_whole_where_the_job_controller_makes_groups_t
     await env.scheduled("pg-job-ours")
 
 
+@pytest.mark.long
 async def test_a_jobset_of_muster_is_one_gang(env: Environment) -> None:
     await env.add_node(cpu=3)
     jobs = [replicated_job(name, env.name, replicas=1, pods=2) for name in ("a", "b")]
@@ -234,6 +238,7 @@ async def test_a_jobset_of_muster_is_one_gang(env: Environment) -> None:
     await env.scheduled("pg-ours")
 
 
+@pytest.mark.long
 async def test_the_field_names_musters_group_for_its_pods_and_where_a_namespace_opts_in(
     env: Environment,
 ) -> None:

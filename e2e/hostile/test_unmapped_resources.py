@@ -67,6 +67,7 @@ async def ended(env: Environment, devices: Devices) -> None:
     await env.until("all claims to be gone", none)
 
 
+@pytest.mark.long
 async def test_a_resource_that_a_class_may_not_stand_for_is_one_that_no_node_offers(
     env: Environment, devices: Devices
 ) -> None:
@@ -85,6 +86,7 @@ async def test_a_resource_that_a_class_may_not_stand_for_is_one_that_no_node_off
     assert await devices.claims() == []
 
 
+@pytest.mark.long
 async def test_the_name_of_a_class_gets_no_pod_bound_and_the_gate_is_named_if_it_is_known(
     env: Environment, devices: Devices
 ) -> None:
