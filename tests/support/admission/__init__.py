@@ -6,6 +6,7 @@ the way there and back: they take the cases of `EACH_ROUTE`, and all others with
 """
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.support.admission import (
     coscheduling,
@@ -31,7 +32,7 @@ ALL: tuple[Case, ...] = (
 )
 
 
-def _each_route() -> list[object]:
+def _each_route() -> list[ParameterSet]:
     """Return all cases as parameters; those whose route an earlier case takes are marked long."""
     taken: set[tuple[object, ...]] = set()
     parameters = []
