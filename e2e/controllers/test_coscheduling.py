@@ -150,10 +150,8 @@ GANGS: Mapping[str, tuple[Resource, Json, tuple[str, str]]] = {
 
 
 @pytest.mark.usefixtures("plugins", "opted_in")
-@pytest.mark.parametrize(
-    "gang",
-    ["subsets", *(pytest.param(it, marks=pytest.mark.long) for it in GANGS if it != "subsets")],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("gang", GANGS)
 async def test_a_placement_that_cannot_be_bound_in_its_time_is_given_up(
     env: Environment, tmp_path: Path, gang: str
 ) -> None:

@@ -176,7 +176,7 @@ async def test_a_user_s_template_asks_for_what_was_cleaned_up(env: Environment) 
     await env.delete(WORKLOADS, "w")
 
 
-@pytest.mark.parametrize("mode", ["Gang", "Composite"])
+@pytest.mark.parametrize("mode", ["Gang", pytest.param("Composite", marks=pytest.mark.long)])
 async def test_a_replicated_job_that_is_done_and_cleaned_up(env: Environment, mode: str) -> None:
     await env.add_node(cpu=4)
     await env.create(JOBSETS, jobset("a", role(env, "v"), role(env, "w", pods=2), mode=mode))

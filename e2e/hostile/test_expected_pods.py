@@ -21,10 +21,11 @@ def gate(running_muster: Muster) -> Iterator[None]:
         yield
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "attack",
     [
-        *(pytest.param(each, id=each.__name__, marks=pytest.mark.long) for each in ATTACKS),
+        *(pytest.param(each, id=each.__name__) for each in ATTACKS),
         *(
             pytest.param(each, id=each.__name__, marks=pytest.mark.since(*SINCE))
             for each in CLAIM_ATTACKS

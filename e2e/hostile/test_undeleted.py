@@ -90,6 +90,7 @@ muster_workqueue_depth{name="job"} 0.0
     assert busy_queues(metrics, "muster") == ['muster_workqueue_depth{name="orphans"} 1.0']
 
 
+@pytest.mark.long
 async def test_everybody_is_asked(server_kind: str, tmp_path: Path) -> None:
     """On a site that runs: a pod whose owner never was stands in the collector's graph or not."""
     if server_kind == "existing":

@@ -144,6 +144,7 @@ async def test_only_pods_that_know_their_nodes_uid_are_mirror_pods(
     assert await gone(env, "forged")
 
 
+@pytest.mark.long
 @pytest.mark.unsettled("the second eviction is still to come")
 async def test_a_root_whose_place_others_took_evicts_again_after_a_pause(
     env: Environment, important: str

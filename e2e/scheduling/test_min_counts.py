@@ -1,5 +1,7 @@
 """Minimums raised and lowered while gangs wait or run, and members that come to a running gang."""
 
+import pytest
+
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, tree
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, pod
@@ -9,6 +11,7 @@ from kube.resources import PODS
 RACK = "test.muster.dev/rack"
 
 
+@pytest.mark.long
 async def test_a_lowered_min_count_lets_a_gang_start_with_what_fits(env: Environment) -> None:
     await env.add_node(cpu=2)
     await leaf(env, "gang", 4)

@@ -40,6 +40,7 @@ from e2e.suite.objects import (
 from kube.errors import AlreadyExists, Forbidden, NotFound
 from kube.patch import PatchBuilder
 from kube.resources import JOBS, JOBSETS, NODES, PODS, PRIORITY_CLASSES, Resource
+from tools.testing.effort import selected
 
 COSCHEDULINGS = resource(COSCHEDULING)
 PRIORITY = "muster-e2e-urgent"
@@ -370,7 +371,17 @@ STATES = (
 )
 
 
-@pytest.mark.parametrize("state", STATES, ids=lambda state: state.title)
+SHORT = (
+    "A composite lacks a child group",
+    "A Job is delegated to a template that does not exist",
+    "Others use the room",
+    "It is not yet the turn of a replicatedJob",
+    "The groups of a tree leave each other too little room",
+)
+"""tests/scheduler/test_missing.py and test_advice.py have the sentences of all states."""
+
+
+@pytest.mark.parametrize("state", selected({it.title: it for it in STATES}, SHORT))
 async def test_what_a_waiting_group_says_is_true_of_it(
     env: Environment, state: State, server_kind: str, record: bool
 ) -> None:

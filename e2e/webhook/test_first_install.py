@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from e2e.support.rest import APPLY_PATCH, Rest
 from e2e.webhook.conftest import NAMESPACE
 from e2e.webhook.load import GROUP, pod_group
 from e2e.webhook.replicas import Replicas
 
 
+@pytest.mark.long
 async def test_the_first_apply_after_ready_succeeds_every_time(
     admin: Path, api: Rest, long: bool, way: tuple[int, bool]
 ) -> None:
