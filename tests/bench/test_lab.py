@@ -76,6 +76,7 @@ def test_the_kept_week_is_that_of_the_printed_tables() -> None:
     assert shown(2, "wait, P99") == pytest.approx([it.p99 for it in more], abs=60)
 
 
+@pytest.mark.long  # by default tests/lab/test_docs.py plays it and compares it with the page
 def test_the_kept_week_comes_again() -> None:
     assert play_week("muster") == KEPT.weeks[0]
 

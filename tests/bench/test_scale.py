@@ -26,7 +26,7 @@ MEASURED = Scale(
 @pytest.mark.parametrize("load", scale.WORKLOADS)
 def test_each_load_is_taken_in_and_decided_wholly(load: str) -> None:
     """`decide_all` asserts that every pod is placed; no workload rounds its pods down."""
-    taken, decided = scale.decide_all(200, 4_800, scale.WORKLOADS[load])
+    taken, decided = scale.decide_all(100, 2_400, scale.WORKLOADS[load])
 
     assert taken > 0.0
     assert decided > 0.0

@@ -4,7 +4,7 @@ from bench import targets, waiting, waiting_results
 
 
 async def test_gangs_that_wait_are_written_about_only_when_they_change() -> None:
-    phases = await waiting.play(20, 10)
+    phases = await waiting.play(20, 5)
     shown = waiting_results.table(phases, phases)
 
     assert targets.waiting(phases).count("\n") == 2 + 7

@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,13 +27,26 @@ from localcluster.cluster import LocalCluster
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
-# Runs a command, then writes the names of all modules into a file.
-RUN: Final = """
-import json, pathlib, sys
-from cli.main import main
-code = main(sys.argv[2:])
-pathlib.Path(sys.argv[1]).write_text(json.dumps(sorted(sys.modules)))
-sys.exit(code)
+COMMON: Final = ("typer", "aiohttp", "numpy", "scheduler.core.place", "scheduler.snapshot")
+"""What a parent loads once for all commands that need it."""
+
+# Forks for each line on its standard input: the child runs a command, then lists all modules.
+PARENT: Final = """
+import importlib, json, os, pathlib, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+for line in sys.stdin:
+    folder, *arguments = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.chdir(folder)
+        sys.stdout = sys.stderr = open("said", "w", buffering=1)
+        from cli.main import main
+        code = main(arguments)
+        pathlib.Path("modules.json").write_text(json.dumps(sorted(sys.modules)))
+        os._exit(code)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 HEAVY: Final = ("kubernetes", "localcluster")
@@ -45,6 +58,7 @@ SERVED: Final = ("aiohttp.web_app", "aiohttp.web_fileresponse")
 
 CLIENT: Final = ("aiohttp", "asyncio", "prometheus_client")
 SOLVER: Final = ("numpy", "scheduler.core.place")
+SNAPSHOT: Final = (*SOLVER, "scheduler.snapshot")
 PROCESSES: Final = ("webhooks.app", "controllers.app", "scheduler.app", "uvloop")
 TERMINAL: Final = ("typer", "rich", "pygments", "colorama", "greenlet")
 COLOURS: Final = ("rich", "pygments", "colorama", "greenlet")
@@ -53,7 +67,10 @@ COLOURS: Final = ("rich", "pygments", "colorama", "greenlet")
 
 @dataclass(frozen=True)
 class Case:
-    """`needed` are a few modules that must be there: the list is that of the real command."""
+    """`needed` are a few modules that must be there: the list is that of the real command.
+
+    Of these its parent loads what is COMMON.
+    """
 
     arguments: tuple[str, ...]
     needed: tuple[str, ...]
@@ -63,12 +80,12 @@ class Case:
 COMMAND_CASES: Final = {
     "help": Case(
         ("--help",),
-        ("typer",),
+        ("typer", "cli.commands"),
         (*WEB, *CLIENT, *SOLVER, *PROCESSES, "pydantic", "structlog", "yaml", "cryptography"),
     ),
     "tree": Case(
         ("tree",),
-        ("aiohttp", "cli.tree"),
+        ("typer", "aiohttp", "cli.tree"),
         (
             *WEB,
             *SOLVER,
@@ -82,7 +99,7 @@ COMMAND_CASES: Final = {
     ),
     "explain": Case(
         ("explain", "job/train"),
-        ("aiohttp", *SOLVER),
+        ("typer", "aiohttp", *SNAPSHOT, "cli.explain"),
         (
             *(*WEB, *COLOURS, *PROCESSES),
             *("api.models", "cryptography", "webhooks", "controllers", "certs"),
@@ -90,7 +107,7 @@ COMMAND_CASES: Final = {
     ),
     "simulate": Case(
         ("simulate", "-f", "job.yaml"),
-        ("aiohttp", *SOLVER),
+        ("typer", "aiohttp", *SNAPSHOT, "cli.simulate"),
         (*WEB, *PROCESSES, "cryptography", "webhooks", "controllers", "certs"),
     ),
     "lab": Case(
@@ -98,37 +115,37 @@ COMMAND_CASES: Final = {
             *("lab", "run", "--cluster", f"{ROOT}/examples/lab/team-cluster.yaml"),
             *("--recipe", f"{ROOT}/examples/lab/team-week.yaml", "--until", "1h"),
         ),
-        ("lab.simulation", *SOLVER),
+        ("typer", "lab.simulation", *SOLVER),
         (*WEB, *PROCESSES, "matplotlib", "cryptography", "webhooks", "controllers", "certs"),
     ),
     "snapshot": Case(
         ("snapshot", "snapshot.bin"),
-        ("aiohttp", "scheduler.snapshot"),
+        ("typer", "aiohttp", *SNAPSHOT, "cli.commands.snapshots"),
         (*WEB, *PROCESSES, "api.models", "cryptography", "webhooks", "controllers", "certs"),
     ),
     "doctor": Case(
         ("doctor",),
-        ("aiohttp", "cryptography"),
+        ("typer", "aiohttp", "cryptography"),
         (*WEB, *COLOURS, *SOLVER, *PROCESSES, "api.models", "controllers"),
     ),
     "support-bundle": Case(
         ("support-bundle", "bundle.tar.gz"),
-        ("aiohttp", "cli.support_bundle"),
+        ("typer", "aiohttp", *SNAPSHOT, "cli.support_bundle"),
         (*WEB, *PROCESSES, "controllers"),
     ),
     "manifests": Case(
         ("manifests",),
-        ("webhooks.registration",),
+        ("typer", "webhooks.registration"),
         (*WEB, *SOLVER, *PROCESSES, "aiohttp", "api.models", "controllers"),
     ),
     "gc": Case(
         ("gc",),
-        ("aiohttp", "controllers.orphans"),
+        ("typer", "aiohttp", "controllers.orphans"),
         (*WEB, *SOLVER, *PROCESSES, "api.models", "cryptography", "webhooks", "certs"),
     ),
     "uninstall": Case(
         ("uninstall", "--dry-run"),
-        ("aiohttp", "cli.uninstall.plan"),
+        ("typer", "aiohttp", "cli.uninstall.plan"),
         (*WEB, *SOLVER, *PROCESSES, "api.models", "controllers"),
     ),
 }
@@ -136,7 +153,7 @@ COMMAND_CASES: Final = {
 PROCESS_CASES: Final = {
     "webhook": Case(
         ("webhook",),
-        ("starlette", "webhooks.app"),
+        ("aiohttp", "starlette", "webhooks.app"),
         (*TERMINAL, *SERVED, *SOLVER, "controllers", "scheduler.app"),
     ),
     "controller": Case(
@@ -146,7 +163,7 @@ PROCESS_CASES: Final = {
     ),
     "scheduler": Case(
         ("scheduler",),
-        ("scheduler.app", *SOLVER),
+        ("aiohttp", "scheduler.app", *SNAPSHOT),
         (*TERMINAL, *SERVED, *WEB, "pydantic", "cryptography", "certs", "webhooks", "controllers"),
     ),
 }
@@ -159,15 +176,62 @@ ELSEWHERE: Final = {"replay", "console", "demo", "localcluster"}
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@dataclass
+class Parents:
+    """One process for each set of modules that are loaded before the command runs."""
+
+    kubeconfig: Path
+    running: dict[tuple[str, ...], asyncio.subprocess.Process]
+
+    async def run(self, case: Case, folder: Path, *more: str, until: str = "") -> None:
+        """Fail if the command loads too much. One that serves the URL `until` is ended then."""
+        common = tuple(name for name in COMMON if name in case.needed)
+        if common not in self.running:
+            self.running[common] = await self._started(common)
+        parent = self.running[common]
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        parent.stdin.write(json.dumps([str(folder), *case.arguments, *more]).encode() + b"\n")
+        child = int(await parent.stdout.readline())
+        ended = asyncio.ensure_future(parent.stdout.readline())
+        if until:
+            served = answers(until)
+            while not await served():
+                assert not ended.done(), (folder / "said").read_text()
+                await asyncio.sleep(0.05)  # it does not say when it is ready: it is asked
+            os.kill(child, signal.SIGTERM)
+            assert int(await ended) == 0
+        await ended
+        assert (folder / "modules.json").exists(), (folder / "said").read_text()
+        loaded = set(json.loads((folder / "modules.json").read_text()))
+        assert sorted(set(case.needed) - loaded) == []
+        assert sorted(loaded.intersection({*HEAVY, *case.never})) == []
+
+    async def _started(self, common: tuple[str, ...]) -> asyncio.subprocess.Process:
+        ours = {"PYTHONPATH": str(ROOT), "KUBECONFIG": str(self.kubeconfig)}
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", PARENT, *common),
+            env={**os.environ, **ours, "OPENBLAS_NUM_THREADS": "1"},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+
+    async def end(self) -> None:
+        for parent in self.running.values():
+            await parent.communicate()
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def kubeconfig() -> AsyncIterator[Path]:
+async def parents() -> AsyncIterator[Parents]:
     """Of a cluster with Muster's kinds and one Job, for all commands."""
     async with LocalCluster() as cluster:
         async with await Client.connect(cluster.kubeconfig) as client:
             await client.create(NAMESPACES, {"metadata": {"name": "muster-system"}})
             await install_kinds(client)
             await client.create(JOBS, JOB)
-        yield cluster.kubeconfig
+        made = Parents(cluster.kubeconfig, {})
+        yield made
+        await made.end()
 
 
 JOB: Final = {
@@ -187,81 +251,34 @@ async def test_every_command_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", COMMAND_CASES)
-async def test_a_command_imports_what_it_needs(name: str, kubeconfig: Path, tmp_path: Path) -> None:
-    case = COMMAND_CASES[name]
+async def test_a_command_imports_what_it_needs(name: str, parents: Parents, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(json.dumps(JOB))
 
-    loaded = await modules(case.arguments, kubeconfig, tmp_path)
-
-    assert_only(case, loaded)
+    await parents.run(COMMAND_CASES[name], tmp_path)
 
 
-async def test_a_replay_needs_no_client_of_a_cluster(kubeconfig: Path, tmp_path: Path) -> None:
-    await modules(("snapshot", "snapshot.bin"), kubeconfig, tmp_path)
+async def test_a_replay_needs_no_client_of_a_cluster(parents: Parents, tmp_path: Path) -> None:
+    await parents.run(COMMAND_CASES["snapshot"], tmp_path)
+    never = (*WEB, *PROCESSES, "api.models", "cryptography")
+
+    await parents.run(Case(("replay", "snapshot.bin"), ("typer", *SNAPSHOT), never), tmp_path)
+
+
+async def test_the_console_has_no_part_of_the_processes(parents: Parents, tmp_path: Path) -> None:
+    port = str(free_port())
     case = Case(
-        ("replay", "snapshot.bin"), SOLVER, (*WEB, *PROCESSES, "api.models", "cryptography")
-    )
-
-    assert_only(case, await modules(case.arguments, kubeconfig, tmp_path))
-
-
-async def test_the_console_has_no_part_of_the_processes(kubeconfig: Path, tmp_path: Path) -> None:
-    case = Case(
-        ("console", "--no-browser", "--port", str(free_port())),
-        ("starlette", "uvicorn", "console.server", *SOLVER),
+        ("console", "--no-browser", "--port", port),
+        ("typer", "aiohttp", "starlette", "uvicorn", "console.server", *SNAPSHOT),
         (*PROCESSES[:3], "api.models", "fastapi", "webhooks", "controllers", "certs", "lab"),
     )
 
-    async def until_served(process: asyncio.subprocess.Process) -> None:
-        served = answers(f"http://127.0.0.1:{case.arguments[-1]}/")
-        while not await served():
-            assert process.returncode is None
-            await asyncio.sleep(0.05)  # it is asked, as its output is read at the end
-        process.send_signal(signal.SIGTERM)
-
-    assert_only(case, await modules(case.arguments, kubeconfig, tmp_path, meanwhile=until_served))
+    await parents.run(case, tmp_path, until=f"http://127.0.0.1:{port}/")
 
 
 @pytest.mark.parametrize("name", PROCESS_CASES)
-async def test_a_process_imports_what_it_needs(name: str, kubeconfig: Path, tmp_path: Path) -> None:
-    case, health = PROCESS_CASES[name], free_port()
-    arguments = [*case.arguments, "--health", f"127.0.0.1:{health}"]
-    if name == "webhook":
-        arguments += ["--url", f"https://127.0.0.1:{free_port()}"]
+async def test_a_process_imports_what_it_needs(name: str, parents: Parents, tmp_path: Path) -> None:
+    health = f"127.0.0.1:{free_port()}"
+    url = ("--url", f"https://127.0.0.1:{free_port()}") if name == "webhook" else ()
+    ready = f"http://{health}/readyz"
 
-    async def until_ready(process: asyncio.subprocess.Process) -> None:
-        ready = answers(f"http://127.0.0.1:{health}/readyz")
-        while not await ready():
-            assert process.returncode is None
-            await asyncio.sleep(0.05)  # it does not say when it is ready: it is asked
-        process.send_signal(signal.SIGTERM)
-
-    assert_only(case, await modules(arguments, kubeconfig, tmp_path, meanwhile=until_ready))
-
-
-async def modules(
-    arguments: tuple[str, ...] | list[str],
-    kubeconfig: Path,
-    folder: Path,
-    meanwhile: Callable[[asyncio.subprocess.Process], Awaitable[None]] | None = None,
-) -> set[str]:
-    """The names of all modules that were there when the command had ended."""
-    file = folder / "modules.json"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", RUN, str(file), *arguments,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "KUBECONFIG": str(kubeconfig)},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
-    output = asyncio.ensure_future(process.communicate())
-    if meanwhile is not None:
-        await meanwhile(process)
-    said, _ = await output
-    assert file.exists(), said.decode()
-    return set(json.loads(file.read_text()))
-
-
-def assert_only(case: Case, loaded: set[str]) -> None:
-    assert sorted(set(case.needed) - loaded) == []
-    assert sorted(loaded.intersection({*HEAVY, *case.never})) == []
+    await parents.run(PROCESS_CASES[name], tmp_path, "--health", health, *url, until=ready)

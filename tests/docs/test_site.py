@@ -137,6 +137,7 @@ def test_no_markdown_is_left_as_text(pages: dict[Path, Page]) -> None:
     assert [(name, text) for name, text in left if LEFT_OVER.search(text)] == []
 
 
+@pytest.mark.long
 def test_what_is_broken_ends_the_build(tmp_path: Path) -> None:
     """A page outside of the navigation; links and anchors without a target, also in the README."""
     copy = tmp_path / "copy"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.simulation import Run
 from lab.trace import Job
 from tests.lab.builders import RACK, cluster, job, play
+
+EXAMPLES = settings(max_examples=settings.default.max_examples // 4 if settings.default else 15)
+"""Of a whole simulation each, so fewer than of other properties."""
 
 VARIANTS = [
     "muster",
@@ -52,6 +55,7 @@ def _played(jobs: list[Job], variant: str) -> Run:
     return play(cluster(4, rack_of=2), *jobs, variant=parts, until=5000)
 
 
+@EXAMPLES
 @given(jobs=traces(), variant=st.sampled_from(VARIANTS))
 def test_what_is_used_is_there_and_is_given_back(jobs: list[Job], variant: str) -> None:
     run = _played(jobs, variant)
@@ -72,6 +76,7 @@ def test_what_is_used_is_there_and_is_given_back(jobs: list[Job], variant: str) 
         assert sum(life.gangs) == len(life.placed)
 
 
+@EXAMPLES
 @given(jobs=traces(), variant=st.sampled_from(["muster", "spread", "starvation", "no-preemption"]))
 def test_a_gang_starts_whole_or_not_at_all(jobs: list[Job], variant: str) -> None:
     run = _played(jobs, variant)
@@ -80,6 +85,7 @@ def test_a_gang_starts_whole_or_not_at_all(jobs: list[Job], variant: str) -> Non
         assert life.started == life.first_placed
 
 
+@EXAMPLES
 @given(jobs=traces())
 def test_work_is_conserved(jobs: list[Job]) -> None:
     """What pods of running jobs had is the work of the jobs that ended, and what was lost."""

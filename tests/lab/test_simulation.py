@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import LabError
+from lab.report import to_json
 from lab.results import result_of
 from lab.trace import Job
 from tests.lab.builders import RACK, cluster, ended, job, play, started
@@ -194,33 +196,32 @@ def test_a_topology_key_that_no_node_has_is_an_error_that_names_it() -> None:
         play(cluster(1), job("a", 0, 1, topology="required", key=RACK))
 
 
-_SCRIPT = """
-import sys
-from tests.lab.builders import *
-from lab.results import result_of
-from lab.report import to_json
-import random
-chance = random.Random(7)
-jobs = [
-    job(f"j{n}", chance.uniform(0, 500), chance.uniform(1, 90), pods=chance.choice((1, 2, 5)),
-        priority=chance.choice((0, 0, 9)), namespace=chance.choice("abc"), grace=2.0)
-    for n in range(120)
-]
-sys.stdout.buffer.write(to_json([result_of(play(cluster(6, rack_of=2), *jobs))]))
-"""
+def report() -> bytes:
+    chance = random.Random(7)
+    jobs = [
+        job(
+            f"j{number}",
+            chance.uniform(0, 500),
+            chance.uniform(1, 90),
+            pods=chance.choice((1, 2, 5)),
+            priority=chance.choice((0, 0, 9)),
+            namespace=chance.choice("abc"),
+            grace=2.0,
+        )
+        for number in range(120)
+    ]
+    return to_json([result_of(play(cluster(6, rack_of=2), *jobs))])
 
 
 def test_the_same_trace_gives_the_same_bytes_whatever_the_hash_seed() -> None:
-    reports = [
-        subprocess.run(
-            [sys.executable, "-c", _SCRIPT],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
-            check=True,
-            capture_output=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
+    code = "import sys, tests.lab.test_simulation as it; sys.stdout.buffer.write(it.report())"
+    elsewhere = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+    ).stdout
 
-    assert reports[0] == reports[1]
-    assert b'"evicted_jobs": 0' not in reports[0]
+    assert elsewhere == report()
+    assert b'"evicted_jobs": 0' not in elsewhere

@@ -7,6 +7,7 @@ Its dependencies are lent by the environment of these tests, which has them as l
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import signal
 import socket
 import subprocess
@@ -21,10 +22,9 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-pytestmark = pytest.mark.timeout(180)
-
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"api", "kube", "certs", "webhooks", "controllers", "scheduler", "lab", "console", "cli"}
+Said = dict[str, list[int | str]]
 OTHERS = {"localcluster", "manifests", "examples", "e2e", "release", "tests", "tools", "bench"}
 PROCESSES = ("webhook", "controller", "scheduler", "all")
 
@@ -82,9 +82,9 @@ def locked(lock: str) -> list[str]:
 
 
 def build(project: Path, folder: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    options = ["--disable-pip-version-check", "--wheel-dir", str(folder)]
-    subprocess.run([*command, *options, str(project)], check=True)
+    # Of the folder of a project nothing may be imported: it has modules of usual names.
+    command = [sys.executable, "-P", "-m", "hatchling", "build", "--target=wheel"]
+    subprocess.run([*command, f"--directory={folder}"], cwd=project, check=True)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
@@ -229,30 +229,54 @@ def test_the_processes_find_what_comes_with_the_wheel(installed: Environment) ->
     assert said.stdout.split() == ["2", *map(str, counts), "True", "True"]
 
 
-@pytest.mark.parametrize(
-    "command", ["", *PROCESSES, "gc", "demo", "tree", "doctor", "support-bundle", "uninstall"]
-)
-def test_help_is_given(installed: Environment, command: str) -> None:
-    said = installed.run("muster", *command.split(), "--help")
+HELP = ("", *PROCESSES, "gc", "demo", "tree", "doctor", "support-bundle", "uninstall")
+CLUSTER = ("demo", "localcluster --kubeconfig k")
 
-    assert said.returncode == 0, said.stderr
-    assert "Usage: muster" in said.stdout or "usage: muster" in said.stdout
-    assert said.stderr == ""
+# Runs commands one after the other: to start and to import take most of the time of each.
+RUN = """
+import contextlib, io, json, sys
+from cli.main import main
+commands, sys.argv = json.loads(sys.argv[1]), ["muster"]
+for command in commands:
+    said, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors):
+        try:
+            code = main(command.split())
+        except SystemExit as end:
+            code = end.code
+    print(json.dumps([command, [code, said.getvalue(), errors.getvalue()]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def said(installed: Environment) -> Said:
+    """Exit code, output and errors of commands that need no server."""
+    commands = [*(f"{name} --help" for name in HELP), *PROCESSES, *CLUSTER]
+    done = installed.run("python", "-c", RUN, json.dumps(commands))
+    assert done.returncode == 0, done.stderr
+    return dict(map(json.loads, done.stdout.splitlines()))
+
+
+@pytest.mark.parametrize("command", HELP)
+def test_help_is_given(said: Said, command: str) -> None:
+    code, output, errors = said[f"{command} --help"]
+
+    assert (code, errors) == (0, "")
+    assert "Usage: muster" in output or "usage: muster" in output
 
 
 @pytest.mark.parametrize("process", PROCESSES)
 def test_a_process_without_a_kubeconfig_says_which_file_it_looked_for(
-    installed: Environment, process: str
+    installed: Environment, said: Said, process: str
 ) -> None:
-    said = installed.run("muster", process)
-
-    assert said.returncode == 2
     wanted = installed.folder / ".kube" / "config"
-    assert said.stderr == f"muster: kubeconfig {wanted}: no such file\n"
-    assert said.stdout == ""
+
+    assert said[process] == [2, "", f"muster: kubeconfig {wanted}: no such file\n"]
 
 
-@pytest.mark.parametrize("process", PROCESSES)
+@pytest.mark.parametrize(
+    "process", ["all", *(pytest.param(name, marks=pytest.mark.long) for name in PROCESSES[:3])]
+)
 def test_a_process_without_a_server_says_so_and_waits_for_it(
     installed: Environment, kubeconfig: Path, process: str
 ) -> None:
@@ -282,17 +306,14 @@ def test_a_process_without_a_server_says_so_and_waits_for_it(
     assert not [line for line in said if "Traceback" in line or "Error:" in line]
 
 
-@pytest.mark.parametrize("command", [["demo"], ["localcluster", "--kubeconfig", "k"]])
-def test_what_needs_the_embedded_cluster_says_how_to_get_it(
-    installed: Environment, command: list[str]
-) -> None:
-    said = installed.run("muster", *command)
-
-    assert said.returncode == 2
-    assert said.stderr == (
+@pytest.mark.parametrize("command", CLUSTER)
+def test_what_needs_the_embedded_cluster_says_how_to_get_it(said: Said, command: str) -> None:
+    words = (
         "muster: the embedded cluster is not installed; `pip install muster[demo]` brings it,"
         " and so does `make .venv` in a checkout.\n"
     )
+
+    assert said[command] == [2, "", words]
 
 
 @pytest.mark.long

@@ -27,7 +27,7 @@ from tests.support.clock import FakeClock
 
 Json = dict[str, Any]
 
-CASE: Case = replace(CASES["perf-pod-deleted"], nodes=10, size=600)
+CASE: Case = replace(CASES["perf-pod-deleted"], nodes=5, size=300)
 """As many pods of each kind as there are blockers, as in the whole case."""
 
 
@@ -112,7 +112,7 @@ def stored(pod: Json) -> Any:
     return decode_pod(_raw(pod))
 
 
-@pytest.mark.parametrize("at_once", [1, 7, 100])
+@pytest.mark.parametrize("at_once", [1, 7, 50])
 def test_all_fit_once_the_blockers_are_gone_however_many_end_at_once(at_once: int) -> None:
     scheduler = filled()
     assert len(scheduler.waiting) == CASE.size

@@ -38,6 +38,12 @@ NAMESPACE = "muster-system"
 PLACE = "default"
 
 
+OF_HELM = {
+    "meta.helm.sh/release-name": "batch",
+    "meta.helm.sh/release-namespace": NAMESPACE,
+}
+
+
 class Killed(BaseException):
     """The process ended here."""
 
@@ -65,10 +71,13 @@ class Site:
     rest: Rest
     said: list[str]
 
-    async def install(self, *, all_of_it: bool = True) -> None:
-        """The manifests, or of each kind but the CRDs only one object."""
+    async def install(self, *, all_of_it: bool = False) -> None:
+        """The manifests, or of each kind but the CRDs only one object; Helm's, as they say."""
         # The webhook is not there: what calls it comes last.
         objects = manifests.load() if all_of_it else sample()
+        for obj in objects:
+            if obj["kind"] != NAMESPACES.kind:
+                obj["metadata"] = obj["metadata"] | {"annotations": OF_HELM}
         await manifests.create(
             self.rest, [it for it in objects if not it["kind"].endswith("WebhookConfiguration")]
         )
@@ -174,10 +183,21 @@ async def _jobs(site: Site) -> list[str]:
     return [it["metadata"]["name"] for it in (await site.client.list(JOBS, PLACE))["items"]]
 
 
+def revision(release: str, number: int) -> Json:
+    """As Helm keeps it."""
+    name = f"sh.helm.release.v1.{release}.v{number}"
+    labels = {"owner": "helm", "name": release, "version": str(number)}
+    meta = {"name": name, "namespace": NAMESPACE, "labels": labels}
+    return {"metadata": meta, "type": "helm.sh/release.v1"}
+
+
 async def test_a_run_that_is_killed_before_any_write_is_ended_by_the_next(site: Site) -> None:
+    """And nothing is left that says to Helm that Muster is deployed; others' releases are."""
     before = await site.kinds()
     writes, ended = 0, False
-    await site.install(all_of_it=False)
+    await site.install()
+    for made in (revision("batch", 1), revision("batch", 2), revision("other", 1)):
+        await site.client.create(SECRETS, made)
     old = await site.client.get(JOBS, "waits", PLACE)
     # Each run is killed before its second write: every write is some run's last one.
     while not ended:
@@ -192,6 +212,11 @@ async def test_a_run_that_is_killed_before_any_write_is_ended_by_the_next(site: 
     assert writes > 20
     await check_released(site, old)
     assert await site.kinds() == before
+    left = (await site.client.list(SECRETS, NAMESPACE))["items"]
+    assert [it["metadata"]["name"] for it in left] == ["sh.helm.release.v1.other.v1"]
+    assert "  Secret muster-system/sh.helm.release.v1.other.v1" in site.said
+    await site.client.delete(SECRETS, "sh.helm.release.v1.other.v1", NAMESPACE)
+    assert await site.run() == 0
     with pytest.raises(NotFound):
         await site.client.get(NAMESPACES, NAMESPACE)
 
@@ -291,7 +316,7 @@ async def test_objects_of_others_in_the_namespace_and_of_our_names_stay(site: Si
 
 async def test_muster_whose_namespace_is_gone_already_is_removed_all_the_same(site: Site) -> None:
     """As after `kubectl delete -k`, which hangs at the kinds: finalizers hold their objects."""
-    await site.install()
+    await site.install(all_of_it=True)
     old = await site.client.get(JOBS, "waits", PLACE)
     for obj in reversed(manifests.load()):
         path = f"{manifests.path_of(obj)}/{obj['metadata']['name']}"
@@ -307,7 +332,7 @@ async def test_muster_whose_namespace_is_gone_already_is_removed_all_the_same(si
 
 
 async def test_prepared_everything_can_be_read_and_deleted_without_muster(site: Site) -> None:
-    await site.install()
+    await site.install(all_of_it=True)
     old = await site.client.get(JOBS, "waits", PLACE)
     for _ in range(2):
         assert await site.run(prepare=True) == 0
@@ -326,37 +351,3 @@ async def test_prepared_everything_can_be_read_and_deleted_without_muster(site: 
 def test_no_cluster_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.main(["uninstall", "--kubeconfig", str(tmp_path / "none")]) == 2
     assert "none" in capsys.readouterr().err
-
-
-def revision(release: str, number: int) -> Json:
-    """As Helm keeps it."""
-    name = f"sh.helm.release.v1.{release}.v{number}"
-    labels = {"owner": "helm", "name": release, "version": str(number)}
-    meta = {"name": name, "namespace": NAMESPACE, "labels": labels}
-    return {"metadata": meta, "type": "helm.sh/release.v1"}
-
-
-async def test_helm_forgets_the_release_and_no_other(site: Site) -> None:
-    """Whoever kills it: nothing is left that says Muster is deployed. Others' releases are."""
-    of_helm = {
-        "meta.helm.sh/release-name": "batch",
-        "meta.helm.sh/release-namespace": NAMESPACE,
-    }
-    for obj in sample():
-        note = {} if obj["kind"] == NAMESPACES.kind else {"annotations": of_helm}
-        await manifests.create(site.rest, [obj | {"metadata": obj["metadata"] | note}])
-    for made in (revision("batch", 1), revision("batch", 2), revision("other", 1)):
-        await site.client.create(SECRETS, made)
-    ended = False
-    while not ended:
-        site.client.writes_left = 1
-        try:
-            assert await site.run(release=False) == 0
-            ended = True
-        except Killed:
-            site.client.writes_left = None
-    site.client.writes_left = None
-
-    left = (await site.client.list(SECRETS, NAMESPACE))["items"]
-    assert [it["metadata"]["name"] for it in left] == ["sh.helm.release.v1.other.v1"]
-    assert "  Secret muster-system/sh.helm.release.v1.other.v1" in site.said
