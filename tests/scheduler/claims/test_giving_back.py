@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kube.errors import KubeError, ServerError
+from kube.resources import RESOURCE_CLAIMS
 from scheduler.claim_releases import IN_VAIN
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 from tests.scheduler.claims.test_allocations import cluster, run
@@ -89,8 +90,8 @@ async def test_what_a_group_of_native_kubernetes_holds_stays() -> None:
     harness.claim("common")
     written(harness, "common", "n0", "d0", "waiting")
     consumer = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "u"}
-    harness.api.claims["common"]["status"]["reservedFor"].append(consumer)
-    harness.api.store(harness.api.claims["common"])
+    with harness.api.edit(RESOURCE_CLAIMS, "common", "ns") as common:
+        common["status"]["reservedFor"].append(consumer)
     harness.pod("waiting", own=0, shared=["common"], nodeSelector={"none": "such"})
 
     await take_over(harness)
