@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +27,9 @@ class Command(NamedTuple):
         """
         with uncollected(), without(*COLOURS):
             module = importlib.import_module(self.module)
+        if (structlog := sys.modules.get("structlog")) is not None:
+            # Standard output is for what the command prints; programs read it.
+            structlog.configure(logger_factory=lambda *_: structlog.WriteLogger(sys.stderr))
         found: Callable[..., Any] | typer.Typer = getattr(module, self.function)
         return found
 

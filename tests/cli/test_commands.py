@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 import pytest
+import structlog
 import typer
 
 from cli import commands
@@ -46,3 +47,18 @@ def test_an_unknown_command_is_named(capsys: pytest.CaptureFixture[str]) -> None
     assert commands.main(["explian"]) == 2
 
     assert "explain" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_logs_to_standard_error(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its standard output is read by programs."""
+    before = structlog.get_config()
+    try:
+        COMMANDS[name].load()
+        structlog.get_logger().warning("other tasks had to wait")
+    finally:
+        structlog.configure(**before)
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "other tasks had to wait" in said.err
