@@ -68,18 +68,13 @@ def test_the_demo_meets_every_expectation_and_leaves_no_child_running(
     assert "there is room for 15" in "".join(said)
 
 
-@pytest.mark.parametrize(
-    ("holds", "code", "words"),
-    [(True, 0, "All expectations were met."), (False, 1, "FAILED: expected that pigs fly")],
-)
+@pytest.mark.parametrize("holds", [True, False])
 def test_the_demo_fails_unless_its_expectations_are_met(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     *,
     holds: bool,
-    code: int,
-    words: str,
 ) -> None:
     @contextlib.asynccontextmanager
     async def started(view: View) -> AsyncIterator[demo.DemoCluster]:
@@ -97,5 +92,6 @@ def test_the_demo_fails_unless_its_expectations_are_met(
     monkeypatch.setattr(demo, "STEPS", (("A wonder.", nothing_happens),))
     monkeypatch.setattr(demo, "TIMEOUT_SECONDS", 0.0)
 
-    assert demo.main(keep=False) == code
-    assert words in capsys.readouterr().out
+    assert demo.main(keep=False) == (0 if holds else 1)
+    failed = "FAILED: expected that pigs fly" in capsys.readouterr().out
+    assert failed is not holds

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
 from pathlib import Path
 
 import pytest
 
-from cli.child_processes import ChildProcesses, answers, free_port
 from cli.config import File, load
-from cli.demo import install_kinds
 from cli.main import main
 from cli.servers import address
 from cli.webhook_config import webhook_config
-from kube.client import Client
 from kube.errors import ConfigError
-from kube.resources import NAMESPACES
-from localcluster.cluster import LocalCluster
 from webhooks.registration import ServiceTarget, UrlTarget
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
@@ -100,26 +91,3 @@ def test_with_a_url_the_webhook_listens_where_the_url_points() -> None:
 def test_a_url_that_no_api_server_could_call_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="--url"):
         webhook_config(File(), url)
-
-
-async def test_all_in_one_process_becomes_ready(tmp_path: Path) -> None:
-    async with LocalCluster() as cluster:
-        kubeconfig = cluster.kubeconfig
-        async with await Client.connect(kubeconfig) as client:
-            await client.create(NAMESPACES, {"metadata": {"name": "muster-system"}})
-            await install_kinds(client)
-        health, url = free_port(), f"https://127.0.0.1:{free_port()}"
-        arguments = ["-m", "cli", "all", "--kubeconfig", str(kubeconfig), "--url", url]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        async with ChildProcesses(tmp_path / "logs", environment) as children:
-            await children.start(
-                "all",
-                [*arguments, "--health", f"127.0.0.1:{health}"],
-                check=answers(f"http://127.0.0.1:{health}/readyz"),
-            )
-
-            await children.ready("all")
-
-            child = children.children["all"].process
-            child.terminate()
-            assert await asyncio.wait_for(child.wait(), 20) == 0

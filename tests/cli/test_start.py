@@ -101,8 +101,14 @@ COMMAND_CASES: Final = {
         ("explain", "job/train"),
         ("typer", "aiohttp", *SNAPSHOT, "cli.explain"),
         (
-            *(*WEB, *COLOURS, *PROCESSES),
-            *("api.models", "cryptography", "webhooks", "controllers", "certs"),
+            *WEB,
+            *COLOURS,
+            *PROCESSES,
+            "api.models",
+            "cryptography",
+            "webhooks",
+            "controllers",
+            "certs",
         ),
     ),
     "simulate": Case(
@@ -167,6 +173,10 @@ PROCESS_CASES: Final = {
         (*TERMINAL, *SERVED, *WEB, "pydantic", "cryptography", "certs", "webhooks", "controllers"),
     ),
 }
+
+PROCESS_CASES["all"] = Case(
+    ("all",), tuple(n for case in PROCESS_CASES.values() for n in case.needed), (*TERMINAL, *SERVED)
+)
 
 # `replay` reads what `snapshot` wrote, and `console` runs until it is ended: they have tests below.
 # The others run the embedded cluster.
@@ -278,7 +288,7 @@ async def test_the_console_has_no_part_of_the_processes(parents: Parents, tmp_pa
 @pytest.mark.parametrize("name", PROCESS_CASES)
 async def test_a_process_imports_what_it_needs(name: str, parents: Parents, tmp_path: Path) -> None:
     health = f"127.0.0.1:{free_port()}"
-    url = ("--url", f"https://127.0.0.1:{free_port()}") if name == "webhook" else ()
+    url = ("--url", f"https://127.0.0.1:{free_port()}") if name in {"webhook", "all"} else ()
     ready = f"http://{health}/readyz"
 
     await parents.run(PROCESS_CASES[name], tmp_path, "--health", health, *url, until=ready)

@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -24,7 +25,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"api", "kube", "certs", "webhooks", "controllers", "scheduler", "lab", "console", "cli"}
-Said = dict[str, list[int | str]]
+Said = dict[str, list[Any]]
 OTHERS = {"localcluster", "manifests", "examples", "e2e", "release", "tests", "tools", "bench"}
 PROCESSES = ("webhook", "controller", "scheduler", "all")
 

@@ -13,20 +13,10 @@ TESTS = ROOT / "tests" / "scheduler" / "core" / "plugins"
 
 # Of kube-scheduler's default plug-ins those that filter or score, and that have a module here.
 DEFAULTS = (
-    "DynamicResources",
-    "InterPodAffinity",
-    "NodeAffinity",
-    "NodeName",
-    "NodePorts",
-    "NodeResourcesFit",
-    "NodeUnschedulable",
-    "NodeVolumeLimits",
-    "PodTopologySpread",
-    "TaintToleration",
-    "VolumeBinding",
-    "VolumeRestrictions",
-    "VolumeZone",
-)
+    "DynamicResources", "InterPodAffinity", "NodeAffinity", "NodeName", "NodePorts",
+    "NodeResourcesFit", "NodeUnschedulable", "NodeVolumeLimits", "PodTopologySpread",
+    "TaintToleration", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
+)  # fmt: skip
 # What VolumeBinding is made of besides its own module.
 HELPERS = {"volume_matching", "volume_node_affinity"}
 

@@ -230,20 +230,3 @@ async def test_controllers_start_on_a_cluster_that_has_work_already() -> None:
         status = cluster.get("Job", "work")["status"]
         assert status["succeeded"] == 2
         assert [one["type"] for one in status["conditions"]] == ["SuccessCriteriaMet", "Complete"]
-
-
-async def test_many_jobs_come_to_their_end() -> None:
-    async with simulated_cluster() as cluster:
-        for number in range(4):
-            await cluster.manager.nodes.add(f"n{number}", capacity={"pods": "1000"})
-        for number in range(60):
-            await cluster.create(job(f"job-{number}", parallelism=4, completions=4))
-        await cluster.settle()
-        for place, pod in enumerate(cluster.list("Pod")):
-            await cluster.bind("default", pod["metadata"]["name"], f"n{place % 4}")
-        await cluster.settle()
-        assert await cluster.manager.nodes.finish("default") == 240
-        await cluster.settle()
-
-        done = [one for one in cluster.list("Job") if one["status"].get("succeeded") == 4]
-        assert len(done) == 60

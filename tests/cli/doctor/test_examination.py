@@ -35,18 +35,9 @@ async def test_an_account_without_any_right_gets_a_finding_for_each_check(tmp_pa
     found, _ = await findings(refuse, tmp_path)
 
     assert {one.check for one in found if one.severity == Severity.WARNING} == {
-        "leases",
-        "parts",
-        "definitions",
-        "registration",
-        "admission",
-        "access",
-        "groups",
-        "unscheduled",
-        "annotations",
-        "set-aside",
-        "neighbours",
-    }
+        "leases", "parts", "definitions", "registration", "admission", "access", "groups",
+        "unscheduled", "annotations", "set-aside", "neighbours",
+    }  # fmt: skip
     assert all("administrator" in one.action for one in found if "could not be made" in one.problem)
 
 
