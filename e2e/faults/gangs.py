@@ -4,8 +4,9 @@ A flow makes what is there before, lets the fault happen, and waits until everyt
 be without. What is true of all of them is in `test_leaders`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,8 +14,7 @@ from pathlib import Path
 from api.constants import ANNOTATION_SCHEDULE_TIMEOUT
 from e2e.clusters.nodes import FINISH_ANNOTATION
 from e2e.faults import trouble
-from e2e.faults.pair import GATES, Step, Takeover
-from e2e.muster import WEBHOOK, Muster
+from e2e.faults.pair import Step, Takeover
 from e2e.scheduling import test_volumes as volumes
 from e2e.scheduling.test_once_scheduled import was_scheduled
 from e2e.suite import test_devices, test_extended_resources
@@ -78,8 +78,10 @@ _RESERVED = {
 
 
 async def none_reserved(env: Environment) -> bool:
-    """Whether nothing is decided that is not wholly bound yet."""
-    return not (await env.client.list(RESERVATIONS))["items"]
+    """Whether nothing of the flow's namespace is decided and not wholly bound or given up yet."""
+    stored = (await env.client.list(RESERVATIONS))["items"]
+    intents = [json.loads(intent) for each in stored for intent in each["spec"]["intents"]]
+    return all(intent["root"]["namespace"] != env.name for intent in intents)
 
 
 async def _of_a_job(stage: Stage, *, pods: int, nodes: int) -> None:
@@ -157,6 +159,7 @@ async def _evicts(stage: Stage, *, slowly: bool = False) -> None:
     middle = await stage.stack.enter_async_context(known_class(env, "middle", 500))
     highest = await stage.stack.enter_async_context(known_class(env, "high", 1000))
     await leaf(env, "low", SIZE, mode="all", finalizers=(HOLD,) if slowly else ())
+    stage.stack.push_async_callback(remove_finalizers, env, members("low"))
     await _of_priority(env, "middle", middle)
     await env.runs("", 2 * SIZE)
     kept = await _uids(env, "middle")
@@ -207,16 +210,19 @@ async def _taken_back(stage: Stage) -> None:
             await leaf(env, "high", SIZE, annotations=soon)
         await env.has_pods(members("high"), 1)
         assert await env.bound(members("high")) == 0
+        await env.until("it to be given up", lambda: none_reserved(env))
         refused.clear()
     for index in range(SIZE - 1):
-        await env.create(PODS, pod(f"high-again-{index}", env.name, group="high"))
+        made = pod(f"high-again-{index}", env.name, group="high")
+        # Members that ask for something else end the pause of a gang that was given up.
+        made["spec"]["containers"][0]["resources"]["requests"]["memory"] = "1Mi"
+        await env.create(PODS, made)
     await env.runs(members("high"), SIZE)
 
 
 async def _holds_places(stage: Stage) -> None:
     """A tree that starts in order: a driver, then workers, whose places nobody else gets."""
     env = stage.env
-    await stage.stack.enter_async_context(_webhook_with_gates(env.muster))
     await env.add_node(cpu=_WORKERS + 1)
     async with stage.takeover.during():
         await tree(env, "train", 2)
@@ -239,19 +245,6 @@ async def _holds_places(stage: Stage) -> None:
     await env.runs(members("workers"), _WORKERS)
     await held(env, "workers", 0)
     assert await env.bound(of_job("other")) == 0
-
-
-@asynccontextmanager
-async def _webhook_with_gates(muster: Muster) -> AsyncIterator[None]:
-    """As the schedulers of the table always run."""
-    muster.configure(**GATES)
-    await muster.restart(WEBHOOK)
-    try:
-        yield
-    finally:
-        muster.configure()
-        await muster.restart(WEBHOOK)
-        muster.configure(**GATES)
 
 
 async def _pods_fail(stage: Stage) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from api.features import Feature
-from e2e.muster import NAMESPACE, SCHEDULER, Muster
+from e2e.muster import NAMESPACE, SCHEDULER, WEBHOOK, Muster
 from e2e.support import shifted_clock
 from e2e.support.intercepting_proxy import InterceptingProxy, Rule
 from e2e.support.waiting import eventually
@@ -23,7 +23,7 @@ from kube.resources import LEASES
 NAMES = ("scheduler-first", "scheduler-second")
 AHEAD = 300.0
 GATES = {"featureGates": {str(Feature.EXPECTED_PODS): True}}
-"""Configuration of both, and of the webhook where a flow uses it."""
+"""Configuration of both, and of the webhook, for places that are held."""
 
 KILLED, STOPPED, CUT_OFF = FAULTS = ("killed", "stopped", "cut off")
 
@@ -63,6 +63,7 @@ class Pair:
         clock = shifted_clock.wrapper(folder / "clock", AHEAD)
         muster.kill(SCHEDULER)
         muster.configure(**GATES)
+        await muster.restart(WEBHOOK)
         async with AsyncExitStack() as stack:
             for name, wrapper in zip(NAMES, ((), clock), strict=True):
                 (folder / name).mkdir()
@@ -76,7 +77,8 @@ class Pair:
                 for name in NAMES:
                     muster.kill(name)
                 muster.configure()
-                await muster.start(SCHEDULER)
+                muster.kill(WEBHOOK)
+                await muster.start(WEBHOOK, SCHEDULER)
 
     @asynccontextmanager
     async def row(self) -> AsyncIterator[None]:
@@ -86,8 +88,7 @@ class Pair:
         if not any(map(self._muster.running, NAMES)):
             self._muster.launch(NAMES[0])
             await self.led()
-        self.start_missing()
-        await asyncio.gather(*(self._muster.ready(name, _WITHIN) for name in NAMES))
+        await self.start_missing()
         self.leader = await self.led()
         (self.other,) = set(NAMES) - {self.leader}
         try:
@@ -97,11 +98,12 @@ class Pair:
                 self._muster.kill(name)
             raise
 
-    def start_missing(self) -> None:
-        """Start what was killed, without waiting for it."""
+    async def start_missing(self) -> None:
+        """Start what was killed."""
         for name in NAMES:
             if not self._muster.running(name):
                 self._muster.launch(name)
+        await asyncio.gather(*(self._muster.ready(name, _WITHIN) for name in NAMES))
 
     async def led(self, *names: str) -> str:
         """Wait until one of these leads, of both without names; its name."""
@@ -162,7 +164,7 @@ class Takeover:
     async def over(self) -> None:
         """The old leader is back, and has written nothing."""
         if self._fault == KILLED:
-            self._pair.start_missing()
+            await self._pair.start_missing()
             return
         before = len(self._proxy.sent)
         self._muster.send(self._pair.leader, signal.SIGCONT)

@@ -9,6 +9,7 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,7 +113,7 @@ async def _play(env: Environment, pair: Pair, row: Row, folder: Path, server_kin
                 await gang.flow(Stage(env, takeover, stack, folder, server_kind))
                 await takeover.over()
             await _judge(env, bindings)
-            await settled(env, await pair.led())
+            await settled(env, pair.other, pair.leader)
             await env.clear()
     finally:
         await env.close()
@@ -158,6 +159,9 @@ async def _wrong(env: Environment, pair: Pair, beside: str, folder: Path) -> Asy
             own = folder / "beside"
             own.mkdir()
             other = await stack.enter_async_context(trouble.namespace_beside(env))
+            # Its gang is deleted afterwards: one that is gone by then stays in the queue as paused.
+            ended = partial(none_reserved, other)
+            stack.push_async_callback(other.until, "its gang to be bound or given up", ended)
             refused = await stack.enter_async_context(trouble.refused_bindings(other, own))
             if beside == UNDELETED:
                 await stack.enter_async_context(trouble.failing_deletions(other))

@@ -6,7 +6,7 @@ place, no status, no Reservation, nothing that the scheduler counts as done.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,19 +54,19 @@ class Record:
     answer: Facts
 
 
-async def settled(env: Environment, scheduler: str = SCHEDULER) -> None:
+async def settled(env: Environment, *schedulers: str) -> None:
     """Wait until nothing is under way, and see that five more rounds of deciding change nothing.
 
-    `scheduler` is the name of the process that leads.
+    `schedulers` are the processes of which one leads, if they are not the usual one.
     Raises AssertionError with all that changed though the facts did not, TimeoutError where things
     never come to rest.
     """
     muster = env.muster
-    for name in (WEBHOOK, CONTROLLER, scheduler):
+    for name in (WEBHOOK, CONTROLLER, *(schedulers or [SCHEDULER])):
         if not muster.running(name):
             await muster.start(name)
     async with aiohttp.ClientSession(trust_env=False) as session:
-        leader = _Scheduler(session, env, scheduler)
+        leader = _Scheduler(session, env, schedulers or (SCHEDULER,))
         await env.until("the scheduler to lead", leader.decide)
         before = await leader.at_rest()
         async with asyncio.timeout(env.timeout_seconds):
@@ -89,20 +89,30 @@ async def settled(env: Environment, scheduler: str = SCHEDULER) -> None:
 
 
 class _Scheduler:
-    """The scheduler as its metrics and debug pages show it."""
+    """The scheduler that leads as its metrics and debug pages show it."""
 
-    def __init__(self, session: aiohttp.ClientSession, env: Environment, name: str) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, env: Environment, names: Sequence[str]
+    ) -> None:
         self._session = session
         self._env = env
-        self._name = name
+        self._names = names
+        self._name = names[0]
 
     async def decide(self) -> bool:
-        """Have all that waits decided anew, and wait until it is; False if it does not lead."""
-        page = self._env.muster.page(self._name, "/debug/decide")
-        async with self._session.post(page) as answer:
-            assert answer.status == 200
-            leads: bool = (await answer.json())["leads"]
-            return leads
+        """Have all that waits decided anew, and wait until it is.
+
+        False if none leads, or another than before.
+        """
+        before = self._name
+        for name in self._names:
+            page = self._env.muster.page(name, "/debug/decide")
+            async with self._session.post(page) as answer:
+                assert answer.status == 200
+                if (await answer.json())["leads"]:
+                    self._name = name
+                    return name == before
+        return False
 
     async def metrics(self) -> dict[str, float]:
         """Values by name and labels, counters summed over their labels by name alone as well."""
