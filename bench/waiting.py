@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal, NamedTuple
 
 from api.constants import LABEL_POD_GROUP, SCHEDULER_NAME
 from bench import page, targets, waiting_results
@@ -27,8 +26,8 @@ from kube.settings import LeaderElection
 from scheduler.app import Scheduler
 from scheduler.config import Config
 from scheduler.resources import GROUPS
-from tests.hostile.memory_client import MemoryClient
 from tests.support.clock import FakeClock, settle
+from tests.support.memory_api import WRITES, MemoryApi, Request
 
 GANG: Final = 4
 TEAMS: Final = 10
@@ -36,11 +35,9 @@ WRITE_SECONDS: Final = 0.005
 BINDING_SECONDS: Final = 0.06
 """Longer than others, so that with some every 50 ms there is always one under way."""
 ELECTION: Final = LeaderElection(lease_seconds=15, renew_seconds=10, retry_seconds=2)
-_GROUPS: Final = GROUPS["PodGroup"].full_name
+_GROUPS: Final = GROUPS["PodGroup"]
 _OTHERS: Final = "others"
 """The namespace of pods of another scheduler, and of those that are bound all the time."""
-
-_VERBS: Final = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
 
 
 class Write(NamedTuple):
@@ -52,40 +49,14 @@ class Write(NamedTuple):
     """Namespace and name; of an event, those of its object."""
 
 
-class Server(MemoryClient):
-    """Notes every write but those of leases."""
-
-    def __init__(self, clock: FakeClock) -> None:
-        super().__init__(clock)
-        self.writes: list[Write] = []
-        self._time = clock
-
-    async def request(self, method: str, path: str, **options: Any) -> bytes:
-        if method != "GET":
-            self._note(method, path, options.get("body"))
-            bind = path.endswith("/binding")
-            await self._time.sleep(BINDING_SECONDS if bind else WRITE_SECONDS)
-        return await super().request(method, path, **options)
-
-    def _note(self, method: str, path: str, body: bytes | None) -> None:
-        _, _, rest = path.partition("/namespaces/")
-        namespace, plural, name, sub = [*rest.split("/"), "", "", ""][:4]
-        if plural in ("leases", ""):
-            return
-        if plural == "events":
-            # An event's name begins with that of its object.
-            name = name or json.loads(body or b"{}")["metadata"]["name"]
-            name = name.rpartition(".")[0]
-        what = f"{_VERBS[method]} {plural}/{sub}" if sub else f"{_VERBS[method]} {plural}"
-        self.writes.append(Write(self._time.monotonic(), what, (namespace, name)))
-
-
 class Site:
     """The scheduler and its API server; what users and other schedulers do is called here."""
 
     def __init__(self, nodes: int, gangs: int) -> None:
         self.clock = FakeClock()
-        self.server = Server(self.clock)
+        self.server = MemoryApi(self.clock)
+        self.server.on(self._write, *WRITES)
+        self.writes: list[Write] = []
         self.scheduler = Scheduler(self.server, Config(), ELECTION, clock=self.clock)
         self.nodes = nodes
         self.gangs: list[tuple[str, str]] = []
@@ -93,10 +64,10 @@ class Site:
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         for namespace in (_OTHERS, "muster-system", *(f"team-{n}" for n in range(TEAMS))):
-            self.server.put(NAMESPACES.full_name, {"metadata": {"name": namespace}})
+            self.server.add(NAMESPACES, {"metadata": {"name": namespace}})
         for index in range(nodes):
-            self.server.put(NODES.full_name, node(f"n{index}"))
-            self.server.put(PODS.full_name, pod(f"full-{index}", 3, f"n{index}"), _OTHERS)
+            self.server.add(NODES, node(f"n{index}"))
+            self.server.add(PODS, pod(f"full-{index}", 3, f"n{index}"), _OTHERS)
         self._first = gangs
 
     async def start(self) -> None:
@@ -119,35 +90,35 @@ class Site:
         number = len(self.gangs)
         namespace, name = f"team-{number % TEAMS}", f"gang-{number}"
         spec = {"schedulingPolicy": {"gang": {"minCount": GANG}}}
-        self.server.put(_GROUPS, {"metadata": {"name": name}, "spec": spec}, namespace)
+        self.server.add(_GROUPS, {"metadata": {"name": name}, "spec": spec}, namespace)
         for index in range(GANG):
             member = pod(f"{name}-{index}", 3, group=name)
-            self.server.put(PODS.full_name, member, namespace)
+            self.server.add(PODS, member, namespace)
         self.gangs.append((namespace, name))
 
     def bind_another(self) -> None:
         """A small pod that fits, to be bound by this scheduler."""
-        self.server.put(PODS.full_name, pod(f"small-{self._pods}", 0.01), _OTHERS)
+        self.server.add(PODS, pod(f"small-{self._pods}", 0.01), _OTHERS)
         self._pods += 1
 
     def churn(self, second: int) -> None:
         """Heartbeats, a node cordoned and uncordoned, one too small, a pod of another scheduler."""
         beat = {"status": {"conditions": [{"type": "Ready", "lastHeartbeatTime": str(second)}]}}
         for index in range(100):
-            self.server.change(NODES.full_name, "", f"n{(second * 100 + index) % self.nodes}", beat)
+            self.server.change(NODES, f"n{(second * 100 + index) % self.nodes}", beat)
         for index, closed in ((second, True), (second - 1, False)):
             name = f"n{index % self.nodes}"
-            self.server.change(NODES.full_name, "", name, {"spec": {"unschedulable": closed}})
-        self.server.put(NODES.full_name, node(f"tiny-{second}", 1))
+            self.server.change(NODES, name, {"spec": {"unschedulable": closed}})
+        self.server.add(NODES, node(f"tiny-{second}", 1))
         where = f"n{second * 7 % self.nodes}"
-        self.server.put(PODS.full_name, pod(f"passing-{second}", 1, where), _OTHERS)
+        self.server.add(PODS, pod(f"passing-{second}", 1, where), _OTHERS)
         if second >= 5:
-            self.server.take(PODS.full_name, _OTHERS, f"passing-{second - 5}", 0)
+            self.server.remove(PODS, f"passing-{second - 5}", _OTHERS, grace=0)
 
     def make_room(self) -> None:
         """For one gang."""
         for index in range(GANG):
-            self.server.take(PODS.full_name, _OTHERS, f"full-{index}", 0)
+            self.server.remove(PODS, f"full-{index}", _OTHERS, grace=0)
 
     async def pass_time(self, seconds: float, step: float = 0.25) -> None:
         for _ in range(round(seconds / step)):
@@ -165,11 +136,11 @@ class Site:
         step: float = 1.0,
     ) -> Phase:
         """Let the time pass and call `each` with the number of every step; what was written."""
-        begun, first = self.clock.monotonic(), len(self.server.writes)
+        begun, first = self.clock.monotonic(), len(self.writes)
         for number in range(round(seconds / step)):
             each(number)
             await self.pass_time(step, min(step, 0.25))
-        writes = self.server.writes[first:]
+        writes = self.writes[first:]
         waiting = self._waiting()
         about = {(space, f"{name}{end}") for space, name in waiting for end in _ENDS}
         told = [w.at - begun for w in writes if w.what == "patch pods/status"]
@@ -184,10 +155,20 @@ class Site:
             max(told, default=float("inf")) if kind in ("come", "busy") else None,
         )
 
+    def _write(self, request: Request) -> Awaitable[None]:
+        """Note the write, unless it is of a lease, and let it take its time."""
+        plural, name, sub = request.collection.partition(".")[0], request.name, request.subresource
+        if plural == "events":
+            name = name.rpartition(".")[0]  # an event's name begins with that of its object
+        if plural != "leases" and request.namespace:
+            what = f"{request.verb} {plural}/{sub}" if sub else f"{request.verb} {plural}"
+            self.writes.append(Write(self.clock.monotonic(), what, (request.namespace, name)))
+        return self.clock.sleep(BINDING_SECONDS if sub == "binding" else WRITE_SECONDS)
+
     def _waiting(self) -> list[tuple[str, str]]:
         bound = {
             (obj["metadata"]["namespace"], obj["metadata"]["name"])
-            for obj in self.server.all(PODS.full_name)
+            for obj in self.server.all(PODS)
             if obj["spec"].get("nodeName")
         }
         return [(space, name) for space, name in self.gangs if (space, f"{name}-0") not in bound]
@@ -196,7 +177,7 @@ class Site:
         """How many pods say that they wait for room."""
         conditions = (
             condition
-            for obj in self.server.all(PODS.full_name)
+            for obj in self.server.all(PODS)
             if not obj["spec"].get("nodeName")
             for condition in obj["status"].get("conditions", ())
         )

@@ -16,12 +16,21 @@ from controllers.app import ControllerProcess
 from e2e.hostile.steps import COMPOSITES, GROUPS, KINDS, Step
 from kube.errors import ApiError
 from kube.meta import Json
-from kube.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, STORAGE_CLASSES
+from kube.resources import (
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    SECRETS,
+    STATEFUL_SETS,
+    STORAGE_CLASSES,
+    Resource,
+)
 from kube.settings import LeaderElection
 from scheduler.app import Scheduler
 from scheduler.config import Config, Status
-from tests.hostile.memory_client import MemoryClient
 from tests.support.clock import FakeClock, settle
+from tests.support.memory_api import MemoryApi
 
 TENANT: Final = "mallory"
 CALM: Final = "calm"
@@ -59,7 +68,7 @@ class Processes:
 
     def __init__(self, gates: FeatureGates = USUAL) -> None:
         self.clock = FakeClock()
-        self.client = MemoryClient(self.clock)
+        self.client = MemoryApi(self.clock, served=(PODS, SECRETS, STATEFUL_SETS))
         self.scheduler = Scheduler(self.client, _CONFIG, _ELECTION, clock=self.clock, gates=gates)
         self.controllers = ControllerProcess(self.client, _ELECTION, clock=self.clock, gates=gates)
         self.admitted = 0
@@ -73,13 +82,13 @@ class Processes:
         # The gauges are those of the whole test process: others may have left something.
         self._failed = dict(_failing())
         for name in (TENANT, CALM, "muster-system"):
-            self.client.put(NAMESPACES.full_name, {"metadata": {"name": name}})
+            self.client.add(NAMESPACES, {"metadata": {"name": name}})
         for name, (value, policy) in CLASSES.items():
             made = {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
-            self.client.put(PRIORITY_CLASSES.full_name, made)
+            self.client.add(PRIORITY_CLASSES, made)
         storage = {"metadata": {"name": "hostile-later"}, "provisioner": "hostile.example"}
         storage["volumeBindingMode"] = "WaitForFirstConsumer"
-        self.client.put(STORAGE_CLASSES.full_name, storage)
+        self.client.add(STORAGE_CLASSES, storage)
         for at in range(2):
             self._add_node(f"hostile-{at}", _ODD_LABELS | {_ZONE: f"z{at}"}, "hostile")
             self._add_node(f"calm-{at}", {_ROOM: "calm"}, "calm")
@@ -112,9 +121,9 @@ class Processes:
             "metadata": {"name": name},
             "spec": {"schedulingPolicy": {"gang": {"minCount": GANG}}},
         }
-        self._put(GROUPS.full_name, group, CALM)
+        self._put(GROUPS, group, CALM)
         for at in range(GANG):
-            self._put(PODS.full_name, _member(f"{name}-{at}", name), CALM)
+            self._put(PODS, _member(f"{name}-{at}", name), CALM)
         waited = 0.0
         while not self._bound(name):
             if waited >= BOUND_WITHIN:
@@ -122,8 +131,8 @@ class Processes:
             await self.pass_time(_STEP)
             waited += _STEP
         for at in range(GANG):
-            self.client.take(PODS.full_name, CALM, f"{name}-{at}", 0)
-        self.client.take(GROUPS.full_name, CALM, name)
+            self.client.remove(PODS, f"{name}-{at}", CALM, grace=0)
+        self.client.remove(GROUPS, name, CALM)
 
     async def all_goes(self) -> None:
         """The tenant deletes everything. Raises HarmError for what is left in a process."""
@@ -132,10 +141,10 @@ class Processes:
             self._delete_all(CALM)
             self.client.end_pods()
             await self.pass_time(_STEP)
-            if not any(self.client.all(kind.full_name) for kind in KINDS):
+            if not any(self.client.all(kind) for kind in KINDS):
                 break
         else:
-            left = {k.full_name: self.client.all(k.full_name) for k in KINDS}
+            left = {k.full_name: self.client.all(k) for k in KINDS}
             raise HarmError(
                 f"objects stay: {json.dumps({k: v for k, v in left.items() if v})[:2000]}"
             )
@@ -177,36 +186,36 @@ class Processes:
         self._tasks[name] = asyncio.ensure_future(work)
 
     def _carry_out(self, step: Step) -> None:
-        kind = step.resource.full_name
+        kind = step.resource
         if step.verb == "create":
             self._put(kind, step.body, TENANT)
         elif step.verb == "patch":
-            self.client.change(kind, TENANT, step.name, step.body)
+            self.client.change(kind, step.name, step.body, TENANT)
         else:
-            self.client.take(kind, TENANT, step.name, step.body.get("gracePeriodSeconds"))
+            grace = step.body.get("gracePeriodSeconds")
+            self.client.remove(kind, step.name, TENANT, grace=grace)
 
-    def _put(self, kind: str, obj: Json, namespace: str) -> None:
+    def _put(self, kind: Resource, obj: Json, namespace: str) -> None:
         obj = copy.deepcopy(obj)
-        admit = {PODS.full_name: _admit_pod, GROUPS.full_name: _admit_group}
-        admit[COMPOSITES.full_name] = _admit_group
+        admit = {PODS: _admit_pod, GROUPS: _admit_group, COMPOSITES: _admit_group}
         admit.get(kind, lambda _: None)(obj["spec"])
-        self.client.put(kind, obj, namespace)
+        self.client.add(kind, obj, namespace)
 
     def _delete_all(self, namespace: str) -> None:
         """Finalizers of the tenant's own are removed first; it could wait with that for ever."""
         for kind in KINDS:
-            for obj in list(self.client.all(kind.full_name, namespace)):
+            for obj in self.client.all(kind, namespace):
                 meta = obj["metadata"]
                 kept = [each for each in meta.get("finalizers") or () if "muster" in each]
                 if len(kept) != len(meta.get("finalizers") or ()):
                     patch = {"metadata": {"finalizers": kept}}
-                    self.client.change(kind.full_name, namespace, meta["name"], patch)
+                    self.client.change(kind, meta["name"], patch, namespace)
                 with contextlib.suppress(ApiError):
-                    self.client.take(kind.full_name, namespace, meta["name"], 0)
+                    self.client.remove(kind, meta["name"], namespace, grace=0)
 
     def _bound(self, gang: str) -> bool:
         members = {f"{gang}-{at}" for at in range(GANG)}
-        pods = self.client.all(PODS.full_name, CALM)
+        pods = self.client.all(PODS, CALM)
         return members == {
             pod["metadata"]["name"]
             for pod in pods
@@ -223,7 +232,7 @@ class Processes:
             "spec": {"taints": [{"key": taint, "effect": "NoSchedule"}]},
             "status": {"allocatable": room, "capacity": room},
         }
-        self.client.put(NODES.full_name, node)
+        self.client.add(NODES, node)
 
 
 Admit = Callable[[Json], None]

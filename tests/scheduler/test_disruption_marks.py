@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
@@ -10,44 +10,42 @@ from kube.meta import Json
 from kube.resources import PODS
 from scheduler.core.model import PodInfo, Requirements
 from scheduler.disruption_marks import DisruptionMarks
-from tests.hostile.memory_client import MemoryClient
 from tests.support.clock import FakeClock
+from tests.support.memory_api import MemoryApi
 
+POD: Json = {"metadata": {"name": "pod"}, "spec": {}}
 READY: Json = {"type": "Ready", "status": "True"}
 SPARED: Json = {"type": "DisruptionTarget", "status": "False"}
 
 
-class Server(MemoryClient):
-    """Has one pod, and notes what is requested."""
+class Server(MemoryApi):
+    """Has one pod."""
 
     def __init__(self, conditions: list[Json] | None) -> None:
-        super().__init__(FakeClock())
-        self.requests: list[str] = []
+        super().__init__()
         status: Json = {} if conditions is None else {"conditions": conditions}
-        self._made = self.put(
-            PODS.full_name, {"metadata": {"name": "pod"}, "spec": {}, "status": status}, "ns"
-        )
+        self._made = self.put(PODS, POD | {"status": status}, "ns")
 
     def known(self, conditions: Literal["", "some", "target"] = "some") -> PodInfo:
         """The pod as a watch delivers it now, with these conditions."""
         meta = self._made["metadata"]
-        version = self.all(PODS.full_name)[0]["metadata"]["resourceVersion"]
+        version = self.all(PODS)[0]["metadata"]["resourceVersion"]
         return PodInfo(
             meta["uid"], "ns", "pod", Requirements(), version=version, conditions=conditions
         )
 
     def now(self) -> list[Json]:
         """Its conditions."""
-        (pod,) = self.all(PODS.full_name)
+        (pod,) = self.all(PODS)
         found: list[Json] = pod["status"].get("conditions") or []
         return found
 
     def targets(self) -> list[str]:
         return [each["status"] for each in self.now() if each["type"] == "DisruptionTarget"]
 
-    async def request(self, method: str, path: str, **options: Any) -> bytes:
-        self.requests.append(method)
-        return await super().request(method, path, **options)
+    @property
+    def requests(self) -> list[str]:
+        return [each.verb for each in self.sent]
 
 
 async def mark(server: Server, info: PodInfo) -> None:
@@ -69,7 +67,7 @@ async def test_a_pod_that_is_as_it_was_delivered_takes_one_request(
 
     await mark(server, server.known(said))
 
-    assert server.requests == ["PATCH"]
+    assert server.requests == ["patch"]
     assert server.targets() == ["True"]
     assert server.now()[:-1] == (conditions or [])
 
@@ -77,11 +75,11 @@ async def test_a_pod_that_is_as_it_was_delivered_takes_one_request(
 async def test_a_pod_that_changed_since_is_read_first_and_keeps_what_it_says() -> None:
     server = Server(None)
     known = server.known("")
-    server.change(PODS.full_name, "ns", "pod", {"status": {"conditions": [READY]}})
+    server.change(PODS, "pod", {"status": {"conditions": [READY]}}, "ns")
 
     await mark(server, known)
 
-    assert server.requests == ["PATCH", "GET", "PATCH"]
+    assert server.requests == ["patch", "get", "patch"]
     assert server.targets() == ["True"]
     assert READY in server.now()
 
@@ -98,8 +96,8 @@ async def test_a_pod_with_the_condition_gets_no_second_one() -> None:
 async def test_another_pod_of_the_name_is_not_marked() -> None:
     server = Server([READY])
     known = server.known()
-    server.take(PODS.full_name, "ns", "pod", 0)
-    server.put(PODS.full_name, {"metadata": {"name": "pod"}, "spec": {}, "status": {}}, "ns")
+    server.remove(PODS, "pod", "ns")
+    server.put(PODS, POD | {"status": {}}, "ns")
 
     await mark(server, known)
 
@@ -112,4 +110,4 @@ async def test_a_pod_that_was_never_delivered_is_read_first() -> None:
 
     await mark(server, PodInfo(known.uid, "ns", "pod", Requirements()))
 
-    assert server.requests == ["GET", "PATCH"]
+    assert server.requests == ["get", "patch"]
