@@ -1,4 +1,4 @@
-"""The controllers on a fake API: `settle` works through their queues, without a loop of theirs."""
+"""The controllers on an API server in memory: `settle` works through their queues."""
 
 import random
 from typing import Any, cast
@@ -30,12 +30,11 @@ from controllers.provisioning import ProvisioningController
 from controllers.runtime import Controller, Writer
 from controllers.template_values import TemplateValues
 from controllers.train_jobs import TrainJobStatus
-from kube.client import Client
 from kube.election import Fence
 from kube.events import ObjectReference, Recorder
 from kube.resources import DEPLOYMENTS, STATEFUL_SETS
 from kube.workqueue import WorkQueue
-from tests.controllers.fake_api import FakeApi
+from tests.controllers.cluster import Cluster
 from tests.support.clock import FakeClock
 
 Json = dict[str, Any]
@@ -54,7 +53,7 @@ class RecordedEvents:
 
 
 class ControllerHarness:
-    """Caches, fake API and all controllers, as one leading process has them."""
+    """Caches, API server and all controllers, as one leading process has them."""
 
     def __init__(
         self,
@@ -65,10 +64,10 @@ class ControllerHarness:
         """`gates` is what is on."""
         self.clock = FakeClock()
         self.caches = Caches(scheduler_names)
-        self.api = FakeApi(self.caches)
+        self.api = Cluster(self.caches, self.clock)
         self.recorded = RecordedEvents()
         self.fence = Fence(self.clock, 0, float("inf"))
-        writer = Writer(cast("Client", self.api))
+        writer = Writer(self.api.client)
         writer.lead(self.fence)
         self.group_writer = group_writer = GroupWriter(self.caches, writer, self.clock, gates)
         owner_status = OwnerStatusWriter(
@@ -171,6 +170,7 @@ class ControllerHarness:
         self.api.put(obj | {"spec": obj["spec"] | spec})
 
     def close(self) -> None:
+        self.api.client.disconnect()
         for controller in self.controllers:
             controller.queue.close()
 

@@ -145,7 +145,7 @@ async def test_an_update_of_pods_in_the_group_keeps_the_minimum(harness: Control
 async def test_it_is_told_what_it_waits_for(harness: ControllerHarness) -> None:
     group = put(harness, deployment(gang_mode="Gang"))
     await harness.settle()
-    harness.api.writes.clear()
+    harness.api.sent.clear()
 
     blocked(harness, group, "needs 4 pods, 3 fit")
     await harness.settle(seconds=1)
@@ -209,7 +209,7 @@ async def test_a_group_of_others_is_never_touched(harness: ControllerHarness) ->
 
 
 async def test_a_conflict_is_tried_again(harness: ControllerHarness) -> None:
-    harness.api.fail_next.append(Conflict(409, "Conflict", "x"))
+    harness.api.fail(Conflict(409, "Conflict", "x"))
     group = put(harness, stateful_set(gang_mode="Gang"))
     await harness.settle()
     await harness.settle(seconds=10)

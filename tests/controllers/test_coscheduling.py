@@ -209,7 +209,7 @@ async def test_the_status_is_written_once_for_a_burst_and_not_again(
         harness.api.put(pod(f"p{index}"))
     await harness.settle()
     await harness.settle(seconds=2)
-    harness.api.writes.clear()
+    harness.api.sent.clear()
 
     for index in range(20):
         harness.api.put(pod(f"p{index}", state="Running"))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR
 from api.features import USUAL, Feature, FeatureGates
 from controllers.app import ControllerProcess
-from kube.client import Client
 from kube.settings import LeaderElection
 from tests.controllers.conftest import ControllerHarness
-from tests.controllers.fake_api import FakeApi
 from tests.support.builders import make_pod
 from tests.support.clock import FakeClock
+from tests.support.memory_api import MemoryApi
 from tests.support.owners import job_template, make_job, make_jobset
 
 Json = dict[str, Any]
@@ -77,7 +76,7 @@ def test_the_controllers_of_a_feature_that_is_off_do_not_run(
 
 def running(gates: FeatureGates) -> set[str]:
     process = ControllerProcess(
-        cast("Client", FakeApi(ControllerHarness().caches)),
+        MemoryApi(),
         LeaderElection(),
         clock=FakeClock(),
         gates=gates,

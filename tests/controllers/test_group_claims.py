@@ -143,7 +143,7 @@ async def test_a_group_that_has_its_claims_costs_no_write(served: ControllerHarn
     template(served)
     made = group(served)
     await served.settle()
-    served.api.writes.clear()
+    served.api.sent.clear()
 
     obj = served.api.objects["PodGroup", "default", "g"]
     served.api.put(obj | {"status": obj["status"] | {"scheduledPods": 1}})
@@ -329,7 +329,7 @@ async def test_what_the_api_server_refuses_is_told_and_tried_again(
     served: ControllerHarness,
 ) -> None:
     template(served)
-    served.api.fail_next = [Forbidden(403, "Forbidden", "exceeded quota: claims")]
+    served.api.fail(Forbidden(403, "Forbidden", "exceeded quota: claims"))
     group(served)
 
     await served.settle()
@@ -342,7 +342,7 @@ async def test_what_the_api_server_refuses_is_told_and_tried_again(
 
 async def test_an_error_of_the_api_server_is_no_news(served: ControllerHarness) -> None:
     template(served)
-    served.api.fail_next = [ServerError(500, "InternalError", "etcd")]
+    served.api.fail(ServerError(500, "InternalError", "etcd"))
     group(served)
 
     await served.settle()
@@ -462,7 +462,7 @@ async def test_a_new_leader_makes_what_is_missing(served: ControllerHarness) -> 
     assert claim(served) is not None
 
     await served.group_claims.resync()
-    served.api.writes.clear()
+    served.api.sent.clear()
     await served.settle()
 
     assert served.api.writes == []

@@ -318,7 +318,7 @@ async def test_one_deleted_by_hand_is_kept_for_running_pods_and_made_again_then(
 async def test_a_group_that_is_refused_is_said_on_a_pod_once_and_tried_again(
     harness: ControllerHarness,
 ) -> None:
-    harness.api.fail_next = [Forbidden(403, "Forbidden", "no such class")]
+    harness.api.fail(Forbidden(403, "Forbidden", "no such class"))
     submit(harness, asking("p"), asking("q"))
     await harness.settle()
     assert harness.recorded.events == [("Pod", "p", "GroupNotMade")]
@@ -326,7 +326,7 @@ async def test_a_group_that_is_refused_is_said_on_a_pod_once_and_tried_again(
     await harness.settle(seconds=30)
     assert len(harness.api.writes) == 1
 
-    harness.api.fail_next = [Forbidden(403, "Forbidden", "no such class")]
+    harness.api.fail(Forbidden(403, "Forbidden", "no such class"))
     await harness.settle(seconds=31)
     assert len(harness.api.writes) == 2
     assert len(harness.recorded.events) == 1
@@ -360,9 +360,9 @@ async def test_a_slow_watch_makes_no_second_one(harness: ControllerHarness) -> N
 
 async def test_two_that_lead_for_a_moment_make_one(harness: ControllerHarness) -> None:
     other = ControllerHarness()
-    other.api.objects = harness.api.objects
+    other.api.share(harness.api)
     submit(harness, asking("p"))
-    submit(other, asking("p"))
+    harness.api.pause_events()
 
     await other.settle()
     await harness.settle()
@@ -380,7 +380,7 @@ async def test_a_new_leader_takes_up_what_is_there(harness: ControllerHarness) -
     await harness.settle()
     harness.api.remove("Pod", "default", "p")
     later = ControllerHarness()
-    later.api.objects = harness.api.objects
+    later.api.share(harness.api)
     later.api.relist()
 
     await later.from_pods.resync()

@@ -3,6 +3,7 @@
 import pytest
 
 from controllers.owner_chain import MOST_CONTROLLERS
+from kube.errors import Forbidden, Unreachable
 from tests.controllers.asking import (
     LAG,
     MPI,
@@ -17,6 +18,9 @@ from tests.controllers.asking import (
 )
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
+from tests.support.memory_api import FOREVER
+
+AWAY = Unreachable("GET", "/", "reset")
 
 
 async def test_the_owner_is_the_highest_that_is_no_pod(harness: ControllerHarness) -> None:
@@ -83,9 +87,10 @@ async def test_without_rights_it_is_the_direct_owner(
 ) -> None:
     path = "/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs/mpi"
     if known:
-        harness.api.no_right.add("mpijobs")
+        harness.api.client.no_right.add("mpijobs")
     else:
-        harness.api.forbidden.add(path)
+        refused = Forbidden(403, "Forbidden", "no rights")
+        harness.api.fail(refused, verbs=("get",), name="mpi", times=FOREVER)
     existing(harness, MPI, SET)
     submit(harness, owned(asking("p"), MPI))
 
@@ -99,8 +104,7 @@ async def test_without_rights_it_is_the_direct_owner(
 async def test_an_owner_that_cannot_be_read_now_holds_nothing_up(
     harness: ControllerHarness,
 ) -> None:
-    path = "/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs/mpi"
-    harness.api.broken.add(path)
+    harness.api.fail(AWAY, verbs=("get",), name="mpi", times=FOREVER)
     existing(harness, MPI, SET)
     existing(harness, SET)
     submit(harness, owned(asking("p"), MPI))
@@ -108,7 +112,7 @@ async def test_an_owner_that_cannot_be_read_now_holds_nothing_up(
     await harness.settle(seconds=LAG)
     assert owner_of(harness) == ("MPIJob", "uid-mpi")
 
-    harness.api.broken.clear()
+    harness.api.recover()
     await harness.settle(seconds=31)
     assert owner_of(harness) == ("StatefulSet", "uid-db")
 
@@ -122,7 +126,7 @@ async def test_an_owner_is_kept_while_what_is_below_it_cannot_be_read(
     await harness.settle()
     await harness.settle(seconds=LAG)
     await harness.settle(seconds=61)  # what was read is not believed any longer
-    harness.api.broken.add("/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs/mpi")
+    harness.api.fail(AWAY, verbs=("get",), name="mpi", times=FOREVER)
 
     submit(harness, owned(asking("q", count="5"), MPI))
     await harness.settle(seconds=1)

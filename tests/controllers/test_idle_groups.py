@@ -49,7 +49,7 @@ def note(harness: ControllerHarness, text: str) -> None:
 def new_leader(harness: ControllerHarness) -> ControllerHarness:
     later = ControllerHarness()
     later.clock = harness.clock
-    later.api.objects = harness.api.objects
+    later.api.share(harness.api)
     later.from_pods._clock = later.from_pods._idle._clock = harness.clock
     later.api.relist()
     return later
@@ -193,7 +193,7 @@ async def test_one_whose_deletion_is_refused_says_since_when(
     await without(harness, seconds=IDLE_ALONE_SECONDS - 1)
     assert noted(harness) is None
     with monkeypatch.context() as refusing:
-        refusing.setattr(harness.api, "delete", refuse)
+        refusing.setattr(harness.api.client, "delete", refuse)
         await harness.settle(seconds=1)
     since = rfc3339(harness.clock.now() - timedelta(seconds=IDLE_ALONE_SECONDS))
     assert noted(harness) == since

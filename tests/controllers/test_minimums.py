@@ -101,7 +101,7 @@ DONE = [{"type": "Complete", "status": "True"}]
 async def test_scaling_a_job_moves_its_minimum_and_success_does_not(lives: Lives) -> None:
     await lives.job(4, 8)
     pods = lives.pods(8, "pg-job-t")
-    lives.api.writes.clear()
+    lives.api.sent.clear()
 
     lives.end(pods[:6])
     lives.status("Job", "t", succeeded=6)
@@ -123,7 +123,7 @@ async def test_succeeded_pods_that_are_deleted_are_waited_for_no_more(lives: Liv
     lives.end(pods[:3])
     lives.status("Job", "t", succeeded=3)
     await lives.settle()
-    lives.api.writes.clear()
+    lives.api.sent.clear()
 
     lives.remove(pods[:2])
     await lives.settle()
@@ -140,7 +140,7 @@ async def test_a_burst_of_losses_costs_one_write(lives: Lives) -> None:
     lives.end(pods[:15])
     lives.status("Job", "t", succeeded=15)
     await lives.settle()
-    lives.api.writes.clear()
+    lives.api.sent.clear()
 
     for name in pods[:15]:
         lives.remove([name])

@@ -15,6 +15,7 @@ from api.constants import (
     KindName,
 )
 from controllers.orphans import COLLECTOR_SECONDS, OWNERS
+from kube.resources import JOBS
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
 from tests.support.owners import job_template, made_for, make_job, make_jobset
@@ -285,7 +286,7 @@ async def test_a_kind_that_is_not_served_for_the_moment_proves_nothing(
     harness: ControllerHarness,
 ) -> None:
     harness.api.put(leaf(workload_owner()))
-    harness.api.unserved.add("Job")
+    harness.api.client.unserved.add(JOBS.full_name)
     await harness.orphans.resync()
 
     await harness.settle(seconds=COLLECTOR_SECONDS)

@@ -32,7 +32,7 @@ def blocked(harness: ControllerHarness, name: str, summary: str, kind: str = "Po
 async def settled(harness: ControllerHarness) -> None:
     harness.submit_jobset(gang().build())
     await harness.settle()
-    harness.api.writes.clear()
+    harness.api.sent.clear()
 
 
 async def test_the_annotation_repeats_the_scheduler_s_message(harness: ControllerHarness) -> None:
@@ -304,7 +304,7 @@ async def test_a_refused_annotation_is_said_once_and_sent_seldom(
         raise error(403, "Denied", "a policy says no")
 
     with monkeypatch.context() as refusing:
-        refusing.setattr(harness.api, "patch", refuse)
+        refusing.setattr(harness.api.client, "patch", refuse)
         for free in range(100):
             blocked(harness, "pg-a", f"{free} fit")
             await harness.settle(seconds=REFUSED_SECONDS / 50)
@@ -323,7 +323,7 @@ async def test_a_fault_that_cannot_be_written_is_written_later(
 ) -> None:
     owner = await stored(harness)
     status = harness.jobset._owner_status
-    harness.api.fail_next = [Forbidden(403, "Forbidden", "no")]
+    harness.api.fail(Forbidden(403, "Forbidden", "no"))
     for _ in range(3):
         with pytest.raises(RequeueError):
             await status.blocked(owner, BlockedError("NameTaken", "it is"))
@@ -340,7 +340,7 @@ async def test_a_patch_that_did_not_apply_is_no_refusal(harness: ControllerHarne
     stale = Invalid(
         422, "Invalid", "the server rejected our request due to an error in our request"
     )
-    harness.api.fail_next = [stale]
+    harness.api.fail(stale)
     assert stale.patch_failed
 
     with pytest.raises(Invalid):

@@ -125,7 +125,7 @@ async def test_nothing_is_made(harness: ControllerHarness, jobset: Any) -> None:
 async def test_a_repeated_or_unchanged_event_writes_nothing(harness: ControllerHarness) -> None:
     harness.submit_jobset(gang().build())
     await harness.settle()
-    harness.api.writes.clear()
+    harness.api.sent.clear()
 
     harness.change("JobSet", "a")
     await harness.jobset.resync()
@@ -155,7 +155,7 @@ async def test_another_leader_s_objects_are_found_though_the_cache_is_late(
     before.api.put(harness.api.objects["JobSet", "default", "a"])
     await before.settle()
     before.close()
-    harness.api.objects |= before.api.objects
+    harness.api.objects.update(before.api.objects)
 
     await harness.settle()
 
@@ -164,7 +164,7 @@ async def test_another_leader_s_objects_are_found_though_the_cache_is_late(
 
 
 async def test_a_failed_creation_is_tried_again(harness: ControllerHarness) -> None:
-    harness.api.fail_next = [ServerError(500, "InternalError", "no")]
+    harness.api.fail(ServerError(500, "InternalError", "no"))
     harness.submit_jobset(gang().build())
     await harness.settle()
 
@@ -172,7 +172,7 @@ async def test_a_failed_creation_is_tried_again(harness: ControllerHarness) -> N
 
     assert harness.api.names(*EVERYTHING) == ["pg-a", "w-a"]
 
-    harness.api.fail_next = [ServerError(500, "InternalError", "no")]
+    harness.api.fail(ServerError(500, "InternalError", "no"))
     harness.api.forget("PodGroup", "default", "pg-a")
     await harness.settle()
     assert harness.api.names(*EVERYTHING) == ["w-a"]
@@ -276,7 +276,7 @@ async def test_without_a_free_name_for_the_workload_nothing_is_made(
         harness.api.put({"kind": "Workload", "metadata": {"name": name, "namespace": "default"}})
     harness.submit_jobset(gang().build())
     await harness.settle()
-    harness.api.writes.clear()
+    harness.api.sent.clear()
     await harness.jobset.resync()
     await harness.settle()
 
@@ -402,7 +402,7 @@ async def test_a_bug_in_one_key_does_not_stop_the_others(
 
 
 async def test_a_terminating_namespace_s_refusal_is_waited_out(harness: ControllerHarness) -> None:
-    harness.api.fail_next = [Forbidden(403, "Forbidden", "namespace is being terminated")]
+    harness.api.fail(Forbidden(403, "Forbidden", "namespace is being terminated"))
     harness.submit_jobset(gang().build())
     await harness.settle()
 

@@ -441,7 +441,7 @@ async def test_a_failed_release_is_tried_again(
     harness: ControllerHarness, refusal: KubeError
 ) -> None:
     harness.api.put(leaf("g"))
-    harness.api.fail_next = [refusal]
+    harness.api.fail(refusal)
     harness.api.remove("PodGroup", "default", "g")
     await harness.settle()
     assert left(harness) == ["g"]

@@ -325,7 +325,7 @@ async def test_a_gang_that_changes_gets_a_new_request_of_the_same_name(
 
 async def test_a_gang_that_never_rests_costs_few_writes(served: ControllerHarness) -> None:
     await refused(served)
-    served.api.writes.clear()
+    served.api.sent.clear()
 
     for round_ in range(600):
         pods(served, 3 + round_ % 2)
@@ -363,7 +363,7 @@ async def test_a_request_that_ended_is_tried_again_after_a_growing_pause(
 async def test_a_request_under_way_is_left_alone(served: ControllerHarness, condition: str) -> None:
     await refused(served)
     ends(served, condition)
-    served.api.writes.clear()
+    served.api.sent.clear()
 
     await served.settle(seconds=3600)
 
@@ -413,7 +413,7 @@ async def test_what_is_not_served_is_not_asked_for_until_it_is(
 
 
 async def test_a_crd_that_goes_and_comes_back(served: ControllerHarness) -> None:
-    served.api.unserved.add(REQUEST)
+    served.api.client.unserved.add(REQUESTS.full_name)
     group(served)
     pods(served, 2)
     says(served, "capacity")
@@ -421,7 +421,7 @@ async def test_a_crd_that_goes_and_comes_back(served: ControllerHarness) -> None
     await served.settle(seconds=30)
     assert served.api.names(REQUEST, TEMPLATE) == []
 
-    served.api.unserved.clear()
+    served.api.client.unserved.clear()
     await served.settle(seconds=60)
     await served.settle(seconds=SETTLED)
 
@@ -491,10 +491,10 @@ async def test_a_controller_that_restarts_goes_on_with_what_is_there(
 ) -> None:
     await refused(served)
     before = request(served)
-    served.api.writes.clear()
+    served.api.sent.clear()
 
     again = ControllerHarness()
-    again.api.objects = served.api.objects
+    again.api.share(served.api)
     again.api.relist()
     again.caches.serve(REQUESTS)
     await again.provisioning.resync()
@@ -535,7 +535,7 @@ async def test_what_the_api_server_refuses_is_told_and_seldom_tried_again(
     pods(served, 2)
     says(served, "capacity")
     await served.settle()
-    served.api.fail_next = [error] * 100
+    served.api.fail(*[error] * 100)
 
     await served.settle(seconds=SETTLED)
     await served.settle(seconds=250)
@@ -551,7 +551,7 @@ async def test_a_crd_that_drops_the_spec_does_not_make_it_flap(
     made = request(served)
     assert made is not None
     served.api.put(made | {"spec": {}})
-    served.api.writes.clear()
+    served.api.sent.clear()
 
     await served.settle(seconds=3600)
 
@@ -565,7 +565,7 @@ async def test_a_request_that_cannot_be_read_is_left_as_it_is(
     await refused(served)
     made = request(served)
     served.caches.requests.delete(("default", "g"))  # set aside
-    served.api.writes.clear()
+    served.api.sent.clear()
 
     await served.settle(seconds=SETTLED)
     for _ in range(10):
@@ -601,7 +601,7 @@ async def test_a_thousand_roots_of_one_tenant_leave_others_theirs(
         pods(served, 1, of=f"t{index}", root=f"t{index}", namespace="hostile")
         says(served, "capacity", f"t{index}", namespace="hostile")
     await served.settle(seconds=SETTLED)
-    served.api.writes.clear()
+    served.api.sent.clear()
     group(served)
     pods(served, 2)
     says(served, "capacity")

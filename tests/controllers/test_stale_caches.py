@@ -30,14 +30,14 @@ def hold_back_deletion(
     harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """From the deletion of that name on no event reaches the caches."""
-    delete = harness.api.delete
+    delete = harness.api.client.delete
 
     async def holding(resource: Any, deleted: str, *rest: Any, **options: Any) -> None:
         if deleted == name:
             harness.api.pause_events()
         await delete(resource, deleted, *rest, **options)
 
-    monkeypatch.setattr(harness.api, "delete", holding)
+    monkeypatch.setattr(harness.api.client, "delete", holding)
 
 
 def scale(harness: ControllerHarness, **sizes: int) -> None:
@@ -119,7 +119,7 @@ async def test_a_deletion_whose_answer_was_lost_holds_up_nobody_for_long(
     await harness.settle()
     made = harness.api.names("PodGroup", "CompositePodGroup")
 
-    harness.api.fail_next.append(Unreachable("DELETE", "/", "reset"))
+    harness.api.fail(Unreachable("DELETE", "/", "reset"))
     harness.change("JobSet", "a", suspend=True)
     await harness.settle()
     harness.change("JobSet", "a", suspend=False)

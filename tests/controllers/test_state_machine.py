@@ -164,7 +164,7 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(count=st.integers(1, 3))
     def requests_fail(self, count: int) -> None:
         errors = [ServerError(500, "InternalError", "no"), TooManyRequests(429, "TooMany", "no")]
-        self.harness.api.fail_next += [errors[index % 2] for index in range(count)]
+        self.harness.api.fail(*[errors[index % 2] for index in range(count)])
 
     @rule(linger=st.booleans())
     def the_controller_is_killed(self, linger: bool) -> None:
@@ -177,7 +177,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     # What must hold.
 
-    @precondition(lambda self: self.harness.api._pending is None)
+    @precondition(lambda self: not self.harness.api.client.holds_events)
     @rule()
     def settled_objects_are_those_of_the_specification(self) -> None:
         self.run(self._settle())
@@ -282,7 +282,7 @@ class Lifecycle(RuleBasedStateMachine):
         self._start_pods("JobSet", jobset)
 
     async def _settle(self) -> None:
-        self.harness.api.fail_next.clear()
+        self.harness.api.recover()
         for _ in range(6):
             await self.harness.settle(seconds=LONG)
 
@@ -293,8 +293,7 @@ class Lifecycle(RuleBasedStateMachine):
                 await part.resync()
             await old.settle()
         old.close()
-        self.harness.api.objects = old.api.objects
-        self.harness.api._numbers = old.api._numbers
+        self.harness.api.share(old.api)
         self.harness.api.relist()
         for part in self.harness.parts:
             await part.resync()

@@ -199,7 +199,7 @@ async def test_a_workload_that_goes_is_no_longer_the_jobset_s(harness: Controlle
 async def test_a_workload_that_comes_after_ours_changes_nothing(harness: ControllerHarness) -> None:
     harness.submit_jobset(gang().build())
     await harness.settle()
-    harness.api.writes.clear()
+    harness.api.sent.clear()
 
     harness.api.put(workload("late", "JobSet", "a", leaf("pg-a", 3)))
     await harness.settle()

@@ -8,8 +8,9 @@ import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR, TRAIN_JOB
 from controllers.waiting_for_note import REFUSED_SECONDS
-from kube.errors import Invalid
+from kube.errors import Invalid, Unreachable
 from tests.controllers.conftest import ControllerHarness
+from tests.support.memory_api import FOREVER
 
 Json = dict[str, Any]
 API = "trainer.kubeflow.org/v1alpha1"
@@ -135,19 +136,20 @@ async def test_a_reference_that_is_not_its_own_is_told_nothing(
     assert harness.api.writes == []
     assert all(path.endswith(("/tune", "/not-there")) for path in harness.api.reads)
     assert all(path.startswith(f"/apis/{API}/") for path in harness.api.reads)
-    harness.api.reads.clear()
+    harness.api.sent.clear()
     await harness.settle(seconds=600)
     assert harness.api.reads == [], "what is not there is not asked for again and again"
 
 
 async def test_what_cannot_be_read_now_is_told_later(harness: ControllerHarness) -> None:
     uid = train_job(harness)["metadata"]["uid"]
-    harness.api.broken.add(PATH)
+    away = Unreachable("GET", PATH, "reset")
+    harness.api.fail(away, verbs=("get",), name="tune", times=FOREVER)
     jobset(harness, uid, "x")
     await harness.settle()
     assert told(harness) is None
 
-    harness.api.broken.clear()
+    harness.api.recover()
     await harness.settle(seconds=40)
     assert told(harness) == "x"
 
@@ -227,7 +229,7 @@ async def test_a_train_job_that_refuses_the_text_says_so_once(
         raise Invalid(422, "Invalid", "metadata differs")
 
     with monkeypatch.context() as refusing:
-        refusing.setattr(harness.api, "patch", refuse)
+        refusing.setattr(harness.api.client, "patch", refuse)
         for at in range(50):
             jobset(harness, uid, f"{at}")
             await harness.settle(seconds=1)
