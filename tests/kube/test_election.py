@@ -1,10 +1,10 @@
-"""Leader election in virtual time, against a server that keeps one lease."""
+"""Leader election in virtual time, for one lease."""
 
 import asyncio
+import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from copy import deepcopy
 from datetime import timedelta
 from typing import Any
 
@@ -13,60 +13,52 @@ import pytest
 from kube.client import Client
 from kube.clock import rfc3339_micro
 from kube.election import Fence, LeaderElector, elector, lead
+from kube.errors import ApiError, ServerError, Unreachable
+from kube.meta import Json
+from kube.resources import LEASES
 from kube.settings import LeaderElection
-from tests.support.api_server import Answer, Drop, Reply, ScriptedServer, Seen, failure
+from tests.support.api_server import Answer, Reply, ScriptedServer, Seen, failure
 from tests.support.clock import FakeClock
+from tests.support.memory_api import FOREVER, Event, MemoryApi
+
+BROKEN = ServerError(500, "InternalError", "no")
+AWAY = Unreachable("GET", "/", "reset")
 
 
-class LeaseServer:
-    """GET, POST and PUT of one lease with optimistic locking; may be out of order."""
+class Leases:
+    """The one lease of an API server, and who holds it after each write."""
 
-    def __init__(self) -> None:
-        self.lease: dict[str, Any] | None = None
-        self.version = 0
-        self.broken: Answer | None = None
-        self.stuck: asyncio.Event | None = None
+    def __init__(self, clock: FakeClock) -> None:
+        self.api = MemoryApi(clock)
         self.writes: asyncio.Queue[str] = asyncio.Queue()
-
-    async def serve(self, seen: Seen) -> Answer:
-        if self.stuck is not None:
-            await self.stuck.wait()
-        if self.broken is not None:
-            return self.broken
-        match seen.method:
-            case "GET":
-                return Reply(self.lease) if self.lease else failure(404, "NotFound")
-            case "POST":
-                return self._store(seen.body) if not self.lease else failure(409, "AlreadyExists")
-            case "PUT":
-                return self._put(seen.body)
-        return failure(405, "MethodNotAllowed")
-
-    def take(self, holder: str) -> None:
-        """Somebody else writes the lease."""
-        assert self.lease is not None
-        self.lease["spec"]["holderIdentity"] = holder
-        self._store(self.lease)
-
-    def _put(self, body: dict[str, Any]) -> Reply:
-        if self.lease is None:
-            return failure(404, "NotFound")
-        if body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
-            return failure(409, "Conflict")
-        return self._store(body)
-
-    def _store(self, body: dict[str, Any]) -> Reply:
-        self.version += 1
-        self.lease = deepcopy(body)
-        self.lease["metadata"]["resourceVersion"] = str(self.version)
-        self.writes.put_nowait(self.lease["spec"]["holderIdentity"])
-        return Reply(deepcopy(self.lease))
+        self.api.follow(LEASES, self._note)
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def lease(self) -> Json | None:
+        return self.api.stored(LEASES, "muster", "ns")
+
+    @property
+    def spec(self) -> Json:
         assert self.lease is not None
-        spec: dict[str, Any] = self.lease["spec"]
+        spec: Json = self.lease["spec"]
         return spec
+
+    def fail(self, error: Exception) -> None:
+        """Answer everything with this error until `recover`."""
+        self.api.fail(error, verbs=("get", "create", "update"), times=FOREVER)
+
+    def hold(self, holder: str, **spec: Any) -> None:
+        """Create or replace the lease as somebody else."""
+        lease = {"metadata": {"name": "muster"}, "spec": {"holderIdentity": holder, **spec}}
+        self.api.put(LEASES, lease, "ns")
+
+    def take(self, holder: str, **metadata: Any) -> None:
+        """Change the lease as somebody else."""
+        patch = {"metadata": metadata, "spec": {"holderIdentity": holder}}
+        self.api.change(LEASES, "muster", patch, "ns")
+
+    def _note(self, event: Event, _kind: str) -> None:
+        self.writes.put_nowait(event.obj["spec"]["holderIdentity"])
 
 
 class Worker:
@@ -94,23 +86,21 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def leases(server: ScriptedServer) -> LeaseServer:
-    leases = LeaseServer()
-    server.handler = leases.serve
-    return leases
+def leases(clock: FakeClock) -> Leases:
+    return Leases(clock)
 
 
 Electing = Callable[..., Any]
 
 
 @pytest.fixture
-def electing(client: Client, clock: FakeClock) -> Electing:
+def electing(leases: Leases, clock: FakeClock) -> Electing:
     @asynccontextmanager
     async def elect(
         identity: str, work: Callable[[Fence], Awaitable[None]], **options: Any
     ) -> AsyncIterator[asyncio.Task[None]]:
         elector = LeaderElector(
-            client, "muster", "ns", identity, clock, jitter=random.Random(1), **options
+            leases.api, "muster", "ns", identity, clock, jitter=random.Random(1), **options
         )
         task = asyncio.ensure_future(elector.run(work))
         try:
@@ -123,7 +113,7 @@ def electing(client: Client, clock: FakeClock) -> Electing:
 
 
 async def test_the_first_candidate_creates_the_lease_and_leads(
-    leases: LeaseServer, electing: Electing
+    leases: Leases, electing: Electing
 ) -> None:
     worker = Worker()
 
@@ -141,7 +131,7 @@ async def test_the_first_candidate_creates_the_lease_and_leads(
 
 
 async def test_renewing_keeps_the_fence_valid(
-    leases: LeaseServer, electing: Electing, clock: FakeClock
+    leases: Leases, electing: Electing, clock: FakeClock
 ) -> None:
     worker = Worker()
 
@@ -157,7 +147,7 @@ async def test_renewing_keeps_the_fence_valid(
 
 
 async def test_a_second_candidate_waits_while_the_first_renews(
-    leases: LeaseServer, electing: Electing, clock: FakeClock
+    leases: Leases, electing: Electing, clock: FakeClock
 ) -> None:
     first, second = Worker(), Worker()
 
@@ -172,7 +162,7 @@ async def test_a_second_candidate_waits_while_the_first_renews(
 
 
 async def test_a_leader_that_stops_releases_the_lease_after_its_work_has_ended(
-    leases: LeaseServer, electing: Electing
+    leases: Leases, electing: Electing
 ) -> None:
     worker = Worker()
 
@@ -187,7 +177,7 @@ async def test_a_leader_that_stops_releases_the_lease_after_its_work_has_ended(
 
 
 async def test_a_released_lease_is_taken_at_the_next_attempt(
-    leases: LeaseServer, electing: Electing, clock: FakeClock
+    leases: Leases, electing: Electing, clock: FakeClock
 ) -> None:
     first, second = Worker(), Worker()
 
@@ -204,12 +194,9 @@ async def test_a_released_lease_is_taken_at_the_next_attempt(
 
 
 async def test_the_lease_of_a_dead_leader_is_taken_after_its_whole_duration(
-    leases: LeaseServer, electing: Electing, clock: FakeClock
+    leases: Leases, electing: Electing, clock: FakeClock
 ) -> None:
-    leases.lease = {
-        "metadata": {"name": "muster", "namespace": "ns", "resourceVersion": "0"},
-        "spec": {"holderIdentity": "dead", "leaseDurationSeconds": 30, "leaseTransitions": 4},
-    }
+    leases.hold("dead", leaseDurationSeconds=30, leaseTransitions=4)
     worker = Worker()
     started = clock.monotonic()
 
@@ -222,15 +209,11 @@ async def test_the_lease_of_a_dead_leader_is_taken_after_its_whole_duration(
 
 @pytest.mark.parametrize("minutes", [-5, 5])
 async def test_times_in_the_lease_of_another_clock_do_not_matter(
-    leases: LeaseServer, electing: Electing, clock: FakeClock, minutes: int
+    leases: Leases, electing: Electing, clock: FakeClock, minutes: int
 ) -> None:
     def renew() -> None:
         at = rfc3339_micro(clock.now() + timedelta(minutes=minutes))
-        times = {"acquireTime": at, "renewTime": at, "leaseDurationSeconds": 15}
-        leases.lease = {
-            "metadata": {"name": "muster", "namespace": "ns", "resourceVersion": at},
-            "spec": {"holderIdentity": "other", **times},
-        }
+        leases.hold("other", acquireTime=at, renewTime=at, leaseDurationSeconds=15)
 
     renew()
     worker = Worker()
@@ -247,13 +230,13 @@ async def test_times_in_the_lease_of_another_clock_do_not_matter(
 
 
 async def test_a_leader_that_cannot_renew_stops_before_anybody_can_take_over(
-    leases: LeaseServer, electing: Electing, clock: FakeClock
+    leases: Leases, electing: Electing, clock: FakeClock
 ) -> None:
     worker = Worker()
 
     async with electing("a", worker):
         await worker.started.wait()
-        leases.broken = failure(500, "InternalError")
+        leases.fail(BROKEN)
         before = clock.monotonic()
         await clock.play(worker.ended.wait())
 
@@ -262,24 +245,35 @@ async def test_a_leader_that_cannot_renew_stops_before_anybody_can_take_over(
 
 
 async def test_an_answer_that_never_comes_cannot_outlive_the_deadline(
-    leases: LeaseServer, client: Client
+    leases: Leases, client: Client, server: ScriptedServer
 ) -> None:
-    worker = Worker()
+    worker, answers = Worker(), asyncio.Event()
+    answers.set()
+
+    async def serve(seen: Seen) -> Answer:
+        await answers.wait()
+        try:
+            body = None if seen.body is None else json.dumps(seen.body).encode()
+            return Reply(json.loads(await leases.api.request(seen.method, seen.path, body=body)))
+        except ApiError as error:
+            return failure(error.status, error.reason)
+
+    server.handler = serve
     elector = LeaderElector(client, "muster", "ns", "a", lease=1, renew=0.3, retry=0.05)
     task = asyncio.ensure_future(elector.run(worker))
     await worker.started.wait()
 
-    leases.stuck = asyncio.Event()
+    answers.clear()
     await worker.ended.wait()
 
     assert not worker.fences[0].valid()
-    leases.stuck.set()
+    answers.set()
     task.cancel()
     await asyncio.wait({task})
 
 
 async def test_the_fence_expires_by_the_clock_alone(
-    leases: LeaseServer, electing: Electing, clock: FakeClock
+    leases: Leases, electing: Electing, clock: FakeClock
 ) -> None:
     worker = Worker()
 
@@ -290,7 +284,7 @@ async def test_the_fence_expires_by_the_clock_alone(
 
 
 async def test_a_lease_taken_by_another_is_lost_at_once(
-    leases: LeaseServer, electing: Electing, clock: FakeClock
+    leases: Leases, electing: Electing, clock: FakeClock
 ) -> None:
     worker = Worker()
 
@@ -305,14 +299,14 @@ async def test_a_lease_taken_by_another_is_lost_at_once(
 
 
 async def test_a_lease_that_was_deleted_is_lost_and_won_again(
-    leases: LeaseServer, electing: Electing, clock: FakeClock
+    leases: Leases, electing: Electing, clock: FakeClock
 ) -> None:
     worker = Worker()
 
     async with electing("a", worker):
         await worker.started.wait()
         await clock.sleeping()
-        leases.lease = None
+        leases.api.drop(LEASES, "muster", "ns")
         await clock.advance(2)
         await clock.play(worker.started.wait())
 
@@ -320,16 +314,14 @@ async def test_a_lease_that_was_deleted_is_lost_and_won_again(
 
 
 async def test_a_change_of_the_record_by_others_is_no_loss(
-    leases: LeaseServer, electing: Electing, clock: FakeClock
+    leases: Leases, electing: Electing, clock: FakeClock
 ) -> None:
     worker = Worker()
 
     async with electing("a", worker):
         await worker.started.wait()
         await leases.writes.get()
-        assert leases.lease is not None
-        leases.lease["metadata"]["annotations"] = {"seen": "yes"}
-        leases.take("a")
+        leases.take("a", annotations={"seen": "yes"})
         await leases.writes.get()
         for _ in range(8):
             await clock.sleeping()
@@ -338,22 +330,22 @@ async def test_a_change_of_the_record_by_others_is_no_loss(
                 break
         assert await leases.writes.get() == "a"
         assert worker.fences[0].valid()
-        assert leases.lease["metadata"]["annotations"] == {"seen": "yes"}
+        assert (leases.lease or {})["metadata"]["annotations"] == {"seen": "yes"}
 
 
 async def test_an_outage_shorter_than_the_deadline_is_survived(
-    leases: LeaseServer, electing: Electing, clock: FakeClock
+    leases: Leases, electing: Electing, clock: FakeClock
 ) -> None:
     worker = Worker()
 
     async with electing("a", worker):
         await worker.started.wait()
         await leases.writes.get()
-        leases.broken = Drop()
+        leases.fail(AWAY)
         for _ in range(3):
             await clock.sleeping()
             await clock.advance_to_next()
-        leases.broken = None
+        leases.api.recover()
         await clock.sleeping()
         await clock.advance_to_next()
         await leases.writes.get()
@@ -362,18 +354,18 @@ async def test_an_outage_shorter_than_the_deadline_is_survived(
 
 
 async def test_a_candidate_waits_out_an_api_server_that_is_away(
-    leases: LeaseServer, electing: Electing, clock: FakeClock
+    leases: Leases, electing: Electing, clock: FakeClock
 ) -> None:
-    leases.broken = Drop()
+    leases.fail(AWAY)
     worker = Worker()
 
     async with electing("a", worker):
         await clock.sleeping()
-        leases.broken = None
+        leases.api.recover()
         await clock.play(worker.started.wait())
 
 
-async def test_work_that_ends_ends_the_leadership(leases: LeaseServer, electing: Electing) -> None:
+async def test_work_that_ends_ends_the_leadership(leases: Leases, electing: Electing) -> None:
     async def work(fence: Fence) -> None:
         assert fence.valid()
 
@@ -384,7 +376,7 @@ async def test_work_that_ends_ends_the_leadership(leases: LeaseServer, electing:
 
 
 async def test_work_that_fails_releases_the_lease_and_raises(
-    leases: LeaseServer, electing: Electing
+    leases: Leases, electing: Electing
 ) -> None:
     async def work(fence: Fence) -> None:
         raise LookupError("broken")
@@ -396,10 +388,10 @@ async def test_work_that_fails_releases_the_lease_and_raises(
     assert leases.spec["holderIdentity"] == ""
 
 
-async def test_settings_say_how_a_process_leads(leases: LeaseServer, client: Client) -> None:
+async def test_settings_say_how_a_process_leads(leases: Leases) -> None:
     worker = Worker()
     settings = LeaderElection(lease_seconds=4, renew_seconds=3, retry_seconds=1)
-    task = asyncio.ensure_future(lead(client, "muster", "ns", settings, worker))
+    task = asyncio.ensure_future(lead(leases.api, "muster", "ns", settings, worker))
     await worker.started.wait()
 
     assert leases.spec["leaseDurationSeconds"] == 4
@@ -407,18 +399,16 @@ async def test_settings_say_how_a_process_leads(leases: LeaseServer, client: Cli
     await asyncio.wait({task})
 
 
-async def test_a_single_replica_leads_without_a_lease(
-    leases: LeaseServer, client: Client, server: ScriptedServer
-) -> None:
+async def test_a_single_replica_leads_without_a_lease(leases: Leases) -> None:
     fences = []
 
     async def work(fence: Fence) -> None:
         fences.append(fence.valid())
 
-    await lead(client, "muster", "ns", LeaderElection(enabled=False), work)
+    await lead(leases.api, "muster", "ns", LeaderElection(enabled=False), work)
 
     assert fences == [True]
-    assert server.seen == []
+    assert leases.api.sent == []
 
 
 @pytest.mark.parametrize(
@@ -429,23 +419,19 @@ async def test_a_single_replica_leads_without_a_lease(
         pytest.param({"lease": 15.0, "renew": 10.0, "retry": 0.0}, id="no pause"),
     ],
 )
-async def test_times_that_cannot_work_are_refused(client: Client, times: dict[str, Any]) -> None:
+def test_times_that_cannot_work_are_refused(times: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must hold"):
-        LeaderElector(client, "muster", "ns", "a", **times)
+        LeaderElector(MemoryApi(), "muster", "ns", "a", **times)
 
 
-def held_by(holder: str) -> dict[str, Any]:
-    spec = {"holderIdentity": holder, "leaseDurationSeconds": 15}
-    return {"metadata": {"name": "muster", "namespace": "ns", "resourceVersion": "0"}, "spec": spec}
-
-
-@pytest.mark.parametrize("lease", [None, held_by("")], ids=["never held", "released"])
+@pytest.mark.parametrize("released", [False, True])
 async def test_a_lease_that_was_seen_free_is_free_since_then(
-    leases: LeaseServer, client: Client, clock: FakeClock, lease: dict[str, Any] | None
+    leases: Leases, clock: FakeClock, released: bool
 ) -> None:
-    leases.lease = lease
+    if released:
+        leases.hold("", leaseDurationSeconds=15)
     worker = Worker()
-    candidate = elector(client, "muster", "ns", LeaderElection(), clock=clock)
+    candidate = elector(leases.api, "muster", "ns", LeaderElection(), clock=clock)
 
     await candidate.observe()
     seen = clock.monotonic()
@@ -460,11 +446,11 @@ async def test_a_lease_that_was_seen_free_is_free_since_then(
 
 @pytest.mark.parametrize("end", ["released", "expired"])
 async def test_a_lease_that_another_held_is_free_since_that_was_seen_to_end(
-    leases: LeaseServer, client: Client, clock: FakeClock, end: str
+    leases: Leases, clock: FakeClock, end: str
 ) -> None:
-    leases.lease = held_by("other")
+    leases.hold("other", leaseDurationSeconds=15)
     worker = Worker()
-    candidate = elector(client, "muster", "ns", LeaderElection(), clock=clock)
+    candidate = elector(leases.api, "muster", "ns", LeaderElection(), clock=clock)
 
     await candidate.observe()
     task = asyncio.ensure_future(candidate.run(worker))
@@ -481,17 +467,17 @@ async def test_a_lease_that_another_held_is_free_since_that_was_seen_to_end(
 
 
 async def test_a_lease_that_was_lost_and_won_again_is_free_since_it_was_won(
-    leases: LeaseServer, client: Client, clock: FakeClock
+    leases: Leases, clock: FakeClock
 ) -> None:
     worker = Worker()
-    candidate = elector(client, "muster", "ns", LeaderElection(), clock=clock)
+    candidate = elector(leases.api, "muster", "ns", LeaderElection(), clock=clock)
     task = asyncio.ensure_future(candidate.run(worker))
     await worker.started.wait()
 
-    leases.broken = failure(500, "InternalError")
+    leases.fail(BROKEN)
     await clock.play(worker.ended.wait())
     lost = clock.monotonic()
-    leases.broken = None
+    leases.api.recover()
     await clock.play(worker.started.wait())
     task.cancel()
     await asyncio.wait({task})
@@ -500,10 +486,10 @@ async def test_a_lease_that_was_lost_and_won_again_is_free_since_it_was_won(
 
 
 async def test_a_server_that_is_away_is_not_waited_for_to_observe(
-    leases: LeaseServer, client: Client, clock: FakeClock
+    leases: Leases, clock: FakeClock
 ) -> None:
-    leases.broken = Drop()
+    leases.fail(AWAY)
 
-    await elector(client, "muster", "ns", LeaderElection(), clock=clock).observe()
+    await elector(leases.api, "muster", "ns", LeaderElection(), clock=clock).observe()
 
     assert leases.lease is None

@@ -3,76 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
-from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.client import Client
 from kube.election import Fence, LeaderElector
-from kube.errors import AlreadyExists, Conflict, NotFound, Unreachable
+from kube.errors import Unreachable
 from tests.support.clock import FakeClock, settle
+from tests.support.memory_api import MemoryApi
 
 LEASE, RENEW, RETRY = 15.0, 10.0, 2.0
 LOOK = 0.25
 """Seconds between two looks at the fences."""
 
 
-@dataclass
-class Leases:
-    """One lease with optimistic locking."""
-
-    stored: dict[str, Any] | None = None
-    version: int = 0
-
-    def answer(self, method: str, body: bytes | None) -> bytes:
-        if method == "GET":
-            if self.stored is None:
-                raise NotFound(404, "NotFound", "lease")
-            return json.dumps(self.stored).encode()
-        record = json.loads(body or b"")
-        if method == "POST" and self.stored is not None:
-            raise AlreadyExists(409, "AlreadyExists", "lease")
-        if method == "PUT" and record["metadata"]["resourceVersion"] != str(self.version):
-            raise Conflict(409, "Conflict", "lease")
-        self.version += 1
-        self.stored = deepcopy(record)
-        self.stored["metadata"]["resourceVersion"] = str(self.version)
-        return json.dumps(self.stored).encode()
-
-
-@dataclass
-class FaultyClient:
+class FaultyClient(MemoryApi):
     """One candidate's way to the server.
 
     `trouble` is "" or what goes wrong: the request is "lost", or its "answer" is; or the request
     arrives "late", after `delay` seconds.
     """
 
-    leases: Leases
-    clock: FakeClock
-    trouble: str = ""
-    delay: float = 0.0
+    def __init__(self, server: MemoryApi, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.join(server)
+        self.trouble, self.delay = "", 0.0
 
-    async def request(
-        self, method: str, path: str, *, body: bytes | None = None, timeout: float, urgent: bool
-    ) -> bytes:
-        trouble, delay = self.trouble, self.delay
+    async def request(self, method: str, path: str, **options: Any) -> bytes:
+        trouble, delay, timeout = self.trouble, self.delay, options["timeout"]
         if trouble == "late":
-            await self.clock.sleep(min(delay, timeout))
-            answer = self.leases.answer(method, body)
-            if delay < timeout:
-                return answer
-        elif trouble == "answer":
-            self.leases.answer(method, body)
-        if trouble:
-            await self.clock.sleep(timeout if trouble != "late" else 0)
-            raise Unreachable(method, path, trouble)
-        return self.leases.answer(method, body)
+            await self._clock.sleep(min(delay, timeout))
+        answer = b"" if trouble == "lost" else await super().request(method, path, **options)
+        if not trouble or (trouble == "late" and delay < timeout):
+            return answer
+        await self._clock.sleep(timeout if trouble != "late" else 0)
+        raise Unreachable(method, path, trouble)
 
 
 @dataclass
@@ -89,10 +57,10 @@ class Candidate:
         return any(fence.valid() for fence in self.fences)
 
 
-def candidate(name: str, leases: Leases, clock: FakeClock) -> Candidate:
-    client = FaultyClient(leases, clock)
+def candidate(name: str, server: MemoryApi, clock: FakeClock) -> Candidate:
+    client = FaultyClient(server, clock)
     elector = LeaderElector(
-        cast("Client", client), "muster", "ns", name, clock,
+        client, "muster", "ns", name, clock,
         lease=LEASE, renew=RENEW, retry=RETRY, jitter=random.Random(name),
     )  # fmt: skip
     return Candidate(client, elector)
@@ -118,8 +86,9 @@ def test_two_candidates_never_lead_at_once_and_in_the_end_one_does(
 
 
 async def _compete(steps: list[tuple[int, str, float, float]]) -> None:
-    clock, leases = FakeClock(), Leases()
-    both = [candidate(name, leases, clock) for name in ("a", "b")]
+    clock = FakeClock()
+    server = MemoryApi(clock)
+    both = [candidate(name, server, clock) for name in ("a", "b")]
     tasks = [asyncio.ensure_future(each.elector.run(each.work)) for each in both]
     try:
         for who, trouble, delay, seconds in steps:
