@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,61 +21,38 @@ from certs.stores import (
     StoredMaterial,
     ensure,
 )
-from kube.errors import AlreadyExists, NotFound
-from kube.patch import PatchBuilder
-from kube.resources import SECRETS, Resource
-from tests.support.patching import patched
+from kube.meta import Json
+from kube.resources import SECRETS
+from tests.support.memory_api import Event, MemoryApi
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 NAMES = ServerNames.of_service("muster-webhook", "muster-system")
 
 
-class Secrets:
-    """One Secret on an API server; callers interleave at every call."""
+class Secrets(MemoryApi):
+    """An API server with one Secret; callers interleave at every request."""
 
-    def __init__(self, secret: dict[str, Any] | None = None) -> None:
-        self.secret = secret
-        self.writes = 0
+    def __init__(self, secret: Json | None = None) -> None:
+        super().__init__()
+        self.versions = 0
+        if secret is not None:
+            self.put(SECRETS, secret, "muster-system")
+        self.follow(SECRETS, self._note)
 
-    async def get(
-        self, resource: Resource, name: str, namespace: str | None = None
-    ) -> dict[str, Any]:
-        assert (resource, name, namespace) == (SECRETS, "certs", "muster-system")
-        await asyncio.sleep(0)
-        if self.secret is None:
-            raise NotFound(404, "NotFound", name)
-        return copy.deepcopy(self.secret)
+    @property
+    def secret(self) -> Json | None:
+        return self.stored(SECRETS, "certs", "muster-system")
 
-    async def create(
-        self, resource: Resource, obj: dict[str, Any], namespace: str | None = None
-    ) -> dict[str, Any]:
-        await asyncio.sleep(0)
-        if self.secret is not None:
-            raise AlreadyExists(409, "AlreadyExists", "certs")
-        self._stored(copy.deepcopy(obj))
-        return obj
-
-    async def patch(
-        self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
-    ) -> dict[str, Any]:
-        await asyncio.sleep(0)
-        assert self.secret is not None
-        stored = patched(self.secret, ops)
-        self._stored(stored)
-        return stored
-
-    def _stored(self, secret: dict[str, Any]) -> None:
-        self.writes += 1
-        secret["metadata"]["resourceVersion"] = str(self.writes)
-        self.secret = secret
+    def _note(self, _event: Event, _kind: str) -> None:
+        self.versions += 1
 
 
 def store_of(api: Secrets) -> SecretStore:
     return SecretStore(api, "certs", "muster-system")
 
 
-def empty_secret() -> dict[str, Any]:
-    return {"metadata": {"name": "certs", "resourceVersion": "0"}, "type": "Opaque"}
+def empty_secret() -> Json:
+    return {"metadata": {"name": "certs"}, "type": "Opaque"}
 
 
 @pytest.mark.parametrize(
@@ -92,14 +67,14 @@ def empty_secret() -> dict[str, Any]:
     ],
 )
 async def test_replicas_that_start_together_end_with_the_same_certificates(
-    secret: dict[str, Any] | None,
+    secret: Json | None,
 ) -> None:
-    api = Secrets(copy.deepcopy(secret))
+    api = Secrets(secret)
 
     found = await asyncio.gather(*(ensure(store_of(api), NAMES, NOW) for _ in range(5)))
 
     assert len(set(found)) == 1
-    assert api.writes == 1
+    assert api.versions == 1
     assert needed(found[0], NAMES, NOW).renew is Renew.NOTHING
     assert api.secret is not None
     if secret and "mine" in secret.get("data", {}):
@@ -113,7 +88,7 @@ async def test_good_certificates_are_not_written_again() -> None:
     second = await ensure(store_of(api), NAMES, NOW + timedelta(days=1))
 
     assert first == second
-    assert api.writes == 1
+    assert api.versions == 1
 
 
 async def test_a_renewal_replaces_the_server_certificate_in_the_secret() -> None:

@@ -1,64 +1,47 @@
-"""Webhook configurations and CRDs of an API server, in memory."""
+"""Webhook configurations of an API server."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from kube.errors import AlreadyExists, NotFound
-from kube.patch import PatchBuilder
-from kube.resources import Resource
-from tests.support.patching import patched
+from kube.meta import Json
+from kube.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from tests.support.memory_api import WRITES, MemoryApi
+
+_KINDS = {it.kind: it for it in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, CRDS)}
 
 
-class FakeRegistrations:
-    """Keeps objects by kind and name; `problem` is raised by every call while it is set."""
+class Registrations(MemoryApi):
+    """An API server on which these objects are installed."""
 
-    def __init__(self, *objects: dict[str, Any]) -> None:
-        self.objects = {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}
-        self.writes = 0
-        self.problem: Exception | None = None
+    def __init__(self, *objects: Json) -> None:
+        super().__init__()
         for obj in objects:
-            obj["metadata"].setdefault("resourceVersion", "1")
+            self.install(obj)
 
-    async def get(
-        self, resource: Resource, name: str, namespace: str | None = None
-    ) -> dict[str, Any]:
-        self._check()
-        return copy.deepcopy(self._found(resource, name))
+    def install(self, obj: Json) -> None:
+        self.put(_KINDS[obj["kind"]], obj)
 
-    async def create(
-        self, resource: Resource, obj: dict[str, Any], namespace: str | None = None
-    ) -> dict[str, Any]:
-        self._check()
-        key = (resource.kind, obj["metadata"]["name"])
-        if key in self.objects:
-            raise AlreadyExists(409, "AlreadyExists", key[1])
-        return self._stored(key, obj)
+    @property
+    def configurations(self) -> list[Json]:
+        return [obj for kind in _KINDS.values() for obj in self.all(kind) if "webhooks" in obj]
 
-    async def patch(
-        self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
-    ) -> dict[str, Any]:
-        self._check()
-        return self._stored((resource.kind, name), patched(self._found(resource, name), ops))
+    @property
+    def writes(self) -> int:
+        """The number of writes that were sent."""
+        return sum(request.verb in WRITES for request in self.sent)
 
-    def webhooks(self) -> list[dict[str, Any]]:
+    def webhooks(self) -> list[Json]:
         """Every webhook of every configuration."""
-        return [webhook for obj in self.objects.values() for webhook in obj.get("webhooks", ())]
+        return [webhook for obj in self.configurations for webhook in obj["webhooks"]]
 
-    def _found(self, resource: Resource, name: str) -> dict[str, Any]:
-        try:
-            return self.objects[resource.kind, name]
-        except KeyError:
-            raise NotFound(404, "NotFound", name) from None
-
-    def _stored(self, key: tuple[str, str], obj: dict[str, Any]) -> dict[str, Any]:
-        self.writes += 1
-        stored = copy.deepcopy(obj)
-        stored["metadata"]["resourceVersion"] = f"written-{self.writes}"
-        self.objects[key] = stored
-        return copy.deepcopy(stored)
-
-    def _check(self) -> None:
-        if self.problem is not None:
-            raise self.problem
+    @contextmanager
+    def changed(self) -> Iterator[list[Any]]:
+        """Give every webhook to be changed as a user would."""
+        configurations = copy.deepcopy(self.configurations)
+        yield [webhook for obj in configurations for webhook in obj["webhooks"]]
+        for obj in configurations:
+            self.install(obj)

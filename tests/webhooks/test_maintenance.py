@@ -21,7 +21,8 @@ from certs.sources import MountedFolder, OwnAuthority, Source
 from certs.stores import FolderStore, StoredMaterial
 from kube.errors import Unreachable
 from tests.support.dated_clock import REAL_NOW, DatedClock
-from tests.webhooks.registrations import FakeRegistrations
+from tests.support.memory_api import FOREVER
+from tests.webhooks.registrations import Registrations
 from tests.webhooks.reviews import FakeLister
 from webhooks.maintenance import ANNOUNCED_SECONDS, PROPAGATION_SECONDS, STEADY_SECONDS, Maintenance
 from webhooks.readiness import REGISTRATION, Readiness
@@ -32,6 +33,7 @@ from webhooks.selfcheck import SelfCheckError, check
 from webhooks.server import Listener, bound
 
 URL = UrlTarget("https://127.0.0.1:9443")
+REQUESTS = ("get", "create", "patch")
 AWAY = Unreachable("GET", "/apis", "refused")
 MINUTE = timedelta(minutes=1)
 
@@ -40,7 +42,7 @@ MINUTE = timedelta(minutes=1)
 class Kept:
     """A listener under maintenance."""
 
-    registry: FakeRegistrations
+    registry: Registrations
     readiness: Readiness
     clock: DatedClock
     store: FolderStore
@@ -74,14 +76,14 @@ async def kept(
     *,
     target: Target = URL,
     begin: datetime = REAL_NOW,
-    registry: FakeRegistrations | None = None,
+    registry: Registrations | None = None,
     material: Material | None = None,
     lifetimes: Lifetimes = DEFAULT_LIFETIMES,
     source: Source | None = None,
 ) -> AsyncIterator[Kept]:
     """A listener whose maintenance has done its first two rounds."""
     clock = DatedClock(begin)
-    registry = registry or FakeRegistrations()
+    registry = registry or Registrations()
     readiness = Readiness((REGISTRATION,))
     store = FolderStore(folder)
     if material is not None:
@@ -109,14 +111,14 @@ def der_of(pem: bytes) -> bytes:
 async def test_one_round_registers_and_makes_ready(tmp_path: Path) -> None:
     async with kept(tmp_path) as hook:
         assert hook.readiness.ready
-        assert len(hook.registry.objects) == 2
+        assert len(hook.registry.configurations) == 2
 
 
 async def test_a_ca_that_someone_changed_is_repaired_in_the_next_round(tmp_path: Path) -> None:
     async with kept(tmp_path) as hook:
-        config = hook.registry.webhooks()[0]["clientConfig"]
-        right = config["caBundle"]
-        config["caBundle"] = "b2xk"
+        right = bundle(hook.registry)
+        with hook.registry.changed() as webhooks:
+            webhooks[0]["clientConfig"]["caBundle"] = "b2xk"
         await hook.next_round()
 
         assert hook.registry.webhooks()[0]["clientConfig"]["caBundle"] == right
@@ -173,8 +175,7 @@ async def test_an_announcement_that_someone_took_back_begins_anew(tmp_path: Path
     old = renewed_server(aged, URL.names, begin)
     async with kept(tmp_path, begin=begin, material=old) as hook:
         for _ in range(3):
-            for webhook in hook.registry.webhooks():
-                webhook["clientConfig"]["caBundle"] = encoded(old.ca_cert)
+            register_ca(hook.registry, old.ca_cert)
             hook.clock.jump(ANNOUNCED_SECONDS - 2)
             await hook.next_round()
         taken_back = await hook.material()
@@ -183,7 +184,14 @@ async def test_an_announcement_that_someone_took_back_begins_anew(tmp_path: Path
         assert taken_back.next_ca
 
 
-def bundle(registry: FakeRegistrations) -> str:
+def register_ca(registry: Registrations, pem: bytes) -> None:
+    """Register another caBundle everywhere, as someone else would."""
+    with registry.changed() as webhooks:
+        for webhook in webhooks:
+            webhook["clientConfig"]["caBundle"] = encoded(pem)
+
+
+def bundle(registry: Registrations) -> str:
     """The one caBundle that is registered everywhere."""
     (found,) = {webhook["clientConfig"]["caBundle"] for webhook in registry.webhooks()}
     return str(found)
@@ -216,12 +224,11 @@ async def test_a_ca_that_someone_else_injects_is_only_read(tmp_path: Path) -> No
     made = new_material(target.names, REAL_NOW)
     for name, pem in made.to_files().items():
         (tmp_path / name).write_bytes(pem)
-    registry = FakeRegistrations(*load_manifests())
+    registry = Registrations(*load_manifests())
     source = MountedFolder(tmp_path)
     async with kept(tmp_path / "x", target=target, registry=registry, source=source) as hook:
         before = hook.problem
-        for webhook in registry.webhooks():
-            webhook["clientConfig"]["caBundle"] = encoded(made.ca_cert)
+        register_ca(registry, made.ca_cert)
         await hook.next_round()
         await hook.next_round()
 
@@ -233,7 +240,8 @@ async def test_a_ca_that_someone_else_injects_is_only_read(tmp_path: Path) -> No
 async def test_what_is_registered_counts_when_it_was_right_twice(tmp_path: Path) -> None:
     async with kept(tmp_path) as hook:
         hook.readiness.unmet(REGISTRATION, "as if it had just started")
-        hook.registry.webhooks()[0]["clientConfig"]["caBundle"] = "b2xk"
+        with hook.registry.changed() as webhooks:
+            webhooks[0]["clientConfig"]["caBundle"] = "b2xk"
         await hook.next_round()
         corrected = hook.problem
         started = hook.clock.monotonic()
@@ -256,15 +264,15 @@ async def test_certificates_that_another_replica_made_are_taken_up(tmp_path: Pat
 async def test_without_an_api_server_it_is_not_ready_at_first_and_stays_ready_later(
     tmp_path: Path,
 ) -> None:
-    registry = FakeRegistrations()
-    registry.problem = AWAY
+    registry = Registrations()
+    registry.fail(AWAY, verbs=REQUESTS, times=FOREVER)
     async with kept(tmp_path, registry=registry) as hook:
         first = hook.problem
-        registry.problem = None
+        registry.recover()
         await hook.next_round()
         await hook.next_round()
         second = hook.problem
-        registry.problem = AWAY
+        registry.fail(AWAY, verbs=REQUESTS, times=FOREVER)
         await hook.next_round()
 
         assert "refused" in first
@@ -277,8 +285,7 @@ async def test_it_waits_until_the_manifests_are_installed(tmp_path: Path) -> Non
     async with kept(tmp_path, target=names) as hook:
         before = hook.problem
         for manifest in load_manifests():
-            manifest["metadata"]["resourceVersion"] = "1"
-            hook.registry.objects[manifest["kind"], manifest["metadata"]["name"]] = manifest
+            hook.registry.install(manifest)
         await hook.next_round()
         await hook.next_round()
 
@@ -287,9 +294,10 @@ async def test_it_waits_until_the_manifests_are_installed(tmp_path: Path) -> Non
 
 
 async def test_a_registered_name_that_the_certificate_lacks_is_not_ready(tmp_path: Path) -> None:
-    registry = FakeRegistrations(*load_manifests())
-    for webhook in registry.webhooks():
-        webhook["clientConfig"]["service"]["namespace"] = "elsewhere"
+    registry = Registrations(*load_manifests())
+    with registry.changed() as webhooks:
+        for webhook in webhooks:
+            webhook["clientConfig"]["service"]["namespace"] = "elsewhere"
 
     async with kept(tmp_path, target=ServiceTarget(), registry=registry) as hook:
         assert "our certificate does not pass for muster-webhook.elsewhere.svc" in hook.problem
@@ -309,7 +317,7 @@ async def test_certificates_are_waited_for_while_their_store_is_away(tmp_path: P
 
     clock, readiness = DatedClock(), Readiness((REGISTRATION,))
     source = OwnAuthority(Flaky(tmp_path), URL.names)
-    maintenance = Maintenance(FakeRegistrations(), URL, source, clock, readiness)
+    maintenance = Maintenance(Registrations(), URL, source, clock, readiness)
     task = asyncio.create_task(maintenance.certificates())
     await clock.sleeping()
     problem = readiness.problems[REGISTRATION]

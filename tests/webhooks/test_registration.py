@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +10,9 @@ import pytest
 from certs.bundle import encoded
 from certs.material import ServerNames
 from kube.errors import Conflict
-from kube.patch import PatchBuilder
-from kube.resources import Resource
-from tests.webhooks.registrations import FakeRegistrations
+from kube.resources import CRDS
+from tests.support.memory_api import Request
+from tests.webhooks.registrations import Registrations
 from webhooks.registration import (
     NotInstalledError,
     Registered,
@@ -28,21 +27,20 @@ from webhooks.reviewer import ROUTES
 BUNDLE = b"-----BEGIN CERTIFICATE-----\n"
 URL = UrlTarget("https://127.0.0.1:9443")
 SERVICE = ServiceTarget()
+DEFINITION = "podgroups.scheduling.muster.dev"
 
 
-async def installed(target: UrlTarget | ServiceTarget) -> FakeRegistrations:
+async def installed(target: UrlTarget | ServiceTarget) -> Registrations:
     """A cluster with everything registered."""
     registry = (
-        FakeRegistrations(*load_manifests())
-        if isinstance(target, ServiceTarget)
-        else FakeRegistrations()
+        Registrations(*load_manifests()) if isinstance(target, ServiceTarget) else Registrations()
     )
     await register(registry, target, BUNDLE, load_manifests())
     return registry
 
 
 async def test_by_url_everything_is_installed() -> None:
-    registry = FakeRegistrations()
+    registry = Registrations()
 
     registered = await register(registry, URL, BUNDLE, load_manifests())
 
@@ -56,7 +54,7 @@ async def test_by_url_everything_is_installed() -> None:
 
 
 async def test_by_service_the_ca_is_put_into_what_is_installed() -> None:
-    registry = FakeRegistrations(*load_manifests())
+    registry = Registrations(*load_manifests())
 
     registered = await register(registry, SERVICE, BUNDLE, load_manifests())
 
@@ -68,16 +66,17 @@ async def test_by_service_the_ca_is_put_into_what_is_installed() -> None:
 
 async def test_by_service_what_is_not_installed_is_said() -> None:
     with pytest.raises(NotInstalledError, match="MutatingWebhookConfiguration muster"):
-        await register(FakeRegistrations(), SERVICE, BUNDLE, load_manifests())
+        await register(Registrations(), SERVICE, BUNDLE, load_manifests())
 
 
 @pytest.mark.parametrize("target", [URL, SERVICE], ids=["by URL", "by Service"])
 async def test_what_is_right_is_not_written_again(target: UrlTarget | ServiceTarget) -> None:
     registry = await installed(target)
     writes = registry.writes
-    for webhook in registry.webhooks():
-        # The API server fills in what a manifest leaves out.
-        webhook["somethingDefaulted"] = True
+    with registry.changed() as webhooks:
+        for webhook in webhooks:
+            # The API server fills in what a manifest leaves out.
+            webhook["somethingDefaulted"] = True
 
     registered = await register(registry, target, BUNDLE, load_manifests())
 
@@ -111,8 +110,9 @@ async def test_by_url_what_someone_changed_is_repaired(
     damage: Callable[[list[dict[str, Any]]], Any],
 ) -> None:
     registry = await installed(URL)
-    right = copy.deepcopy(registry.webhooks())
-    damage(registry.webhooks())
+    right = registry.webhooks()
+    with registry.changed() as webhooks:
+        damage(webhooks)
     assert registry.webhooks() != right
 
     await register(registry, URL, BUNDLE, load_manifests())
@@ -122,45 +122,37 @@ async def test_by_url_what_someone_changed_is_repaired(
 
 async def test_by_url_nothing_else_of_a_configuration_is_touched() -> None:
     registry = await installed(URL)
-    for obj in registry.objects.values():
-        obj["metadata"]["labels"] = {"theirs": "kept"}
-        obj["webhooks"].pop()
+    for obj in registry.configurations:
+        labels = {"theirs": "kept"}
+        left = {"metadata": obj["metadata"] | {"labels": labels}, "webhooks": obj["webhooks"][:-1]}
+        registry.install(obj | left)
 
     await register(registry, URL, BUNDLE, load_manifests())
 
-    assert [obj["metadata"]["labels"] for obj in registry.objects.values()] == [
+    assert [obj["metadata"]["labels"] for obj in registry.configurations] == [
         {"theirs": "kept"},
         {"theirs": "kept"},
     ]
 
 
 async def test_a_replica_that_registers_first_is_no_error() -> None:
-    class Late(FakeRegistrations):
-        """Says that nothing is there before it has been asked to create it."""
+    registry = Registrations()
+    registry.on(lambda request: registry.install(request.body), "create")
 
-        async def create(
-            self, resource: Resource, obj: dict[str, Any], namespace: str | None = None
-        ) -> dict[str, Any]:
-            await super().create(resource, obj, namespace)
-            return await super().create(resource, obj, namespace)
-
-    registered = await register(Late(), URL, BUNDLE, load_manifests())
+    registered = await register(registry, URL, BUNDLE, load_manifests())
 
     assert (registered.host, registered.ca_bundle) == ("127.0.0.1", BUNDLE)
 
 
 async def test_a_change_in_between_is_a_conflict_and_not_lost() -> None:
-    class Busy(FakeRegistrations):
-        """Someone else writes between each read and write."""
+    def someone_else_writes(_request: Request) -> None:
+        with registry.changed() as webhooks:
+            webhooks[0]["theirs"] = True
 
-        async def patch(
-            self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
-        ) -> dict[str, Any]:
-            self._found(resource, name)["metadata"]["resourceVersion"] = "theirs"
-            return await super().patch(resource, name, ops, namespace)
-
-    registry = Busy(*(await installed(URL)).objects.values())
-    registry.webhooks()[0]["failurePolicy"] = "Ignore"
+    registry = await installed(URL)
+    with registry.changed() as webhooks:
+        webhooks[0]["failurePolicy"] = "Ignore"
+    registry.on(someone_else_writes, "patch")
 
     with pytest.raises(Conflict):
         await register(registry, URL, BUNDLE, load_manifests())
@@ -168,26 +160,23 @@ async def test_a_change_in_between_is_a_conflict_and_not_lost() -> None:
 
 async def test_by_service_webhooks_that_lead_to_several_servers_are_said() -> None:
     registry = await installed(SERVICE)
-    registry.webhooks()[0]["clientConfig"]["service"].update(name="other")
+    with registry.changed() as webhooks:
+        webhooks[0]["clientConfig"]["service"].update(name="other")
 
     with pytest.raises(RegistrationError, match="do not all point to one server"):
         await register(registry, SERVICE, BUNDLE, load_manifests())
 
 
 async def test_a_registered_ca_that_is_no_base64_is_said() -> None:
-    class Garbling(FakeRegistrations):
-        """Answers with another caBundle than it was given."""
+    def garble(request: Request) -> None:
+        for webhook in request.body["webhooks"]:
+            webhook["clientConfig"]["caBundle"] = "%%%"
 
-        async def create(
-            self, resource: Resource, obj: dict[str, Any], namespace: str | None = None
-        ) -> dict[str, Any]:
-            stored = await super().create(resource, obj, namespace)
-            for webhook in stored["webhooks"]:
-                webhook["clientConfig"]["caBundle"] = "%%%"
-            return stored
+    registry = Registrations()
+    registry.on(garble, "create")
 
     with pytest.raises(RegistrationError, match="not base64"):
-        await register(Garbling(), URL, BUNDLE, load_manifests())
+        await register(registry, URL, BUNDLE, load_manifests())
 
 
 @pytest.mark.parametrize(
@@ -230,9 +219,14 @@ def definition(strategy: str = "Webhook") -> dict[str, Any]:
         }
     return {
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": "podgroups.scheduling.muster.dev"},
+        "metadata": {"name": DEFINITION},
         "spec": {"group": "scheduling.muster.dev", "conversion": conversion},
     }
+
+
+def conversion(registry: Registrations) -> Any:
+    (found,) = registry.all(CRDS)
+    return found["spec"]["conversion"]
 
 
 @pytest.mark.parametrize(
@@ -256,28 +250,26 @@ async def test_definitions_are_led_to_the_webhook_and_repaired(
     target: UrlTarget | ServiceTarget, want: dict[str, Any]
 ) -> None:
     manifests = load_manifests() if target is SERVICE else []
-    registry = FakeRegistrations(*manifests, definition())
+    registry = Registrations(*manifests, definition())
 
     await register(registry, target, BUNDLE, load_manifests())
-    key = ("CustomResourceDefinition", "podgroups.scheduling.muster.dev")
-    config = registry.objects[key]["spec"]["conversion"]["webhook"]["clientConfig"]
-    first = copy.deepcopy(config)
-    config["caBundle"] = "b2xk"
+    first = conversion(registry)["webhook"]["clientConfig"]
+    with registry.edit(CRDS, DEFINITION) as crd:
+        crd["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = "b2xk"
     repaired = await register(registry, target, BUNDLE, load_manifests())
     again = await register(registry, target, BUNDLE, load_manifests())
 
     assert first == want | {"caBundle": encoded(BUNDLE)}
-    assert registry.objects[key]["spec"]["conversion"]["webhook"]["clientConfig"] == first
+    assert conversion(registry)["webhook"]["clientConfig"] == first
     assert (repaired.corrected, again.corrected) == (True, False)
 
 
 async def test_definitions_that_are_not_converted_by_webhook_are_left_alone() -> None:
-    registry = FakeRegistrations(definition("None"))
+    registry = Registrations(definition("None"))
 
     await register(registry, URL, BUNDLE, load_manifests())
 
-    key = ("CustomResourceDefinition", "podgroups.scheduling.muster.dev")
-    assert registry.objects[key]["spec"]["conversion"] == {"strategy": "None"}
+    assert conversion(registry) == {"strategy": "None"}
 
 
 async def test_a_ca_that_someone_else_injects_is_not_written() -> None:
@@ -287,7 +279,7 @@ async def test_a_ca_that_someone_else_injects_is_not_written() -> None:
             webhook["clientConfig"]["caBundle"] = encoded(b"theirs")
     theirs = definition()
     theirs["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = encoded(b"theirs")
-    registry = FakeRegistrations(*manifests, theirs)
+    registry = Registrations(*manifests, theirs)
 
     registered = await register(registry, ServiceTarget(inject=False), BUNDLE, load_manifests())
 

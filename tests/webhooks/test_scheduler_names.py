@@ -11,7 +11,7 @@ from api.constants import CRON_JOB, JOB, JOBSET, KindName
 from api.scheduler_names import SchedulerNames
 from localcluster.cel import compile_condition
 from localcluster.webhook_rules import CONDITION_VARIABLES
-from tests.webhooks.registrations import FakeRegistrations
+from tests.webhooks.registrations import Registrations
 from tests.webhooks.reviews import POD, FakeLister, Read, encoded, pod, read, review_of
 from webhooks.registration import (
     RegistrationError,
@@ -223,7 +223,7 @@ def test_the_registration_asks_about_the_configured_names_only(webhook: str, new
 
 
 async def test_by_url_the_names_are_registered_and_repaired() -> None:
-    registry, target = FakeRegistrations(), UrlTarget("https://127.0.0.1:9443")
+    registry, target = Registrations(), UrlTarget("https://127.0.0.1:9443")
 
     await register(registry, target, BUNDLE, load_manifests())
     await register(registry, target, BUNDLE, load_manifests(NAMES), NAMES)
@@ -233,12 +233,12 @@ async def test_by_url_the_names_are_registered_and_repaired() -> None:
 
 
 async def test_by_service_a_registration_without_the_names_is_not_ready() -> None:
-    registry = FakeRegistrations(*load_manifests())
+    registry = Registrations(*load_manifests())
 
     with pytest.raises(RegistrationError, match=r"lacks team-pack, team-spread.*muster manifests"):
         await register(registry, ServiceTarget(), BUNDLE, load_manifests(NAMES), NAMES)
 
-    registry = FakeRegistrations(*load_manifests(NAMES))
+    registry = Registrations(*load_manifests(NAMES))
     registered = await register(registry, ServiceTarget(), BUNDLE, load_manifests(NAMES), NAMES)
     assert registered.ca_bundle == BUNDLE
 
@@ -252,14 +252,14 @@ async def test_what_an_administrator_wrote_into_conditions_stays() -> None:
             usual = "in ['muster-scheduler']"
             condition["expression"] = text.replace(usual, "in ['old', 'muster-scheduler']")
     manifests[0]["webhooks"][-1].pop("matchConditions")
-    registry = FakeRegistrations(*manifests)
+    registry = Registrations(*manifests)
 
     await register(registry, ServiceTarget(), BUNDLE, load_manifests())
 
     assert "'old'" in conditions_of(registry)
 
 
-def conditions_of(registry: FakeRegistrations) -> str:
+def conditions_of(registry: Registrations) -> str:
     """All of them."""
     return " ".join(
         condition["expression"]
