@@ -1,68 +1,63 @@
 """The runtime: writes are bounded and fenced, even those that waited their turn."""
 
 import asyncio
-from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
 
 from controllers.objects import POD_GROUPS
 from controllers.runtime import Controller, NotLeadingError, Writer, queue_all
-from kube.client import Client
 from kube.election import Fence
 from kube.errors import ServerError
 from kube.meta import ObjectMeta, Partial
 from tests.support.clock import FakeClock, settle
+from tests.support.memory_api import MemoryApi
+
+GROUP = {"metadata": {"generateName": "g-", "namespace": "ns"}}
 
 
-class SlowServer:
-    """Answers nothing until `open`."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.open = asyncio.Event()
-
-    async def create(self, *_: Any) -> dict[str, Any]:
-        self.asked += 1
-        await self.open.wait()
-        return {}
+def slow_server() -> tuple[MemoryApi, asyncio.Event]:
+    """An API server that creates nothing until the event."""
+    api, opened = MemoryApi(), asyncio.Event()
+    api.on(lambda _: opened.wait(), "create")
+    return api, opened
 
 
 async def test_a_burst_leaves_connections_for_the_lease() -> None:
-    server = SlowServer()
-    writer = Writer(cast("Client", server))
+    server, opened = slow_server()
+    writer = Writer(server)
     writer.lead(Fence(FakeClock(), 0, float("inf")))
 
-    burst = asyncio.gather(*(writer.create(POD_GROUPS, {}) for _ in range(100)))
+    burst = asyncio.gather(*(writer.create(POD_GROUPS, GROUP) for _ in range(100)))
     await settle()
-    asked = server.asked
-    server.open.set()
+    asked = len(server.sent)
+    opened.set()
     await burst
 
     assert asked == 32
-    assert server.asked == 100
+    assert len(server.sent) == 100
 
 
 async def test_a_write_that_waited_is_dropped_when_the_lease_is_lost_meanwhile() -> None:
-    server = SlowServer()
-    writer, fence = Writer(cast("Client", server)), Fence(FakeClock(), 0, float("inf"))
+    server, opened = slow_server()
+    writer, fence = Writer(server), Fence(FakeClock(), 0, float("inf"))
     writer.lead(fence)
 
     burst = asyncio.gather(
-        *(writer.create(POD_GROUPS, {}) for _ in range(40)), return_exceptions=True
+        *(writer.create(POD_GROUPS, GROUP) for _ in range(40)), return_exceptions=True
     )
     await settle()
     fence.revoke()
-    server.open.set()
+    opened.set()
     results = await burst
 
-    assert server.asked == 32
+    assert len(server.sent) == 32
     assert sum(isinstance(result, NotLeadingError) for result in results) == 8
 
 
 async def test_nothing_is_written_before_there_is_a_lease() -> None:
     with pytest.raises(NotLeadingError):
-        await Writer(cast("Client", SlowServer())).create(POD_GROUPS, {})
+        await Writer(MemoryApi()).create(POD_GROUPS, GROUP)
 
 
 async def test_after_a_success_failures_are_counted_anew() -> None:

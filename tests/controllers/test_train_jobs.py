@@ -143,8 +143,8 @@ async def test_a_reference_that_is_not_its_own_is_told_nothing(
 
 async def test_what_cannot_be_read_now_is_told_later(harness: ControllerHarness) -> None:
     uid = train_job(harness)["metadata"]["uid"]
-    away = Unreachable("GET", PATH, "reset")
-    harness.api.fail(away, verbs=("get",), name="tune", times=FOREVER)
+    lost = Unreachable("GET", PATH, "reset")
+    harness.api.fail(lost, verbs=("get",), name="tune", times=FOREVER)
     jobset(harness, uid, "x")
     await harness.settle()
     assert told(harness) is None
