@@ -3,80 +3,73 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from api import features
 from api.features import FeatureGates
-from kube.errors import NotFound
 from kube.meta import Json
-from kube.patch import Operation, PatchBuilder
-from kube.resources import PODS, Resource
 from scheduler.config import Preemption
 from scheduler.core.model import ClaimKey, GroupKey
 from scheduler.cycle import Cycle
 from scheduler.evictor import Evictor
 from scheduler.preemptor import Preemptor
-from tests.scheduler.harness import FakeApi, Harness
+from tests.scheduler.harness import KINDS, Harness, SchedulerApi
 from tests.scheduler.preemption_builder import PreemptionBuilder
+from tests.scheduler.state_builder import StateBuilder
+from tests.support.memory_api import Request
 
 WRITERS = 4
 
 
-@dataclass
-class FakeEvictorApi(FakeApi):
+class EvictorApi(SchedulerApi):
     """A deleted pod is terminating until it `ends`; marks and nominations are kept.
 
-    An answer takes `turns` turns of the event loop.
+    An answer takes `turns` turns of the event loop more.
     """
 
-    marked: list[str] = field(default_factory=list)
-    nominated: dict[str, str] = field(default_factory=dict)
-    leaving: list[str] = field(default_factory=list)
-    quick: bool = False
-    turns: int = 0
-    marks: dict[str, Json] = field(default_factory=dict)
-    graces: dict[str, int | None] = field(default_factory=dict)
-    order: list[str] = field(default_factory=list)
+    quick = False
+    turns = 0
+    finalizers = ("tests.muster.dev/ends",)
 
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
-        await self._answer()
-        meta: Json = {"uid": f"uid-{name}", "resourceVersion": "1", "generation": 1}
-        if resource == PODS and self.info(name) is None:
-            raise NotFound(404, "NotFound", name)
-        conditions = [self.marks[name]] if name in self.marks else []
-        return {"metadata": meta, "status": {"conditions": conditions}}
+    def __init__(self, builder: StateBuilder) -> None:
+        super().__init__(builder)
+        self.marked: list[str] = []
+        self.nominated: dict[str, str] = {}
+        self.leaving: list[str] = []
+        self.marks: dict[str, Json] = {}
+        self.graces: dict[str, int | None] = {}
+        self.order: list[str] = []
 
-    async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        uid: str | None = None,
-        grace_seconds: int | None = None,
-    ) -> None:
-        if resource != PODS:
-            await super().delete(resource, name, namespace, uid=uid)
-            return
-        await self._answer()
-        error = self.fail_delete(name)
-        if error is not None:
-            raise error
-        self.deleted.append(name)
-        self.graces[name] = grace_seconds
-        self.order.append(f"delete {name}")
+    async def before(self, request: Request) -> None:
+        for _ in range(self.turns if request.verb != "create" else 0):
+            await asyncio.sleep(0)
+        await super().before(request)
+
+    async def after(self, request: Request) -> None:
+        await super().after(request)
+        name, kind = request.name, KINDS.get(request.collection)
+        if request.verb == "delete" and kind == "Pod":
+            self.graces[name] = request.body.get("gracePeriodSeconds")
+            self.order.append(f"delete {name}")
+            self._leaves(name)
+        for op in request.body if request.verb == "patch" else ():
+            if op["path"] == "/status/nominatedNodeName":
+                self.nominated[name] = op["value"]
+                self.order.append(f"nominate {name}")
+            if op["path"] == "/status/conditions" and isinstance(op["value"], list):
+                said = {c["type"]: c for c in op["value"]}.get("DisruptionTarget")
+                if said is not None:
+                    self._mark(f"{kind}/{name}", name, said)
+
+    def _leaves(self, name: str) -> None:
         info = self.info(name)
         assert info is not None
         self.builder.state.set_pod(replace(info, terminating=True))
         self.leaving.append(name)
         if self.quick:
             self.end()
-
-    async def _answer(self) -> None:
-        for _ in range(self.turns):
-            await asyncio.sleep(0)
 
     def end(self) -> list[str]:
         """Everything that was asked to go is gone."""
@@ -86,39 +79,16 @@ class FakeEvictorApi(FakeApi):
             self.bound.pop(name, None)
         return gone
 
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        ops: PatchBuilder | Sequence[Operation],
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-    ) -> Json:
-        await self._answer()
-        for op in ops.ops if isinstance(ops, PatchBuilder) else ops:
-            if op["path"] == "/status/nominatedNodeName":
-                self.nominated[name] = op["value"]
-                self.order.append(f"nominate {name}")
-            if op["path"] == "/status/conditions" and isinstance(op["value"], list):
-                said = {c["type"]: c for c in op["value"]}.get("DisruptionTarget")
-                if said is not None:
-                    self._mark(resource, name, said)
-        return await super().patch(resource, name, ops, namespace, subresource=subresource)
-
-    def _mark(self, resource: Resource, name: str, condition: Json) -> None:
-        error = self.fail_patch(name)
-        if error is not None:
-            raise error
-        info = self.info(name) if resource == PODS else None
+    def _mark(self, what: str, name: str, condition: Json) -> None:
+        targeted = condition["status"] == "True"
+        info = self.info(name) if what.startswith("Pod/") else None
         if info is not None:
             self.marks[name] = condition
-            targeted = condition["status"] == "True"
             preemption = replace(info.preemption, targeted=targeted)
             self.builder.state.set_pod(replace(info, preemption=preemption))
-        if condition["status"] == "True":
-            self.marked.append(f"{resource.kind}/{name}")
-            self.order.append(f"mark {resource.kind}/{name}")
+        if targeted:
+            self.marked.append(what)
+            self.order.append(f"mark {what}")
 
 
 class EvictionHarness(Harness):
@@ -132,8 +102,8 @@ class EvictionHarness(Harness):
         writers: int = WRITERS,
     ) -> None:
         super().__init__()
-        self.evictor_api = FakeEvictorApi(self.builder)
-        # Statuses still go to the fake of the base: what they say may change while victims end.
+        self.evictor_api = EvictorApi(self.builder)
+        # Statuses still go to the server of the base: what they say may change while victims end.
         self.api = self.evictor_api
         self.binder._api = self.evictor_api
         self.evictor = Evictor(

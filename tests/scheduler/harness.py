@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from kube.clock import ServerClock
 from kube.election import Fence
-from kube.errors import AlreadyExists, Conflict, NotFound
 from kube.events import EventType, ObjectReference
 from kube.freeze import Freeze
 from kube.meta import Json
-from kube.patch import Operation, PatchBuilder
-from kube.resources import PVCS, PVS, Resource
+from kube.patch import Operation
+from kube.resources import PODS, PVCS, PVS
 from kube.stepwise import Stepwise
 from scheduler.activity import Activity
 from scheduler.allocations import Allocations
@@ -37,62 +37,148 @@ from scheduler.group_events import GroupEvents
 from scheduler.held_places import HeldPlaces
 from scheduler.loop import Loop
 from scheduler.queue import Queue
-from scheduler.resources import RESERVATIONS
+from scheduler.resources import GROUPS, RESERVATIONS
 from scheduler.starvation import StarvationMonitor
 from scheduler.status import Reporter
 from scheduler.volume_binder import VolumeBinder
 from scheduler.watch.event_handlers import PendingPod
 from scheduler.watch.expected_pods import ExpectedPods
-from scheduler.watch.objects import GroupObject, Metadata
+from scheduler.watch.objects import GroupObject, decode_group
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.clock import FakeClock, settle
+from tests.support.memory_api import Event, MemoryApi, Request
+
+Failure = Callable[[str], Exception | None]
 
 
-@dataclass
-class FakeApi:
-    """Binds, deletes and patches pods and groups; `fail` may raise for a pod name.
+class SchedulerApi(MemoryApi):
+    """The API server of a harness; its pods and volumes are those of the state.
 
-    The answer about a pod in `delayed` waits for its event. A volume that is patched is the
-    claim's at once, and with `binds_volumes` the claim is bound to it.
+    Before requests are carried out, `fail_bind` and its like may give an error for a name, and
+    bindings of the pods in `delayed` wait for their events. With `binds_volumes` a claim is bound
+    to the volume that is patched for it. Bindings are told at once if `deliver`.
     """
 
-    builder: StateBuilder
-    bound: dict[str, str] = field(default_factory=dict)
-    deleted: list[str] = field(default_factory=list)
-    patches: list[tuple[str, str, list[Operation]]] = field(default_factory=list)
-    attempts: list[str] = field(default_factory=list)
-    fail: Callable[[str], Exception | None] = lambda _name: None
-    fail_store: Callable[[Json], Exception | None] = lambda _obj: None
-    fail_delete: Callable[[str], Exception | None] = lambda _name: None
-    fail_patch: Callable[[str], Exception | None] = lambda _name: None
+    fail_bind: Failure = staticmethod(lambda _name: None)
+    fail_delete: Failure = staticmethod(lambda _name: None)
+    fail_patch: Failure = staticmethod(lambda _name: None)
+    fail_store: Callable[[Json], Exception | None] = staticmethod(lambda _obj: None)
     before_patch: Callable[[], Awaitable[None]] | None = None
-    binds_volumes: bool = True
-    deliver: bool = True
-    stored: dict[str, Json] = field(default_factory=dict)
-    created: int = 0
-    log: list[str] = field(default_factory=list)
-    delayed: dict[str, asyncio.Event] = field(default_factory=dict)
+    binds_volumes = True
+    deliver = True
+    finalizers: Sequence[str] = ()
+    """The finalizers of all pods."""
+
+    def __init__(self, builder: StateBuilder, pending: dict[str, PendingPod] | None = None) -> None:
+        super().__init__()
+        self.builder = builder
+        self.bound: dict[str, str] = {}
+        self.deleted: list[str] = []
+        self.patches: list[tuple[str, str, list[Operation]]] = []
+        self.attempts: list[str] = []
+        self.log: list[str] = []
+        self.delayed: dict[str, asyncio.Event] = {}
+        self.reservations = self.view(RESERVATIONS)
+        self._pending = pending if pending is not None else {}
+        self.on(self.before)
+        self.on(self.after, answered=True)
+        self.follow(PODS, self.pod_changed)
+        self.follow(PVS, self._volume_changed)
 
     def info(self, name: str) -> PodInfo | None:
-        pods = self.builder.state.pods.values()
-        return next((pod.info for pod in pods if pod.info.name == name), None)
+        pods = self.builder.state.pods
+        if (usual := pods.get(f"uid-{name}")) is not None:
+            return usual.info
+        return next((pod.info for pod in pods.values() if pod.info.name == name), None)
 
-    async def bind(
-        self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0
-    ) -> None:
-        await asyncio.sleep(0)
-        if pod in self.delayed:
-            await self.delayed[pod].wait()
-        self.attempts.append(pod)
-        error = self.fail(pod)
+    async def before(self, request: Request) -> None:
+        verb, name, error = request.verb, request.name, None
+        self.show(request.collection, request.namespace, name)
+        if request.subresource == "binding":
+            if name in self.delayed:
+                await self.delayed[name].wait()
+            self.attempts.append(name)
+            error = self.fail_bind(name)
+        elif verb == "create":
+            error = self.fail_store(request.body)
+        elif verb == "delete" and request.collection == "pods":
+            error = self.fail_delete(name)
+        elif verb == "patch":
+            if self.before_patch is not None:
+                await self.before_patch()
+            error = self.fail_patch(name)
         if error is not None:
             raise error
-        if pod in self.bound:
-            raise Conflict(409, "Conflict", "already bound")
-        self.bound[pod] = node
-        self.log.append(f"bind {pod}")
-        if self.deliver:
-            self.deliver_binding(pod)
+
+    async def after(self, request: Request) -> None:
+        if request.subresource == "binding":
+            self.log.append(f"bind {request.name}")
+            self.bound[request.name] = request.body["target"]["name"]
+            if self.deliver:
+                self.deliver_binding(request.name)
+        elif request.verb == "create":
+            self.log.append(f"store {request.name}")
+        elif request.verb == "patch":
+            kind = KINDS[request.collection]
+            self.patches.append((kind, request.name, request.body))
+        elif request.verb == "delete" and request.collection == "pods":
+            self.deleted.append(request.name)
+
+    def show(self, collection: str, namespace: str, name: str) -> None:
+        """Store what the state says of an object that a request is about."""
+        if collection == "pods":
+            self.show_pod(name)
+        elif collection == PVS.full_name:
+            self._show_volume(name)
+        elif collection in KINDS and self.stored(KINDS_OF[collection], name, namespace) is None:
+            obj = {"metadata": {"name": name, "uid": f"uid-{name}"}, "spec": {}}
+            self.put(KINDS_OF[collection], obj, namespace, told=False)
+
+    def show_pod(self, name: str) -> None:
+        info = self.info(name)
+        namespace = "ns" if info is None else info.namespace
+        stored = self.stored(PODS, name, namespace)
+        if stored is not None and (info is None or stored["metadata"]["uid"] != info.uid):
+            self.drop(PODS, name, namespace, told=False)
+            stored = None
+        if info is not None and stored is None:
+            meta = {"name": name, "uid": info.uid, "finalizers": list(self.finalizers)}
+            spec = {"nodeName": info.node} if info.node else {}
+            pod = {"metadata": meta, "spec": spec, "status": {"phase": info.phase}}
+            self.put(PODS, pod, namespace, told=False)
+
+    def _show_volume(self, name: str) -> None:
+        volume, stored = self.builder.state.volumes.volumes.get(name), self.stored(PVS, name)
+        if volume is None and stored is not None:
+            self.drop(PVS, name, told=False)
+        if volume is None:
+            return
+        claim = None
+        if volume.claim is not None:
+            namespace, of = volume.claim
+            claim = {"namespace": namespace, "name": of, "uid": volume.claim_uid}
+        said = _said_of_volume(stored) if stored is not None else None
+        if said != (claim, volume.terminating):
+            meta: Json = {"name": name, "uid": f"uid-{name}"}
+            if volume.terminating:
+                meta |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["in-use"]}
+            spec = {"claimRef": claim} if claim is not None else {}
+            self.put(PVS, {"metadata": meta, "spec": spec}, told=False)
+
+    def pod_changed(self, event: Event, _kind: str) -> None:
+        meta = event.obj["metadata"]
+        if meta["uid"] in self._pending:
+            conditions = tuple(it["type"] for it in event.obj["status"].get("conditions", ()))
+            self._pending[meta["uid"]] = PendingPod(meta["resourceVersion"], conditions)
+        if "deletionTimestamp" in meta and not meta.get("finalizers"):  # it ends at once
+            self.builder.state.remove_pod(meta["uid"])
+
+    def bound_elsewhere(self, name: str, node: str) -> None:
+        """Bind a pod as somebody else would, whose event is still under way."""
+        self.show_pod(name)
+        (pod,) = [it for it in self.all(PODS) if it["metadata"]["name"] == name]
+        self.put(PODS, pod | {"spec": pod["spec"] | {"nodeName": node}}, told=False)
+        self.bound[name] = node
 
     def deliver_binding(self, name: str) -> None:
         """The watch event of a binding."""
@@ -100,83 +186,24 @@ class FakeApi:
         assert info is not None
         self.builder.state.set_pod(replace(info, node=self.bound[name], phase="Running"))
 
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
-        if resource == PVCS:
-            return {"metadata": {"name": name, "resourceVersion": "1"}}
-        if resource == PVS:
-            return self._volume(name)
-        info = self.info(name)
-        if info is None:
-            raise NotFound(404, "NotFound", name)
-        return {"metadata": {"uid": info.uid}, "spec": {"nodeName": self.bound.get(name)}}
-
-    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
-        error = self.fail_store(obj)
-        if error is not None:
-            raise error
-        name = obj["metadata"]["name"]
-        if name in self.stored:
-            raise AlreadyExists(409, "AlreadyExists", name)
-        made = self.stored[name] = json.loads(json.dumps(obj))
-        self.created += 1
-        made["metadata"]["creationTimestamp"] = f"2026-01-01T{self.created:06}Z"
-        self.log.append(f"store {name}")
-        return obj
-
-    async def list(self, resource: Resource, namespace: str | None = None) -> Json:
-        return {"items": list(self.stored.values())}
-
-    async def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
-    ) -> None:
-        if resource == RESERVATIONS:
-            if self.stored.pop(name, None) is None:
-                raise NotFound(404, "NotFound", name)
-            return
-        error = self.fail_delete(name)
-        if error is not None:
-            raise error
-        self.deleted.append(name)
-        self.builder.state.remove_pod(uid or "")
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        ops: PatchBuilder | Sequence[Operation],
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-    ) -> Json:
-        if self.before_patch is not None:
-            await self.before_patch()
-        error = self.fail_patch(name)
-        if error is not None:
-            raise error
-        self.patches.append((resource.kind, name, list(ops)))
-        if resource == PVS:
-            self._give(name, list(ops)[-1]["value"])
-        return {"metadata": {"resourceVersion": "2"}}
-
-    def _volume(self, name: str) -> Json:
-        volume = self.builder.state.volumes.volumes.get(name)
-        if volume is None:
-            raise NotFound(404, "NotFound", name)
-        spec: Json = {}
-        if volume.claim is not None:
-            namespace, of = volume.claim
-            spec["claimRef"] = {"namespace": namespace, "name": of, "uid": volume.claim_uid}
-        metadata = {"name": name, "resourceVersion": "1"}
-        if volume.terminating:
-            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        return {"metadata": metadata, "spec": spec}
-
-    def _give(self, name: str, ref: Json) -> None:
-        storage, key = self.builder.state.volumes, (ref["namespace"], ref["name"])
+    def _volume_changed(self, event: Event, _kind: str) -> None:
+        storage, ref = self.builder.state.volumes, event.obj["spec"]["claimRef"]
+        name, key = event.obj["metadata"]["name"], (ref["namespace"], ref["name"])
         volume = storage.volumes[name]
         storage.set_volume(replace(volume, claim=key, claim_uid=ref["uid"], available=False))
         if self.binds_volumes:
             storage.set_claim(replace(storage.claims[key], volume=name))
+
+
+def _said_of_volume(obj: Json) -> tuple[Json | None, bool]:
+    """The claim of a volume, and True if the volume is being deleted."""
+    ref = obj["spec"].get("claimRef")
+    claim = None if ref is None else {key: ref[key] for key in ("namespace", "name", "uid")}
+    return claim, "deletionTimestamp" in obj["metadata"]
+
+
+KINDS_OF = {it.full_name: it for it in (*GROUPS.values(), PVCS, PODS, PVS)}
+KINDS = {name: resource.kind for name, resource in KINDS_OF.items()}
 
 
 @dataclass
@@ -209,10 +236,10 @@ class Harness:
         self.builder = self.build_state(claim_news.changed)
         self.clock = FakeClock()
         self.server_clock = clock = ServerClock(self.clock)
-        self.api = self.build_api()
+        self.pending: dict[str, PendingPod] = {}
+        self.api = self.status_api = self.build_api()
         self.events = FakeEvents()
         self.observed: dict[GroupKey, GroupObject] = {}
-        self.pending: dict[str, PendingPod] = {}
         state = self.builder.state
         device_work = self.build_device_work()
         self.queue = Queue(state, device_work=device_work)
@@ -285,9 +312,9 @@ class Harness:
         """What the tests fill the state with."""
         return StateBuilder(claim_changed)
 
-    def build_api(self) -> FakeApi:
+    def build_api(self) -> SchedulerApi:
         """The API server of the tests."""
-        return FakeApi(self.builder)
+        return SchedulerApi(self.builder, self.pending)
 
     def build_device_work(self) -> DeviceWork | None:
         """What limits the work on devices; most tests have none."""
@@ -357,7 +384,7 @@ class Harness:
             "asked to bind": list(api.attempts),
             "deleted": list(api.deleted),
             "patched": list(api.patches),
-            "stored": list(api.stored),
+            "stored": list(api.reservations),
             "told": list(self.events.told),
         }
 
@@ -377,17 +404,21 @@ class Harness:
     def observe(self, *keys: GroupKey, owner: dict[str, Any] | None = None) -> None:
         """The group objects as the watch shows them, without a status."""
         for key in keys:
-            meta = Metadata(
-                name=key[2], namespace=key[1], uid=f"uid-{key[2]}", resource_version="1",
-                generation=1,
-            )  # fmt: skip
-            self.observed[key] = GroupObject(meta)
+            meta = {"name": key[2], "uid": f"uid-{key[2]}", "generation": 1}
+            stored = self.status_api.put(GROUPS[key[0]], {"metadata": meta, "spec": {}}, key[1])
+            self.observed[key] = decode_group(msgspec.json.encode(stored))
 
     def observe_pods(self) -> None:
         """Every waiting pod as the watch shows it, without conditions."""
         for pod in self.builder.state.pods.values():
             if pod.waiting:
-                self.pending[pod.info.uid] = PendingPod("1", ())
+                self.observe_pod(pod.info)
+
+    def observe_pod(self, info: PodInfo) -> None:
+        self.status_api.show_pod(info.name)
+        stored = self.status_api.stored(PODS, info.name, info.namespace)
+        assert stored is not None
+        self.pending[info.uid] = PendingPod(stored["metadata"]["resourceVersion"], ())
 
     def condition(self, key: GroupKey) -> tuple[str, str, str]:
         """(status, reason, message) of the group's condition as last written."""

@@ -8,12 +8,14 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
+from kube.resources import PODS
 from scheduler.config import ExpectedLimits, Holding
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import POD_GROUP, GroupKey, PodInfo
 from scheduler.core.place import Placement
 from scheduler.core.state import State
 from scheduler.held_places import HeldPlaces
+from scheduler.resources import GROUPS
 from scheduler.watch.event_handlers import GroupHandler, PodHandler
 from scheduler.watch.expected_pods import ExpectedPods
 from scheduler.watch.objects import decode_group, decode_pod
@@ -21,6 +23,7 @@ from tests.scheduler.eviction_harness import EvictionHarness
 
 Json = dict[str, Any]
 
+POD_GROUPS = GROUPS["PodGroup"]
 HOLD = 600.0
 MOST = 100
 
@@ -90,7 +93,8 @@ class HoldingHarness(EvictionHarness):
             },
             "status": status or {},
         }
-        self.groups.upsert(decode_group(json.dumps(obj).encode()))
+        stored = self.status_api.put(POD_GROUPS, obj)
+        self.groups.upsert(decode_group(json.dumps(stored).encode()))
         return (POD_GROUP, "ns", name)
 
     def pod(
@@ -119,7 +123,8 @@ class HoldingHarness(EvictionHarness):
             made["spec"]["nodeName"] = self.where()[name]
         metadata, status = self._meta(name) | {"labels": labels}, {"phase": phase}
         obj = {"metadata": metadata, "spec": made["spec"], "status": status}
-        self.pods.upsert(decode_pod(json.dumps(obj).encode()))
+        stored = self.status_api.put(PODS, obj)
+        self.pods.upsert(decode_pod(json.dumps(stored).encode()))
 
     def delete_pod(self, name: str) -> None:
         self.pods.delete(("ns", name))
@@ -166,7 +171,6 @@ class HoldingHarness(EvictionHarness):
             "name": name,
             "namespace": "ns",
             "uid": f"uid-{name}",
-            "resourceVersion": str(self._serial),
             "generation": 1,
             "creationTimestamp": f"2026-01-01T00:{self._serial // 60:02}:{self._serial % 60:02}Z",
         }

@@ -41,7 +41,7 @@ async def test_failures_of_the_server_are_retried(error: KubeError) -> None:
     harness = Harness()
     first, second = gang_of_two(harness)
     trouble = [error] * 3
-    harness.api.fail = lambda name: trouble.pop() if name == second and trouble else None
+    harness.api.fail_bind = lambda name: trouble.pop() if name == second and trouble else None
 
     async with harness.leading():
         await harness.settle(30)
@@ -58,11 +58,11 @@ async def test_a_binding_whose_answer_was_lost_is_accepted() -> None:
     def fail(name: str) -> KubeError | None:
         if name in lost:
             lost.remove(name)
-            harness.api.bound[name] = "n2"
+            harness.api.bound_elsewhere(name, "n2")
             return Unreachable("POST", "/", "reset")
         return None
 
-    harness.api.fail = fail
+    harness.api.fail_bind = fail
     async with harness.leading():
         await harness.settle(5)
         harness.api.deliver_binding(second)
@@ -82,7 +82,7 @@ async def test_a_pod_that_is_gone_is_forgotten() -> None:
             return NotFound(404, "NotFound", name)
         return None
 
-    harness.api.fail = fail
+    harness.api.fail_bind = fail
     async with harness.leading():
         await harness.settle(5)
 
@@ -94,7 +94,7 @@ async def test_a_refused_member_is_placed_again_with_the_others_kept() -> None:
     harness = Harness()
     first, second = gang_of_two(harness)
     refusals = [Forbidden(403, "Forbidden", "quota")]
-    harness.api.fail = lambda name: refusals.pop() if name == second and refusals else None
+    harness.api.fail_bind = lambda name: refusals.pop() if name == second and refusals else None
 
     async with harness.leading():
         await harness.settle(5)
@@ -107,7 +107,7 @@ async def test_a_conflict_of_an_unbound_pod_is_tried_again() -> None:
     harness = Harness()
     first, second = gang_of_two(harness)
     conflicts = [Conflict(409, "Conflict", "object was modified")]
-    harness.api.fail = lambda name: conflicts.pop() if name == second and conflicts else None
+    harness.api.fail_bind = lambda name: conflicts.pop() if name == second and conflicts else None
 
     async with harness.leading():
         await harness.settle(5)
@@ -147,7 +147,9 @@ async def test_a_pod_returns_to_the_queue_if_its_node_is_deleted_before_the_bind
 async def test_a_binding_is_not_tried_again_once_the_lease_may_be_lost() -> None:
     harness = Harness()
     first, second = gang_of_two(harness)
-    harness.api.fail = lambda name: Unreachable("POST", "/", "reset") if name == second else None
+    harness.api.fail_bind = lambda name: (
+        Unreachable("POST", "/", "reset") if name == second else None
+    )
 
     async with harness.leading(unsettled="it leads no more"):
         await harness.settle()
@@ -181,9 +183,9 @@ async def test_a_pod_that_is_deleted_before_its_binding_is_sent_is_not_bound() -
 async def test_a_binding_of_others_is_accepted() -> None:
     harness = Harness(timeout=5)
     first, second = gang_of_two(harness)
-    harness.api.bound[first] = "n2"
+    harness.api.bound_elsewhere(first, "n2")
     refused = Forbidden(403, "Forbidden", "no")
-    harness.api.fail = lambda name: refused if name == second else None
+    harness.api.fail_bind = lambda name: refused if name == second else None
 
     async with harness.leading(unsettled="it is tried again for ever"):
         await harness.settle(1)
@@ -199,7 +201,7 @@ async def test_a_binding_that_succeeds_in_the_end_counts_as_no_failure() -> None
     harness.builder.nodes(2, cpu=1)
     first, _ = harness.builder.pods("g", 2)
     refusals = [Forbidden(403, "Forbidden", "not yet")] * 2
-    harness.api.fail = lambda name: refusals.pop() if name == first.name and refusals else None
+    harness.api.fail_bind = lambda name: refusals.pop() if name == first.name and refusals else None
 
     async with harness.leading():
         await harness.settle(10)
@@ -232,12 +234,12 @@ async def test_a_reservation_stays_until_all_of_its_roots_are_bound() -> None:
 
     async with harness.leading():
         await harness.settle(2)
-        kept = list(harness.api.stored)
+        kept = list(harness.api.reservations)
         answer.set()
         await harness.settle(2)
 
     assert len(kept) == 1
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_a_slow_namespace_does_not_hold_up_the_bindings_of_others() -> None:
@@ -261,7 +263,7 @@ async def test_bindings_that_are_tried_again_keep_no_worker() -> None:
     failing = [harness.builder.pod(namespace=f"bad{number}") for number in range(20)]
     names = {pod.name for pod in failing}
     down = ServerError(500, "InternalError", "failed calling webhook")
-    harness.api.fail = lambda name: down if name in names else None
+    harness.api.fail_bind = lambda name: down if name in names else None
 
     async with harness.leading(unsettled="they are tried again"):
         await harness.settle(1)
@@ -278,12 +280,12 @@ async def test_the_server_is_not_asked_again_before_it_wants_to_be(
     harness = Harness(timeout=20)
     first, second = gang_of_two(harness)
     busy = TooManyRequests(429, "TooManyRequests", "too busy", retry_after=asked)
-    harness.api.fail = lambda name: busy if name == second else None
+    harness.api.fail_bind = lambda name: busy if name == second else None
 
     async with harness.leading(unsettled="it is given up"):
         await harness.settle(18)
         assert harness.api.attempts.count(second) in tries
-        harness.api.fail = lambda _name: None
+        harness.api.fail_bind = lambda _name: None
         await harness.settle(4)
 
     assert set(harness.api.bound) == {first, second}
@@ -318,7 +320,7 @@ async def test_a_binding_that_raises_an_error_of_ours_is_rejected_and_the_others
     members = harness.builder.state.forest.groups["PodGroup", "ns", "poison"].members
     bad = next(iter(members.values())).info.name
     faults = [KeyError("metadata")] * 3
-    harness.api.fail = lambda name: faults.pop() if name == bad and faults else None
+    harness.api.fail_bind = lambda name: faults.pop() if name == bad and faults else None
 
     async with harness.leading():
         await harness.settle(20)
@@ -335,7 +337,9 @@ async def test_a_deadline_that_cannot_be_checked_holds_up_no_other() -> None:
         harness.builder.pods(name, 2)
     groups = harness.builder.state.forest.groups
     second = [list(group.members.values())[1].info.name for group in groups.values()]
-    harness.api.fail = lambda name: Forbidden(403, "Forbidden", "no") if name in second else None
+    harness.api.fail_bind = lambda name: (
+        Forbidden(403, "Forbidden", "no") if name in second else None
+    )
     check = Deadlines._half_bound
 
     def faulty(deadlines: Deadlines, intent: Intent) -> bool:
@@ -360,7 +364,7 @@ async def test_a_pod_whose_binding_is_refused_says_so_and_is_tried_ever_more_sel
     harness.builder.nodes(1)
     pod = harness.builder.pod()
     harness.observe_pods()
-    harness.api.fail = lambda _name: Forbidden(403, "Forbidden", "denied by policy")
+    harness.api.fail_bind = lambda _name: Forbidden(403, "Forbidden", "denied by policy")
 
     async with harness.leading(unsettled="it is tried again"):
         await harness.settle(1000)
@@ -379,7 +383,7 @@ async def test_a_gang_whose_member_is_refused_says_so() -> None:
     _, second = gang_of_two(harness)
     key = ("PodGroup", "ns", "g")
     denied = Forbidden(403, "Forbidden", "denied by policy")
-    harness.api.fail = lambda name: denied if name == second else None
+    harness.api.fail_bind = lambda name: denied if name == second else None
 
     async with harness.leading(unsettled="it is tried again"):
         await harness.settle(6)

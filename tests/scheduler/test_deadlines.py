@@ -41,7 +41,7 @@ def replaced(harness: Harness, deleted: PodInfo, serial: int) -> PodInfo:
 async def test_a_gang_that_cannot_be_completed_is_given_up_in_time() -> None:
     harness = Harness(timeout=20)
     first, second = gang_of_two(harness)
-    harness.api.fail = lambda name: FAILING if name == second else None
+    harness.api.fail_bind = lambda name: FAILING if name == second else None
 
     async with harness.leading():
         await harness.settle(25)
@@ -56,7 +56,7 @@ async def test_a_gang_with_its_own_timeout_is_given_up_after_that() -> None:
     spec = harness.builder.state.forest.groups["PodGroup", "ns", "g"].spec
     assert spec is not None
     harness.builder.state.set_group(replace(spec, bind_within=20.0))
-    harness.api.fail = lambda name: FAILING if name == second else None
+    harness.api.fail_bind = lambda name: FAILING if name == second else None
 
     async with harness.leading():
         await harness.settle(15)
@@ -74,7 +74,7 @@ async def test_members_that_ran_before_are_never_deleted() -> None:
     harness.builder.gang("g", 3)
     old = harness.builder.pod("g", node="n0")
     new, never = harness.builder.pods("g", 2)
-    harness.api.fail = lambda name: FAILING if name == never.name else None
+    harness.api.fail_bind = lambda name: FAILING if name == never.name else None
 
     async with harness.leading():
         await harness.settle(25)
@@ -96,7 +96,7 @@ async def test_a_deletion_that_fails_for_ever_stops_no_other_deadline(error: Kub
     stuck, missing = gang(harness, "stuck")
     other, also_missing = gang(harness, "other")
     never = {missing.name, also_missing.name}
-    harness.api.fail = lambda name: FAILING if name in never else None
+    harness.api.fail_bind = lambda name: FAILING if name in never else None
     harness.api.fail_delete = lambda name: error if name == stuck.name else None
 
     async with harness.leading(unsettled="one deletion is tried again for ever"):
@@ -111,7 +111,7 @@ async def test_a_gang_whose_deletion_fails_is_not_decided_and_keeps_its_reservat
     harness = Harness(timeout=20)
     harness.builder.nodes(2, cpu=1)
     stuck, missing = gang(harness, "stuck")
-    harness.api.fail = lambda name: FAILING if name == missing.name else None
+    harness.api.fail_bind = lambda name: FAILING if name == missing.name else None
     harness.api.fail_delete = lambda _name: FAILING
 
     async with harness.leading(unsettled="the deletion is tried again for ever"):
@@ -120,20 +120,20 @@ async def test_a_gang_whose_deletion_fails_is_not_decided_and_keeps_its_reservat
         await harness.settle(120)
 
         assert harness.api.attempts.count(missing.name) == tries
-        assert len(harness.api.stored) == 1
+        assert len(harness.api.reservations) == 1
 
         harness.api.fail_delete = lambda _name: None
         await harness.settle(61)
 
     assert harness.api.deleted == [stuck.name]
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_a_failing_deletion_is_tried_again_after_growing_waits() -> None:
     harness = Harness(timeout=20)
     harness.builder.nodes(2, cpu=1)
     _, missing = gang(harness, "stuck")
-    harness.api.fail = lambda name: FAILING if name == missing.name else None
+    harness.api.fail_bind = lambda name: FAILING if name == missing.name else None
     times: list[float] = []
 
     def note(_name: str) -> KubeError:
@@ -156,19 +156,19 @@ async def test_a_stuck_gang_that_becomes_whole_is_kept() -> None:
     harness = Harness(timeout=20)
     harness.builder.nodes(2, cpu=1)
     stuck, missing = gang(harness, "stuck")
-    harness.api.fail = lambda name: FAILING if name == missing.name else None
+    harness.api.fail_bind = lambda name: FAILING if name == missing.name else None
     harness.api.fail_delete = lambda _name: FAILING
 
     async with harness.leading():
         await harness.settle(25)
         harness.builder.gang("stuck", 1)
         harness.api.fail_delete = lambda _name: None
-        harness.api.fail = lambda _name: None
+        harness.api.fail_bind = lambda _name: None
         await harness.settle(100)
 
     assert harness.api.deleted == []
     assert stuck.uid in harness.builder.state.pods
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 @pytest.mark.parametrize("error", [DENIED, Invalid(422, "Invalid", "no")], ids=str)
@@ -177,7 +177,7 @@ async def test_a_gang_is_given_up_early_if_the_server_refuses_a_member_again_and
 ) -> None:
     harness = Harness(timeout=120)
     first, second = gang_of_two(harness)
-    harness.api.fail = lambda name: error if name == second else None
+    harness.api.fail_bind = lambda name: error if name == second else None
 
     async with harness.leading(unsettled="it pauses"):
         await harness.settle(10)
@@ -194,7 +194,7 @@ async def test_a_gang_that_can_never_be_bound_is_tried_at_growing_intervals() ->
     harness.builder.nodes(3, cpu=1)
     first, second = gang(harness, "g")
     denied = {second.name}
-    harness.api.fail = lambda name: DENIED if name in denied else None
+    harness.api.fail_bind = lambda name: DENIED if name in denied else None
     running, serial, times = first, 0, []
 
     async with harness.leading(unsettled="it is tried again after each pause"):
@@ -217,7 +217,7 @@ async def test_a_change_of_the_gang_ends_its_pause(change: str) -> None:
     harness.builder.nodes(3, cpu=1)
     first, second = gang(harness, "g")
     key: GroupKey = ("PodGroup", "ns", "g")
-    harness.api.fail = lambda name: DENIED if name == second.name else None
+    harness.api.fail_bind = lambda name: DENIED if name == second.name else None
     state = harness.builder.state
 
     async with harness.leading():
@@ -228,7 +228,7 @@ async def test_a_change_of_the_gang_ends_its_pause(change: str) -> None:
         assert again.name not in harness.api.attempts
 
         if change == "the spec":
-            harness.api.fail = lambda _name: None
+            harness.api.fail_bind = lambda _name: None
             spec = state.forest.groups[key].spec
             assert spec is not None
             state.set_group(replace(spec, bind_within=60.0))
@@ -249,11 +249,11 @@ async def test_a_gang_without_room_for_its_rest_is_given_up_without_a_pause() ->
     async with harness.leading():
         await harness.settle(1)
         harness.builder.state.remove_node("n1")
-        harness.api.fail = lambda name: Conflict(409, "Conflict", "the node is gone")
+        harness.api.fail_bind = lambda name: Conflict(409, "Conflict", "the node is gone")
         slow.set()
         await harness.settle(25)
         assert harness.api.deleted == [first.name]
-        harness.api.fail = lambda _name: None
+        harness.api.fail_bind = lambda _name: None
         replaced(harness, first, 1)
         harness.builder.node("n2", cpu=1)
         await harness.settle(2)
@@ -276,7 +276,7 @@ async def test_a_slow_namespace_does_not_hold_up_the_deletions_of_others() -> No
     first = harness.builder.pod("quick", namespace="other")
     never.append(harness.builder.pod("quick", namespace="other"))
     names = {info.name for info in never}
-    harness.api.fail = lambda name: FAILING if name in names else None
+    harness.api.fail_bind = lambda name: FAILING if name in names else None
     delete, frozen = harness.api.delete, asyncio.Event()
 
     async def slow(resource: Any, name: str, namespace: str | None = None, **more: Any) -> None:
@@ -296,7 +296,7 @@ async def test_a_webhooks_answer_of_any_length_is_cut() -> None:
     harness.builder.nodes(2, cpu=1)
     _, missing = gang(harness, "g")
     long = Forbidden(403, "Forbidden", "no" * 100_000)
-    harness.api.fail = lambda name: long if name == missing.name else None
+    harness.api.fail_bind = lambda name: long if name == missing.name else None
     harness.api.fail_delete = lambda _name: long
 
     async with harness.leading(unsettled="its deletion is tried again"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kube.resources import PODS
 from scheduler.core.model import PodInfo
 from scheduler.core.preemption.plan import Plan
 from scheduler.eviction_backoff import FIRST_PAUSE, LONGEST_PAUSE, EvictionBackoff
@@ -143,6 +144,7 @@ async def test_a_root_that_got_its_place_evicts_without_a_pause_later() -> None:
         await harness.settle(1)
         assert high.name in harness.api.bound
         state.remove_pod(high.uid)
+        harness.api.drop(PODS, high.name, "ns")
         harness.api.bound.clear()
         harness.builder.runs(None, "n0")
         state.set_pod(high)

@@ -14,7 +14,7 @@ from scheduler.core.model import POD_GROUP, PodInfo, PreemptionInfo
 from scheduler.core.nominations import Nomination
 from scheduler.watch.decode import FAR_AWAY
 from tests.scheduler.eviction_harness import EvictionHarness
-from tests.scheduler.harness import FakeApi
+from tests.scheduler.harness import SchedulerApi
 from tests.support.steps import ended
 
 
@@ -120,7 +120,7 @@ async def test_autoscalers_see_the_nominated_node_before_that_a_pod_is_unschedul
     high = preemptor(harness, 2)
     harness.observe_pods()
     statuses = harness.reporter._api
-    assert isinstance(statuses, FakeApi)
+    assert isinstance(statuses, SchedulerApi)
 
     async with harness.leading(unsettled="victims stay"):
         seen: list[tuple[bool, bool]] = []

@@ -41,12 +41,12 @@ async def test_the_time_begins_with_the_last_member_and_ends_with_the_first_and_
         harness.builder.pod("g", name="b", cpu=3)
         await harness.settle(30)
         assert round(harness.times.longest(POD_GROUP)) == 30
-        harness.api.fail = lambda name: Forbidden(403, "no", "no") if name == "b" else None
+        harness.api.fail_bind = lambda name: Forbidden(403, "no", "no") if name == "b" else None
         harness.builder.nodes(2)
         await harness.settle(0.5)
         assert first.value() == (1, 30.0)
         assert whole.value() == (0, 0)
-        harness.api.fail = lambda _name: None
+        harness.api.fail_bind = lambda _name: None
         await harness.settle(2)
 
     assert first.value() == (1, 30.0)

@@ -45,7 +45,7 @@ async def test_workers_find_their_places_and_a_gang_of_equal_priority_waits() ->
         assert len(set(harness.where().values())) == 9
         assert not harness.where("rival")
         assert not harness.held("train")
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_nothing_starts_before_there_is_room_for_all_that_is_expected() -> None:

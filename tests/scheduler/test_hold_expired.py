@@ -46,7 +46,7 @@ async def test_what_runs_is_kept_whatever_its_deadline_was(asked: str) -> None:
         said = condition(harness, "HoldExpired")
         assert said is not None
         assert said["status"] == "True"
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_the_next_leader_keeps_it_too_and_holds_nothing_again() -> None:
@@ -54,10 +54,10 @@ async def test_the_next_leader_keeps_it_too_and_holds_nothing_again() -> None:
     async with harness.leading():
         await started(harness)
         await harness.settle(HOLD - 60)
-    stored = dict(harness.api.stored)
+    stored = dict(harness.api.reservations)
     async with harness.leading():
         await harness.settle(90)
-    harness.api.stored |= stored  # the Reservation was not deleted yet
+    harness.api.reservations.update(stored)  # the Reservation was not deleted yet
     await harness.restart()
     assert not harness.held("train")
     async with harness.leading():
@@ -66,7 +66,7 @@ async def test_the_next_leader_keeps_it_too_and_holds_nothing_again() -> None:
         assert not harness.held("train")
         assert not told(harness, "GangBindFailed")
         assert len(told(harness, "HoldExpired")) == 1
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_what_runs_is_evicted_where_the_group_asks_for_it() -> None:

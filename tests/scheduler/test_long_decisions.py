@@ -141,7 +141,7 @@ async def test_a_binding_that_fails_meanwhile_gives_its_place_back_afterwards() 
     harness.builder.nodes(1, cpu=4)
     pod = harness.builder.pod(cpu=1)
     harness.api.delayed[pod.name] = asyncio.Event()
-    harness.api.fail = lambda _name: Forbidden(403, "Forbidden", "no")
+    harness.api.fail_bind = lambda _name: Forbidden(403, "Forbidden", "no")
     async with harness.leading(unsettled="it never can be bound"):
         await harness.settle()
         with harness.freeze:
@@ -160,7 +160,7 @@ async def test_a_gang_is_not_given_up_while_something_is_decided() -> None:
     harness.builder.nodes(4)
     key = harness.builder.gang("gang", 2)
     bound, refused = harness.builder.pods("gang", 2)
-    harness.api.fail = lambda name: (
+    harness.api.fail_bind = lambda name: (
         Forbidden(403, "Forbidden", "no") if name == refused.name else None
     )
     async with harness.leading(unsettled="it never can be bound"):

@@ -12,6 +12,7 @@ import pytest
 from kube.clock import rfc3339
 from kube.errors import Forbidden
 from scheduler.core.model import POD_GROUP, PodInfo
+from scheduler.resources import RESERVATIONS
 from tests.scheduler.harness import Harness
 
 
@@ -30,7 +31,7 @@ def left_behind(
         "metadata": {"name": "old-1", "creationTimestamp": since},
         "spec": {"roots": 1, "intents": [json.dumps(intent)]},
     }
-    harness.api.stored["old-1"] = body
+    harness.api.reservations["old-1"] = body
 
 
 async def lead(harness: Harness, seconds: float = 5, *, unsettled: str = "") -> None:
@@ -52,7 +53,7 @@ async def test_a_half_bound_gang_is_completed_on_the_decided_nodes(bound: int) -
 
     # Decided anew they would have gone to n0 and after.
     assert harness.api.bound == {pods[i].name: f"n{i + 3}" for i in range(bound, 3)}
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 def switch_off(harness: Harness) -> None:
@@ -76,7 +77,7 @@ async def test_with_its_gate_off_what_was_begun_is_completed_and_nothing_else_st
     await lead(harness)
 
     assert len(harness.api.bound) == want
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_with_its_gate_off_what_cannot_be_completed_is_taken_back() -> None:
@@ -93,7 +94,7 @@ async def test_with_its_gate_off_what_cannot_be_completed_is_taken_back() -> Non
 
     assert harness.api.bound == {}
     assert harness.api.deleted == [first.name]
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_a_decision_that_cannot_be_completed_and_is_not_begun_is_made_again() -> None:
@@ -106,7 +107,7 @@ async def test_a_decision_that_cannot_be_completed_and_is_not_begun_is_made_agai
     await lead(harness)
 
     assert set(harness.api.bound.values()) == {"n0", "n1"}
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_missing_members_are_placed_again_with_the_bound_ones_kept() -> None:
@@ -121,7 +122,7 @@ async def test_missing_members_are_placed_again_with_the_bound_ones_kept() -> No
 
     assert harness.api.bound == {second.name: "n1"}
     assert harness.api.deleted == []
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_a_gang_whose_time_is_over_is_given_up_by_the_next_leader() -> None:
@@ -141,7 +142,7 @@ async def test_a_gang_whose_time_is_over_is_given_up_by_the_next_leader() -> Non
     assert before == []
     assert harness.api.deleted == [first.name]
     assert ("PodGroup/g", "GangBindFailed") in [told[:2] for told in harness.events.told]
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_a_gang_stored_in_part_only_was_never_begun() -> None:
@@ -154,7 +155,7 @@ async def test_a_gang_stored_in_part_only_was_never_begun() -> None:
     await lead(harness)
 
     assert harness.api.bound == {}
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_a_decided_place_that_another_pod_took_is_not_used() -> None:
@@ -180,7 +181,7 @@ async def test_a_decision_whose_pods_are_deleted_is_closed() -> None:
     await lead(harness)
 
     assert harness.api.bound == {}
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_giving_up_continues_after_a_change_of_leaders() -> None:
@@ -196,11 +197,11 @@ async def test_giving_up_continues_after_a_change_of_leaders() -> None:
             harness.fence.revoke()
 
     harness.api.fail_delete = lose_the_lease
-    harness.api.fail = lambda _name: Forbidden(403, "Forbidden", "never")
+    harness.api.fail_bind = lambda _name: Forbidden(403, "Forbidden", "never")
     await lead(harness, seconds=3)
 
     assert harness.api.deleted == [pod.name for pod in pods]
-    assert list(harness.api.stored) == ["old-1"]
+    assert list(harness.api.reservations) == ["old-1"]
 
 
 async def test_a_gang_is_not_given_up_by_a_leader_that_could_not_delete_all() -> None:
@@ -211,7 +212,7 @@ async def test_a_gang_is_not_given_up_by_a_leader_that_could_not_delete_all() ->
     missing = harness.builder.pod("g")
     left_behind(harness, *((pod, "n0") for pod in pods), (missing, "gone"), age=30)
     harness.api.fail_delete = lambda _name: harness.fence.revoke()
-    harness.api.fail = lambda _name: Forbidden(403, "Forbidden", "never")
+    harness.api.fail_bind = lambda _name: Forbidden(403, "Forbidden", "never")
 
     await lead(harness, seconds=3)
 
@@ -230,22 +231,24 @@ async def test_an_intent_that_cannot_be_decoded_is_deleted_with_its_reservation(
 ) -> None:
     harness = Harness()
     left_behind(harness)
-    harness.api.stored["old-1"]["spec"]["intents"] = [intent]
+    with harness.api.edit(RESERVATIONS, "old-1") as reservation:
+        reservation["spec"]["intents"] = [intent]
 
     await lead(harness)
 
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"intents": None}, {"intents": "x"}, 7, ["x"]])
 async def test_a_reservation_without_intents_is_deleted(spec: object) -> None:
     harness = Harness()
     left_behind(harness)
-    harness.api.stored["old-1"]["spec"] = spec
+    with harness.api.edit(RESERVATIONS, "old-1") as reservation:
+        reservation["spec"] = spec
 
     await lead(harness)
 
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 @pytest.mark.parametrize(
@@ -258,15 +261,15 @@ async def test_a_gang_is_completed_whatever_its_time_says(since: str) -> None:
     harness.builder.gang("g", 2)
     first, second = harness.builder.pod("g", node="n0"), harness.builder.pod("g")
     left_behind(harness, (first, "n0"), (second, "n1"))
-    written = json.loads(harness.api.stored["old-1"]["spec"]["intents"][0])
-    body = json.dumps(written | {"since": since})
-    harness.api.stored["old-1"]["spec"]["intents"] = [body]
+    with harness.api.edit(RESERVATIONS, "old-1") as reservation:
+        written = json.loads(reservation["spec"]["intents"][0])
+        reservation["spec"]["intents"] = [json.dumps(written | {"since": since})]
 
     await lead(harness)
 
     assert harness.api.bound == {second.name: "n1"}
     assert harness.api.deleted == []
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 @pytest.mark.parametrize("root", ["", "gone", "\u0000", "x" * 10_000, "other"])
@@ -283,7 +286,7 @@ async def test_a_decision_whose_root_is_gone_or_another_is_closed(root: str) -> 
 
     assert harness.api.bound == {}
     assert harness.api.deleted == []
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_pods_of_another_gang_are_not_bound_or_deleted_for_this_one() -> None:
@@ -300,7 +303,7 @@ async def test_pods_of_another_gang_are_not_bound_or_deleted_for_this_one() -> N
 
     assert harness.api.attempts == []
     assert harness.api.deleted == []
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_a_pod_in_two_reservations_is_bound_once_where_the_later_one_says() -> None:
@@ -309,16 +312,15 @@ async def test_a_pod_in_two_reservations_is_bound_once_where_the_later_one_says(
     harness.builder.gang("g", 2)
     first, second = harness.builder.pods("g", 2)
     left_behind(harness, (first, "n0"), (second, "n1"))
-    old = harness.api.stored["old-1"]
+    old = harness.api.reservations["old-1"]
     left_behind(harness, (first, "n2"), (second, "n1"))
-    new = harness.api.stored.pop("old-1")
-    new["metadata"]["name"] = "old-2"
-    harness.api.stored = {"old-2": new, "old-1": old}
+    new = harness.api.reservations.pop("old-1")
+    harness.api.reservations.update({"old-2": new, "old-1": old})
 
     await lead(harness)
 
     assert harness.api.bound == {first.name: "n2", second.name: "n1"}
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_two_gangs_that_claim_one_place_do_not_both_get_it() -> None:
@@ -329,13 +331,12 @@ async def test_two_gangs_that_claim_one_place_do_not_both_get_it() -> None:
     pods = {name: harness.builder.pods(name, 2) for name in ("a", "b")}
     for name in ("a", "b"):
         left_behind(harness, *zip(pods[name], ("n0", "n1"), strict=True), root=name)
-        harness.api.stored[name] = harness.api.stored.pop("old-1")
-        harness.api.stored[name]["metadata"]["name"] = name
+        harness.api.reservations[name] = harness.api.reservations.pop("old-1")
 
     await lead(harness)
 
     assert set(harness.api.bound) == {pod.name for pod in pods["a"]}
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_other_tasks_run_between_the_decisions_of_an_earlier_leader() -> None:
@@ -343,8 +344,7 @@ async def test_other_tasks_run_between_the_decisions_of_an_earlier_leader() -> N
     harness.builder.nodes(1, cpu=1)
     for number in range(50):
         left_behind(harness, root=f"g{number}")
-        harness.api.stored[f"r-{number}"] = harness.api.stored.pop("old-1")
-        harness.api.stored[f"r-{number}"]["metadata"]["name"] = f"r-{number}"
+        harness.api.reservations[f"r-{number}"] = harness.api.reservations.pop("old-1")
     turns = 0
 
     async def others() -> None:

@@ -28,19 +28,21 @@ def written(obj: Json) -> list[Json]:
 
 
 def intents(harness: Harness) -> list[Json]:
-    return [i for obj in harness.api.stored.values() for i in written(obj)]
+    return [i for obj in harness.api.reservations.values() for i in written(obj)]
 
 
 async def test_the_decision_is_stored_before_the_first_binding_and_deleted_after_the_last() -> None:
     harness = Harness()
     gangs(harness, 1, size=3)
-    harness.api.fail = lambda _name: None if harness.api.stored else KubeError("too early")
+    harness.api.fail_bind = lambda _name: (
+        None if harness.api.reservations else KubeError("too early")
+    )
 
     async with harness.leading():
         await harness.settle(1)
 
     assert [line.split()[0] for line in harness.api.log] == ["store", "bind", "bind", "bind"]
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_one_reservation_covers_all_roots_decided_in_a_tick() -> None:
@@ -142,7 +144,7 @@ async def test_a_lost_answer_to_the_write_is_harmless() -> None:
 
     def lose(obj: Json) -> KubeError | None:
         if lost:
-            harness.api.stored[obj["metadata"]["name"]] = obj
+            harness.api.reservations[obj["metadata"]["name"]] = obj
             return lost.pop()
         return None
 
@@ -151,7 +153,7 @@ async def test_a_lost_answer_to_the_write_is_harmless() -> None:
         await harness.settle(2)
 
     assert len(harness.api.bound) == 2
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_without_a_reservation_nothing_of_a_gang_is_bound() -> None:
@@ -168,7 +170,7 @@ async def test_without_a_reservation_nothing_of_a_gang_is_bound() -> None:
 
     assert bound_while_refused == {}
     assert len(harness.api.bound) == 2
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_a_large_decision_is_split_and_all_parts_are_stored_before_it_is_bound() -> None:
@@ -198,7 +200,7 @@ async def test_a_large_decision_is_split_and_all_parts_are_stored_before_it_is_b
     assert sorted(pods) == sorted(set(pods))
     assert len(pods) == 60
     assert first_bind == len(sizes)
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_the_reservation_stays_while_a_member_is_still_to_be_placed_again() -> None:
@@ -206,7 +208,7 @@ async def test_the_reservation_stays_while_a_member_is_still_to_be_placed_again(
     gangs(harness, 1)
     second = sorted(pod.info.name for pod in harness.builder.state.pods.values())[1]
     blocked = [True]
-    harness.api.fail = lambda name: (
+    harness.api.fail_bind = lambda name: (
         Forbidden(403, "Forbidden", "quota") if blocked and name == second else None
     )
 
@@ -220,7 +222,7 @@ async def test_the_reservation_stays_while_a_member_is_still_to_be_placed_again(
     assert intent["root"] == {"kind": "PodGroup", "namespace": "ns", "name": "g0"}
     assert [*intent["pods"].values()] == ["n0", "n0"]
     assert intent["attempt"] == 1
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
     assert len([line for line in harness.api.log if line.startswith("store")]) == 1
 
 
@@ -239,10 +241,10 @@ async def test_nothing_is_stored_or_deleted_once_the_lease_may_be_lost() -> None
 async def test_an_empty_reservation_is_deleted() -> None:
     harness = Harness()
     empty: dict[str, Any] = {"metadata": {"name": "x-1"}, "spec": {}}
-    harness.api.stored["x-1"] = empty
+    harness.api.reservations["x-1"] = empty
 
     await harness.binder.recover(harness.fence)
     async with harness.leading():
         await harness.settle(1)
 
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from api.models import v1alpha3 as models
+from kube.meta import Json
+from kube.patch import Operation
 from scheduler import status, status_document
 from scheduler.conditions import exceeding_views
 from scheduler.core.model import Requirements
-from scheduler.watch.event_handlers import PendingPod
 from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import requests
 
@@ -94,11 +95,16 @@ async def test_scheduled_stays_true_when_members_leave() -> None:
     assert harness.condition(key)[0] == "True"
 
 
+def written(ops: list[Operation]) -> Json:
+    """The condition of a patch: the only one of a list, or one that is replaced."""
+    value = ops[-1]["value"]
+    condition: Json = value[0] if isinstance(value, list) else value
+    return condition
+
+
 def told_to_pods(harness: Harness) -> list[tuple[str, str, str]]:
     """(pod, reason, message) of each condition, in the order in which they were written."""
-    conditions = (
-        (name, ops[-1]["value"][0]) for kind, name, ops in harness.api.patches if kind == "Pod"
-    )
+    conditions = ((name, written(ops)) for kind, name, ops in harness.api.patches if kind == "Pod")
     return [(name, said["reason"], said["message"]) for name, said in conditions]
 
 
@@ -402,16 +408,17 @@ async def test_pods_that_wait_for_their_group_to_grow_say_so_after_a_while(child
     key = harness.builder.gang("g", 1, parent=parent)
     harness.builder.pod("g")
     state = harness.builder.state
-    state.set_pod(replace(harness.builder.pod("g", name="new"), exceeds=True))
+    new = replace(harness.builder.pod("g", name="new"), exceeds=True)
+    state.set_pod(new)
     harness.observe(key)
-    harness.pending["uid-new"] = PendingPod("1", ())
+    harness.observe_pod(new)
 
     async with harness.leading():
         await harness.settle(1)
         assert not [name for kind, name, _ in harness.api.patches if kind == "Pod"]
         await harness.settle(10)
 
-    said = [ops[-1]["value"][0] for kind, name, ops in harness.api.patches if name == "new"]
+    said = [written(ops) for kind, name, ops in harness.api.patches if name == "new"]
     assert [it["reason"] for it in said] == ["CoschedulingNotMeetMinMember"]
     assert said[0]["message"].startswith('pod group "g" is to grow with its owner: its new pods')
 

@@ -54,7 +54,7 @@ REF = {
     "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "ns", "name": "data",
     "uid": "u-data",
 }  # fmt: skip
-AT = {"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}
+AT = {"op": "replace", "path": "/metadata/resourceVersion", "value": "2"}
 
 
 async def test_the_volume_gets_its_claim_ref_before_the_pod_is_bound() -> None:
@@ -358,7 +358,7 @@ async def test_the_next_leader_completes_volumes_with_a_claim_ref(count: int, bo
 
     assert harness.api.bound == {info.name: node for info, node in members}
     assert len(given(harness)) == 3 - count
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_a_claim_ref_stays_when_the_decision_cannot_be_completed() -> None:

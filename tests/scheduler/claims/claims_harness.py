@@ -1,22 +1,18 @@
-"""A scheduler whose pods have ResourceClaims: the real event handlers, and claims on a fake API.
+"""A scheduler whose pods have ResourceClaims: the real event handlers, and claims on an API server.
 
-Claims are stored as JSON, patched as an API server does it, and delivered when a test says so.
+Claims are delivered when a test says so.
 """
 
 from __future__ import annotations
 
-import copy
-import json
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
 
-from kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from kube.errors import Invalid
 from kube.meta import Json
-from kube.patch import Operation, PatchBuilder
-from kube.resources import PODS, RESOURCE_CLAIMS, Resource
-from localcluster.admission.review import apply_patch
+from kube.resources import PODS, RESOURCE_CLAIMS
 from scheduler.allocations import Allocations
 from scheduler.claim_access import ClaimAccess
 from scheduler.claim_finalizers import ClaimFinalizers
@@ -40,160 +36,114 @@ from scheduler.watch.device_objects import (
 from scheduler.watch.event_handlers import GroupHandler, PodHandler
 from scheduler.watch.expected_pods import ExpectedPods
 from scheduler.watch.objects import decode_pod
-from tests.scheduler.harness import FakeApi, Harness
+from tests.scheduler.harness import Harness, SchedulerApi
 from tests.scheduler.state_builder import StateBuilder
+from tests.support.memory_api import Event, Request
 
 DRIVER = "gpu.example.com"
 
 
-class ClaimsApi(FakeApi):
-    """`claims` are stored by name; each write is delivered at once unless `holds_back`.
+class ClaimsApi(SchedulerApi):
+    """The pods and claims of the harness; each change is delivered at once, unless held back.
 
-    `before_write` is called with (name, subresource), and may raise or change what is stored.
+    `before_write` is called with (name, step), and may raise or change what is stored. A step is
+    the sub-resource of a claim, None for its metadata, `create`, `delete`, or `tell` for a pod.
     """
 
+    before_write: Callable[[str, str | None], None] = staticmethod(lambda _name, _step: None)
+
     def __init__(self, builder: StateBuilder, harness: ClaimsHarness) -> None:
-        super().__init__(builder)
+        super().__init__(builder, harness.pending)
         self.harness = harness
-        self.claims: dict[str, Json] = {}
-        self.version = 100
-        self.holds_back = False
-        self.held_back: list[Json] = []
+        self.claims, self.pods = self.view(RESOURCE_CLAIMS, "ns"), self.view(PODS, "ns")
         self.writes: list[tuple[str, str | None]] = []
-        self.before_write: Callable[[str, str | None], None] = lambda _name, _sub: None
+        self.checks[RESOURCE_CLAIMS.full_name] = _check_claim
+        self.checks[PODS.full_name] = self._drop_unknown
+        self.follow(RESOURCE_CLAIMS, self._claim_changed)
 
     def store(self, claim: Json) -> None:
-        """Somebody wrote the claim."""
-        self.version += 1
-        claim["metadata"]["resourceVersion"] = str(self.version)
-        self.claims[claim["metadata"]["name"]] = claim
-        self.tell(copy.deepcopy(claim))
+        """Store a claim that somebody wrote."""
+        self.put(RESOURCE_CLAIMS, claim)
 
-    def tell(self, claim: Json) -> None:
-        if self.holds_back:
-            self.held_back.append(claim)
+    def drop_claim(self, name: str) -> None:
+        """Take out a claim that is gone."""
+        self.drop(RESOURCE_CLAIMS, name, "ns")
+
+    async def before(self, request: Request) -> None:
+        if _tells(request):
+            self.show_pod(request.name)
+            self.before_write(request.name, "tell")
+        elif request.collection == RESOURCE_CLAIMS.full_name:
+            if request.verb != "get":
+                self.before_write(request.name, _step(request))
+            self._expect(request)
         else:
-            self.harness.claim_event(claim)
+            await super().before(request)
 
-    def go_on(self) -> None:
-        """Deliver what was held back, in order."""
-        self.holds_back = False
-        while self.held_back:
-            self.harness.claim_event(self.held_back.pop(0))
+    async def after(self, request: Request) -> None:
+        if _tells(request):
+            self.log.append(f"tell {request.name}")
+        elif request.collection != RESOURCE_CLAIMS.full_name:
+            await super().after(request)
+        elif request.verb != "get":
+            self.log.append(f"{_step(request) or 'metadata'} {request.name}")
+            if request.verb == "patch":
+                self.writes.append((request.name, request.subresource or None))
 
-    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
-        if resource != RESOURCE_CLAIMS:
-            return await super().create(resource, obj, namespace)
-        name = obj["metadata"]["name"]
-        self.before_write(name, "create")
-        if name in self.claims:
-            raise AlreadyExists(409, "AlreadyExists", name)
-        assert "status" not in obj
-        made = copy.deepcopy(obj)
-        made["metadata"]["uid"] = f"uid-claim-{name}-{self.version}"
-        self.log.append(f"create {name}")
-        self.store(made)
-        return copy.deepcopy(made)
+    def pod_changed(self, event: Event, kind: str) -> None:
+        super().pod_changed(event, kind)
+        if "deletionTimestamp" not in event.obj["metadata"]:
+            self.harness.pods.upsert(decode_pod(event.raw))
 
-    async def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
-    ) -> None:
-        if resource != RESOURCE_CLAIMS:
-            await super().delete(resource, name, namespace, uid=uid)
-            return
-        self.before_write(name, "delete")
-        if name not in self.claims:
-            raise NotFound(404, "NotFound", name)
-        claim = self.claims[name]
-        assert uid == claim["metadata"]["uid"]
-        assert not claim["metadata"].get("finalizers"), "kube-controller-manager would have to help"
-        assert not (claim.get("status") or {}).get("allocation")
-        self.log.append(f"delete {name}")
-        self.remove(name)
-
-    def remove(self, name: str) -> None:
-        """The claim is gone."""
-        self.version += 1
-        del self.claims[name]
-        self.harness.claims.delete(("ns", name))
-
-    def _pod_status(self, name: str, ops: list[Operation]) -> Json:
-        """The pod, whose status is written as far as its API server keeps it."""
-        pod = self.harness.written_pods[name]
-        after = apply_patch(copy.deepcopy(pod), ops)
+    def _drop_unknown(self, _before: Json, pod: Json) -> None:
+        """Drop a field that an older API server does not know."""
         if not self.harness.extends:
-            after["status"].pop("extendedResourceClaimStatus", None)
-        self.log.append(f"tell {name}")
-        self.harness.pod_event(after)
-        return after
+            pod["status"].pop("extendedResourceClaimStatus", None)
 
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
-        if resource != RESOURCE_CLAIMS:
-            return await super().get(resource, name, namespace)
-        if name not in self.claims:
-            raise NotFound(404, "NotFound", name)
-        return copy.deepcopy(self.claims[name])
+    def _claim_changed(self, event: Event, kind: str) -> None:
+        meta = event.obj["metadata"]
+        if kind == "DELETED":
+            self.harness.claims.delete((meta["namespace"], meta["name"]))
+        else:
+            self.harness.claim_event(event.obj)
 
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        ops: PatchBuilder | Sequence[Operation],
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-    ) -> Json:
-        if resource == PODS and "extendedResourceClaimStatus" in list(ops)[-1]["path"]:
-            self.before_write(name, "tell")
-            return self._pod_status(name, list(ops))
-        if resource != RESOURCE_CLAIMS:
-            return await super().patch(resource, name, ops, namespace, subresource=subresource)
-        self.before_write(name, subresource)
-        if name not in self.claims:
-            raise NotFound(404, "NotFound", name)
-        found = self._patched(name, list(ops))
-        self._check(self.claims[name], found, subresource)
-        self.writes.append((name, subresource))
-        self.log.append(f"{subresource or 'metadata'} {name}")
-        self.store(found)
-        return copy.deepcopy(found)
+    def _expect(self, request: Request) -> None:
+        """Assert that the request is one that the scheduler may send."""
+        if request.verb == "create":
+            assert "status" not in request.body
+        if request.verb == "patch":
+            paths = [op["path"] for op in request.body if "metadata" not in op["path"]]
+            is_status = bool(request.subresource)
+            assert all(is_status == path.startswith("/status") for path in paths), paths
+            finalizers = [op for op in request.body if "finalizers" in op["path"]]
+            assert not (finalizers and is_status)
+        claim = self.stored(RESOURCE_CLAIMS, request.name, request.namespace)
+        if request.verb == "delete" and claim is not None:
+            assert request.body["preconditions"]["uid"] == claim["metadata"]["uid"]
+            assert not claim["metadata"].get("finalizers"), "kube-controller-manager would help"
+            assert not (claim.get("status") or {}).get("allocation")
 
-    async def patch_unread(
-        self,
-        resource: Resource,
-        name: str,
-        ops: PatchBuilder | Sequence[Operation],
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-    ) -> bytes:
-        return _encoded(await self.patch(resource, name, ops, namespace, subresource=subresource))
 
-    def _patched(self, name: str, ops: list[Operation]) -> Json:
-        stored = copy.deepcopy(self.claims[name])
-        for op in ops:
-            path = op["path"]
-            if op["op"] == "test" and stored["metadata"]["uid"] != op["value"]:
-                raise Invalid(422, "Invalid", "test failed")
-            version = stored["metadata"]["resourceVersion"]
-            if path.endswith("resourceVersion") and op["value"] != version:
-                raise Conflict(409, "Conflict", "the object has been modified")
-        return apply_patch(stored, ops)
+def _tells(request: Request) -> bool:
+    """Return True if a pod is told of its claim for extended resources."""
+    pods, said = request.collection == PODS.full_name, "extendedResourceClaimStatus"
+    return pods and request.verb == "patch" and said in request.body[-1]["path"]
 
-    def _check(self, before: Json, after: Json, subresource: str | None) -> None:
-        """What an API server refuses."""
-        old, new = before.get("status") or {}, after.get("status") or {}
-        if subresource is None:
-            assert old == new, "the status is written by its subresource"
-            return
-        assert before["metadata"].get("finalizers") == after["metadata"].get("finalizers")
-        if old.get("allocation") and new.get("allocation") not in (None, old["allocation"]):
-            raise Invalid(422, "Invalid", "field is immutable")
-        if new.get("reservedFor") and not new.get("allocation"):
-            raise Invalid(422, "Invalid", "reservedFor without allocation")
-        if len(new.get("reservedFor") or ()) > 256:
-            raise Invalid(422, "Invalid", "too many")
-        assert not new.get("allocation") or new.get("reservedFor"), "nobody's allocation"
+
+def _step(request: Request) -> str | None:
+    return request.verb if request.verb != "patch" else request.subresource or None
+
+
+def _check_claim(before: Json, after: Json) -> None:
+    """Refuse what the validation of an API server refuses. Raises Invalid."""
+    old, new = before.get("status") or {}, after.get("status") or {}
+    if old.get("allocation") and new.get("allocation") not in (None, old["allocation"]):
+        raise Invalid(422, "Invalid", "field is immutable")
+    if new.get("reservedFor") and not new.get("allocation"):
+        raise Invalid(422, "Invalid", "reservedFor without allocation")
+    if len(new.get("reservedFor") or ()) > 256:
+        raise Invalid(422, "Invalid", "too many")
+    assert not new.get("allocation") or new.get("reservedFor"), "nobody's allocation"
 
 
 class ClaimsHarness(Harness):
@@ -219,7 +169,7 @@ class ClaimsHarness(Harness):
         allowance = self.builder.state.devices.allowance
         return DeviceWork(allowance, self.selectors, self.server_clock)
 
-    def build_api(self) -> FakeApi:
+    def build_api(self) -> SchedulerApi:
         return ClaimsApi(self.builder, self)
 
     def build_handlers(self, expected: ExpectedPods | None = None) -> None:
@@ -236,7 +186,6 @@ class ClaimsHarness(Harness):
         self.templates = ClaimTemplateHandler(self.changed.set, self.pods)
         if self.serves_claims:
             self.pods.serve_claims(templates=True)
-        self.written_pods: dict[str, Json] = {}
 
     def build_allocations(self) -> tuple[Allocations, ClaimReleases]:
         state = self.builder.state
@@ -332,8 +281,7 @@ class ClaimsHarness(Harness):
         self.pod_event({"metadata": metadata, "spec": spec, "status": status})
 
     def pod_event(self, pod: Json) -> None:
-        self.written_pods[pod["metadata"]["name"]] = pod
-        self.pods.upsert(decode_pod(_encoded(pod)))
+        self.api.put(PODS, pod)
 
     def gang(self, name: str, pods: int, *, claims: bool = True) -> list[str]:
         """A gang of pods with a claim of their own each; their names."""
@@ -347,7 +295,7 @@ class ClaimsHarness(Harness):
 
     def delete_pod(self, name: str) -> None:
         self.pods.delete(("ns", name))
-        self.written_pods.pop(name)
+        self.api.drop(PODS, name, "ns", told=False)
 
     def held(self) -> dict[str, list[str]]:
         """The devices of each allocated claim, as the API server has it."""
@@ -365,7 +313,7 @@ class ClaimsHarness(Harness):
 
     def foreign(self, name: str, pool: str, device: str, *consumers: str, **more: Any) -> None:
         """Another scheduler allocates a claim; `more` are fields of its result."""
-        claim = json.loads(json.dumps(self.api.claims[name]))
+        claim = self.api.claims[name]
         result = {"request": "gpu", "driver": DRIVER, "pool": pool, "device": device, **more}
         claim["status"] = {
             "allocation": {"devices": {"results": [result]}},

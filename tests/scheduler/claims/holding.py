@@ -12,6 +12,7 @@ from scheduler.core.forest import Group, Pod
 from scheduler.core.model import POD_GROUP, GroupKey
 from scheduler.core.place import Placement
 from scheduler.held_places import HeldPlaces
+from scheduler.resources import GROUPS
 from scheduler.watch.device_objects import decode_claim_template
 from scheduler.watch.expected_pods import ExpectedPods
 from scheduler.watch.objects import decode_group
@@ -76,7 +77,8 @@ class HoldingClaimsHarness(ClaimsHarness):
             "expectedPods": list(kinds),
         }
         obj = {"metadata": metadata, "spec": spec, "status": {}}
-        self.groups.upsert(decode_group(json.dumps(obj).encode()))
+        stored = self.api.put(GROUPS["PodGroup"], obj)
+        self.groups.upsert(decode_group(json.dumps(stored).encode()))
         return (POD_GROUP, "ns", name)
 
     def worker(self, name: str, group: str, **more: Any) -> None:
@@ -93,7 +95,7 @@ class HoldingClaimsHarness(ClaimsHarness):
         self.delete_pod(name)
         self.api.bound.pop(name, None)
         if claim:
-            self.api.remove(f"{name}-0")
+            self.api.drop_claim(f"{name}-0")
 
     def where(self, prefix: str = "") -> dict[str, str]:
         return {name: node for name, node in self.api.bound.items() if name.startswith(prefix)}

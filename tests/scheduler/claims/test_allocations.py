@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kube.errors import Conflict, Forbidden, Invalid, KubeError, ServerError
+from kube.resources import RESOURCE_CLAIMS
 from scheduler.fair_queue import FairSemaphore
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 
@@ -123,13 +124,13 @@ async def test_bindings_wait_for_the_watch() -> None:
     harness = cluster(1)
     harness.pod("p")
     harness.claim("p-0", owner="p")
-    harness.api.holds_back = True
+    harness.api.hold_events(RESOURCE_CLAIMS)
 
     async with harness.leading():
         await harness.settle(5)
         assert list(harness.held()) == ["p-0"]
         assert harness.api.bound == {}
-        harness.api.go_on()
+        harness.api.release_events()
         await harness.settle(1)
         assert harness.api.bound == {"p": "n0"}
 
@@ -254,8 +255,7 @@ async def test_what_others_wrote_to_the_claim_meanwhile_is_read_first() -> None:
             touched.append(name)
             claim = harness.api.claims[name]
             claim["metadata"].setdefault("annotations", {})["n"] = str(len(touched))
-            harness.api.version += 1
-            claim["metadata"]["resourceVersion"] = str(harness.api.version)
+            harness.api.put(RESOURCE_CLAIMS, claim, told=False)
 
     harness.api.before_write = touch
     await run(harness)
@@ -287,7 +287,7 @@ async def test_of_two_schedulers_the_first_keeps_the_device() -> None:
     harness.pod("p")
     harness.claim("p-0", owner="p")
     harness.claim("theirs")
-    harness.api.holds_back = True
+    harness.api.hold_events(RESOURCE_CLAIMS)
 
     def first(name: str, subresource: str | None) -> None:
         if name == "p-0" and subresource == "status" and "theirs" not in harness.held():
@@ -298,7 +298,7 @@ async def test_of_two_schedulers_the_first_keeps_the_device() -> None:
         await harness.settle(2)
         assert harness.held() == {"theirs": ["n0/d0"], "p-0": ["n0/d0"]}
         assert harness.api.bound == {}
-        harness.api.go_on()
+        harness.api.release_events()
         await harness.settle(10)
 
     assert harness.api.bound == {"p": "n1"}

@@ -219,9 +219,9 @@ async def test_a_pod_that_is_made_again_finds_its_devices(first: str) -> None:
             harness.worker("worker-8", "train")
             await harness.settle(2)
             assert "worker-8" not in harness.where()
-            harness.api.remove("worker-0-0")
+            harness.api.drop_claim("worker-0-0")
         else:
-            harness.api.remove("worker-0-0")
+            harness.api.drop_claim("worker-0-0")
             await harness.settle(2)
             assert not harness.where("rival")
             harness.worker("worker-8", "train")

@@ -63,7 +63,7 @@ class Course:
         """Claims of pods that are gone go, too."""
         for name in sorted(self.harness.api.claims):
             if name.removesuffix("-0") not in self.pods:
-                self.harness.api.remove(name)
+                self.harness.api.drop_claim(name)
 
     def slice(self) -> None:
         self.generation += 1

@@ -49,7 +49,7 @@ def offers(harness: ClaimsHarness, node: str, count: int) -> None:
 
 
 def said(harness: ClaimsHarness, name: str) -> Any:
-    return harness.written_pods[name]["status"].get("extendedResourceClaimStatus")
+    return harness.api.pods[name]["status"].get("extendedResourceClaimStatus")
 
 
 async def run(harness: ClaimsHarness, seconds: float = 5, *, unsettled: str = "") -> None:
@@ -221,7 +221,7 @@ async def test_a_pod_that_goes_where_the_resource_is_offered_is_told_of_no_claim
     harness = cluster(1)
     offers(harness, "n0", 1)
     name = pod(harness, "p")
-    stale = harness.written_pods["p"]
+    stale = harness.api.pods["p"]
     stale["status"]["extendedResourceClaimStatus"] = {
         "resourceClaimName": name,
         "requestMappings": [],
@@ -243,7 +243,7 @@ async def test_a_claim_of_that_name_that_is_not_the_pods_keeps_it_waiting() -> N
     assert harness.api.log == []
     assert "Pod is not owner" in waiting(harness, "p").info.unclaimed
 
-    harness.api.remove(name)
+    harness.api.drop_claim(name)
     await run(harness)
     assert harness.api.bound == {"p": "n0"}
 
@@ -256,7 +256,7 @@ async def test_a_claim_that_goes_while_it_is_written_is_made_anew() -> None:
     def remove(_name: str, step: str | None) -> None:
         if step == "status" and not gone:
             gone.append(name)
-            harness.api.remove(name)
+            harness.api.drop_claim(name)
 
     harness.api.before_write = remove
     await run(harness, 60)
@@ -361,7 +361,7 @@ async def test_the_next_leader_completes_the_gang(after: int, carries_out_the_la
         claim = said(harness, name)["resourceClaimName"]
         assert held[claim] == [f"{node}/d0"]
         assert harness.consumers(claim) == [name]
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 @pytest.mark.parametrize("after", range(1, 9))

@@ -10,6 +10,7 @@ from kube.errors import Conflict, Invalid, ServerError
 from kube.resources import RESOURCE_CLAIMS
 from scheduler.claim_finalizers import FINALIZERS
 from tests.scheduler.claims.claims_harness import ClaimsHarness
+from tests.support.memory_api import Request
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
@@ -24,7 +25,7 @@ def cluster(devices: int = 1) -> ClaimsHarness:
 
 def named(harness: ClaimsHarness, name: str) -> None:
     """kube-controller-manager names the claim in the pod's status."""
-    pod = harness.written_pods[name]
+    pod = harness.api.pods[name]
     statuses = [{"name": "own0", "resourceClaimName": f"{name}-0"}]
     status = {"phase": "Pending", "resourceClaimStatuses": statuses}
     harness.pod_event({**pod, "status": status})
@@ -55,18 +56,19 @@ async def test_other_claims_are_left_alone(what: str) -> None:
         await harness.settle()
         scheduler = "another" if what == "another scheduler's" else "muster-scheduler"
         harness.pod("p", named=False, schedulerName=scheduler)
-        harness.api.holds_back = True
+        harness.api.hold_events(RESOURCE_CLAIMS)
         claim = harness.claim("p-0", owner="" if what == "nobody's" else "p")
         if what == "going":
             claim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+            claim["metadata"]["finalizers"] = ["example.dev/theirs"]
         if what == "has it":
             claim["metadata"]["finalizers"] = [FINALIZER]
         if what == "allocated":
             harness.foreign("p-0", "n0", "d0", "p")
         else:
             harness.api.store(claim)
-        del harness.api.held_back[0]  # as it was before
-        harness.api.go_on()
+        del harness.api.held_events[0]  # as it was before
+        harness.api.release_events()
         await harness.settle()
         written = list(harness.api.writes)
 
@@ -120,17 +122,14 @@ async def test_what_fails_is_written_when_the_claim_is_allocated(error: Exceptio
 
 async def test_claims_of_one_namespace_that_hang_keep_no_other_from_getting_theirs() -> None:
     harness = cluster()
-    patch, hanging = harness.api.patch, asyncio.Event()
+    hanging = asyncio.Event()
 
-    async def slow(
-        resource: object, name: str, ops: object, *more: object, **rest: object
-    ) -> object:
-        if resource == RESOURCE_CLAIMS and name.startswith("many"):
+    async def slow(request: Request) -> None:
+        if request.name.startswith("many"):
             hanging.set()
             await asyncio.Event().wait()
-        return await patch(resource, name, ops, *more, **rest)  # type: ignore[arg-type]
 
-    harness.api.patch = slow  # type: ignore[method-assign, assignment]
+    harness.api.on(slow, "patch", of=RESOURCE_CLAIMS)
     async with harness.leading(unsettled="some writes are never answered"):
         await harness.settle()
         for at in range(4 * FINALIZERS):

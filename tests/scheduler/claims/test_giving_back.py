@@ -8,6 +8,7 @@ import pytest
 
 from kube.clock import rfc3339
 from kube.errors import KubeError, ServerError
+from kube.resources import RESOURCE_CLAIMS
 from scheduler.claim_releases import IN_VAIN
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 from tests.scheduler.claims.test_allocations import cluster, run
@@ -22,7 +23,7 @@ def reserved(harness: ClaimsHarness, root: str, *places: tuple[str, str]) -> Non
         "since": since,
         "pods": {f"uid-{pod}": node for pod, node in places},
     }
-    harness.api.stored["old-1"] = {
+    harness.api.reservations["old-1"] = {
         "metadata": {"name": "old-1", "creationTimestamp": since},
         "spec": {"roots": 1, "intents": [json.dumps(intent)]},
     }
@@ -68,7 +69,7 @@ async def test_a_new_leader_completes_what_the_last_one_wrote(allocated: int, bo
         if at < allocated:
             written(harness, f"{name}-0", f"n{at + 1}", "d0", name)
         if at < bound:
-            pod = harness.written_pods[name]
+            pod = harness.api.pods[name]
             pod["spec"]["nodeName"] = f"n{at + 1}"
             harness.pod_event(pod)
     reserved(harness, "g", *((name, f"n{at + 1}") for at, name in enumerate(names)))
@@ -78,7 +79,7 @@ async def test_a_new_leader_completes_what_the_last_one_wrote(allocated: int, bo
     # Decided anew, some would have gone to n0.
     assert harness.api.bound == {name: f"n{at + 1}" for at, name in enumerate(names) if at >= bound}
     assert harness.held() == {f"{name}-0": [f"n{at + 1}/d0"] for at, name in enumerate(names)}
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 async def test_a_root_that_cannot_be_placed_with_what_it_has_gives_it_back() -> None:
@@ -132,8 +133,8 @@ async def test_what_a_group_of_native_kubernetes_holds_stays() -> None:
     harness.claim("common")
     written(harness, "common", "n0", "d0", "waiting")
     consumer = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "u"}
-    harness.api.claims["common"]["status"]["reservedFor"].append(consumer)
-    harness.api.store(harness.api.claims["common"])
+    with harness.api.edit(RESOURCE_CLAIMS, "common", "ns") as common:
+        common["status"]["reservedFor"].append(consumer)
     harness.pod("waiting", own=0, shared=["common"], nodeSelector={"none": "such"})
 
     await take_over(harness)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from kube.meta import Json
-from kube.patch import Operation, PatchBuilder
-from kube.resources import Resource
 from tests.scheduler.claims.claims_harness import ClaimsApi, ClaimsHarness
-from tests.scheduler.harness import FakeApi
+from tests.scheduler.harness import SchedulerApi
+from tests.support.memory_api import Request
 
 PODS = 3
 
@@ -25,45 +21,23 @@ class MortalApi(ClaimsApi):
     left = 1_000_000
     carries_out_the_last = False
 
-    async def _answer(self, write: Callable[[], Awaitable[Any]]) -> Any:
-        self.left -= 1
-        if self.left > 0:
-            return await write()
-        if not self.left and self.carries_out_the_last:
-            await write()
-        return await asyncio.Future()
+    async def before(self, request: Request) -> None:
+        if request.verb in ("create", "patch"):
+            self.left -= 1
+            if self.left < 0 or (not self.left and not self.carries_out_the_last):
+                await asyncio.Future()
+        await super().before(request)
 
-    async def bind(
-        self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0
-    ) -> None:
-        bind = super().bind
-        await self._answer(lambda: bind(namespace, pod, uid, node))
-
-    async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json:
-        create = super().create
-        made: Json = await self._answer(lambda: create(resource, obj, namespace))
-        return made
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        ops: PatchBuilder | Sequence[Operation],
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-    ) -> Json:
-        patch = super().patch
-        answer: Json = await self._answer(
-            lambda: patch(resource, name, ops, namespace, subresource=subresource)
-        )
-        return answer
+    async def after(self, request: Request) -> None:
+        await super().after(request)
+        if request.verb in ("create", "patch") and self.left <= 0:
+            await asyncio.Future()
 
 
 class MortalHarness(ClaimsHarness):
     api: MortalApi
 
-    def build_api(self) -> FakeApi:
+    def build_api(self) -> SchedulerApi:
         return MortalApi(self.builder, self)
 
 
@@ -94,13 +68,11 @@ async def killed(after: int, *, carries_out_the_last: bool) -> MortalHarness:
 def successor(dead: MortalHarness, made: Callable[[], MortalHarness] = scheduler) -> MortalHarness:
     """Another scheduler, on what the dead one left on the API server."""
     harness = made()
-    harness.api.stored = copy.deepcopy(dead.api.stored)
+    harness.api.reservations.update(dead.api.reservations)
     harness.api.bound = dict(dead.api.bound)
     for claim in dead.api.claims.values():
-        harness.api.store(copy.deepcopy(claim))
-    for name, pod in dead.written_pods.items():
-        if name in dead.api.bound:
-            pod["spec"]["nodeName"] = dead.api.bound[name]
+        harness.api.store(claim)
+    for pod in dead.api.pods.values():
         harness.pod_event(pod)
     return harness
 
@@ -127,7 +99,7 @@ async def test_the_next_leader_completes_the_gang(after: int, carries_out_the_la
     for pod, node in harness.api.bound.items():
         assert held[f"{pod}-0"] == [f"{node}/d0"]
         assert harness.consumers(f"{pod}-0") == [pod]
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 @pytest.mark.parametrize("after", range(1, 8))
@@ -142,7 +114,7 @@ async def test_what_was_written_for_a_gang_that_is_gone_is_given_back(after: int
 
     assert harness.api.bound == {}
     assert [name for name in harness.held() if name != "p2-0"] == []
-    assert harness.api.stored == {}
+    assert harness.api.reservations == {}
 
 
 @pytest.mark.parametrize("after", range(1, 8))

@@ -9,6 +9,7 @@ import pytest
 
 from api.features import USUAL, Feature, FeatureGates
 from kube.client import Client
+from kube.resources import RESOURCE_CLAIMS
 from scheduler.conditions import unclaimed_views
 from scheduler.core.devices.asks import Ask
 from scheduler.watch import pod_claims
@@ -63,7 +64,7 @@ def test_a_pod_that_is_pinned_by_its_claim_asks_for_that() -> None:
     ("change", "want"),
     [
         pytest.param(
-            {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
+            {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a.dev/b"]}},
             'resourceclaim "p-0" is being deleted',
             id="a claim that is going",
         ),
@@ -87,7 +88,7 @@ def test_a_claim_that_cannot_be_used_is_waited_for(change: dict[str, Any], want:
 def test_a_claim_that_is_not_made_yet_is_waited_for() -> None:
     harness = ClaimsHarness()
     harness.pod("p")
-    pod = harness.written_pods["p"]
+    pod = harness.api.pods["p"]
     pod["status"] = {}
     harness.pod_event(pod)
 
@@ -116,7 +117,7 @@ def test_a_claim_that_goes_is_waited_for_again() -> None:
 def test_an_entry_that_is_not_understood_refuses_the_pod(entry: dict[str, Any], want: str) -> None:
     harness = ClaimsHarness()
     harness.pod("p")
-    pod = harness.written_pods["p"]
+    pod = harness.api.pods["p"]
     pod["spec"]["resourceClaims"] = [entry]
     harness.pod_event(pod)
 
@@ -191,9 +192,9 @@ def test_an_older_version_than_was_written_is_not_taken_in() -> None:
     harness.pod("p")
     harness.claim("p-0", owner="p")
     before = dict(harness.api.claims["p-0"])
-    harness.api.holds_back = True
+    harness.api.hold_events(RESOURCE_CLAIMS)
     harness.foreign("p-0", "n0", "d0", "p")
-    after = harness.api.held_back.pop()
+    after = harness.api.held_events.pop().obj
     harness.claims.written(decode_resource_claim(msgspec.json.encode(after)))
 
     harness.claim_event(before)
@@ -329,7 +330,7 @@ def test_a_pod_that_came_before_its_group_is_told_to_name_the_claim() -> None:
     harness.claim("p-0", owner="p")
     assert info(harness).unclaimed == ""
 
-    body = harness.written_pods["p"]
+    body = harness.api.pods["p"]
     entry = {"name": "imex", "resourceClaimTemplateName": "channel"}
     body["spec"]["resourceClaims"] = [entry]
     body["status"]["resourceClaimStatuses"] = [{"name": "imex", "resourceClaimName": "p-0"}]

@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kube.meta import Json
+from kube.resources import RESOURCE_CLAIMS
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 
 KIND: Final = 'device.attributes["gpu.example.com"].kind == "%s"'
@@ -121,11 +122,11 @@ def before(harness: ClaimsHarness, race: Race, subresource: str | None) -> None:
 async def test_what_they_wrote_first_we_give_back(race: Race) -> None:
     harness = racing(race)
     before(harness, race, "status")
-    harness.api.holds_back = True
+    harness.api.hold_events(RESOURCE_CLAIMS)
     async with harness.leading():
         await harness.settle(2)
         assert set(harness.held()) == {"theirs", "p-0"}
-        harness.api.go_on()
+        harness.api.release_events()
         await harness.settle(10)
 
     assert harness.api.bound == {"p": "n1"}
@@ -149,13 +150,13 @@ async def test_a_list_tells_who_was_first_only_once_it_is_complete(race: Race) -
     """It has no order, and what was written to a claim after its allocation hides when that was."""
     harness = racing(race)
     before(harness, race, "status")
-    harness.api.holds_back = True
+    harness.api.hold_events(RESOURCE_CLAIMS)
     async with harness.leading():
         await harness.settle(2)
         assert set(harness.held()) == {"theirs", "p-0"}
         harness.api.store(copy.deepcopy(harness.api.claims["theirs"]))
-        harness.api.held_back.clear()
-        harness.api.holds_back = False
+        harness.api.held_events.clear()
+        harness.api.release_events()
 
         harness.claims.listing(True)
         harness.claim_event(harness.api.claims["p-0"])
@@ -171,11 +172,11 @@ async def test_a_list_tells_who_was_first_only_once_it_is_complete(race: Race) -
 
 async def test_what_a_list_brings_confirms_what_was_written() -> None:
     harness = racing(Race(asked("plain"), "plain"))
-    harness.api.holds_back = True
+    harness.api.hold_events(RESOURCE_CLAIMS)
     async with harness.leading():
         await harness.settle(2)
-        harness.api.held_back.clear()
-        harness.api.holds_back = False
+        harness.api.held_events.clear()
+        harness.api.release_events()
         harness.claims.listing(True)
         harness.claim_event(harness.api.claims["p-0"])
         harness.claims.listing(False)
@@ -203,10 +204,10 @@ async def test_pods_are_told_of_what_they_took_after_us(race: Race) -> None:
 async def test_what_both_can_have_both_keep(race: Race) -> None:
     harness = racing(race)
     before(harness, race, "status")
-    harness.api.holds_back = True
+    harness.api.hold_events(RESOURCE_CLAIMS)
     async with harness.leading():
         await harness.settle(2)
-        harness.api.go_on()
+        harness.api.release_events()
         await harness.settle(5)
 
     assert harness.api.bound == {"p": "n0"}
@@ -281,9 +282,9 @@ class Story:
                 device, result = THEIRS[act.theirs]
                 self.harness.foreign(f"theirs{at}", act.node, device, f"they{at}", **result)
                 if act.watch:
-                    api.go_on()
+                    api.release_events()
                 else:
-                    api.holds_back = True
+                    api.hold_events(RESOURCE_CLAIMS)
         self.writes += 1
 
     def too_much(self) -> list[str]:
@@ -325,7 +326,7 @@ async def test_in_whatever_order_two_schedulers_write_ours_takes_nothing_twice(
     async with harness.leading():
         await harness.settle(20)
         for _ in range(len(acts) + 1):  # one of theirs may hold the watch back once more
-            harness.api.go_on()
+            harness.api.release_events()
             await harness.settle(40)
         await harness.settle(60)
         writes = list(harness.api.writes)
