@@ -1,4 +1,4 @@
-"""What the controllers find on the API server, and the caches that are told of each change at once.
+"""The API server of the controllers, and caches that are told of each change at once.
 
 `pause_events` holds the events back, as a slow watch does; `resume_events` delivers them.
 """
@@ -161,7 +161,7 @@ class Cluster:
         self.client.drop(self.resources[kind], name, namespace)
 
     def relist(self) -> None:
-        """The caches lost events, or are new: they list everything again."""
+        """List everything again, as caches do that lost events or are new."""
         self.client.held_events.clear()
         self.resume_events()
         for resource, (cache, decode) in self._caches.sources.items():
@@ -192,7 +192,7 @@ class Cluster:
         return [(kind, obj) for kind, resource in everything for obj in self.client.all(resource)]
 
     def _drop_references(self, uid: str, policy: str) -> None:
-        """What the garbage collector does to the dependents of an owner that goes."""
+        """Delete the dependents of an owner that goes, or take their reference to it."""
         for kind, seen in self._all():
             owners = seen["metadata"].get("ownerReferences") or ()
             if all(owner["uid"] != uid for owner in owners):
@@ -211,7 +211,7 @@ class Cluster:
                 self.foreground(*slot)
 
     def _finish_foreground(self) -> None:
-        """Owners that wait for dependents which block them, and have none any more, go."""
+        """Let owners go whose deletion waits for no dependent any more."""
         everything = self._all()
         waiting = [
             (kind, obj["metadata"])

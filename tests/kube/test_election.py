@@ -48,12 +48,12 @@ class Leases:
         self.api.fail(error, verbs=("get", "create", "update"), times=FOREVER)
 
     def hold(self, holder: str, **spec: Any) -> None:
-        """Somebody else creates or replaces the lease."""
+        """Create or replace the lease as somebody else."""
         lease = {"metadata": {"name": "muster"}, "spec": {"holderIdentity": holder, **spec}}
         self.api.put(LEASES, lease, "ns")
 
     def take(self, holder: str, **metadata: Any) -> None:
-        """Somebody else changes the lease."""
+        """Change the lease as somebody else."""
         patch = {"metadata": metadata, "spec": {"holderIdentity": holder}}
         self.api.change(LEASES, "muster", patch, "ns")
 

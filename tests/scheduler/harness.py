@@ -67,7 +67,7 @@ class SchedulerApi(MemoryApi):
     binds_volumes = True
     deliver = True
     finalizers: Sequence[str] = ()
-    """Those of the pods."""
+    """The finalizers of all pods."""
 
     def __init__(self, builder: StateBuilder, pending: dict[str, PendingPod] | None = None) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ class SchedulerApi(MemoryApi):
 
 
 def _said_of_volume(obj: Json) -> tuple[Json | None, bool]:
-    """Whose the volume is, and True if it is being deleted."""
+    """The claim of a volume, and True if the volume is being deleted."""
     ref = obj["spec"].get("claimRef")
     claim = None if ref is None else {key: ref[key] for key in ("namespace", "name", "uid")}
     return claim, "deletionTimestamp" in obj["metadata"]

@@ -41,14 +41,14 @@ WRITES: Final = frozenset(("create", "update", "patch", "delete"))
 FOREVER: Final = 1 << 62
 
 _HISTORY = 1000
-"""How many events of a collection a watch can begin behind."""
+"""The events of a collection that a watch can begin behind."""
 _LEAVING_SECONDS = 1.0
-"""How long a pod takes to end, if its grace period is not shorter."""
+"""The time that a pod takes to end, if its grace period is not shorter."""
 _LARGEST = 1_500_000
 """Bytes of an object: what etcd takes at most."""
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _FINALIZERS: Final = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
-"""What lets the garbage collector act before the object goes."""
+"""Finalizers that let the garbage collector act before the object goes."""
 _SERVER_SIDE: Final = ("metadata", "status")
 _STAMPS: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
@@ -94,7 +94,7 @@ Act = Callable[[Request], Awaitable[object] | object]
 
 
 class Rule(NamedTuple):
-    """What happens to some of the requests. Its `act` may raise the answer, and may wait."""
+    """An intervention in some of the requests. Its `act` may raise the answer, and may wait."""
 
     act: Act
     takes: Callable[[Request], bool]
@@ -122,7 +122,7 @@ class _Collection:
 
 @dataclass
 class _Server:
-    """What all clients of one server share."""
+    """The state that all clients of one server share."""
 
     collections: dict[str, _Collection] = field(default_factory=dict)
     version: int = 1
@@ -131,7 +131,7 @@ class _Server:
 
 
 class MemoryApi(Client):
-    """Use it where a `Client` is asked for; `add`, `put`, `change` and `remove` are what users do.
+    """A `Client` of a server in memory; `add`, `put`, `change` and `remove` are what users do.
 
     `sent` lists the requests. Objects that it stores or shows are never changed in place.
     With `runs_pods` pods run as soon as they are bound. `served` is what discovery lists,
@@ -149,7 +149,7 @@ class MemoryApi(Client):
         self.unserved: set[str] = set()
         self.no_right: set[str] = set()
         self.checks: dict[str, Callable[[Json, Json], None]] = {}
-        """What validates an update of a kind, by its full name: the object before and after."""
+        """Validations of updates by the full name of the kind: of the object before and after."""
         self.runs_pods = runs_pods
         self.held_events: list[Event] = []
         self._holding: set[str] = set()
@@ -162,10 +162,10 @@ class MemoryApi(Client):
         return "memory"
 
     async def open_connections(self, connections: int) -> None:
-        """There are none."""
+        """Do nothing: there are no connections."""
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     async def request(
         self,
@@ -303,7 +303,7 @@ class MemoryApi(Client):
 
     @property
     def holds_events(self) -> bool:
-        """True between `hold_events` and `release_events`."""
+        """True from `hold_events` to `release_events`."""
         return bool(self._holding)
 
     def on_gone(self, act: Callable[[Json], None]) -> None:
@@ -522,7 +522,7 @@ class MemoryApi(Client):
         return self._write(request.collection, request.subresource, new, current)
 
     def _write(self, collection: str, subresource: str, new: Json, current: _Stored) -> _Stored:
-        """What a request makes of an object, if it was made for its present version."""
+        """Store the result of a request, if it was made for the present version of the object."""
         meta, old = new["metadata"], current.obj["metadata"]
         if meta.get("resourceVersion") != old["resourceVersion"]:
             raise _conflict(collection, old["name"], MODIFIED)
@@ -658,13 +658,13 @@ def _conflict(collection: str, name: str, why: str) -> Conflict:
 
 
 def _is_custom(collection: str) -> bool:
-    """True if a CRD made the kind: its status has no more metadata, and no PUT is unconditional."""
+    """Return True for a kind of a CRD, which needs a version in a PUT and has metadata apart."""
     group = collection.partition(".")[2]
     return "." in group and (not group.endswith(".k8s.io") or group.endswith(".x-k8s.io"))
 
 
 def _changes(new: Json, old: Json) -> bool:
-    """True if more than the metadata and the status differ, which is a new generation."""
+    """Return True for a new generation: more than the metadata and the status differ."""
     keys = (new.keys() | old.keys()).difference(_SERVER_SIDE)
     return any(new.get(key) != old.get(key) for key in keys)
 

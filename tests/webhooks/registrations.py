@@ -31,7 +31,7 @@ class Registrations(MemoryApi):
 
     @property
     def writes(self) -> int:
-        """How many writes were sent."""
+        """The number of writes that were sent."""
         return sum(request.verb in WRITES for request in self.sent)
 
     def webhooks(self) -> list[Json]:

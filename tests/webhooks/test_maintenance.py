@@ -185,7 +185,7 @@ async def test_an_announcement_that_someone_took_back_begins_anew(tmp_path: Path
 
 
 def register_ca(registry: Registrations, pem: bytes) -> None:
-    """Someone else registers another caBundle everywhere."""
+    """Register another caBundle everywhere, as someone else would."""
     with registry.changed() as webhooks:
         for webhook in webhooks:
             webhook["clientConfig"]["caBundle"] = encoded(pem)

@@ -62,11 +62,11 @@ class ClaimsApi(SchedulerApi):
         self.follow(RESOURCE_CLAIMS, self._claim_changed)
 
     def store(self, claim: Json) -> None:
-        """Somebody wrote the claim."""
+        """Store a claim that somebody wrote."""
         self.put(RESOURCE_CLAIMS, claim)
 
     def drop_claim(self, name: str) -> None:
-        """The claim is gone."""
+        """Take out a claim that is gone."""
         self.drop(RESOURCE_CLAIMS, name, "ns")
 
     async def before(self, request: Request) -> None:
@@ -96,7 +96,7 @@ class ClaimsApi(SchedulerApi):
             self.harness.pods.upsert(decode_pod(event.raw))
 
     def _drop_unknown(self, _before: Json, pod: Json) -> None:
-        """What an API server does that does not know the field."""
+        """Drop a field that an older API server does not know."""
         if not self.harness.extends:
             pod["status"].pop("extendedResourceClaimStatus", None)
 
@@ -108,7 +108,7 @@ class ClaimsApi(SchedulerApi):
             self.harness.claim_event(event.obj)
 
     def _expect(self, request: Request) -> None:
-        """What the scheduler may ask of an API server."""
+        """Assert that the request is one that the scheduler may send."""
         if request.verb == "create":
             assert "status" not in request.body
         if request.verb == "patch":
@@ -125,7 +125,7 @@ class ClaimsApi(SchedulerApi):
 
 
 def _tells(request: Request) -> bool:
-    """True if a pod is told of its claim for extended resources."""
+    """Return True if a pod is told of its claim for extended resources."""
     pods, said = request.collection == PODS.full_name, "extendedResourceClaimStatus"
     return pods and request.verb == "patch" and said in request.body[-1]["path"]
 
@@ -135,7 +135,7 @@ def _step(request: Request) -> str | None:
 
 
 def _check_claim(before: Json, after: Json) -> None:
-    """What an API server refuses."""
+    """Refuse what the validation of an API server refuses. Raises Invalid."""
     old, new = before.get("status") or {}, after.get("status") or {}
     if old.get("allocation") and new.get("allocation") not in (None, old["allocation"]):
         raise Invalid(422, "Invalid", "field is immutable")
