@@ -9,21 +9,6 @@ from tests.scheduler.claims.claims_harness import ClaimsHarness
 from tests.scheduler.claims.test_allocations import cluster, run
 
 
-def reserved(harness: ClaimsHarness, root: str, *places: tuple[str, str]) -> None:
-    """The Reservation of an earlier leader."""
-    since = rfc3339(harness.server_clock.now())
-    intent = {
-        "root": {"kind": "PodGroup", "namespace": "ns", "name": root},
-        "attempt": 1,
-        "since": since,
-        "pods": {f"uid-{pod}": node for pod, node in places},
-    }
-    harness.api.reservations["old-1"] = {
-        "metadata": {"name": "old-1", "creationTimestamp": since},
-        "spec": {"roots": 1, "intents": [json.dumps(intent)]},
-    }
-
-
 async def take_over(harness: ClaimsHarness, seconds: float = 5) -> None:
     """Lead after somebody else did."""
     harness.binder.reset()
@@ -52,29 +37,6 @@ async def test_a_waiting_pod_goes_where_its_claim_was_allocated() -> None:
 
     assert harness.api.bound == {"p": "n2"}
     assert harness.api.writes == []
-
-
-@pytest.mark.parametrize(
-    ("allocated", "bound"), [(0, 0), (1, 0), (2, 0), (3, 0), (3, 1), (3, 2), (3, 3)]
-)
-async def test_a_new_leader_completes_what_the_last_one_wrote(allocated: int, bound: int) -> None:
-    harness = cluster(1, 1, 1, 1)
-    names = harness.gang("g", 3)
-    for at, name in enumerate(names):
-        if at < allocated:
-            written(harness, f"{name}-0", f"n{at + 1}", "d0", name)
-        if at < bound:
-            pod = harness.api.pods[name]
-            pod["spec"]["nodeName"] = f"n{at + 1}"
-            harness.pod_event(pod)
-    reserved(harness, "g", *((name, f"n{at + 1}") for at, name in enumerate(names)))
-
-    await take_over(harness)
-
-    # Decided anew, some would have gone to n0.
-    assert harness.api.bound == {name: f"n{at + 1}" for at, name in enumerate(names) if at >= bound}
-    assert harness.held() == {f"{name}-0": [f"n{at + 1}/d0"] for at, name in enumerate(names)}
-    assert harness.api.reservations == {}
 
 
 async def test_a_root_that_cannot_be_placed_with_what_it_has_gives_it_back() -> None:
