@@ -6,6 +6,7 @@ A run's processes and temporary files end with it, even if it is killed (tools.t
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -52,10 +53,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(LONG_SECONDS))
         return
-    skip = pytest.mark.skip(reason="full counts: run with --long")
-    for item in items:
-        if "long" in item.keywords:
-            item.add_marker(skip)
+    long = [item for item in items if "long" in item.keywords]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if "long" not in item.keywords]
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking at all test items again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

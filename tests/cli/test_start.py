@@ -228,7 +228,7 @@ class Parents:
 
     async def end(self) -> None:
         for parent in self.running.values():
-            await parent.communicate()
+            await parent.communicate(b"")  # without input its standard input stays open
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -39,10 +39,9 @@ def count(short: int, long: int) -> int:
     return long if is_long() else short
 
 
-def seeds(short: int, long: int) -> list[ParameterSet]:
-    """Return the seeds from 0 as parameters; those from `short` on are marked long."""
-    marks = {True: [pytest.mark.long], False: []}
-    return [pytest.param(seed, marks=marks[seed >= short]) for seed in range(long)]
+def seeds(short: int, long: int) -> range:
+    """Return the seeds of a test that repeats itself."""
+    return range(count(short, long))
 
 
 def selected(cases: Mapping[str, object], short: Container[str]) -> list[ParameterSet]:
