@@ -127,6 +127,7 @@ async def test_an_object_of_one_version_is_read_in_both(rest: Rest, kind: Kind) 
         assert old["metadata"][field] == new["metadata"][field]
 
 
+@pytest.mark.long
 async def test_a_webhook_changes_no_metadata_but_labels_and_annotations(
     rest: Rest, kind: Kind
 ) -> None:
@@ -139,6 +140,7 @@ async def test_a_webhook_changes_no_metadata_but_labels_and_annotations(
     assert "finalizers" not in old["metadata"]
 
 
+@pytest.mark.long
 async def test_the_result_is_pruned_by_the_schema_of_its_version(rest: Rest, kind: Kind) -> None:
     await rest.post(kind.path("v2"), kind.v2("a", "here", 80))
 
@@ -161,6 +163,7 @@ async def test_a_review_names_version_and_objects(rest: Rest, kind: Kind) -> Non
     assert asked["objects"][0]["spec"]["host"] == "here"
 
 
+@pytest.mark.long
 async def test_each_version_is_judged_by_its_own_schema(rest: Rest, kind: Kind) -> None:
     bad_old = (await rest.post(kind.path("v1"), kind.v1("a", "no port"))).expect(422)
     bad_new = (await rest.post(kind.path("v2"), kind.v2("a", "here", 9999))).expect(422)
@@ -171,6 +174,7 @@ async def test_each_version_is_judged_by_its_own_schema(rest: Rest, kind: Kind) 
     assert causes(bad_new) == {("FieldValueInvalid", "spec.port")}
 
 
+@pytest.mark.long
 async def test_lists_speak_the_version_asked_for(rest: Rest, kind: Kind) -> None:
     await rest.post(kind.path("v1"), kind.v1("a", "here:80"))
     await rest.post(kind.path("v2"), kind.v2("b", "there", 90))
@@ -200,6 +204,7 @@ async def test_a_watch_speaks_the_version_asked_for(rest: Rest, kind: Kind) -> N
     assert {e["object"]["apiVersion"] for e in (added, modified, deleted)} == {f"{kind.group}/v1"}
 
 
+@pytest.mark.long
 async def test_a_patch_is_made_of_the_version_asked_for(rest: Rest, kind: Kind) -> None:
     await rest.post(kind.path("v2"), kind.v2("a", "here", 80, scheme="https"))
 
@@ -217,6 +222,7 @@ async def test_a_patch_is_made_of_the_version_asked_for(rest: Rest, kind: Kind) 
     assert patched["metadata"]["generation"] == 3
 
 
+@pytest.mark.long
 async def test_a_patch_that_changes_nothing_writes_nothing(rest: Rest, kind: Kind) -> None:
     await rest.post(kind.path("v2"), kind.v2("a", "here", 80, scheme="https"))
     before = (await rest.get(kind.path("v1", "a"))).ok()
@@ -226,6 +232,7 @@ async def test_a_patch_that_changes_nothing_writes_nothing(rest: Rest, kind: Kin
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
 
+@pytest.mark.long
 async def test_a_replacement_in_another_version_is_kept(rest: Rest, kind: Kind) -> None:
     await rest.post(kind.path("v2"), kind.v2("a", "here", 80))
     obj = (await rest.get(kind.path("v1", "a"))).ok()
@@ -238,6 +245,7 @@ async def test_a_replacement_in_another_version_is_kept(rest: Rest, kind: Kind) 
     assert (await rest.get(kind.path("v2", "a"))).ok()["spec"]["port"] == 81
 
 
+@pytest.mark.long
 async def test_the_status_is_written_in_any_version(rest: Rest, kind: Kind) -> None:
     await rest.post(kind.path("v2"), kind.v2("a", "here", 80))
     body = {"status": {"ready": True}, "spec": {"address": "ignored:1"}}
@@ -250,6 +258,7 @@ async def test_the_status_is_written_in_any_version(rest: Rest, kind: Kind) -> N
     assert read["metadata"]["generation"] == 1
 
 
+@pytest.mark.long
 async def test_managers_of_both_versions_are_kept_apart(rest: Rest, kind: Kind) -> None:
     one, two = {"fieldManager": "one"}, {"fieldManager": "two"}
     await rest.post(kind.path("v2"), kind.v2("a", "here", 80), params=one)
@@ -261,6 +270,7 @@ async def test_managers_of_both_versions_are_kept_apart(rest: Rest, kind: Kind) 
     assert versions["two"] == f"{kind.group}/v1"
 
 
+@pytest.mark.long
 async def test_a_manager_has_an_entry_for_each_version_it_wrote_in(rest: Rest, kind: Kind) -> None:
     one = {"fieldManager": "one"}
     await rest.post(kind.path("v2"), kind.v2("a", "here", 80), params=one)
@@ -274,6 +284,7 @@ async def test_a_manager_has_an_entry_for_each_version_it_wrote_in(rest: Rest, k
     assert "f:by" in entries[f"{kind.group}/v1"]["f:metadata"]["f:labels"]
 
 
+@pytest.mark.long
 async def test_apply_creates_and_changes_in_any_version(rest: Rest, kind: Kind) -> None:
     params = {"fieldManager": "one"}
     path = kind.path("v1", "a")
@@ -285,6 +296,7 @@ async def test_apply_creates_and_changes_in_any_version(rest: Rest, kind: Kind) 
     assert (await rest.get(kind.path("v2", "a"))).ok()["spec"]["host"] == "there"
 
 
+@pytest.mark.long
 async def test_a_deletion_answers_in_the_version_asked_for(rest: Rest, kind: Kind) -> None:
     body = kind.v1("a", "here:80", finalizers=["example.com/hold"])
     (await rest.post(kind.path("v1"), body)).expect(201)
@@ -330,6 +342,7 @@ async def test_a_wrong_conversion_is_refused(
     assert said in refused["message"]
 
 
+@pytest.mark.long
 async def test_an_admission_webhook_sees_the_version_it_asks_for(
     rest: Rest, kind: Kind, ns: Namespace
 ) -> None:

@@ -317,6 +317,7 @@ async def test_two_controllers_are_refused(rest: Rest, ns: Namespace) -> None:
 # Namespaces
 
 
+@pytest.mark.long
 async def test_a_namespace_takes_everything_in_it_along(rest: Rest, ns: Namespace) -> None:
     await rest.post(ns.config_maps(), config_map("a"))
     held = config_map("held", finalizers=["example.com/hold"])

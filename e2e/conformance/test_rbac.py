@@ -311,6 +311,7 @@ async def test_who_names_an_owner_later_must_have_the_right_to_delete(
     assert "cannot set an ownerRef on a resource you can't delete" in refused(answer)
 
 
+@pytest.mark.long
 async def test_a_token_ends_with_its_account(account: Account, rest: Rest) -> None:
     assert (await account.rest.get("/version")).status == 200
     (await rest.delete(account.ns.core("serviceaccounts", "account"))).expect(200)

@@ -52,6 +52,7 @@ async def view(
         yield found
 
 
+@pytest.mark.long
 async def test_who_preempts_whom_is_seen_as_it_happens(
     env: Environment, important: str, view: Shown
 ) -> None:

@@ -97,6 +97,7 @@ async def test_every_node_has_a_place_of_its_own_in_its_domain(browser: Browser,
             _check(await view.run(LAYOUT, [roots, *room]), roots)
 
 
+@pytest.mark.long
 async def test_a_cluster_that_has_room_is_no_higher_than_the_screen(browser: Browser) -> None:
     async with served(Contents({})) as fake, shown(browser, fake.url) as view:
         await view.open("/queue")
@@ -107,6 +108,7 @@ async def test_a_cluster_that_has_room_is_no_higher_than_the_screen(browser: Bro
             assert plan["width"] == 1000
 
 
+@pytest.mark.long
 async def test_highlighted_nodes_have_the_colour_of_the_legend(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/map")

@@ -46,6 +46,7 @@ async def test_a_gang_is_seen_to_start(browser: Browser) -> None:
         assert fake.asked.count(f"/api{address(GANG)}") == 1
 
 
+@pytest.mark.long
 async def test_the_map_shows_what_changed_without_asking_again(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/map?node=node-2-3-4")
@@ -61,6 +62,7 @@ async def test_the_map_shows_what_changed_without_asking_again(browser: Browser)
         assert fake.asked.count("/api/map") == 1
 
 
+@pytest.mark.long
 async def test_a_change_between_the_answer_and_the_stream_is_not_lost(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         fake.released.clear()
@@ -77,6 +79,7 @@ async def test_a_change_between_the_answer_and_the_stream_is_not_lost(browser: B
         assert fake.asked.count("/api/map") == 1
 
 
+@pytest.mark.long
 async def test_without_a_stream_there_are_answers_at_least(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.page.route("**/api/events*", lambda route: route.abort())
@@ -85,6 +88,7 @@ async def test_without_a_stream_there_are_answers_at_least(browser: Browser) -> 
         await view.see("The connection to the server is lost", "body")
 
 
+@pytest.mark.long
 async def test_a_node_that_the_page_does_not_know_makes_it_ask_anew(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/map")
@@ -94,6 +98,7 @@ async def test_a_node_that_the_page_does_not_know_makes_it_ask_anew(browser: Bro
         await view.see("49 nodes")
 
 
+@pytest.mark.long
 async def test_the_queue_follows_what_comes_and_goes(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/queue?namespace=research")
@@ -110,6 +115,7 @@ async def test_the_queue_follows_what_comes_and_goes(browser: Browser) -> None:
         assert "1 pod is missing" in rows[1]
 
 
+@pytest.mark.long
 async def test_a_new_step_of_history_is_added(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/history")
@@ -124,6 +130,7 @@ async def test_a_new_step_of_history_is_added(browser: Browser) -> None:
         await view.page.locator("[aria-label*='block-3: 25 %']").wait_for()
 
 
+@pytest.mark.long
 async def test_too_slow_a_viewer_asks_anew(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/queue")
@@ -150,6 +157,7 @@ async def test_the_loss_and_the_return_of_the_server_are_said(browser: Browser) 
         assert await view.text(".lost-note") == ""
 
 
+@pytest.mark.long
 async def test_an_api_server_that_does_not_answer_the_console_is_said(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/queue")
@@ -185,6 +193,7 @@ async def test_a_session_that_ends_leads_to_the_login_and_back(browser: Browser)
         assert not fake.logged_in
 
 
+@pytest.mark.long
 async def test_an_empty_cluster_is_no_error(browser: Browser) -> None:
     async with served(Contents({})) as fake, shown(browser, fake.url) as view:
         fake.contents.history = {

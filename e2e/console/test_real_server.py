@@ -36,6 +36,7 @@ async def looking(
             yield stage, view
 
 
+@pytest.mark.long
 async def test_the_key_leaves_the_address_and_the_map_is_shown(browser: Browser) -> None:
     async with looking(browser) as (_stage, view):
         await view.see("8 nodes, 0 of 32 used (0 %), 32 free.")
@@ -86,6 +87,7 @@ async def test_the_map_follows_nodes_that_are_cordoned_and_that_come(browser: Br
         await view.see("9 nodes, 0 of 36 used (0 %), 32 free.")
 
 
+@pytest.mark.long
 async def test_why_not_on_a_node_is_answered(browser: Browser) -> None:
     async with looking(browser) as (stage, view):
         await stage.job_gang("train", 10)
@@ -103,6 +105,7 @@ async def test_what_is_not_served_is_not_offered(browser: Browser) -> None:
         assert links == ["Cluster map", "Queue", "History"]
 
 
+@pytest.mark.long
 async def test_a_gang_that_waits_would_start_with_another_node(browser: Browser) -> None:
     settings = settings_of(File(), (BLOCK, RACK))
     async with looking(browser, settings) as (stage, view):
@@ -173,6 +176,7 @@ async def test_5000_nodes_are_shown_and_followed(browser: Browser) -> None:
         await view.see("4 of 4 cpu used", "section[aria-label=Node]")
 
 
+@pytest.mark.long
 async def test_a_session_that_ended_leads_to_the_login(browser: Browser) -> None:
     cluster = Builder()
     cluster.racks()

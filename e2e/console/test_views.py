@@ -28,6 +28,7 @@ async def test_the_map_says_how_full_domains_are_and_what_fits(browser: Browser)
         assert [row.split()[-2] for row in rows] == free
 
 
+@pytest.mark.long
 async def test_a_domain_a_node_and_another_resource_are_in_the_address(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/map?resource=memory&domain=block-2/b2-rack-3&node=node-2-3-1")
@@ -42,6 +43,7 @@ async def test_a_domain_a_node_and_another_resource_are_in_the_address(browser: 
         assert "node=node-2-3-1" in view.page.url
 
 
+@pytest.mark.long
 async def test_the_map_is_gone_over_with_the_keyboard(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/map")
@@ -56,6 +58,7 @@ async def test_the_map_is_gone_over_with_the_keyboard(browser: Browser) -> None:
         await view.page.locator("section[aria-label=Node]").wait_for(state="detached")
 
 
+@pytest.mark.long
 async def test_a_chosen_workload_is_highlighted_where_its_pods_run(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/map")
@@ -65,6 +68,7 @@ async def test_a_chosen_workload_is_highlighted_where_its_pods_run(browser: Brow
         assert "workload=research%2FJob%2Fllama-pretrain" in view.page.url
 
 
+@pytest.mark.long
 async def test_a_shape_that_the_server_refuses_is_said(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/map")
@@ -87,6 +91,7 @@ async def test_the_queue_is_in_the_scheduler_s_order_with_reasons(browser: Brows
         assert "Waits for 27 more pods of the Job" in rows[3]
 
 
+@pytest.mark.long
 async def test_the_queue_s_filters_are_in_its_address(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/queue?reason=NoRoom")
@@ -99,6 +104,7 @@ async def test_the_queue_s_filters_are_in_its_address(browser: Browser) -> None:
         await view.see("2 workloads wait")
 
 
+@pytest.mark.long
 async def test_more_of_a_long_queue_is_shown_when_asked_for(browser: Browser) -> None:
     contents = small()
     contents.queue = [
@@ -133,6 +139,7 @@ async def test_one_workload_shows_its_tree_its_time_line_and_its_yaml(browser: B
         await view.see("node-1-1-1", "section[aria-label=Node]")
 
 
+@pytest.mark.long
 async def test_the_time_line_says_who_preempted_it(browser: Browser) -> None:
     contents = small()
     contents.workloads[GANG]["timeline"].append(
@@ -193,6 +200,7 @@ async def test_what_if_sends_manifests_and_changes_and_shows_the_answer(browser:
         assert "for research/PodGroup/train-3" in text
 
 
+@pytest.mark.long
 async def test_the_changes_of_a_what_if_are_in_its_address(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open('/what-if?changes=[{"removeNode":"node-1-1-2"},{"unknown":1},null]')
@@ -203,6 +211,7 @@ async def test_the_changes_of_a_what_if_are_in_its_address(browser: Browser) -> 
         assert await view.page.get_by_role("button", name="Try it").is_disabled()
 
 
+@pytest.mark.long
 async def test_manifests_are_dropped_as_files(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/what-if")
@@ -220,6 +229,7 @@ async def test_manifests_are_dropped_as_files(browser: Browser) -> None:
         )
 
 
+@pytest.mark.long
 async def test_history_is_plotted_and_told_in_numbers(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/history")
@@ -239,6 +249,7 @@ async def test_history_is_plotted_and_told_in_numbers(browser: Browser) -> None:
         assert await view.page.locator("details tbody tr").count() == 60
 
 
+@pytest.mark.long
 async def test_an_address_without_a_view_says_so(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.page.goto(fake.url + "/nothing")
@@ -247,6 +258,7 @@ async def test_an_address_without_a_view_says_so(browser: Browser) -> None:
         await view.see("Not found.")
 
 
+@pytest.mark.long
 async def test_back_leads_to_the_view_before(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/queue")

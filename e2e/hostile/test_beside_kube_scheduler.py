@@ -129,6 +129,7 @@ async def _taken(env: Environment, node: str) -> bool:
     return not leaving and asked == 4
 
 
+@pytest.mark.long
 async def test_a_place_that_kube_scheduler_nominated_is_left_to_its_pod(
     env: Environment, important: str, cluster: ControlPlane
 ) -> None:
@@ -194,6 +195,7 @@ async def test_pods_of_daemon_sets_and_of_the_kubelet_are_nobodys_victims(
         assert await uids(env, "app=agent") == agents
 
 
+@pytest.mark.long
 @pytest.mark.since(*SINCE)
 async def test_two_schedulers_take_devices_of_the_same_pools(env: Environment, long: bool) -> None:
     nodes = 6

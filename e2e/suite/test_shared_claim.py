@@ -37,6 +37,7 @@ def sharing(name: str, room: str) -> Json:
     return made
 
 
+@pytest.mark.long
 async def test_gangs_take_turns_with_the_one_device_that_each_shares(
     env: Environment, devices: Devices
 ) -> None:

@@ -159,6 +159,7 @@ async def test_a_stateful_set_is_one_gang_if_its_pods_come_together(env: Environ
     await gone(env, group)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("resource", [DEPLOYMENTS, STATEFUL_SETS], ids=lambda it: it.kind)
 async def test_the_controllers_account_can_say_what_waits_and_no_more(
     env: Environment, running_muster: Muster, resource: Resource
