@@ -97,8 +97,8 @@ CHECK: Final = "make check"
 UNIT: Final = "unit tests"
 LOCAL: Final = "end to end on the embedded cluster"
 REAL: Final = "end to end on a real control plane"
-LANES: Final = 3
-"""Runs of pytest at a time; more would make flows with time limits fail on two cores."""
+LANES: Final = 4
+"""Suites at a time. Most of them wait for a cluster half of their time; two cores have no more."""
 
 _FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) \S+\.py\b.*$", re.MULTILINE)
 """A line of pytest's short summary, and not of a test's log."""
@@ -130,7 +130,7 @@ class Outcome:
 def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
     """Run every suite, also after one failed; return the outcomes in the order of the suites.
 
-    The suites on a cluster mostly wait for it, so three run at a time, and the next follows in
+    The suites on a cluster mostly wait for it, so four run at a time, and the next follows in
     whichever lane is free first. The real control plane is built meanwhile, if it has to be.
     """
     flags = ["--long"] if long else []
