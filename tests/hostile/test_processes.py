@@ -17,7 +17,7 @@ from e2e.hostile.steps import Step, shown
 from tests.hostile.processes import Processes
 from tools.testing.effort import examples
 
-EFFORT = settings(examples(60, 1_500), suppress_health_check=list(HealthCheck))
+EFFORT = settings(examples(30, 1_500), suppress_health_check=list(HealthCheck))
 
 FEWER = settings(examples(10, 300), suppress_health_check=list(HealthCheck))
 

@@ -191,6 +191,7 @@ def revision(release: str, number: int) -> Json:
     return {"metadata": meta, "type": "helm.sh/release.v1"}
 
 
+@pytest.mark.long
 async def test_a_run_that_is_killed_before_any_write_is_ended_by_the_next(site: Site) -> None:
     """And nothing is left that says to Helm that Muster is deployed; others' releases are."""
     before = await site.kinds()
