@@ -28,9 +28,17 @@ from tools.testing import report
 from tools.testing.guardian import Guardian
 from tools.testing.report import Cost, SuiteCost
 
-UNIT_PARTS: Final[Mapping[str, Sequence[str]]] = {
+NAMED_UNITS: Final[Mapping[str, Sequence[str]]] = {
     "scheduler": ("tests/scheduler",),
-    "the rest": ("tests", "localcluster/tests", "--ignore=tests/scheduler"),
+    # They start processes and wait for them.
+    "commands": ("tests/bench", "tests/cli", "tests/console", "tests/lab", "tests/packaging"),
+}
+
+_UNITS: Final = tuple(f"--ignore={folder}" for part in NAMED_UNITS.values() for folder in part)
+
+UNIT_PARTS: Final[Mapping[str, Sequence[str]]] = {
+    **NAMED_UNITS,
+    "the rest": ("tests", "localcluster/tests", *_UNITS),
 }
 
 NAMED_PARTS: Final[Mapping[str, Sequence[str]]] = {

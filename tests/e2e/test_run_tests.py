@@ -183,6 +183,14 @@ def test_what_is_not_long_runs_on_one_of_the_two_at_least(runs: Runs) -> None:
     assert LOCAL_PARTS.keys() == PARTS.keys()
 
 
+def test_the_parts_of_the_unit_tests_leave_nothing_out() -> None:
+    *named, rest = UNIT_PARTS.values()
+    folders = [folder for part in named for folder in part]
+    assert all((ROOT / folder).is_dir() for folder in folders)
+    ignored = {f"--ignore={folder}" for folder in folders}
+    assert set(rest) == {"tests", "localcluster/tests", *ignored}
+
+
 def test_the_parts_on_a_real_control_plane_exist_and_none_is_in_another(runs: Runs) -> None:
     run_tests.run_suites(long=False, require_real=True)
 
