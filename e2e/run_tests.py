@@ -44,8 +44,9 @@ UNIT_PARTS: Final[Mapping[str, Sequence[str]]] = {
 NAMED_PARTS: Final[Mapping[str, Sequence[str]]] = {
     "decisions": ("e2e/faults", "e2e/hostile", "e2e/preemption", "e2e/scheduling", "e2e/webhook"),
     "owners": ("e2e/admission", "e2e/controllers", "e2e/lives", "e2e/workloads"),
+    "console": ("e2e/console",),
 }
-"""About two thirds of the end-to-end tests, by time."""
+"""About three quarters of the end-to-end tests, by time."""
 
 _NAMED: Final = tuple(f"--ignore={folder}" for part in NAMED_PARTS.values() for folder in part)
 
