@@ -73,6 +73,7 @@ async def test_hostile_names_are_text(browser: Browser) -> None:
             assert not set(OVERRIDE[0] + OVERRIDE[-1]) & set(text)
 
 
+@pytest.mark.long
 async def test_five_thousand_nodes_are_kept_up_to_date_quickly(browser: Browser) -> None:
     """An update of 500 nodes costs less than to draw the map; `-s` shows both in milliseconds."""
     async with served(large()) as fake, shown(browser, fake.url) as view:
