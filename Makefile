@@ -3,6 +3,8 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
+# Suites and demos start hundreds of processes: each would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-long test-monitoring test-workloads check docs docs-serve format generate verify e2e \
   e2e-console pictures e2e-modules e2e-operate e2e-upgrade test-versions up down bench bench-e2e lock version release clean

@@ -67,7 +67,6 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/suite/test_webhook_down.py",
         "e2e/admission/test_owners.py",
         "e2e/admission/test_table.py",
-        "e2e/client",
         "e2e/webhook/test_confined.py",
         "e2e/workloads/test_sets.py",
     ),

@@ -147,6 +147,7 @@ async def test_the_result_is_pruned_by_the_schema_of_its_version(rest: Rest, kin
     assert (await rest.get(kind.path("v1", "a"))).ok()["spec"] == {"address": "here:80"}
 
 
+@pytest.mark.long
 async def test_a_review_names_version_and_objects(rest: Rest, kind: Kind) -> None:
     await rest.post(kind.path("v2"), kind.v2("a", "here", 80))
     await rest.get(kind.path("v1", "a"))
@@ -188,6 +189,7 @@ async def test_lists_speak_the_version_asked_for(rest: Rest, kind: Kind) -> None
     assert (old["apiVersion"], old["kind"]) == (f"{kind.group}/v1", "WidgetList")
 
 
+@pytest.mark.long
 async def test_a_watch_speaks_the_version_asked_for(rest: Rest, kind: Kind) -> None:
     since = (await rest.get(kind.path("v1"))).ok()["metadata"]["resourceVersion"]
     async with rest.watch(kind.path("v1"), {"resourceVersion": since}) as watch:
@@ -323,6 +325,7 @@ async def test_what_the_webhook_refuses_is_said(rest: Rest, kind: Kind) -> None:
     assert "reason" not in refused
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -383,6 +386,7 @@ async def test_an_admission_webhook_sees_the_version_it_asks_for(
     assert seen[1]["oldObject"]["spec"]["port"] == 80
 
 
+@pytest.mark.long
 async def test_without_webhook_only_the_name_of_the_version_changes(
     rest: Rest, ns: Namespace
 ) -> None:

@@ -169,6 +169,7 @@ async def test_explain_tells_the_fields(rest: Rest, ns: Namespace, kubectl: Kube
     assert "GROUP:      batch" in text
 
 
+@pytest.mark.long
 async def test_a_custom_kind_is_usable(rest: Rest, ns: Namespace, kubectl: Kubectl) -> None:
     group = f"{ns.name}.example.com"
     async with installed(rest, definition(group)):

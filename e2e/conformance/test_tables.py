@@ -1,5 +1,7 @@
 """Tables: what `kubectl get` prints."""
 
+import pytest
+
 from e2e.conformance.crds import definition, installed, widget
 from e2e.conformance.objects import Namespace, job, pod
 from e2e.support.rest import Rest
@@ -45,6 +47,7 @@ async def test_one_object_as_a_table(rest: Rest, ns: Namespace) -> None:
     assert len(table["rows"]) == 1
 
 
+@pytest.mark.long
 async def test_the_columns_of_a_custom_kind(rest: Rest, ns: Namespace) -> None:
     group = f"{ns.name}.example.com"
     async with installed(rest, definition(group)):

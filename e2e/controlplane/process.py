@@ -98,7 +98,12 @@ class Process:
 def _environment() -> dict[str, str]:
     """Nothing of the caller's settings (proxies, kubeconfigs) reaches a server under test."""
     kept = {name: os.environ[name] for name in (MARK, "TMPDIR") if name in os.environ}
-    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", **kept}
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": "/nonexistent",
+        "GOGC": "400",
+        **kept,
+    }
 
 
 def _die_with_parent() -> None:

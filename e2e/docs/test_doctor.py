@@ -17,6 +17,7 @@ def reader(cluster: Cluster, tmp_path: Path) -> Reader:
     return Reader("doctor.md", cluster.kubeconfig, tmp_path)
 
 
+@pytest.mark.long
 async def test_every_command_of_the_page_works(
     reader: Reader, default: Environment, tmp_path: Path
 ) -> None:

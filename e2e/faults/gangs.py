@@ -18,7 +18,7 @@ from e2e.faults.pair import Step, Takeover
 from e2e.scheduling import test_volumes as volumes
 from e2e.scheduling.test_once_scheduled import was_scheduled
 from e2e.suite import test_devices, test_extended_resources
-from e2e.suite.devices import SINCE, Devices, devices_in
+from e2e.suite.devices import CLAIMS, SINCE, Devices, devices_in
 from e2e.suite.environment import Environment
 from e2e.suite.groups import held, leaf, members, remove_finalizers, tree
 from e2e.suite.objects import POD_GROUPS, job, of_job, pod, pod_group, pod_spec
@@ -56,7 +56,7 @@ class Gang:
     flow: Flow
     steps: Mapping[str, Step]
     since: tuple[str, str] | None = None
-    """For the mark `since`."""
+    """For the mark `since`, where it uses devices."""
 
 
 def _of(method: str, *parts: str) -> Rule:
@@ -100,16 +100,14 @@ async def _of_a_job(stage: Stage, *, pods: int, nodes: int) -> None:
     await env.runs(of_job("next"), pods)
 
 
+async def no_claims(env: Environment) -> bool:
+    """Whether no claim is left of a gang with devices."""
+    return not (await env.client.list(CLAIMS, env.name))["items"]
+
+
 async def _devices(stage: Stage) -> Devices:
-    """The devices of the row, of which nothing is held in the end."""
-    devices = await stage.stack.enter_async_context(devices_in(stage.env.client, stage.env.name))
-
-    async def no_claims() -> bool:
-        return not await devices.claims()
-
-    until = stage.env.until
-    stage.stack.push_async_callback(until, "all claims to be deleted", no_claims)
-    return devices
+    made = devices_in(stage.env.client, stage.env.name)
+    return await stage.stack.enter_async_context(made)
 
 
 async def _with_claims(stage: Stage) -> None:

@@ -83,20 +83,28 @@ class Pair:
     @asynccontextmanager
     async def row(self) -> AsyncIterator[None]:
         """Both run and one of them leads, whatever the last row did; after a failure both anew."""
-        for proxy in self.proxies.values():
-            proxy.restore()
+        self.restore()
         if not any(map(self._muster.running, NAMES)):
             self._muster.launch(NAMES[0])
             await self.led()
         await self.start_missing()
-        self.leader = await self.led()
-        (self.other,) = set(NAMES) - {self.leader}
+        self.chosen(await self.led())
         try:
             yield
         except BaseException:
             for name in NAMES:
                 self._muster.kill(name)
             raise
+
+    def restore(self) -> None:
+        """Everything is forwarded to both again."""
+        for proxy in self.proxies.values():
+            proxy.restore()
+
+    def chosen(self, leader: str) -> None:
+        """This one is lost in the row."""
+        self.leader = leader
+        (self.other,) = set(NAMES) - {leader}
 
     async def start_missing(self) -> None:
         """Start what was killed."""
@@ -140,17 +148,30 @@ class Takeover:
     @asynccontextmanager
     async def during(self) -> AsyncIterator[None]:
         """The leader comes to the step in the block; at its end it is lost, and the other leads."""
-        step = self.step
-        pause = self._proxy.pause_at(step.rule or _nothing, nth=step.nth, sent=step.sent)
+        step, pair = self.step, self._pair
+        rule = step.rule or _nothing
+        # A slow machine may lose its short lease: who comes to the step is the leader.
+        pauses = {
+            name: proxy.pause_at(rule, nth=step.nth, sent=step.sent)
+            for name, proxy in pair.proxies.items()
+        }
         yield
-        if step.rule is not None:
-            async with asyncio.timeout(_WITHIN):
-                await pause.reached.wait()
+        if step.rule is None:
+            pair.chosen(await pair.led())
+        else:
+            there = {asyncio.ensure_future(it.reached.wait()): name for name, it in pauses.items()}
+            first, _ = await asyncio.wait(there, timeout=_WITHIN, return_when="FIRST_COMPLETED")
+            for waiting in there:
+                waiting.cancel()
+            assert first, "nobody came to the step"
+            pair.chosen(there[first.pop()])
+        self._proxy = pair.proxies[pair.leader]
+        pair.proxies[pair.other].end(pauses[pair.other])
         self._inject()
         # What a stopped process has sent arrives; what a dead or lost one has, does not.
-        pause.release(drop=self._fault != STOPPED)
-        await self._pair.led(self._pair.other)
-        self._proxy.end(pause)
+        pauses[pair.leader].release(drop=self._fault != STOPPED)
+        await pair.led(pair.other)
+        self._proxy.end(pauses[pair.leader])
 
     def _inject(self) -> None:
         leader = self._pair.leader

@@ -18,7 +18,7 @@ import pytest
 from api.constants import LABEL_POD_GROUP
 from e2e.clusters.protocol import Cluster
 from e2e.faults import trouble
-from e2e.faults.gangs import GANGS, Stage, none_reserved
+from e2e.faults.gangs import GANGS, Stage, no_claims, none_reserved
 from e2e.faults.pair import CUT_OFF, KILLED, STOPPED, Pair, Takeover
 from e2e.muster import Muster
 from e2e.scheduling.bindings import Bindings
@@ -109,12 +109,16 @@ async def _play(env: Environment, pair: Pair, row: Row, folder: Path, server_kin
     try:
         async with asyncio.timeout(300), pair.row(), AsyncExitStack() as stack:
             takeover = Takeover(pair, env.muster, gang.steps[row.step], row.fault)
-            async with _wrong(env, pair, row.beside, folder), Bindings.followed(env) as bindings:
+            beside = folder / "beside"
+            beside.mkdir()
+            async with _wrong(env, pair, row.beside, beside), Bindings.followed(env) as bindings:
                 await gang.flow(Stage(env, takeover, stack, folder, server_kind))
                 await takeover.over()
             await _judge(env, bindings)
             await settled(env, pair.other, pair.leader)
             await env.clear()
+            if gang.since:
+                await env.until("all claims to be deleted", partial(no_claims, env))
     finally:
         await env.close()
 
@@ -146,26 +150,25 @@ def _nominated(pod: Any) -> bool:
 @asynccontextmanager
 async def _wrong(env: Environment, pair: Pair, beside: str, folder: Path) -> AsyncIterator[None]:
     """What else is wrong: in another tenant's namespace, or with what the schedulers are sent."""
-    async with AsyncExitStack() as stack:
-        if beside == FROZEN:
-            frozen = pair.proxies[pair.other]
-            frozen.freeze()
-            stack.callback(frozen.thaw)
-        elif beside == ONE_SEAT:
-            for proxy in pair.proxies.values():
-                proxy.limit(1)
-                stack.callback(proxy.limit, None)
-        elif beside in (REFUSED, UNDELETED):
-            own = folder / "beside"
-            own.mkdir()
-            other = await stack.enter_async_context(trouble.namespace_beside(env))
-            # Its gang is deleted afterwards: one that is gone by then stays in the queue as paused.
+    if beside == FROZEN:
+        pair.proxies[pair.other].freeze()
+    if beside == ONE_SEAT:
+        for proxy in pair.proxies.values():
+            proxy.limit(1)
+    if beside in (REFUSED, UNDELETED):
+        async with trouble.namespace_beside(env) as other:
+            async with trouble.refused_bindings(other, folder) as refused:
+                if beside == REFUSED:
+                    await trouble.half_bound(other, refused)
+                    yield
+                else:
+                    async with trouble.failing_deletions(other):
+                        await trouble.half_bound(other, refused)
+                        await trouble.being_taken_back(other)
+                        yield
+            # A gang that is deleted before that stays in the queue as paused.
             ended = partial(none_reserved, other)
-            stack.push_async_callback(other.until, "its gang to be bound or given up", ended)
-            refused = await stack.enter_async_context(trouble.refused_bindings(other, own))
-            if beside == UNDELETED:
-                await stack.enter_async_context(trouble.failing_deletions(other))
-            await trouble.half_bound(other, refused)
-            if beside == UNDELETED:
-                await trouble.being_taken_back(other)
+            await other.until("the gang beside to be bound or given up", ended)
+    else:
         yield
+    pair.restore()

@@ -6,12 +6,12 @@ place, no status, no Reservation, nothing that the scheduler counts as done.
 """
 
 import asyncio
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
-from prometheus_client.parser import text_string_to_metric_families
 
 from api.constants import RESERVATION
 from e2e.muster import CONTROLLER, SCHEDULER, WEBHOOK
@@ -41,6 +41,7 @@ _DONE = (
     "muster_scheduler_status_writes_total",
     "muster_scheduler_preemption_victims_total",
 )
+_SERIES = re.compile(r"^(muster_scheduler_\S+) (\S+)$", re.MULTILINE)
 _OURS = ("PodScheduled", "DisruptionTarget")
 
 Facts = dict[str, Any]
@@ -115,11 +116,10 @@ class _Scheduler:
         return False
 
     async def metrics(self) -> dict[str, float]:
-        """Values by name and labels, counters summed over their labels by name alone as well."""
+        """Values of the scheduler's own series, and for each name the sum over its labels."""
         page = self._env.muster.page(self._name, "/metrics")
         async with self._session.get(page) as answer:
-            text = await answer.text()
-        return dict(_values(text))
+            return _values(await answer.text())
 
     async def at_rest(self) -> Record:
         """Wait until nothing is under way and a whole round has changed nothing."""
@@ -177,15 +177,15 @@ def _facts(kind: Resource, obj: Json) -> tuple[Facts, Facts]:
     return facts | {"phase": status.get("phase"), "labels": meta.get("labels")}, place | left
 
 
-def _values(text: str) -> Iterator[tuple[str, float]]:
-    sums: dict[str, float] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            labels = ",".join(f'{key}="{value}"' for key, value in sample.labels.items())
-            if labels:
-                yield f"{sample.name}{{{labels}}}", sample.value
-            sums[sample.name] = sums.get(sample.name, 0) + sample.value
-    yield from sums.items()
+def _values(text: str) -> dict[str, float]:
+    # The client library's parser takes a hundred times as long, and this page is read constantly.
+    values: dict[str, float] = {}
+    for series, value in _SERIES.findall(text):
+        values[series] = float(value)
+        name, labels, _ = series.partition("{")
+        if labels:
+            values[name] = values.get(name, 0) + float(value)
+    return values
 
 
 def _differences(before: Facts, after: Facts) -> Iterator[str]:

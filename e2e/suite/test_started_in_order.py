@@ -93,7 +93,7 @@ async def test_the_workers_get_their_places_and_another_gang_waits(
     await env.runs(of_job("other"), WORKERS)
 
 
-@pytest.mark.parametrize("end", ["deleted", "suspended"])
+@pytest.mark.parametrize("end", ["deleted", pytest.param("suspended", marks=pytest.mark.long)])
 async def test_places_are_given_back_when_no_workers_come(env: Environment, end: str) -> None:
     await driver_runs_and_another_waits(env, ordered(env, "InOrder"), "pg-train")
 
@@ -133,6 +133,7 @@ async def go_on_again(env: Environment) -> None:
     await go_on(env)
 
 
+@pytest.mark.long
 async def test_a_driver_that_ends_before_its_workers_has_one_of_their_places(
     env: Environment,
 ) -> None:

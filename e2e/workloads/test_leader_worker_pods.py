@@ -95,6 +95,7 @@ async def test_workers_start_all_or_none_after_their_leader(env: Environment) ->
     await env.delete(LEADER_WORKER_SETS, "serve")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["Gang", "Composite"])
 async def test_replicas_that_are_replaced_together_keep_their_groups(
     env: Environment, mode: str

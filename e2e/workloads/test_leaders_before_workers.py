@@ -78,6 +78,7 @@ async def test_workers_get_their_places_and_another_gang_waits(
     await env.runs(of_job("other"), 8)
 
 
+@pytest.mark.long
 async def test_a_leader_does_not_start_before_there_is_room_for_its_workers(
     env: Environment,
 ) -> None:

@@ -123,6 +123,7 @@ async def test_a_deployment_starts_whole_scales_is_updated_and_leaves_nothing(
     await gone(env, group)
 
 
+@pytest.mark.long
 async def test_a_deployment_asks_later_and_its_update_is_not_blocked(env: Environment) -> None:
     await env.add_node(cpu=6)
     plain = deployment(env, 4)
@@ -141,6 +142,7 @@ async def test_a_deployment_asks_later_and_its_update_is_not_blocked(env: Enviro
     await gone(env, group)
 
 
+@pytest.mark.long
 async def test_a_stateful_set_is_one_gang_if_its_pods_come_together(env: Environment) -> None:
     await env.add_node(cpu=8)
     ordered = deployment(env, 4) | {"kind": "StatefulSet"}
