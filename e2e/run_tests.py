@@ -14,10 +14,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from threading import Condition
+from typing import Any, Final
 
 from e2e.controlplane import build
 from e2e.controlplane.build import RELEASES
@@ -43,7 +45,8 @@ UNIT_PARTS: Final[Mapping[str, Sequence[str]]] = {
 
 NAMED_PARTS: Final[Mapping[str, Sequence[str]]] = {
     "decisions": ("e2e/faults", "e2e/hostile", "e2e/preemption", "e2e/scheduling", "e2e/webhook"),
-    "owners": ("e2e/admission", "e2e/controllers", "e2e/lives", "e2e/workloads"),
+    "owners": ("e2e/admission", "e2e/controllers"),
+    "workloads": ("e2e/lives", "e2e/workloads"),
     "console": ("e2e/console",),
 }
 """About three quarters of the end-to-end tests, by time."""
@@ -105,7 +108,7 @@ CHECK: Final = "make check"
 UNIT: Final = "unit tests"
 LOCAL: Final = "end to end on the embedded cluster"
 REAL: Final = "end to end on a real control plane"
-LANES: Final = 4
+LANES: Final = 5
 """Suites at a time. Most of them wait for a cluster half of their time; two cores have no more."""
 
 _FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) \S+\.py\b.*$", re.MULTILINE)
@@ -135,14 +138,27 @@ class Outcome:
         return "\n".join([f"  {word:9} {self.name}: {self.note}", *told])
 
 
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """One suite to run; it may begin once what it is `after` is done."""
+
+    name: str
+    run: Callable[[], Outcome]
+    after: Future[Any] | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        return self.after is None or self.after.done()
+
+
 def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
     """Run every suite, also after one failed; return the outcomes in the order of the suites.
 
-    The suites on a cluster mostly wait for it, so four run at a time, and the next follows in
-    whichever lane is free first. The real control plane is built meanwhile, if it has to be.
+    The real control plane is built meanwhile, if it has to be. The unit tests are last: they keep
+    the cores busy on their own while the last suites that wait for a cluster end.
     """
     flags = ["--long"] if long else []
-    with ThreadPoolExecutor(LANES) as lanes, ThreadPoolExecutor(1) as builder:
+    with ThreadPoolExecutor(1) as builder:
         built = builder.submit(_build, long=long)
 
         def real(name: str, suites: Sequence[str]) -> Outcome:
@@ -151,37 +167,37 @@ def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
                 return Outcome(name, None if missing else 1, str(error))
             return _pytest(name, [*suites, "--cluster=real", *flags])
 
-        begun = [lanes.submit(_run, CHECK, ["make", "check"])]
-        for which, suites in UNIT_PARTS.items():
-            begun.append(lanes.submit(_pytest, f"{UNIT}, {which}", [*suites, *flags]))
+        made = [Suite(CHECK, partial(_run, CHECK, ["make", "check"]))]
         for which, suites in (PARTS if long else LOCAL_PARTS).items():
-            arguments = [*suites, "--cluster=local", *flags]
-            begun.append(lanes.submit(_pytest, f"{LOCAL}, {which}", arguments))
+            name, arguments = f"{LOCAL}, {which}", [*suites, "--cluster=local", *flags]
+            made.append(Suite(name, partial(_pytest, name, arguments)))
         for which, suites in (PARTS if long else REAL_PARTS).items():
-            begun.append(lanes.submit(real, f"{REAL}, {which}", suites))
+            name = f"{REAL}, {which}"
+            made.append(Suite(name, partial(real, name, suites), built))
+        for which, suites in UNIT_PARTS.items():
+            name = f"{UNIT}, {which}"
+            made.append(Suite(name, partial(_pytest, name, [*suites, *flags])))
         if long:
-            begun += _on_versions([it for it in RELEASES if it != USUAL], lanes, builder)
-        return [suite.result() for suite in begun]
+            made += _on_versions([it for it in RELEASES if it != USUAL], builder)
+        return _in_lanes(made)
 
 
 def run_versions(versions: Sequence[str]) -> list[Outcome]:
     """Run the suites of the real control plane on each of these Kubernetes versions."""
-    with ThreadPoolExecutor(LANES) as lanes, ThreadPoolExecutor(1) as builder:
-        return [suite.result() for suite in _on_versions(versions, lanes, builder)]
+    with ThreadPoolExecutor(1) as builder:
+        return _in_lanes(_on_versions(versions, builder))
 
 
-def _on_versions(
-    versions: Sequence[str], lanes: ThreadPoolExecutor, builder: ThreadPoolExecutor
-) -> list[Future[Outcome]]:
-    begun = []
+def _on_versions(versions: Sequence[str], builder: ThreadPoolExecutor) -> list[Suite]:
+    made = []
     for version in versions:
-        environment = {"MUSTER_KUBERNETES": version}
-        built = builder.submit(_run, f"building Kubernetes {version}", BUILD, environment)
-        begun.append(built)
+        name, environment = f"building Kubernetes {version}", {"MUSTER_KUBERNETES": version}
+        built = builder.submit(_run, name, BUILD, environment)
+        made.append(Suite(name, built.result, built))
         for which, suites in REAL_PARTS.items():
             name = f"Kubernetes {version}, {which}"
-            begun.append(lanes.submit(_after, built, name, suites, environment))
-    return begun
+            made.append(Suite(name, partial(_after, built, name, suites, environment), built))
+    return made
 
 
 def _after(
@@ -190,6 +206,34 @@ def _after(
     if built.result().code:
         return Outcome(name, 1, "its control plane is not built")
     return _pytest(name, [*suites, "--cluster=real"], environment)
+
+
+def _in_lanes(suites: Sequence[Suite]) -> list[Outcome]:
+    """Run so many at a time: in their order, but what has to wait for a build lets others pass."""
+    left, changed = list(suites), Condition()
+
+    def woken(_: object = None) -> None:
+        with changed:
+            changed.notify_all()
+
+    def lane() -> list[tuple[str, Outcome]]:
+        done: list[tuple[str, Outcome]] = []
+        while True:
+            with changed:
+                changed.wait_for(lambda: not left or any(it.is_ready for it in left))
+                if not left:
+                    return done
+                suite = next(it for it in left if it.is_ready)
+                left.remove(suite)
+            done.append((suite.name, suite.run()))
+            woken()
+
+    for awaited in {suite.after for suite in suites if suite.after}:
+        awaited.add_done_callback(woken)
+    with ThreadPoolExecutor(LANES) as lanes:
+        running = [lanes.submit(lane) for _ in range(LANES)]
+        outcomes = dict(pair for done in running for pair in done.result())
+    return [outcomes[suite.name] for suite in suites]
 
 
 def _build(*, long: bool) -> BuildError | None:
