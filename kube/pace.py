@@ -76,7 +76,7 @@ class Pace:
         self._stall_seconds.inc(busy)
         if longer or now >= self._quiet_until:
             self._quiet_until = now + _QUIET
-            _log.warning(
+            _log.info(
                 "other tasks had to wait",
                 work=self._work,
                 seconds=round(busy, 3),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -28,8 +29,12 @@ class Command(NamedTuple):
         with uncollected(), without(*COLOURS):
             module = importlib.import_module(self.module)
         if (structlog := sys.modules.get("structlog")) is not None:
-            # Standard output is for what the command prints; programs read it.
-            structlog.configure(logger_factory=lambda *_: structlog.WriteLogger(sys.stderr))
+            # Standard output is for what the command prints; programs read it. Users want to know
+            # what goes wrong, and not how the process is doing.
+            structlog.configure(
+                wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+                logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
+            )
         found: Callable[..., Any] | typer.Typer = getattr(module, self.function)
         return found
 

@@ -28,7 +28,11 @@ from kube.resources import JOBSETS
 
 Minimums = Mapping[str, int]
 
-MODES = ("Gang", "own Gang", "own ReplicatedGang", "Composite")
+MODES = (
+    "Gang",
+    "Composite",
+    *(pytest.param(it, marks=pytest.mark.long) for it in ("own Gang", "own ReplicatedGang")),
+)
 SIZES = ((3, 2), (3, 3), (1, 3), (1, 1), (2, 2))
 FIRST = (2, 2)
 

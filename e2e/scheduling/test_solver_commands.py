@@ -32,13 +32,12 @@ async def muster(env: Environment, *arguments: str, code: int = 0) -> str:
         "cli",
         *arguments,
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
+        stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(ROOT), "KUBECONFIG": str(env.cluster.kubeconfig)},
     )
-    output, _ = await process.communicate()
-    text = output.decode()
-    assert process.returncode == code, text
-    return text
+    output, errors = await process.communicate()
+    assert process.returncode == code, (output + errors).decode()
+    return output.decode()
 
 
 async def debug_snapshot(env: Environment) -> bytes:

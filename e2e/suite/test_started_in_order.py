@@ -76,7 +76,12 @@ async def driver_runs_and_another_waits(env: Environment, made: Json, group: str
 
 
 @pytest.mark.parametrize(
-    ("order", "mode"), [("InOrder", "Gang"), ("Ready", "Gang"), ("InOrder", "Composite")]
+    ("order", "mode"),
+    [
+        ("InOrder", "Gang"),
+        pytest.param("Ready", "Gang", marks=pytest.mark.long),
+        ("InOrder", "Composite"),
+    ],
 )
 async def test_the_workers_get_their_places_and_another_gang_waits(
     env: Environment, order: str, mode: str

@@ -108,7 +108,7 @@ OF_A_DEFINITION: Mapping[str, list[Object]] = {
 @pytest.mark.parametrize(
     ("path", "changes"),
     [
-        pytest.param(CONFIGURATIONS[0], OF_A_CONFIGURATION, id="mutating"),
+        pytest.param(CONFIGURATIONS[0], OF_A_CONFIGURATION, id="mutating", marks=pytest.mark.long),
         pytest.param(CONFIGURATIONS[1], OF_A_CONFIGURATION, id="validating"),
         pytest.param(CONVERTED, OF_A_DEFINITION, id="a definition"),
     ],

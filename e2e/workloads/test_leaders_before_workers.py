@@ -52,6 +52,7 @@ async def ended(env: Environment) -> None:
         await env.delete(PODS, pod["metadata"]["name"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("killed", selected({"": False, "a leader killed": True}, ("",)))
 async def test_workers_get_their_places_and_another_gang_waits(
     env: Environment, killed: bool

@@ -50,15 +50,19 @@ def test_an_unknown_command_is_named(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_logs_to_standard_error(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_logs_what_goes_wrong_to_standard_error(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Its standard output is read by programs."""
     before = structlog.get_config()
     try:
         COMMANDS[name].load()
-        structlog.get_logger().warning("other tasks had to wait")
+        structlog.get_logger().warning("a watch ended")
+        structlog.get_logger().info("other tasks had to wait")
     finally:
         structlog.configure(**before)
 
     said = capsys.readouterr()
     assert said.out == ""
-    assert "other tasks had to wait" in said.err
+    assert "a watch ended" in said.err
+    assert "other tasks had to wait" not in said.err

@@ -13,6 +13,7 @@ from ortools.sat.python import cp_model
 from scheduler.core.model import HostPort, Requirements, Stage
 from scheduler.core.place import Placement
 from tests.scheduler.state_builder import StateBuilder, requests
+from tools.testing.effort import count as times
 
 SEED = 1623
 SHARE = 0.99
@@ -194,11 +195,11 @@ def compare(count: int, *, ports: bool = False) -> None:
 
 
 def test_what_can_run_in_order_is_placed_and_nothing_else() -> None:
-    compare(200)
+    compare(times(100, 200))
 
 
 def test_so_it_is_with_host_ports_that_stages_use_in_turn() -> None:
-    compare(200, ports=True)
+    compare(times(100, 200), ports=True)
 
 
 @pytest.mark.long

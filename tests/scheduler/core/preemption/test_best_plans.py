@@ -26,7 +26,7 @@ def test_what_fits_under_topology_is_found(
     long: bool, record_property: Callable[[str, object], None]
 ) -> None:
     found: Counter[str] = Counter()
-    for seed in range(500 if long else 40):
+    for seed in range(500 if long else 25):
         instance = topology_instance(seed)
         placed = isinstance(decide(instance, build(instance)), Placement)
         feasible = ExactSolver(instance).feasible()

@@ -23,6 +23,7 @@ from scheduler.core.search import spread_batching
 from scheduler.core.search.batching import batchable_by_spread, place_batch, signature
 from scheduler.core.search.search_budget import SearchBudget
 from tests.scheduler.state_builder import StateBuilder, requests
+from tools.testing.effort import count
 
 WEB = PodSelector((Expression("app", "In", ("web",)),), ("ns",))
 OTHERS = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
@@ -91,7 +92,7 @@ def one_by_one(case: Spreading) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("first", range(0, 400, 40))
+@pytest.mark.parametrize("first", range(0, count(160, 400), 40))
 def test_a_batch_has_the_places_of_one_after_the_other(first: int) -> None:
     batched = 0
     for seed in range(first, first + 40):
