@@ -61,7 +61,6 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/suite/test_admission.py",
         "e2e/suite/test_bad_input.py",
         "e2e/suite/test_devices.py",
-        "e2e/suite/test_extended_resources.py",
         "e2e/suite/test_gang_of_a_jobset.py",
         "e2e/suite/test_outage.py",
         "e2e/suite/test_shared_claim.py",

@@ -45,6 +45,7 @@ class Seen:
         self.servers.add(server)
 
 
+@pytest.mark.long
 async def test_the_ca_and_the_certificate_rotate_twice_under_load(
     admin: Path, api: Rest, long: bool, way: tuple[int, bool]
 ) -> None:
