@@ -107,6 +107,19 @@ CHECK: Final = "make check"
 UNIT: Final = "unit tests"
 LOCAL: Final = "end to end on the embedded cluster"
 REAL: Final = "end to end on a real control plane"
+LONGEST: Final = (
+    CHECK,
+    f"{LOCAL}, decisions",
+    f"{LOCAL}, owners",
+    f"{REAL}, flows",
+    f"{UNIT}, scheduler",
+    f"{LOCAL}, the rest",
+    f"{UNIT}, commands",
+    f"{REAL}, conformance",
+    f"{UNIT}, the rest",
+    f"{REAL}, what is installed",
+)
+"""What begins first: what takes long, so that the lanes end together; after a quick check."""
 LANES: Final = 5
 """Suites at a time. Most of them wait for a cluster half of their time; two cores have no more."""
 
@@ -153,8 +166,7 @@ class Suite:
 def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
     """Run every suite, also after one failed; return the outcomes in the order of the suites.
 
-    The real control plane is built meanwhile, if it has to be. The unit tests are last: they keep
-    the cores busy on their own while the last suites that wait for a cluster end.
+    The real control plane is built meanwhile, if it has to be.
     """
     flags = ["--long"] if long else []
     with ThreadPoolExecutor(1) as builder:
@@ -167,15 +179,15 @@ def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
             return _pytest(name, [*suites, "--cluster=real", *flags])
 
         made = [Suite(CHECK, partial(_run, CHECK, ["make", "check"]))]
+        for which, suites in UNIT_PARTS.items():
+            name = f"{UNIT}, {which}"
+            made.append(Suite(name, partial(_pytest, name, [*suites, *flags])))
         for which, suites in (PARTS if long else LOCAL_PARTS).items():
             name, arguments = f"{LOCAL}, {which}", [*suites, "--cluster=local", *flags]
             made.append(Suite(name, partial(_pytest, name, arguments)))
         for which, suites in (PARTS if long else REAL_PARTS).items():
             name = f"{REAL}, {which}"
             made.append(Suite(name, partial(real, name, suites), built))
-        for which, suites in UNIT_PARTS.items():
-            name = f"{UNIT}, {which}"
-            made.append(Suite(name, partial(_pytest, name, [*suites, *flags])))
         if long:
             made += _on_versions([it for it in RELEASES if it != USUAL], builder)
         return _in_lanes(made)
@@ -208,8 +220,10 @@ def _after(
 
 
 def _in_lanes(suites: Sequence[Suite]) -> list[Outcome]:
-    """Run so many at a time: in their order, but what has to wait for a build lets others pass."""
-    left, changed = list(suites), Condition()
+    """Run so many at a time, `LONGEST` first; what has to wait for a build lets others pass."""
+    order = {name: at for at, name in enumerate(LONGEST)}
+    left = sorted(suites, key=lambda suite: order.get(suite.name, len(order)))
+    changed = Condition()
 
     def woken(_: object = None) -> None:
         with changed:

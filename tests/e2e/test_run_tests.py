@@ -133,15 +133,23 @@ def test_each_version_is_built_and_run_also_after_one_that_failed(
     assert {REAL_PARTS["flows"][0], "--cluster=real"} <= set(runs.made["Kubernetes 1.34.4, flows"])
 
 
+def test_what_takes_long_begins_first_and_exists(runs: Runs) -> None:
+    run_tests.run_suites(long=False, require_real=True)
+
+    first, *others = run_tests.LONGEST
+    assert next(iter(runs.made)) == first
+    assert {first, *others} <= runs.made.keys()
+
+
 @pytest.mark.parametrize("long", [False, True])
 def test_outcomes_are_in_the_order_of_the_suites(runs: Runs, long: bool) -> None:
     outcomes = run_tests.run_suites(long=long, require_real=True)
 
     assert [outcome.name for outcome in outcomes] == [
         CHECK,
+        *(f"{UNIT}, {which}" for which in UNIT_PARTS),
         *(f"{LOCAL}, {which}" for which in PARTS),
         *(f"{REAL}, {which}" for which in (PARTS if long else REAL_PARTS)),
-        *(f"{UNIT}, {which}" for which in UNIT_PARTS),
         *(name for version in RELEASES if long and version != USUAL for name in on(version)),
     ]
     assert runs.most == LANES
