@@ -136,9 +136,9 @@ def test_each_version_is_built_and_run_also_after_one_that_failed(
 def test_what_takes_long_begins_first_and_exists(runs: Runs) -> None:
     run_tests.run_suites(long=False, require_real=True)
 
-    first, *others = run_tests.LONGEST
-    assert next(iter(runs.made)) == first
-    assert {first, *others} <= runs.made.keys()
+    # One of them may have to wait for the control plane.
+    assert set(list(runs.made)[:LANES]) <= set(run_tests.LONGEST[: LANES + 1])
+    assert set(run_tests.LONGEST) <= runs.made.keys()
 
 
 @pytest.mark.parametrize("long", [False, True])
