@@ -62,7 +62,6 @@ def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
         yield muster
 
 
-@pytest.mark.long
 async def test_an_important_gang_gets_its_place_and_deployments_run_elsewhere(
     env: Environment, important: str
 ) -> None:

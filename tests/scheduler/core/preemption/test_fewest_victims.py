@@ -74,7 +74,7 @@ def test_victims_are_the_cheapest(
     long: bool, record_property: Callable[[str, object], None]
 ) -> None:
     comparison = Comparison()
-    for seed in range(1000 if long else 40):
+    for seed in range(1000 if long else 60):
         instance = eviction_instance(seed)
         builder, plan = answer(instance)
         if plan is not None:
@@ -92,8 +92,8 @@ def test_victims_are_the_cheapest(
     assert found["possible"] - found["highest"] <= allowed, summary
     assert comparison.units <= 1.03 * comparison.fewest, summary
     assert found["proved"] >= 0.95 * found["possible"], summary
-    assert found["possible"] >= (300 if long else 10), summary
-    assert found["impossible"] >= (50 if long else 1), summary
+    assert found["possible"] >= (300 if long else 20), summary
+    assert found["impossible"] >= (50 if long else 3), summary
 
 
 @pytest.mark.parametrize("seed", MISSED)
