@@ -26,7 +26,7 @@ yaml.SafeLoader = yaml.CSafeLoader  # type: ignore[misc, assignment]
 pytest_plugins = ("tools.testing.usage",)
 
 LONG_SECONDS = 3600  # of a test that tries many examples
-GARBAGE = (100_000, 20, 20)  # as rarely as Muster's own processes collect it: a sixth of the time
+GARBAGE = (50_000, 20, 100)  # the scheduler's own; with Python's it is a sixth of the unit tests
 _GUARDIAN = pytest.StashKey[Guardian]()
 _LINE = 240  # characters of a line of the summary where no terminal says how many
 

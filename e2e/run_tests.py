@@ -225,7 +225,7 @@ def _in_lanes(suites: Sequence[Suite]) -> list[Outcome]:
     left = sorted(suites, key=lambda suite: order.get(suite.name, len(order)))
     changed = Condition()
 
-    def woken(_: object = None) -> None:
+    def woken(_: object) -> None:
         with changed:
             changed.notify_all()
 
@@ -239,7 +239,6 @@ def _in_lanes(suites: Sequence[Suite]) -> list[Outcome]:
                 suite = next(it for it in left if it.is_ready)
                 left.remove(suite)
             done.append((suite.name, suite.run()))
-            woken()
 
     for awaited in {suite.after for suite in suites if suite.after}:
         awaited.add_done_callback(woken)

@@ -163,7 +163,7 @@ class Takeover:
             first, _ = await asyncio.wait(there, timeout=_WITHIN, return_when="FIRST_COMPLETED")
             for waiting in there:
                 waiting.cancel()
-            assert first, "nobody came to the step"
+            assert first, "no scheduler came to the step"
             pair.chosen(there[first.pop()])
         self._proxy = pair.proxies[pair.leader]
         pair.proxies[pair.other].end(pauses[pair.other])

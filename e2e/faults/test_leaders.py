@@ -34,7 +34,7 @@ class Row(NamedTuple):
     who: str
     step: str
     fault: str
-    beside: str = "nothing"
+    also: str = "nothing"
 
 
 REFUSED, UNDELETED = "a binding elsewhere is refused", "deletions elsewhere fail"
@@ -109,9 +109,9 @@ async def _play(env: Environment, pair: Pair, row: Row, folder: Path, server_kin
     try:
         async with asyncio.timeout(300), pair.row(), AsyncExitStack() as stack:
             takeover = Takeover(pair, env.muster, gang.steps[row.step], row.fault)
-            beside = folder / "beside"
-            beside.mkdir()
-            async with _wrong(env, pair, row.beside, beside), Bindings.followed(env) as bindings:
+            of_fault = folder / "fault"
+            of_fault.mkdir()
+            async with _wrong(env, pair, row.also, of_fault), Bindings.followed(env) as bindings:
                 await gang.flow(Stage(env, takeover, stack, folder, server_kind))
                 await takeover.over()
             await _judge(env, bindings)
@@ -148,17 +148,17 @@ def _nominated(pod: Any) -> bool:
 
 
 @asynccontextmanager
-async def _wrong(env: Environment, pair: Pair, beside: str, folder: Path) -> AsyncIterator[None]:
+async def _wrong(env: Environment, pair: Pair, fault: str, folder: Path) -> AsyncIterator[None]:
     """What else is wrong: in another tenant's namespace, or with what the schedulers are sent."""
-    if beside == FROZEN:
+    if fault == FROZEN:
         pair.proxies[pair.other].freeze()
-    if beside == ONE_SEAT:
+    if fault == ONE_SEAT:
         for proxy in pair.proxies.values():
             proxy.limit(1)
-    if beside in (REFUSED, UNDELETED):
-        async with trouble.namespace_beside(env) as other:
+    if fault in (REFUSED, UNDELETED):
+        async with trouble.other_namespace(env) as other:
             async with trouble.refused_bindings(other, folder) as refused:
-                if beside == REFUSED:
+                if fault == REFUSED:
                     await trouble.half_bound(other, refused)
                     yield
                 else:
@@ -168,7 +168,7 @@ async def _wrong(env: Environment, pair: Pair, beside: str, folder: Path) -> Asy
                         yield
             # A gang that is deleted before that stays in the queue as paused.
             ended = partial(none_reserved, other)
-            await other.until("the gang beside to be bound or given up", ended)
+            await other.until("the other gang to be bound or given up", ended)
     else:
         yield
     pair.restore()

@@ -73,7 +73,7 @@ def _hook(name: str, client: Object, namespace: str, operation: str, resource: s
 
 
 @asynccontextmanager
-async def namespace_beside(env: Environment) -> AsyncIterator[Environment]:
+async def other_namespace(env: Environment) -> AsyncIterator[Environment]:
     """Another tenant, with nodes of its own."""
     other = Environment(env.cluster, env.muster, env.client, f"{env.name}-other")
     await other.open()

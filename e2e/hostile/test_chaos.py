@@ -1,4 +1,4 @@
-"""The random run in short; `e2e.hostile.chaos` also runs by itself, as long as wanted."""
+"""Random kills; `e2e.hostile.chaos` also runs by itself, as long as wanted."""
 
 import pytest
 

@@ -16,7 +16,6 @@ from e2e.workloads.lws_pods import leader, workers
 from e2e.workloads.test_leader_worker_pods import cluster, running_muster
 from kube.resources import JOBS, LEADER_WORKER_SETS, PODS
 from tests.support.lws import LwsBuilder, make_lws
-from tools.testing.effort import selected
 
 __all__ = ["cluster", "running_muster"]
 
@@ -53,7 +52,7 @@ async def ended(env: Environment) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("killed", selected({"": False, "a leader killed": True}, ("",)))
+@pytest.mark.parametrize("killed", [False, True], ids=["", "a leader killed"])
 async def test_workers_get_their_places_and_another_gang_waits(
     env: Environment, killed: bool
 ) -> None:
