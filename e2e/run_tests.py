@@ -72,20 +72,17 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/webhook/test_confined.py",
         "e2e/workloads/test_sets.py",
     ),
-    "conformance": (
+    "conformance and hostile tenants": (
         "e2e/conformance",
         "e2e/docs",
+        "e2e/hostile/test_attacks.py",
+        "e2e/hostile/test_beside_kube_scheduler.py",
+        "e2e/hostile/test_boundaries.py",
         "e2e/test_manifests.py",
         "e2e/test_protection.py",
         "e2e/test_versions.py",
     ),
-    "what is installed": ("e2e/chart", "e2e/test_release.py"),
-    # Last, when little else runs: its tenants' gangs have to be bound within seconds.
-    "hostile tenants": (
-        "e2e/hostile/test_attacks.py",
-        "e2e/hostile/test_beside_kube_scheduler.py",
-        "e2e/hostile/test_boundaries.py",
-    ),
+    "installation": ("e2e/chart", "e2e/test_release.py"),
 }
 """What runs on the real control plane without `--long`: what users count on, and what the embedded
 server is held to. Each part has a control plane of its own, so that they can run side by side."""
@@ -109,18 +106,18 @@ LOCAL: Final = "end to end on the embedded cluster"
 REAL: Final = "end to end on a real control plane"
 LONGEST: Final = (
     CHECK,
+    f"{UNIT}, scheduler",
     f"{LOCAL}, decisions",
     f"{LOCAL}, owners",
-    f"{REAL}, flows",
-    f"{UNIT}, scheduler",
-    f"{LOCAL}, the rest",
     f"{UNIT}, commands",
-    f"{REAL}, conformance",
     f"{UNIT}, the rest",
-    f"{REAL}, what is installed",
+    f"{REAL}, flows",
+    f"{REAL}, conformance and hostile tenants",
+    f"{REAL}, installation",
+    f"{LOCAL}, the rest",
 )
 """What begins first: what takes long, so that the lanes end together; after a quick check."""
-LANES: Final = 5
+LANES: Final = 6
 """Suites at a time. Most of them wait for a cluster half of their time; two cores have no more."""
 
 _FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) \S+\.py\b.*$", re.MULTILINE)

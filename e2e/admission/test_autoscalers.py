@@ -1,7 +1,5 @@
 """What pods of generated groups tell autoscalers, through a whole API server and JobSet's own."""
 
-from __future__ import annotations
-
 from api.constants import (
     ANNOTATION_DISRUPTION_MODE,
     ANNOTATION_DO_NOT_DISRUPT,

@@ -1,7 +1,5 @@
 """The Chromium of the browser tests: the one on the path, or else Debian's, installed once."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Clusters and queues as the console's server tells them: small, 5,000 nodes, and hostile names."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

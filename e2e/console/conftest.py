@@ -1,7 +1,5 @@
 """One browser for the run."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The clusters that the page is shown: what runs in them, what waits, and what was."""
 
-from __future__ import annotations
-
 import math
 
 from e2e.console.clusters import RACK, Contents, Json, ago, blocks, filled, waiting

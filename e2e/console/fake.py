@@ -4,8 +4,6 @@ It serves the page's own files with the headers that the console sends, so a pag
 than they allow fails here as well.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

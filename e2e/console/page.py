@@ -1,7 +1,5 @@
 """A page of the console in Chromium, which notes what must never happen."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

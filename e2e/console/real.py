@@ -1,7 +1,5 @@
 """The console's own server beside a scheduler: on the embedded cluster, or on any other."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

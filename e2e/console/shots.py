@@ -1,7 +1,5 @@
 """What the pictures of docs/console.md show: which cluster, which address, which colours."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The page on the cluster of the run, the real one, too: every view, and who preempts whom."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack

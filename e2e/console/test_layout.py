@@ -1,7 +1,5 @@
 """Where the map draws each node: each once, within its domain, for clusters of any shape."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from typing import Any

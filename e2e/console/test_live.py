@@ -1,7 +1,5 @@
 """The page follows the server: changes, its loss and return, and the end of a session."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.async_api import Browser
 

@@ -1,7 +1,5 @@
 """What holds for every view: safe with hostile names, usable by all, fast with 5,000 nodes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import median
 from typing import Final

@@ -1,7 +1,5 @@
 """Every view has its picture, every picture its place in the docs, and all are small."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The pictures of docs/console.md, as Chromium shows them; `make pictures` renews them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

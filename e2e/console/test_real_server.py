@@ -1,7 +1,5 @@
 """Each view, from the console's own server beside a scheduler on the embedded cluster."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Files of the page: libraries are as their packages have them, and nothing needs inline code."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

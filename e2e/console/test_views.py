@@ -1,7 +1,5 @@
 """Every view says what the server told it, at an address that can be shared."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.async_api import Browser
 

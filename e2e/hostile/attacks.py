@@ -1,7 +1,5 @@
 """What a tenant with `edit` in one namespace may create: each kind by its name, as steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final
 

@@ -3,8 +3,6 @@
 A namespace may have expected pods with `MOST_CPU` cores and a bit, for `MOST_SECONDS`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

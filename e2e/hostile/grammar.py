@@ -4,8 +4,6 @@
 many (a chain, a ring, a fan of groups, hundreds of pods), then updates and deletions of those.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

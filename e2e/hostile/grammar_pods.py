@@ -4,8 +4,6 @@ Every part is a function that changes a pod. What is large comes from a formula 
 so that an example stays cheap to draw, to shrink and to read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final
 

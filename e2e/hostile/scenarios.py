@@ -1,7 +1,5 @@
 """What one tenant tries on another without being refused, and what then must not happen."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

@@ -5,8 +5,6 @@ device may be given away twice: if Muster comes second, no pod starts with it an
 if kube-scheduler comes second, its pod keeps what it has, and Muster tells of it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import random

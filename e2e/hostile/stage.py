@@ -4,8 +4,6 @@ Kinds of nodes, each with a taint that only its pods tolerate: those of the othe
 where the hostile one may do what it likes, and some that nobody uses.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

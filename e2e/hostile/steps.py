@@ -1,7 +1,5 @@
 """What a tenant does, one request after the other, and how that is shown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal

@@ -1,7 +1,5 @@
 """Tenants: a namespace each, and an account that has the role `edit` in it and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Two tenants: what one may try on the other is refused, or has no effect."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

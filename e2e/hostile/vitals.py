@@ -1,7 +1,5 @@
 """Whether Muster's processes live, answer and keep within their memory."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import threading

@@ -1,7 +1,5 @@
 """Who may evict whom, whatever a tenant writes, and evictions that others hinder."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The console beside the running scheduler: it shows what the cluster is, and writes nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Feature gates: names, defaults, what is configured, and whose feature an owner's groups are."""
 
-from __future__ import annotations
-
 import pytest
 
 from api.features import (

@@ -1,13 +1,13 @@
 """The measurements of the console do what they say, at a size that takes no time."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest
 
 from bench import console
 from bench.frame import Case
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,8 @@ from bench.device_clusters import (
 from scheduler.watch.device_decode import resource_claim_info, slice_info
 from scheduler.watch.device_objects import decode_resource_claim, decode_resource_slice
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize(
     ("run", "count"),

@@ -1,7 +1,5 @@
 """The lab's benchmark: parts of the same load, growth as a power, and pictures of what was kept."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """What one scheduler process could do by itself: every kind of load is decided wholly."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +9,8 @@ from bench import scale, scale_results
 from bench.clusters import cluster
 from bench.scale_results import Held, Point, Scale
 from scheduler.core.search.batching import signature
+
+pytestmark = pytest.mark.long
 
 MEASURED = Scale(
     [

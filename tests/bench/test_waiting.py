@@ -1,6 +1,10 @@
 """What is written about gangs that wait, on a small cluster."""
 
+import pytest
+
 from bench import targets, waiting, waiting_results
+
+pytestmark = pytest.mark.long
 
 
 async def test_gangs_that_wait_are_written_about_only_when_they_change() -> None:

@@ -1,7 +1,5 @@
 """caBundle patches change what is wrong and nothing else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jsonpatch

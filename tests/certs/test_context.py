@@ -1,7 +1,5 @@
 """TLS contexts: verified by the bundle alone, certificates changed while serving."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import AsyncIterator

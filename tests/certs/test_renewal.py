@@ -1,7 +1,5 @@
 """What is renewed when, and that what is made is good."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

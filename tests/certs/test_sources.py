@@ -1,7 +1,5 @@
 """Certificates that someone else keeps."""
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Certificates shared by several processes: one wins, all serve the same."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace

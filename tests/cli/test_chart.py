@@ -1,7 +1,5 @@
 """What the Helm chart has from elsewhere is written anew, and nothing else of it is touched."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The table of commands says what the commands say of themselves."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

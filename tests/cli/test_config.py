@@ -1,7 +1,5 @@
 """The webhook's part of the configuration file, and what is made of it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 

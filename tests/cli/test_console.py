@@ -1,7 +1,5 @@
 """`muster console`: what it says, and how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

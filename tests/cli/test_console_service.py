@@ -1,7 +1,5 @@
 """`muster console --in-cluster`: what it refuses, and the process as the Deployment starts it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The demo is what new users see first: it meets its expectations, or fails and says which not."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """What explain and simulate say of domains and of those who would go; nobody does."""
 
-from __future__ import annotations
-
 import pytest
 
 from api.features import USUAL, Feature

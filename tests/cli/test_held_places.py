@@ -1,7 +1,5 @@
 """`muster explain`, `simulate`, `tree` and `replay` know of places that are held."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

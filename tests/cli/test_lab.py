@@ -1,7 +1,5 @@
 """`muster lab`: from files to tables, reports and an exit code."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

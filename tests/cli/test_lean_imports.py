@@ -1,7 +1,5 @@
 """What is hidden while others are imported is there again afterwards."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import sys

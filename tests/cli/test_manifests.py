@@ -1,7 +1,5 @@
 """`muster manifests`: the webhook registration for other schedulerNames."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What `muster explain` says of owners that have no group: their own words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The command line of the server processes, and the one file that configures them."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Manifests with device claims are decided as they would be; explain says who uses which."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Simulation makes the groups that the controllers would, of every form in which pods name them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

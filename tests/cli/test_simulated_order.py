@@ -1,7 +1,5 @@
 """`muster simulate` of gangs whose pods are made in order: accepted as the gate says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A LeaderWorkerSet in a simulation: its groups, and the pods that its controller would make."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`muster explain`, `simulate`, `replay` and `tree --snapshot`, on a copy of a cluster."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 Each one is run to its end on an embedded cluster, so what it imports on its way is seen too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

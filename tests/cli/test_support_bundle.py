@@ -1,7 +1,5 @@
 """What is in a support bundle, and that no secret is."""
 
-from __future__ import annotations
-
 import json
 import stat
 import tarfile

@@ -1,7 +1,5 @@
 """The forest of groups that every view draws."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What would happen if: changes of a cluster and manifests, on a copy of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What-if questions in a process of their own: answers, reasons, and limits."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import resource

@@ -1,7 +1,5 @@
 """Clusters for the tests of the console's views, in domain words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Clients that ask nothing, ask slowly, or take no answer, on real sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

@@ -1,7 +1,5 @@
 """The console shows places that are held for pods that do not exist yet, as statuses tell."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

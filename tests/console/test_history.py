@@ -1,7 +1,5 @@
 """The last hours: what waited, came and preempted, and how full domains were."""
 
-from __future__ import annotations
-
 from console.history import KEPT, MOST_DOMAINS, RecentHistory
 from console.protocols import Viewer
 from tests.console.cluster_builder import ALL, RACK, Builder

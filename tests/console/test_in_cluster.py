@@ -1,7 +1,5 @@
 """The console as a Service: by https, with its own account, to two tenants of one cluster."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import ssl

@@ -1,7 +1,5 @@
 """The console beside a real scheduler on the embedded cluster: a gang starts before its eyes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

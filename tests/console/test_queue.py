@@ -1,7 +1,5 @@
 """The queue: what waits, in which order, and why in one sentence."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The server: who gets in, what is refused, and what each address answers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """Sessions for tokens: who gets one, what they see, and how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

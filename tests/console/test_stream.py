@@ -1,7 +1,5 @@
 """Streams: what is told to whom, what happens to slow viewers, and how a session ends."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

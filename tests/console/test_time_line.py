@@ -1,7 +1,5 @@
 """The time line: when a group had what it needs, and who preempted whom."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """One workload: tree, states, conditions, time line, search, and why not on a node."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

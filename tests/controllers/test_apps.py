@@ -1,7 +1,5 @@
 """StatefulSets and Deployments that ask for a group: made, scaled, updated, told, and gone."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The controllers say in a JobSet's groups which pods come later, as long as these can come."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """TrainJobs are told what their JobSets wait for: once, by metadata alone, and only their own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The page on feature gates has exactly those that there are."""
 
-from __future__ import annotations
-
 import re
 
 from api.features import GATES

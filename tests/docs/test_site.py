@@ -1,7 +1,5 @@
 """The site of the documentation: every link leads somewhere, and nothing is fetched to show it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

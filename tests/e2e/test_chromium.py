@@ -1,7 +1,5 @@
 """Where the browser of e2e/console comes from."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

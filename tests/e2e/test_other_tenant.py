@@ -1,7 +1,5 @@
 """When a gang of the hostile suites' other tenant has waited too long, and how a tenant leaves."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """The scheduler and the controllers as they run, on an API server in memory and in virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import copy

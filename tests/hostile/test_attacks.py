@@ -1,7 +1,5 @@
 """The attacks of e2e/hostile in memory: nobody notices, and twice as much is twice the work."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Whatever a tenant writes: no process ends, others' gangs are bound, and nothing is left."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import sys

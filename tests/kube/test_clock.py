@@ -1,7 +1,5 @@
 """The server's time of day, as its answers tell it."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime

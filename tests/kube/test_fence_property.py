@@ -1,7 +1,5 @@
 """Whatever happens to two candidates' requests, never do both hold a valid fence."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """While a freeze lasts, whoever changes it waits or leaves the change to later."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Plain kubeconfig files are read as the official client reads them."""
 
-from __future__ import annotations
-
 import base64
 import os
 import ssl

@@ -1,7 +1,5 @@
 """Long work gives way to other tasks, and the longest stretch names its object."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 

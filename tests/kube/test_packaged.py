@@ -1,7 +1,5 @@
 """The manifests of a package, read by libyaml or by the parser in Python."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What one object contains, or does to the sink, is about that object alone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Plain functions give way in the middle, one at a time, and end where they are closed."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress

@@ -4,8 +4,6 @@ A model of an API server changes its objects at any time. Lists break between an
 the middle of one, watches end anywhere, history expires. Names are few, so that they are reused.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

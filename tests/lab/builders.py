@@ -1,7 +1,5 @@
 """Small clusters and jobs for the lab's tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lab.cluster import Cluster, Pool

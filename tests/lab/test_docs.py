@@ -1,7 +1,5 @@
 """docs/lab.md shows what its commands print."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Drawn traces: the seed decides, and the distributions are those that were asked for."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from pathlib import Path

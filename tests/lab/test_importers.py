@@ -1,7 +1,5 @@
 """Published traces, in rows of the test's own that have the columns of the real ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

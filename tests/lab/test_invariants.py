@@ -1,7 +1,5 @@
 """What holds of every trace: places are not given twice, nothing is lost, gangs start whole."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A trace of what a cluster's objects tell."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What people and programs get of a run: the table, JSON, the page, limits."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """What happens when, in scenarios small enough to say it beforehand."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """Traces and clusters as they are written, and what is wrong with others."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

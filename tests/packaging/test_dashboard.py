@@ -1,7 +1,5 @@
 """The dashboard is one of Grafana's: its own types, made from its schemas, know every field."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator, Mapping

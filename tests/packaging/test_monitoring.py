@@ -1,7 +1,5 @@
 """manifests/monitoring and the pages about it name what Muster exports, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

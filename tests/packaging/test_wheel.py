@@ -4,8 +4,6 @@ Its dependencies are lent by the environment of these tests, which has them as l
 `requirements/runtime.txt` names, so the wheel must do with that.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import signal

@@ -1,7 +1,5 @@
 """A harness with preemption: victims end when the test says so."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace

@@ -4,8 +4,6 @@
 answers Bindings and delivers them to the state as a watch would.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence

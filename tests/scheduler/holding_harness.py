@@ -1,7 +1,5 @@
 """A harness with expected pods: groups and pods come as the watch delivers them."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Coroutine

@@ -1,7 +1,5 @@
 """A state in which roots compete: priorities, units, budgets, and what preemption answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

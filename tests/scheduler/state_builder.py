@@ -3,8 +3,6 @@
 `StateBuilder()` starts empty; each method adds one thing and returns what a test needs to name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from scheduler.core.device_table import no_judge

@@ -1,7 +1,5 @@
 """The cost of one event, counted in calls, does not depend on the size of the cluster."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.model import (

@@ -1,7 +1,5 @@
 """Bindings that fail: which are accepted, retried, rejected, and given up."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any

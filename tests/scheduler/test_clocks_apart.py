@@ -1,7 +1,5 @@
 """What the server has stamped is compared with the server's clock, not with the machine's."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """What the conditions of groups say, derived from the state."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.conditions import group_views

@@ -1,7 +1,5 @@
 """From events to Bindings: what is bound, in which order, and what waits for what."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Gangs that cannot be bound are given up: in time, each on its own, and at growing intervals."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from itertools import pairwise

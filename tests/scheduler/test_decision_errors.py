@@ -1,7 +1,5 @@
 """A root whose decision raises is refused with SchedulerError and backs off; all others go on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module

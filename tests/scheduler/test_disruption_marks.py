@@ -1,7 +1,5 @@
 """The condition DisruptionTarget: one request where the pod is known, and never a second one."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pytest

@@ -1,7 +1,5 @@
 """When groups and waiting pods are reported: after Bindings, in order, and not late for long."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

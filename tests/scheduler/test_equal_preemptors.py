@@ -1,7 +1,5 @@
 """Many equal preemptors, each with a node's victims: planned together, and bound one by one."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace

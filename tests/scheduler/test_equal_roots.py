@@ -1,7 +1,5 @@
 """Thousands of refused roots: few decisions, nobody forgotten, and new roots do not wait."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """A root whose place others take again and again evicts less and less often."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from kube.resources import PODS

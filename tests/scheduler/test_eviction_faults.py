@@ -1,7 +1,5 @@
 """Deletions that hang, fail or are refused stop nobody else, and are not repeated for ever."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """From a refusal to the place of the victims: conditions, evictions, nominations, and their end."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

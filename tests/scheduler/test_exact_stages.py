@@ -1,7 +1,5 @@
 """Beside an exact solver: trees whose stages never run at the same time."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """No namespace takes all that there is; nothing is lost, whoever is cancelled when."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections import Counter

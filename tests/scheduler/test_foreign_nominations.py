@@ -1,7 +1,5 @@
 """Places that another scheduler nominated for its pods, which they take once victims are gone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

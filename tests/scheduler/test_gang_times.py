@@ -1,7 +1,5 @@
 """How long gangs wait, in virtual time."""
 
-from __future__ import annotations
-
 from prometheus_client import REGISTRY
 
 from kube.errors import Forbidden

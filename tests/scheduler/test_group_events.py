@@ -1,7 +1,5 @@
 """Events are reported in the schedulerName of the pods that they are about."""
 
-from __future__ import annotations
-
 from kube.events import EventType, ObjectReference
 from kube.meta import OwnerReference
 from scheduler.core.model import POD_GROUP, GroupKey

@@ -4,8 +4,6 @@ Owners make workers once the driver runs, and make again what they lost. Once no
 any more and there is room, every gang that has begun runs whole.
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest

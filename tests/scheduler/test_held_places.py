@@ -1,7 +1,5 @@
 """The whole tree's place: pods that are created after others run find theirs held for them."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.config import ExpectedLimits

@@ -1,7 +1,5 @@
 """Held places under random arrivals, departures, changes and new leaders: what always holds."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

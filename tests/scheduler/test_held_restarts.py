@@ -1,7 +1,5 @@
 """An owner that makes its pods again finds the places of those that it deleted."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.scheduler.holding_harness import HOLD, HoldingHarness, kind

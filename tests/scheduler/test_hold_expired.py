@@ -1,7 +1,5 @@
 """What becomes of a group whose expected pods did not come in time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

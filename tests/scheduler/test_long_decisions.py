@@ -1,7 +1,5 @@
 """A long decision gives way in the middle, and the state stays as it is until it has ended."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Roots whose search ran out of time are searched again soon, and never at the cost of others."""
 
-from __future__ import annotations
-
 import pytest
 
 import scheduler.cycle

@@ -1,7 +1,5 @@
 """The decision loop lets other tasks run in between, and says whether it is deciding."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Generator, Iterator
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The gauges of a scheduler that leads no more."""
 
-from __future__ import annotations
-
 from prometheus_client import REGISTRY
 
 from scheduler import metrics

@@ -1,7 +1,5 @@
 """What a group that lacks members says: what is there, and who makes the rest, or what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The whole process against the embedded cluster: TLS, watches, Bindings, statuses, the lease."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable

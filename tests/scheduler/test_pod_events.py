@@ -1,7 +1,5 @@
 """FailedScheduling on pods that wait: once for each change, and never very many."""
 
-from __future__ import annotations
-
 from kube.errors import ServerError
 from scheduler.core.model import POD_GROUP, GroupSpec
 from scheduler.pod_events import OF_A_GROUP

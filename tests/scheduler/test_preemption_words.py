@@ -1,7 +1,5 @@
 """What preemption says never names another namespace's objects."""
 
-from __future__ import annotations
-
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import POD_GROUP, SINGLE_POD, PodInfo, Requirements
 from scheduler.core.preemption.units import Unit

@@ -1,7 +1,5 @@
 """Waiters are served by priority; no permit is lost, whoever is cancelled when."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

@@ -1,7 +1,5 @@
 """The queue: blocked roots, and the back-off after a failed binding."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.model import (

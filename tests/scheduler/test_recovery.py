@@ -1,7 +1,5 @@
 """A new leader completes what the last one began before it decides anything."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

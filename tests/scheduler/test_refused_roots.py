@@ -1,7 +1,5 @@
 """Refused roots by shape and by priority."""
 
-from __future__ import annotations
-
 from scheduler.core.forest import Pod
 from scheduler.core.model import GroupKey
 from scheduler.refused_roots import RefusedRoot, RefusedRoots

@@ -1,7 +1,5 @@
 """Reservations: stored before the first Binding, few, small enough, and deleted in the end."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Requests are repeated while only the connection is at fault and the lease is held."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

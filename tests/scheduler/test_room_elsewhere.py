@@ -1,7 +1,5 @@
 """What pods with volumes or peers leave is looked at for those that may gain, and all of these."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """New room is looked at for the shapes that may gain, not for all that wait."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

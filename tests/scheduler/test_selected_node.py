@@ -1,7 +1,5 @@
 """A provisioner is told the node that a claim's volume is to be made for."""
 
-from __future__ import annotations
-
 import pytest
 
 from kube.resources import PVCS

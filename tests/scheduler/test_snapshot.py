@@ -1,7 +1,5 @@
 """A restored snapshot decides exactly as the state that it was taken from."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

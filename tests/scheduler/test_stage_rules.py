@@ -1,7 +1,5 @@
 """What pods say of each other, where their stages never run at the same time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Stages of a tree: pods that never run at the same time have the same places."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.holders import held_room

@@ -1,7 +1,5 @@
 """A large gang that smaller ones pass again and again may close the starvation gate for them."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """What must always hold, while nodes, pods and groups come, go and change, and bindings fail."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import ClassVar

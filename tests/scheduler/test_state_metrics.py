@@ -1,7 +1,5 @@
 """The metrics that are read from the state: right, told by the leader alone, and few."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

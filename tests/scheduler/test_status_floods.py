@@ -1,7 +1,5 @@
 """Statuses when one tenant has very much, or something odd: the others are told in time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """While victims end, their preemptor is decided again only when that can change something."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """The end of a victim wakes only roots for which it can make a difference."""
 
-from __future__ import annotations
-
 from prometheus_client import REGISTRY
 
 from scheduler.core.model import PodInfo, Requirements

@@ -1,7 +1,5 @@
 """Room is not sought for roots that lack a resource beside what is nominated there."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

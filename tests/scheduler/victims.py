@@ -1,7 +1,5 @@
 """What must be so of any plan, whatever it costs."""
 
-from __future__ import annotations
-
 from scheduler.core.preemption.plan import Plan
 from tests.scheduler.oracle.instances import PREEMPTOR, ROOT
 from tests.scheduler.preemption_builder import PreemptionBuilder

@@ -1,7 +1,5 @@
 """Who imports whom, read from the sources: imports for type checking and inside functions too."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Container, Iterator, Mapping

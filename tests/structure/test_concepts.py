@@ -1,7 +1,5 @@
 """The concepts page names files that exist, and each of its nouns where the code has it."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The import graph: no circle anywhere, and a core that needs nothing but numpy."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

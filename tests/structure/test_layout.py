@@ -1,7 +1,5 @@
 """Each plug-in has one module and one table of tests, and kube-scheduler's name leads to both."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

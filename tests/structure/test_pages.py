@@ -1,7 +1,5 @@
 """What people read says each thing once: a list has no item twice, in an old and a new wording."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Each row is a word that was here once, with what is said instead. What is kept b
 lines of the changelog, the design documents' own text) is not looked at.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import tokenize

@@ -1,7 +1,5 @@
 """StatefulSets and Deployments in tests."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Counts work in function calls, which are the same on every machine."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Callable

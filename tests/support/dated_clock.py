@@ -1,7 +1,5 @@
 """Virtual time with a time of day of the test's choice."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from tests.support.clock import FakeClock

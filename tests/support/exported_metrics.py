@@ -1,7 +1,5 @@
 """Every metric that Muster exports, read from its own code."""
 
-from __future__ import annotations
-
 from itertools import chain
 from types import ModuleType
 

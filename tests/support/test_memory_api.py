@@ -1,7 +1,5 @@
 """The API server in memory has kube-apiserver's rules: those of the embedded cluster."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """The real listener in a thread of its own, called over one TLS connection without any loop."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json

@@ -1,7 +1,5 @@
 """Readiness that a test can wait for."""
 
-from __future__ import annotations
-
 import asyncio
 
 from webhooks.readiness import SERVING, Readiness

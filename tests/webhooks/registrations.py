@@ -1,7 +1,5 @@
 """Webhook configurations of an API server."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Reviews as an API server sends them, and answers read as it reads them."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The table of admission cases through the HTTP server, as an API server asks it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

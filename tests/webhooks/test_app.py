@@ -1,7 +1,5 @@
 """The whole process against a scripted API server: from nothing to ready, and to an end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

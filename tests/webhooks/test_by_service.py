@@ -1,7 +1,5 @@
 """Two replicas behind a Service on the embedded cluster: one Secret, one CA, either may answer."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """CronJobs through the whole review: what their Jobs would be told is said, nothing is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

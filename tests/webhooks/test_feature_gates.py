@@ -1,7 +1,5 @@
 """What a gate that is off does not serve is refused when it is made, and kept when it is stored."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -3,8 +3,6 @@
 In the long profile 51,000 inputs: 34 batches of its 1,500 examples.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

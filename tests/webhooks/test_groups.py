@@ -1,7 +1,5 @@
 """Groups through the whole review, without a transport."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

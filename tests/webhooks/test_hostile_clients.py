@@ -1,7 +1,5 @@
 """Clients that mean harm, on real sockets: they are bounded, and others are answered meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import ssl

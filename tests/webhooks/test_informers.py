@@ -1,7 +1,5 @@
 """What the webhook remembers of the cluster follows every change."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The caches against an API server: what they hold, and when they may be believed."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

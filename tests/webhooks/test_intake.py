@@ -1,7 +1,5 @@
 """How much of what clients send is held at a time: who waits, who is turned away."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """JobSets and Jobs through the whole review: marked once, the same ever after."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Certificates and registration kept right while a listener serves."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ssl

@@ -4,8 +4,6 @@ A condition that fails to evaluate refuses the request where the policy is to fa
 structure must give a plain yes or no.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

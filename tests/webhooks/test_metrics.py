@@ -1,7 +1,5 @@
 """Nothing that is sent to the webhook makes more series."""
 
-from __future__ import annotations
-
 import pytest
 from prometheus_client import REGISTRY, generate_latest
 

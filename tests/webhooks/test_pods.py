@@ -1,7 +1,5 @@
 """Pods through the whole review: who schedules them, and which one group they name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What is registered is what the manifests say, wherever it started from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

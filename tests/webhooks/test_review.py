@@ -1,7 +1,5 @@
 """What is no review is refused with the fields at fault."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

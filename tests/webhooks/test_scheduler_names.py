@@ -1,7 +1,5 @@
 """Several schedulerNames: who gets which, who keeps theirs, and whose words count."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

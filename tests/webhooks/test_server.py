@@ -1,7 +1,5 @@
 """The listener over real TLS: routes, limits, readiness, and an end that loses no review."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

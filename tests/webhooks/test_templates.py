@@ -1,7 +1,5 @@
 """What groups take from other objects, and what they are warned of."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The Workloads that reviews look up, by name and by owner, in little memory."""
 
-from __future__ import annotations
-
 import tracemalloc
 from itertools import count
 from typing import Any

@@ -1,7 +1,5 @@
 """StatefulSets and Deployments: what they may ask for, how they are marked, their minCount."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

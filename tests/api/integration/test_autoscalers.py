@@ -1,7 +1,5 @@
 """What the pods of Jobs and JobSets tell autoscalers: at creation, and the same ever after."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the groups of a JobSet expect that creates some of its pods after others run."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 from typing import Any

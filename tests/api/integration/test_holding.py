@@ -1,7 +1,5 @@
 """How long places are held, and what comes then: annotations of JobSets and LeaderWorkerSets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Leaders that come first are placed together with the workers that are made after them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

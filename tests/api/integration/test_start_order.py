@@ -1,7 +1,5 @@
 """Which replicatedJobs of a JobSet start after others, and which never run at the same time."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

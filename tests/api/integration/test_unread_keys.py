@@ -1,7 +1,5 @@
 """Keys of ours that nothing reads are said with their path, wherever they are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`spec.expectedPods`: what is admitted, and what may change."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

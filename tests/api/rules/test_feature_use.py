@@ -1,7 +1,5 @@
 """Which features objects of ours use, and by which fields."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A violation of each constraint is found, and what keeps them is not complained of."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

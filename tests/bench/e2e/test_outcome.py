@@ -1,7 +1,5 @@
 """What a run with claims left behind is judged by what the API server has."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """The objects of scheduler_perf's workloads."""
 
-from __future__ import annotations
-
 import pytest
 
 from api.constants import SCHEDULER_NAME

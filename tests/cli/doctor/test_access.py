@@ -1,7 +1,5 @@
 """What is said about rights."""
 
-from __future__ import annotations
-
 import pytest
 
 from cli.doctor.access import Right, check_access, needed, review

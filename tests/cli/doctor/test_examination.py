@@ -1,7 +1,5 @@
 """All checks together: each is made whatever the others meet, and nothing is written."""
 
-from __future__ import annotations
-
 import json
 import resource
 from pathlib import Path

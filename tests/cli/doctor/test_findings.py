@@ -1,7 +1,5 @@
 """How findings are shown, and lists that are read page by page."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """What doctor says of feature gates: what is off, and who runs with something else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What is said about processes, and about other schedulers of gangs."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

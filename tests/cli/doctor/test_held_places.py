@@ -1,7 +1,5 @@
 """Which namespaces hold places, and how many: an administrator sees it, however many groups."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

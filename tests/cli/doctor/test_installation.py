@@ -1,7 +1,5 @@
 """What is said about Deployments, pods, definitions and versions."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Annotations on objects of others, of which Muster reads nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

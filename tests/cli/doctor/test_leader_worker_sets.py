@@ -1,7 +1,5 @@
 """LeaderWorkerSets whose gang-mode has no effect, among those that have or want none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

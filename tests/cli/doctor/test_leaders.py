@@ -1,7 +1,5 @@
 """What is said about leases and clocks."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """What is said about webhooks, certificates and requests that are tried."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

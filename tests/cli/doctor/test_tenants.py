@@ -1,7 +1,5 @@
 """What is said about the objects of tenants: keys, pods, groups, and labels that they ask for."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -3,8 +3,6 @@
 No process of Muster runs. What its webhook and controllers would have made is made here.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass

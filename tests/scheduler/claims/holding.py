@@ -1,7 +1,5 @@
 """A harness with expected pods that have ResourceClaims."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What is written into ResourceClaims before pods are bound, in which order, and what fails."""
 
-from __future__ import annotations
-
 import pytest
 
 from kube.errors import Conflict, Forbidden, Invalid, KubeError, ServerError

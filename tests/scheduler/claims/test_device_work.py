@@ -1,7 +1,5 @@
 """Finding devices may take long, for whoever asks for them; it costs others nothing."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

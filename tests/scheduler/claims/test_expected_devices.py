@@ -1,7 +1,5 @@
 """Devices are held for pods that do not exist yet, as places are."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.place import Refusal, SearchBudget, place

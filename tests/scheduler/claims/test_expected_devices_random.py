@@ -1,7 +1,5 @@
 """Devices of held places under random arrivals, departures, changes and new leaders."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

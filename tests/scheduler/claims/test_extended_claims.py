@@ -1,7 +1,5 @@
 """Claims for extended resources that devices stand for: made, told to their pods, and deleted."""
 
-from __future__ import annotations
-
 import copy
 from collections import Counter
 from typing import Any

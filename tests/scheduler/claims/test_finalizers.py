@@ -1,7 +1,5 @@
 """The finalizer of a pod's own claim is written before the pod is decided, and nothing else is."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Devices that pods hold without being bound are given back, whoever gave them to the pods."""
 
-from __future__ import annotations
-
 from kube.errors import KubeError, ServerError
 from kube.resources import RESOURCE_CLAIMS
 from scheduler.claim_releases import IN_VAIN

@@ -1,7 +1,5 @@
 """kill -9 between any two writes: the next leader completes what was begun, or gives it back."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable

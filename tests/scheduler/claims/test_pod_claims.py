@@ -1,7 +1,5 @@
 """Pods wait for their ResourceClaims, and are counted anew when these come, change or go."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import msgspec

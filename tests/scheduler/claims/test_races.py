@@ -1,7 +1,5 @@
 """Two schedulers allocate from one pool: devices, shares of devices, and shared counters."""
 
-from __future__ import annotations
-
 import copy
 from collections import Counter
 from dataclasses import dataclass, field

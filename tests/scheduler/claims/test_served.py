@@ -1,7 +1,5 @@
 """Devices are watched where ResourceClaims are served, from the start or later."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """The sentence people read: what is short on how many nodes, and the one thing to change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

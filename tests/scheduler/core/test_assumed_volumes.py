@@ -1,7 +1,5 @@
 """What is decided about volumes counts until it is bound or given up."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Who uses which claims, and which claims have lost the last of their pods."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

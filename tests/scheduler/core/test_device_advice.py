@@ -1,7 +1,5 @@
 """What a refusal says of devices: what is asked for, and what the nodes have of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.device_advice import _MOST_LOOKS, DeviceAdvice

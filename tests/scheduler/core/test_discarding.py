@@ -1,7 +1,5 @@
 """A change to a pod that breaks off anywhere leaves nothing of the pod, and all else as it was."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

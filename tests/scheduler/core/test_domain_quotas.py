@@ -1,7 +1,5 @@
 """Pods that must be spread: many at once, and never more unevenly than one after the other."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Host ports and disks cost what is used: nothing is kept for what nobody uses any more."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """DynamicResources: extended resources that nodes offer, or that devices stand for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Quorum and running counters: right in any order of arrival, and cheap."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

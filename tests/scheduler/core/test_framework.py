@@ -1,7 +1,5 @@
 """Slots and use follow the rows, the fullest nodes are filled first, reasons count nodes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What nodes and domains have free, as metrics tell it."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.free_room import MOST_DOMAINS, MOST_RESOURCES, room, rooms_of_domains

@@ -1,7 +1,5 @@
 """What no pod uses any more is freed: shapes, match counts, matches, labels, node classes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Affinity of pods to their own group: free where a constraint says the same, a term elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """What held places take, where indices of resources have gaps."""
 
-from __future__ import annotations
-
 from scheduler.core.free_room import room
 from scheduler.core.holders import held_room
 from scheduler.core.model import NodeInfo

@@ -1,7 +1,5 @@
 """That a group was scheduled once is kept as long as its object exists."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What must always hold, whatever the cluster and the pods are."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Chains, rings and wide trees: every event costs the same, and all groups end up judged right."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

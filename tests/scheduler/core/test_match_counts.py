@@ -1,7 +1,5 @@
 """Counts of matching pods, as pods of one stage see them."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

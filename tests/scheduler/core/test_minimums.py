@@ -1,7 +1,5 @@
 """Minimums of leaves and composites, basic or gang at every level, changed as they run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

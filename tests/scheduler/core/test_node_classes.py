@@ -1,7 +1,5 @@
 """Which nodes share a class, and when a node gets another."""
 
-from __future__ import annotations
-
 from tests.scheduler.core.plugins.cluster import wants
 from tests.scheduler.state_builder import StateBuilder
 

@@ -1,7 +1,5 @@
 """Expressions are evaluated on all nodes at once; labels that no node has cost nothing per node."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

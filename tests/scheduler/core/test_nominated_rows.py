@@ -1,7 +1,5 @@
 """A pod that is decided on its nominated nodes looks only at what is nominated there."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Nominated places are taken together where that is the same, once for all trials of a plan."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator

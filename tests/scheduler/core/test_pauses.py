@@ -1,7 +1,5 @@
 """Between two pauses of a decision there is no more work if more is asked for."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Callable

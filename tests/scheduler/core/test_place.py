@@ -1,7 +1,5 @@
 """Where one root goes: minimums whole or not at all, extras after, trees, racks."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.explain import Blocker, explain

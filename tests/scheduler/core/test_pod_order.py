@@ -1,7 +1,5 @@
 """The order of the pods of a group: highest priority, oldest, then by name."""
 
-from __future__ import annotations
-
 import gc
 import random
 

@@ -1,7 +1,5 @@
 """Which pods a selector speaks of is found by index; it must be what asking every pod finds."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

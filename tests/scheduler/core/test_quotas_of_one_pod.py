@@ -1,7 +1,5 @@
 """A wave of one pod needs no order of all nodes: the quotas open the same rows to it."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

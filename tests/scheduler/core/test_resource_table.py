@@ -1,7 +1,5 @@
 """Resources have a row while some node offers them; totals never overflow and come back exactly."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Several schedulerNames: each root is placed as its own says, and no gang has two."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The room that stages of a tree share, against the rule written out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """A root starves by the time it waits and by the others that are placed meanwhile."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.model import POD_GROUP, GroupKey

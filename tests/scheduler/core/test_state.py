@@ -1,7 +1,5 @@
 """The state follows events in any order, and knows what a decision has taken."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Groups that use a feature whose gate is off: their tree waits, wherever in it they are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

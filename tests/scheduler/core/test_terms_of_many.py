@@ -1,7 +1,5 @@
 """Thousands of pods with terms about others: each costs what its own labels and terms cost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

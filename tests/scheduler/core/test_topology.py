@@ -1,7 +1,5 @@
 """KEP-6012's topology examples and their kin, at two, three and four levels."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.place import Refusal

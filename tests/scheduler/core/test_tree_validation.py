@@ -1,7 +1,5 @@
 """Flaws of a tree: found as soon as its groups are known, and the first of them is named."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

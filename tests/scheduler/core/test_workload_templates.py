@@ -1,7 +1,5 @@
 """A tree of groups compared with its Workload: in any order, and never without the Workload."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import replace

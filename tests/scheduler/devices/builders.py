@@ -1,7 +1,5 @@
 """Devices, slices and claims in domain words, and a judge of the selectors that tests use."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

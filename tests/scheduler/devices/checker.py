@@ -5,8 +5,6 @@ the constraints hold, no device is given away twice, and counters and capacities
 what an API server has, as values.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """A cluster with devices and claims: pods ask, decisions are carried out, the checker looks on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 

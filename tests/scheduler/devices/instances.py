@@ -1,7 +1,5 @@
 """Random gangs with device claims on few nodes, and the exact solver's answer for them."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Iterator

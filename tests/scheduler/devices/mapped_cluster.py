@@ -1,7 +1,5 @@
 """A cluster in which devices stand for extended resources, and nodes may offer these themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A cluster in which running pods hold devices, and others of higher priority want them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

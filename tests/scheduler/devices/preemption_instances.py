@@ -1,7 +1,5 @@
 """Random clusters whose devices are mostly in use, and the least priority that must be evicted."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 

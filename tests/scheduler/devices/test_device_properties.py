@@ -1,7 +1,5 @@
 """What must always hold for devices, whatever happens in whatever order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 

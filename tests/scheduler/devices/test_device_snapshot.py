@@ -1,7 +1,5 @@
 """A snapshot has what decisions about devices depend on, and nothing that is tenants' own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

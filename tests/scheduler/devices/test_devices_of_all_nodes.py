@@ -1,7 +1,5 @@
 """Devices that many nodes reach: such nodes are one group, and one pod more costs few searches."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

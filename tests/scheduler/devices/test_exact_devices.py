@@ -1,7 +1,5 @@
 """Beside an exact solver: nearly all gangs are given devices that can be, and no other."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.place import Placement

@@ -1,7 +1,5 @@
 """Beside an exact solver: who is evicted for devices, and that a dry run leaves nothing behind."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Beside an exact solver: gangs whose pods share claims, of one node's devices or of a rack's."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 

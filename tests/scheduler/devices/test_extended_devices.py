@@ -1,7 +1,5 @@
 """Devices that stand for extended resources, in preemption, batches, and snapshots."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.devices_used import devices_used

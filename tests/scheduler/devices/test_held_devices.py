@@ -1,7 +1,5 @@
 """What pods keep for themselves, as columns: the same as claim by claim."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Selectors that tell every device from every other: what they cost is counted, and bounded."""
 
-from __future__ import annotations
-
 from hashlib import blake2b
 from typing import NoReturn
 

@@ -1,7 +1,5 @@
 """Preemption for devices: who goes, and whose devices count as free for whom."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

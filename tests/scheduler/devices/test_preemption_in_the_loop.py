@@ -1,7 +1,5 @@
 """The whole scheduler evicts for devices once, and waits until their claims are given back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from scheduler.core.model import ClaimKey

@@ -1,7 +1,5 @@
 """DeviceTaintRules join the taints of slices, and leave with their rule."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A topology key may name an attribute of devices: its domains are made of nodes that agree."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """An instance as the scheduler sees it, and the scheduler's answer, checked."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import cycle

@@ -5,8 +5,6 @@ unequal size in up to two resources; groups and trees that run, which go pod by 
 disruption budgets.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

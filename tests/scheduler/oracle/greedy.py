@@ -1,7 +1,5 @@
 """The greedy rule of KEP-6012: children in order, every pod where most is free, no way back."""
 
-from __future__ import annotations
-
 from tests.scheduler.oracle.instances import Amounts, Instance, Tree
 
 

@@ -1,7 +1,5 @@
 """The exact solver: whether an instance has a solution at all, and the best choice of victims."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Devices as the tests of selectors write them: the JSON of a ResourceSlice's devices."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

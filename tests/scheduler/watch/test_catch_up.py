@@ -1,7 +1,5 @@
 """A new leader decides nothing before its caches are up to date."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """From the bytes of a watch to the values of the decision core."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

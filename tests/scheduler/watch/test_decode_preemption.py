@@ -1,7 +1,5 @@
 """What preemption reads: policies, delays, conditions, ends of grace periods, budgets."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

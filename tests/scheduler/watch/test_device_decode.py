@@ -1,7 +1,5 @@
 """From the bytes of slices, device classes and resource claims to the decision core's values."""
 
-from __future__ import annotations
-
 import copy
 import re
 from typing import Any

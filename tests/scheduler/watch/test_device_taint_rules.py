@@ -1,7 +1,5 @@
 """DeviceTaintRules as they are delivered, of all versions that serve them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Event handlers: events in whatever order a watch may deliver them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Which required terms of a pod are about its own group; every look-alike is a term like any."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Pods beyond the size that minCount was computed for are held, whatever comes first."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 

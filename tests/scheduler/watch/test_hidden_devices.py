@@ -1,7 +1,5 @@
 """Devices that nobody is given, as something about them is not known: what is told of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

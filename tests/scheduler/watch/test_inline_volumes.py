@@ -1,7 +1,5 @@
 """The disks of volumes without a claim, as the filters of kube-scheduler see them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """What a pod may ask for at most; one that asks for more is refused and costs nothing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

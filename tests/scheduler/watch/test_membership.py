@@ -1,7 +1,5 @@
 """Pods that name a group which is not theirs are held, whatever comes first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from itertools import permutations
 

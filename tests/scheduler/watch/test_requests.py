@@ -1,7 +1,5 @@
 """What a pod requests while it is resized in place, as kube-scheduler 1.36 counts it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

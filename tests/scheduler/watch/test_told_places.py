@@ -1,7 +1,5 @@
 """Places that statuses tell of, whoever wrote them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How claims, volumes, StorageClasses and CSINodes are read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """From the Workload on the wire to the templates that groups are compared with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

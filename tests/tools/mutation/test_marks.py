@@ -1,7 +1,5 @@
 """Marks tell which lines of a function a test executes."""
 
-from __future__ import annotations
-
 import builtins
 from typing import Any
 

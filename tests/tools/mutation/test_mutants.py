@@ -1,7 +1,5 @@
 """Mutants are drawn by size and by seed, and found again in later code."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

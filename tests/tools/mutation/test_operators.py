@@ -1,7 +1,5 @@
 """Changes of a line, and lines that are left out."""
 
-from __future__ import annotations
-
 import pytest
 
 from tools.mutation.operators import edits

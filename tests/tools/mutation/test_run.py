@@ -1,7 +1,5 @@
 """A whole run on a small project, and the same mutants again with one test more."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A small project to try mutants on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tools.mutation.project import Project

@@ -1,7 +1,5 @@
 """What a run of pytest says of its cost, and the report of several."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """One node, asked for devices: what the tables of the allocator have in common."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Collection, Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """Which devices one pod gets: kube-scheduler's solution, device by device."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Containers' extended resources as requests of a claim: KEP-5004 and kube-scheduler's sources."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.devices.extended import (

@@ -1,7 +1,5 @@
 """What tells devices apart: what a selector looks at, and which verdicts a chain has."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.devices.kinds import NOTHING, Watched, looked_at, verdict, watched_by

@@ -1,7 +1,5 @@
 """Pools of very many devices: what cannot be taken costs no step, and answers do not change."""
 
-from __future__ import annotations
-
 from scheduler.core.devices.allocator import Solution, allocate
 from scheduler.core.devices.asks import DeviceConstraint
 from scheduler.core.devices.layouts import FREE, Usage

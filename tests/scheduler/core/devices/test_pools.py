@@ -1,7 +1,5 @@
 """Which pools a node sees, and which of them can be used."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.devices.model import NodeScope, SliceInfo

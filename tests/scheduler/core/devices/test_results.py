@@ -1,7 +1,5 @@
 """What is written into claims."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

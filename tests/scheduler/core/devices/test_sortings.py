@@ -1,7 +1,5 @@
 """Devices that no selector tells apart are of one kind, and judging goes on where it stopped."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Devices in use on a node while a trial puts pods there and claims release devices."""
 
-from __future__ import annotations
-
 from scheduler.core.devices.allowance import Allowance
 from scheduler.core.devices.kinds import NOTHING
 from scheduler.core.devices.layouts import Usage

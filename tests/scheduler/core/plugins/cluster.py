@@ -1,7 +1,5 @@
 """Clusters for the tests of the plug-ins, what pods ask for there, and the answers in names."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace

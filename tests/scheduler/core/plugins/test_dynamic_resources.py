@@ -1,7 +1,5 @@
 """DynamicResources: pods and gangs whose claims need devices."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

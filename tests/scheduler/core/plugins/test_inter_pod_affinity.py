@@ -1,7 +1,5 @@
 """InterPodAffinity: required and preferred affinity and anti-affinity between pods."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """NodeAffinity: node selectors and node affinity, required and preferred."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.model import Expression, Requirements, Term

@@ -1,7 +1,5 @@
 """NodeName: a pod that names its node goes there."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.model import Requirements

@@ -1,7 +1,5 @@
 """NodePorts: host ports, by protocol and address."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.explain import reasons

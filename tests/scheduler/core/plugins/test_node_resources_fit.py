@@ -1,7 +1,5 @@
 """NodeResourcesFit: what pods request against what nodes have free."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """NodeUnschedulable: cordoned nodes take only pods that tolerate the cordon's taint."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.model import Requirements, Toleration

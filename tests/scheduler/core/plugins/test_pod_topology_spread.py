@@ -1,7 +1,5 @@
 """PodTopologySpread: constraints that must hold, and those that are only preferred."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

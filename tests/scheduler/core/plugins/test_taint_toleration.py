@@ -1,7 +1,5 @@
 """TaintToleration: taints that keep pods out, and those that only make nodes less preferred."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.model import Requirements, Taint, Toleration

@@ -1,7 +1,5 @@
 """VolumeBinding: where a pod's claims let it go, and what a claim gets that waits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

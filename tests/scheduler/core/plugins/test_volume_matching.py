@@ -1,7 +1,5 @@
 """VolumeBinding: which of the volumes that exist a claim gets that waits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """VolumeBinding: the nodes that a bound volume can be used on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """VolumeRestrictions: claims for one pod, and disks that pods name without a claim."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.explain import explain

@@ -1,7 +1,5 @@
 """VolumeZone: volumes with zone labels are used in those zones only."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Against the exact solver: what fits is found, and victims are as few and as low as can be."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 

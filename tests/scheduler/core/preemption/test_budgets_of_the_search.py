@@ -1,7 +1,5 @@
 """Deciding about preemption ends with its budget, and never evicts a unit that is not needed."""
 
-from __future__ import annotations
-
 from scheduler.core.model import PodInfo
 from scheduler.core.place import Refusal, SearchBudget, place
 from scheduler.core.preemption.disruption_budgets import (

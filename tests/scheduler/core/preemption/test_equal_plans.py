@@ -1,7 +1,5 @@
 """Equal pods that are planned together evict whom they would evict one after the other."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """That a root fits nowhere is said of none that fits, and in few steps: beside the exact solver."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

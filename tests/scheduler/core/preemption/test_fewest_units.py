@@ -1,7 +1,5 @@
 """How few victims there can be is known before smaller sets are tried, and is never too many."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from itertools import combinations

@@ -3,8 +3,6 @@
 What is said to be proved is the best without exception.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Two priorities compete for one cluster: what must hold in every round, and that it settles."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Who goes for whom, and who never does."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.domain_capacity import domains

@@ -1,7 +1,5 @@
 """Eviction where more than room is in the way: labels, pods that must be apart or near, volumes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

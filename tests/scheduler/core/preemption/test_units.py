@@ -1,7 +1,5 @@
 """The table of units is brought up to date in time proportional to what changed."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whom a tenant's own marks protect from eviction, and whom they do not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What one attempt tries for the pods of one leaf."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Roots decided in one go get what they would have got one by one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Single pods with required pod affinity or anti-affinity: a batch is one pod after the other."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

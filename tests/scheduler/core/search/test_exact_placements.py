@@ -1,7 +1,5 @@
 """Beside an exact solver: nearly all that can be placed is, and nothing that cannot."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.place import Placement

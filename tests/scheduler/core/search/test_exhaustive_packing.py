@@ -1,7 +1,5 @@
 """Backtracking over pods of different shapes, and the nodes that it treats as equal."""
 
-from __future__ import annotations
-
 from scheduler.core.model import Expression, Requirements, Term
 from scheduler.core.search.exhaustive_packing import pack_exhaustively
 from tests.scheduler.state_builder import StateBuilder, requests

@@ -1,7 +1,5 @@
 """The minimums of a whole subtree, packed together."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.forest import Group

@@ -1,7 +1,5 @@
 """Node selection for pods of one shape: packed, spread, in a region, in waves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

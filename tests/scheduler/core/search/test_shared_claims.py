@@ -1,7 +1,5 @@
 """Claims that several pods of a subtree share, and the nodes where they can be allocated."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A batch of pods with spread constraints against one decision after the other."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Which domain, beside the exact solver: best-fit for what is required, the fewest if preferred."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations

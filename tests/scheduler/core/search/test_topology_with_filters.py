@@ -1,7 +1,5 @@
 """Topology together with the filters, for gangs and for basic groups, minimums and extras."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

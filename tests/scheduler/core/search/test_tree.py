@@ -1,7 +1,5 @@
 """Turns that the search takes in a tree, each with the smallest tree that needs it."""
 
-from __future__ import annotations
-
 from scheduler.core.explain import explain
 from scheduler.core.model import (
     POD_GROUP,

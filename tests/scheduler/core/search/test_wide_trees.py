@@ -1,7 +1,5 @@
 """Composites with thousands of children: equal ones are placed together, and the search ends."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
