@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NewType
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ from scheduler.core.stage_room import StageRoom
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+
+Region = NewType("Region", npt.NDArray[np.int64])
+"""Rows of nodes in ascending order, each once: `np.searchsorted` may rely on it."""
 
 _NO_NODE: Final = -1
 _CLASSES: Final = 64

@@ -17,7 +17,7 @@ import numpy as np
 
 from scheduler.core.framework import Framework
 from scheduler.core.model import GroupKey
-from scheduler.core.node_table import Ints
+from scheduler.core.node_table import Ints, Region
 from scheduler.core.nominated_places import NominatedPlaces, known, occupy
 from scheduler.core.shapes import Shape
 
@@ -119,7 +119,7 @@ class Nominations:
         node = self._nodes.infos[row]
         return self._on.get(node.name, {}) if node is not None else {}
 
-    def rows(self, root: GroupKey) -> Ints | None:
+    def rows(self, root: GroupKey) -> Region | None:
         """Sorted rows of the nominated nodes; None if one is gone or there is no nomination."""
         nomination = self._nominations.get(root)
         if nomination is None:
@@ -128,7 +128,7 @@ class Nominations:
         row_of = self._nodes.row_of
         if not names <= row_of.keys():
             return None
-        return np.array(sorted(row_of[name] for name in names), np.int64)
+        return Region(np.array(sorted(row_of[name] for name in names), np.int64))
 
     def free(self, root: GroupKey, shape: Shape) -> int:
         """How many of the root's nominated places for this shape are free. It must have some."""

@@ -20,7 +20,7 @@ from scheduler.core.assumed_volumes import AssumedVolume
 from scheduler.core.devices.model import Allocation
 from scheduler.core.forest import Group, Pod, in_order
 from scheduler.core.model import ClaimKey, GroupKey, GroupSpec
-from scheduler.core.node_table import Ints
+from scheduler.core.node_table import Region
 from scheduler.core.search.search_budget import SearchBudget
 from scheduler.core.search.tree import Search, shapes_of
 from scheduler.core.shapes import Shape
@@ -72,7 +72,7 @@ def place(
     root: Group | Pod,
     budget: SearchBudget,
     *,
-    region: Ints | None = None,
+    region: Region | None = None,
     extras: bool = True,
     nominations: bool = True,
 ) -> Placement | Refusal:
@@ -116,7 +116,7 @@ def place(
 
 def assume_on(state: State, pod: Pod, row: int, budget: SearchBudget | None = None) -> bool:
     """Assume the node of the row for a waiting pod, whatever is nominated there, if it fits."""
-    region, wants = np.array([row], np.int64), pod.shape.requirements
+    region, wants = Region(np.array([row], np.int64)), pod.shape.requirements
     if not (wants.needs_devices or wants.volumes):
         fits = bool(state.framework.slots_in(pod.shape, region)[0])
         if fits:

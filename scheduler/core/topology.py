@@ -5,7 +5,7 @@ For pods a key is a label. For groups it is one too, or else an attribute of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from scheduler.core.device_table import DeviceTable
 from scheduler.core.node_labels import LabelColumn
-from scheduler.core.node_table import Bools, Floats, Ints, NodeTable
+from scheduler.core.node_table import Bools, Floats, Ints, NodeTable, Region
 
 UNLABELLED = -1
 
@@ -48,17 +48,19 @@ class Domains:
         sums: Ints = np.clip(totals[1:], -_MOST, _MOST).astype(np.int64)
         return sums
 
-    def rows(self, code: int, region: Ints | None) -> Ints:
+    def rows(self, code: int, region: Region | None) -> Region:
         """The rows of the domain's nodes; only those in the region, unless that is None."""
         if region is None:
-            return np.flatnonzero(self.codes == code)
-        inside: Ints = region[self.codes[region] == code]
-        return inside
+            return Region(np.flatnonzero(self.codes == code))
+        return Region(region[self.codes[region] == code])
 
-    def union(self, codes: list[int], region: Ints | None) -> Ints:
-        """Like `rows` for several domains, concatenated by code."""
-        parts = [self.rows(code, region) for code in sorted(codes)]
-        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    def union(self, codes: Sequence[int], region: Region | None) -> Region:
+        """Like `rows` for several domains together."""
+        chosen = np.zeros(len(self.values) + 1, np.bool_)  # the last is for UNLABELLED
+        chosen[list(codes)] = True
+        if region is None:
+            return Region(np.flatnonzero(chosen[self.codes]))
+        return Region(region[chosen[self.codes[region]]])
 
     def of(self, rows: list[int]) -> set[int]:
         """The codes of these nodes' domains, including UNLABELLED for nodes without the label."""

@@ -16,7 +16,7 @@ from scheduler.core.claim_consumers import MOST_CONSUMERS
 from scheduler.core.claim_quotas import named
 from scheduler.core.forest import Group, Pod
 from scheduler.core.never_fits import never_fits
-from scheduler.core.node_table import Ints
+from scheduler.core.node_table import Ints, Region
 from scheduler.core.profiles import Profile
 from scheduler.core.reasons import reasons
 from scheduler.core.search.exhaustive_packing import pack_exhaustively
@@ -98,7 +98,7 @@ class Attempt:
             self._taken[group, shape] += size
         self.total += len(groups) * size
 
-    def slots(self, shape: Shape, region: Ints | None) -> int:
+    def slots(self, shape: Shape, region: Region | None) -> int:
         """For how many pods of the shape there is room in the region."""
         self.budget.pause()
         return int(self.framework.slots_in(shape, region).sum())
@@ -133,7 +133,7 @@ class Attempt:
         }
         return {shape: count for shape, count in left.items() if count}
 
-    def extras(self, group: Group, region: Ints | None, most: int) -> int:
+    def extras(self, group: Group, region: Region | None, most: int) -> int:
         """Place up to `most` more pods, as far as there is room. Returns how many were placed."""
         before = self.total
         for shape, pods in sorted(group.pending.items(), key=lambda item: _first(*item)):
@@ -147,7 +147,7 @@ class Attempt:
                 self._place(group, shape, count, region, self.budget.profile)
         return self.total - before
 
-    def fill(self, group: Group, demand: Demand, region: Ints | None) -> Shortage | None:
+    def fill(self, group: Group, demand: Demand, region: Region | None) -> Shortage | None:
         """Place the demand, all or nothing; None if it was placed.
 
         Tries several orders of the shapes, first by fewest slots per pod. The shortage is that of
@@ -163,7 +163,7 @@ class Attempt:
                 return None
         return shortage
 
-    def _common_domains(self, demand: Demand, region: Ints | None) -> Iterator[Ints]:
+    def _common_domains(self, demand: Demand, region: Region | None) -> Iterator[Region]:
         """The nodes of each affinity domain with room for the whole demand, fewest slots first."""
         keys = sorted(
             {term.key for shape in demand for term in shape.requirements.required_affinity}
@@ -183,7 +183,7 @@ class Attempt:
                 if fits[code]:
                     yield domains.rows(code, region)
 
-    def _fill_within(self, group: Group, demand: Demand, region: Ints | None) -> Shortage | None:
+    def _fill_within(self, group: Group, demand: Demand, region: Region | None) -> Shortage | None:
         self.steps += 1
         ratio = {s: self.slots(s, region) * 1000 // n for s, n in demand.items()}
         hardest = sorted(demand, key=lambda s: (ratio[s], s.index))
@@ -216,7 +216,7 @@ class Attempt:
             return None
         return shortage
 
-    def _pack_exhaustively(self, group: Group, demand: Demand, region: Ints | None) -> bool:
+    def _pack_exhaustively(self, group: Group, demand: Demand, region: Region | None) -> bool:
         if any(
             shape.requirements.unsupported or not self.framework.independent(shape)
             for shape in demand
@@ -231,7 +231,7 @@ class Attempt:
         group: Group,
         shapes: Iterable[Shape],
         demand: Demand,
-        region: Ints | None,
+        region: Region | None,
         profile: Profile,
     ) -> tuple[Shape, int] | None:
         """Place shape by shape; the first that does not fit and how many of it do, or None."""
@@ -243,7 +243,7 @@ class Attempt:
         return None
 
     def _place(
-        self, group: Group, shape: Shape, count: int, region: Ints | None, profile: Profile
+        self, group: Group, shape: Shape, count: int, region: Region | None, profile: Profile
     ) -> int:
         """Place `count` pods. Returns for how many there is room.
 
@@ -260,7 +260,7 @@ class Attempt:
         return count
 
     def _place_in_waves(
-        self, group: Group, shape: Shape, count: int, region: Ints | None, profile: Profile
+        self, group: Group, shape: Shape, count: int, region: Region | None, profile: Profile
     ) -> int:
         """Place up to `count` pods whose order matters, in waves. Returns how many were placed."""
         before = self.total

@@ -14,7 +14,7 @@ from scheduler.core.devices.model import Allocation
 from scheduler.core.forest import Group, Pod, in_order, outer_topology_keys
 from scheduler.core.model import ClaimKey, Topology
 from scheduler.core.never_fits import never_fits
-from scheduler.core.node_table import Ints
+from scheduler.core.node_table import Region
 from scheduler.core.place import Placement, group_of, place
 from scheduler.core.search.search_budget import SearchBudget
 from scheduler.core.search.spread_batching import place_spread, spreads_alone
@@ -113,7 +113,7 @@ def place_batch(
     singles = [root for root in roots if isinstance(root, Pod)]
     if singles and singles[0].shape.requirements.spread:
         return place_spread(state, singles)
-    region: Ints | None = None
+    region: Region | None = None
     if isinstance(first := roots[0], Group) and first.topology is not None:
         alone = place(state, first, budget)
         if not isinstance(alone, Placement):
@@ -167,7 +167,7 @@ def _pods(root: Group | Pod) -> Iterator[Pod]:
         yield from in_order(pods.values())
 
 
-def _domain(state: State, group: Group, topology: Topology, row: int) -> Ints:
+def _domain(state: State, group: Group, topology: Topology, row: int) -> Region:
     """The nodes of the group's topology domain that the row is in."""
     domains = state.topologies.of_groups(topology.key, outer_topology_keys(group, topology.key))
     return domains.rows(next(iter(domains.of([row]))), None)

@@ -16,7 +16,7 @@ import numpy as np
 from scheduler.core.exclusive_uses import overlap
 from scheduler.core.framework import Framework
 from scheduler.core.model import Stage
-from scheduler.core.node_table import Ints
+from scheduler.core.node_table import Ints, Region
 from scheduler.core.search.search_budget import never
 from scheduler.core.shapes import Shape
 
@@ -35,7 +35,7 @@ Runs = list[tuple[Shape, Ints, Ints]]
 def pack_exhaustively(
     framework: Framework,
     demand: Mapping[Shape, int],
-    region: Ints | None,
+    region: Region | None,
     steps: int,
     expired: Callable[[], bool] = never,
 ) -> Runs | None:
@@ -71,7 +71,7 @@ def pack_exhaustively(
 def usable(
     framework: Framework,
     shapes: Iterable[Shape],
-    region: Ints | None,
+    region: Region | None,
     expired: Callable[[], bool] = never,
 ) -> Ints | None:
     """Nodes of the region with room for one of the shapes; None if more than MOST_NODES.

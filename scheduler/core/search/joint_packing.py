@@ -16,7 +16,7 @@ import numpy as np
 
 from scheduler.core.forest import Group
 from scheduler.core.framework import Framework
-from scheduler.core.node_table import Ints
+from scheduler.core.node_table import Ints, Region
 from scheduler.core.resource_table import total
 from scheduler.core.search.exhaustive_packing import MOST_PODS, pack_exhaustively, usable
 from scheduler.core.search.search_budget import never
@@ -43,7 +43,7 @@ class Way:
 def pack_jointly(
     framework: Framework,
     group: Group,
-    region: Ints | None,
+    region: Region | None,
     steps: int,
     expired: Callable[[], bool] = never,
 ) -> list[Placed] | None:

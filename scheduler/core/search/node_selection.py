@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduler.core.domain_quotas import Quotas
 from scheduler.core.framework import Framework
-from scheduler.core.node_table import Ints
+from scheduler.core.node_table import Ints, Region
 from scheduler.core.profiles import Profile
 from scheduler.core.shapes import Shape
 
@@ -24,7 +24,7 @@ _PREFERENCE_WAVES: Final = 16
 
 
 def choose(
-    framework: Framework, shape: Shape, count: int, region: Ints | None, profile: Profile
+    framework: Framework, shape: Shape, count: int, region: Region | None, profile: Profile
 ) -> tuple[Ints, Ints] | None:
     """Nodes and how many pods each takes, `count` in all; None if there is no room for so many.
 
@@ -52,7 +52,7 @@ def _chosen(
     framework: Framework,
     shape: Shape,
     count: int,
-    region: Ints | None,
+    region: Region | None,
     profile: Profile,
     *,
     slots: Ints,
@@ -69,7 +69,7 @@ def _chosen(
 
 
 def waves(
-    framework: Framework, shape: Shape, count: int, region: Ints | None, profile: Profile
+    framework: Framework, shape: Shape, count: int, region: Region | None, profile: Profile
 ) -> Iterator[tuple[Ints, Ints]]:
     """Like `choose`, for pods whose order matters: up to `count` in waves as large as quotas allow.
 
@@ -90,7 +90,7 @@ def _wave(
     framework: Framework,
     shape: Shape,
     count: int,
-    region: Ints | None,
+    region: Region | None,
     profile: Profile,
     *,
     quotas: Quotas,
@@ -140,7 +140,7 @@ def _preferred(framework: Framework, shape: Shape, rows: Ints) -> Ints | int:
     return 0 if preference is None else preference
 
 
-def _fill(region: Ints | None, slots: Ints, cost: Ints, count: int) -> tuple[Ints, Ints]:
+def _fill(region: Region | None, slots: Ints, cost: Ints, count: int) -> tuple[Ints, Ints]:
     """Fill up the cheapest nodes one by one; `slots` must hold `count` pods. Changes `cost`."""
     cost[slots <= 0] = _NEVER
     at = np.flatnonzero(cost == cost.min())
@@ -185,7 +185,7 @@ def _level(rows: Ints, room: Ints, used: Ints, step: Ints, count: int) -> tuple[
 
 
 def _usage(
-    framework: Framework, shape: Shape, rows: Ints, region: Ints | None
+    framework: Framework, shape: Shape, rows: Ints, region: Region | None
 ) -> tuple[Ints, Ints]:
     """Utilisation of the rows and what one pod adds, (len(rows),) each; cached without a region."""
     if region is not None:

@@ -16,7 +16,7 @@ from scheduler.core.claim_quotas import named
 from scheduler.core.devices.results import is_local
 from scheduler.core.forest import Group
 from scheduler.core.model import ClaimKey
-from scheduler.core.node_table import Ints
+from scheduler.core.node_table import Ints, Region
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
 
@@ -45,7 +45,7 @@ class SharedClaims:
         return [key for key, count in found.most_common(MOST_CLAIMS) if count > 1]
 
     def places(
-        self, key: ClaimKey, demand: Mapping[Shape, int], region: Ints | None
+        self, key: ClaimKey, demand: Mapping[Shape, int], region: Region | None
     ) -> Iterator[int]:
         """Rows on which to allocate the claim, each for other nodes; tightest first.
 
@@ -86,7 +86,7 @@ class SharedClaims:
         best = order[fits[order]][:MOST_PLACES]
         return list(zip(spare[best].tolist(), rows[best].tolist(), strict=True))
 
-    def _slots(self, shape: Shape, region: Ints | None) -> Ints:
+    def _slots(self, shape: Shape, region: Region | None) -> Ints:
         """Slots per node (N,), none outside of the region."""
         slots = self._framework.slots(shape)
         if region is None:

@@ -13,7 +13,7 @@ import numpy as np
 from scheduler.core import advice
 from scheduler.core.forest import Group, outer_topology_keys
 from scheduler.core.never_fits import never_fits
-from scheduler.core.node_table import Ints
+from scheduler.core.node_table import Ints, Region
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import BestDomain, Shortage
 from scheduler.core.state import State
@@ -31,8 +31,8 @@ class CandidatePlacement:
     `key`, None if no domain is required.
     """
 
-    rows: Ints | None
-    last: Ints | None
+    rows: Region | None
+    last: Region | None
     prefers: Group | None = None
     key: str = ""
     best: str | None = None
@@ -48,7 +48,7 @@ class TopologyPlacements:
         self._devices = state.devices
 
     def candidates(
-        self, group: Group, region: Ints | None, above: CandidatePlacement | None, demand: Demand
+        self, group: Group, region: Region | None, above: CandidatePlacement | None, demand: Demand
     ) -> Iterator[CandidatePlacement] | Shortage:
         """The candidate placements inside the region, in the order to try, or why there is none.
 
@@ -84,7 +84,7 @@ class TopologyPlacements:
         key = group.topology.key
         return self._topologies.of_groups(key, outer_topology_keys(group, key))
 
-    def wider(self, inner: CandidatePlacement, demand: Demand) -> Ints | None:
+    def wider(self, inner: CandidatePlacement, demand: Demand) -> Region | None:
         """The nodes of the fewest other domains with room for pods that did not fit in `inner`.
 
         All of `inner.last` if no domains have room for the whole demand.
@@ -97,7 +97,7 @@ class TopologyPlacements:
         return inner.last if enough > len(order) else domains.union(order[:enough], inner.last)
 
     def _required(
-        self, domains: Domains, ranked: list[int], region: Ints | None
+        self, domains: Domains, ranked: list[int], region: Region | None
     ) -> Iterator[CandidatePlacement]:
         for code in ranked:
             rows = domains.rows(code, region)
@@ -133,7 +133,7 @@ class TopologyPlacements:
         return domains.of(rows)
 
     def _ranked(
-        self, group: Group, domains: Domains, region: Ints | None, demand: Demand
+        self, group: Group, domains: Domains, region: Region | None, demand: Demand
     ) -> list[int]:
         """Domains with room for the demand: by most waiting pods placed, then by fewest slots.
 
@@ -154,7 +154,7 @@ class TopologyPlacements:
         order = np.lexsort((self._idle(wanted, domains, region), spare, -placed))
         return [int(code) for code in order if possible[code]]
 
-    def _idle(self, shapes: Iterable[Shape], domains: Domains, region: Ints | None) -> Ints:
+    def _idle(self, shapes: Iterable[Shape], domains: Domains, region: Region | None) -> Ints:
         """Unused resources per domain (D,), summed in thousandths of what each shape requests."""
         free = self._nodes.free[:, : self._nodes.size]
         if region is not None:
@@ -166,7 +166,7 @@ class TopologyPlacements:
         return domains.sums(unused, region)
 
     def _order(
-        self, domains: Domains, region: Ints | None, demand: Demand, without: list[int]
+        self, domains: Domains, region: Region | None, demand: Demand, without: list[int]
     ) -> tuple[list[int], int]:
         """Domains with room, and how many of the first ones are enough for the demand.
 
@@ -191,11 +191,11 @@ class TopologyPlacements:
         rest = np.argsort(-room, kind="stable")[: np.count_nonzero(room)]
         return [*first, *rest.tolist()], len(first)
 
-    def _sums(self, shape: Shape, domains: Domains, region: Ints | None) -> Ints:
+    def _sums(self, shape: Shape, domains: Domains, region: Region | None) -> Ints:
         return domains.sums(self._framework.optimistic_slots(shape, region), region)
 
     def _nowhere(
-        self, group: Group, domains: Domains, region: Ints | None, demand: Demand
+        self, group: Group, domains: Domains, region: Region | None, demand: Demand
     ) -> Shortage:
         if not domains.values:
             return Shortage("constraint", group.key, self._no_domain(domains), resolvable=False)

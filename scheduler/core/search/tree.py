@@ -13,7 +13,7 @@ from typing import Final
 
 from scheduler.core.forest import Group, in_order
 from scheduler.core.model import ClaimKey
-from scheduler.core.node_table import Ints
+from scheduler.core.node_table import Region
 from scheduler.core.search.attempt import Attempt, Demand
 from scheduler.core.search.joint_packing import pack_jointly
 from scheduler.core.search.node_selection import choose
@@ -24,7 +24,7 @@ from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
 from scheduler.core.state import State
 
-_Work = Callable[[Group, Ints | None], Shortage | None]
+_Work = Callable[[Group, Region | None], Shortage | None]
 
 _ROUNDS: Final = 16
 
@@ -62,7 +62,7 @@ class Search:
         self._shared = SharedClaims(state)
         self._chosen: dict[Group, CandidatePlacement] = {}
 
-    def minimums(self, group: Group, region: Ints | None) -> Shortage | None:
+    def minimums(self, group: Group, region: Region | None) -> Shortage | None:
         """Place what the minimums of the subtree lack, inside the region, all or nothing."""
         if group.composite:
             return self._in_candidates(group, region, self._least(group), self._children)
@@ -76,7 +76,9 @@ class Search:
         shortage: Shortage | None = None
         for demand in self._demands(group, need):
 
-            def fill(group: Group, inner: Ints | None, demand: Demand = demand) -> Shortage | None:
+            def fill(
+                group: Group, inner: Region | None, demand: Demand = demand
+            ) -> Shortage | None:
                 return self.attempt.fill(group, demand, inner)
 
             shortage = self._in_candidates(group, region, demand, fill)
@@ -112,7 +114,7 @@ class Search:
         if inner.prefers is not None:
             self._place_any([c for c in rest if c not in self._chosen], inner.last)
 
-    def _place_any(self, order: list[Group], region: Ints | None) -> None:
+    def _place_any(self, order: list[Group], region: Region | None) -> None:
         """Place the minimums of those of the groups that have room, until the budget is used up."""
         hopeless: set[_EqualNeed] = set()
         index = 0
@@ -138,7 +140,7 @@ class Search:
                 regions[leaf] = self._placements.wider(inner, left)
         self._rounds(list(regions), regions)
 
-    def _rounds(self, leaves: list[Group], regions: Mapping[Group, Ints | None]) -> None:
+    def _rounds(self, leaves: list[Group], regions: Mapping[Group, Region | None]) -> None:
         while leaves:
             left = sum(self.attempt.left(leaf) for leaf in leaves)
             # One pod per leaf and round if few are left; more if many are, to limit the rounds.
@@ -161,7 +163,7 @@ class Search:
     def _in_candidates(
         self,
         group: Group,
-        region: Ints | None,
+        region: Region | None,
         demand: Demand,
         work: _Work,
     ) -> Shortage | None:
@@ -225,7 +227,7 @@ class Search:
         """One pod of each shape, for groups that have a choice."""
         return dict.fromkeys(shapes_of(group), 1)
 
-    def _children(self, group: Group, region: Ints | None) -> Shortage | None:
+    def _children(self, group: Group, region: Region | None) -> Shortage | None:
         """Place the minimums of as many children as the composite's minimum still needs."""
         # More may stand than the minimum asks for.
         needed = max(0, (group.minimum or 0) - group.standing_children)
@@ -269,7 +271,7 @@ class Search:
             order = [failed, *(child for child in order if child is not failed)]
         return None if self._pack_jointly(group, region) else shortage
 
-    def _too_little_room(self, group: Group, region: Ints | None) -> Shortage | None:
+    def _too_little_room(self, group: Group, region: Region | None) -> Shortage | None:
         """The shortage if the pods that are needed in any case cannot fit, however they are placed.
 
         It says how much is short in all, for which of many children no longer matters.
@@ -281,7 +283,7 @@ class Search:
                 return self.attempt.short(group, shape, count, free)
         return None
 
-    def _pack_jointly(self, group: Group, region: Ints | None) -> bool:
+    def _pack_jointly(self, group: Group, region: Region | None) -> bool:
         """Pack all minimums of the subtree together if only resources decide; whether it worked."""
         top = group.parent is None or group.topology is not None
         if not top or any(below.topology for below in group.walk() if below is not group):
@@ -305,7 +307,7 @@ class Search:
         return True
 
     def _in_order(
-        self, order: list[Group], needed: int, region: Ints | None
+        self, order: list[Group], needed: int, region: Region | None
     ) -> tuple[Group | None, Shortage | None]:
         """Place the minimums of `needed` children, in this order; equal ones together.
 
@@ -345,7 +347,7 @@ class Search:
         return attempt.steps >= attempt.budget.steps and attempt.budget.expired()
 
     def _place_equal(
-        self, order: list[Group], start: int, needed: int, need: _EqualNeed, region: Ints | None
+        self, order: list[Group], start: int, needed: int, need: _EqualNeed, region: Region | None
     ) -> int:
         """Place the minimums of children of equal need that follow each other; how many of them.
 
@@ -374,7 +376,7 @@ class Search:
         self._chosen |= dict.fromkeys(children, next(candidates))
         return len(children)
 
-    def _children_to_try(self, group: Group, region: Ints | None) -> list[Group]:
+    def _children_to_try(self, group: Group, region: Region | None) -> list[Group]:
         """The quorate children whose minimum is not met, in the order to try them.
 
         Incomplete ones come first, ones that need other pods last. If all are needed the tightest
@@ -394,7 +396,7 @@ class Search:
             ),
         )
 
-    def _tightnesses(self, groups: list[Group], region: Ints | None) -> dict[Group, int]:
+    def _tightnesses(self, groups: list[Group], region: Region | None) -> dict[Group, int]:
         """How tight each group is; 0 for those that the time does not suffice for."""
         found: dict[Group, int] = dict.fromkeys(groups, 0)
         by_need: dict[_EqualNeed, int] = {}
@@ -410,7 +412,7 @@ class Search:
                 by_need[need] = found[group]
         return found
 
-    def _tightness(self, group: Group, region: Ints | None) -> int:
+    def _tightness(self, group: Group, region: Region | None) -> int:
         """The largest share of any shape's slots that the subtree needs, in millionths."""
         shares = [0]
         for shape, count in self._least(group).items():

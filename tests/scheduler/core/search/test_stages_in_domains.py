@@ -1,0 +1,67 @@
+"""Pods with a stage in a preferred domain: no node takes more pods than it has room for."""
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from scheduler.core.model import Requirements, Stage
+from scheduler.core.place import Placement
+from tests.scheduler.state_builder import StateBuilder, requests
+
+
+def staged(racks: list[str], cpus: list[int], pods: int) -> tuple[StateBuilder, int]:
+    """A gang of one stage that prefers one rack; the second value is the room of all nodes."""
+    builder = StateBuilder()
+    for number, (rack, cpu) in enumerate(zip(racks, cpus, strict=True)):
+        builder.node(f"n{number}", cpu, labels={"rack": rack})
+    builder.gang("g", pods, prefer_rack=True)
+    for _ in range(pods):
+        builder.pod("g", requirements=Requirements(requests(1), stage=Stage(1)))
+    list(builder.state.catch_up())
+    return builder, sum(cpus)
+
+
+@pytest.mark.parametrize(
+    ("racks", "cpus", "pods"),
+    [(["r1", "r0", "r0", "r1"], [3, 1, 2, 1], 5), (["r1", "r0"], [3, 1], 4)],
+)
+def test_domains_are_not_in_the_order_of_their_nodes(
+    racks: list[str], cpus: list[int], pods: int
+) -> None:
+    builder, _ = staged(racks, cpus, pods)
+
+    used = Counter(builder.where(builder.place("g")).values())
+
+    assert sum(used.values()) == pods
+    assert all(count <= cpus[int(node[1:])] for node, count in used.items())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_racks(seed: int) -> None:
+    drawn = random.Random(seed)
+    count = drawn.randint(2, 9)
+    racks = [f"r{drawn.randint(0, 3)}" for _ in range(count)]
+    cpus = [drawn.randint(1, 4) for _ in range(count)]
+    pods = drawn.randint(2, sum(cpus) + 1)
+    builder, room = staged(racks, cpus, pods)
+
+    found = builder.place("g")
+
+    assert isinstance(found, Placement) == (pods <= room)
+    used = Counter(builder.where(found).values()) if isinstance(found, Placement) else Counter()
+    assert all(number <= cpus[int(node[1:])] for node, number in used.items())
+
+
+def test_several_domains_together_are_in_the_order_of_their_nodes() -> None:
+    builder, _ = staged(["r1", "r0", "r2", "r0", "r1"], [1] * 5, 2)
+    domains = builder.state.topologies.domains("rack")
+    one, zero = domains.values.index("r1"), domains.values.index("r0")
+
+    every = domains.union([one, zero], None)
+
+    assert every.tolist() == [0, 1, 3, 4]
+    assert domains.union([one, zero], domains.union([zero, 2], None)).tolist() == [1, 3]
+    assert domains.union([], None).tolist() == []
+    assert np.array_equal(domains.rows(zero, every), [1, 3])
