@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.core.node_table import Bools, Floats, Ints
-from scheduler.core.preemption.disruption_budgets import ProtectedUnits
+from scheduler.core.preemption.protected_units import ProtectedUnits
 from scheduler.core.preemption.units import Units
 
 
@@ -31,7 +31,7 @@ class Cost:
     def of(cls, units: Units, protected: ProtectedUnits, chosen: Ints) -> Cost:
         priorities, slots = units.priorities[chosen], units.slots_of(chosen)
         return cls(
-            violations=protected.violations(chosen.tolist()),
+            violations=protected.violations(chosen),
             priority=int(priorities.max()),
             units=len(chosen),
             priorities=int(priorities.sum()),

@@ -18,9 +18,9 @@ from scheduler.core.node_table import Ints
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.candidates import NONE, EvictionScopes
 from scheduler.core.preemption.cost import Cost
-from scheduler.core.preemption.disruption_budgets import ProtectedUnits
 from scheduler.core.preemption.dry_run import DryRun, Effort
 from scheduler.core.preemption.plan import Plan
+from scheduler.core.preemption.protected_units import ProtectedUnits
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
 
@@ -72,7 +72,7 @@ def _single_pods(state: State, candidates: Ints, cost: Cost, budget: SearchBudge
     lowest = np.sort(units.priorities[candidates])[: cost.units]
     if int(lowest.sum()) != cost.priorities:
         return False
-    return not ProtectedUnits(state.disruption_budgets, units, candidates, budget.pause).covered
+    return not len(ProtectedUnits(state.disruption_budgets, units, candidates, budget).covered)
 
 
 class _Chain:

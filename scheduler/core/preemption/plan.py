@@ -21,10 +21,10 @@ from scheduler.core.node_table import Ints
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.candidates import NONE, EvictionScopes
 from scheduler.core.preemption.cost import Cost, Costs
-from scheduler.core.preemption.disruption_budgets import ProtectedUnits
 from scheduler.core.preemption.dry_run import DryRun, Effort
 from scheduler.core.preemption.fewest import FewestUnits
 from scheduler.core.preemption.proof import MOST_SETS, Proof
+from scheduler.core.preemption.protected_units import ProtectedUnits
 from scheduler.core.preemption.units import Unit
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
@@ -33,6 +33,9 @@ _MOST_EXCEEDED: Final = 8
 
 _FEW: Final = 96
 """Up to so many candidates are searched exactly."""
+
+_LEVELS: Final = 4
+"""Priorities up to which units are taken first where many are protected."""
 
 _MANY: Final = 32
 """Of more, so many: those of the best set, and then those with the most pods."""
@@ -88,7 +91,7 @@ def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
         candidates = _unneeded(state, refusal, candidates)
         if not dry_run.open(candidates):
             return refusal
-    protected = ProtectedUnits(state.disruption_budgets, state.units, candidates, budget.pause)
+    protected = ProtectedUnits(state.disruption_budgets, state.units, candidates, budget)
     proof = Proof(dry_run, protected) if candidates is everyone else None
     choices = [_Choice(dry_run, family, protected) for family in _affordable(dry_run, protected)]
     least = min(choice.cost.priority for choice in choices)
@@ -105,16 +108,42 @@ def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
 def _affordable(dry_run: DryRun, protected: ProtectedUnits) -> list[Ints]:
     """Sets of candidates whose eviction suffices and that violate budgets as little as possible."""
     everyone = protected.candidates
-    for most in range(min(protected.violations(everyone.tolist()), _MOST_EXCEEDED)):
-        found: list[Ints] = []
-        for number, units in enumerate(protected.largest_sets(most)):
+    for most in range(min(protected.violations(everyone), _MOST_EXCEEDED)):
+        found: dict[bytes, Ints] = {}
+        for number, units in enumerate(_largest_sets(dry_run, protected, most)):
             if units is None or number == MOST_SETS or dry_run.exhausted:
                 break
             if len(units) and dry_run.fits(units) is not None:
-                found.append(units)
+                found.setdefault(units.tobytes(), units)
         if found:
-            return found
+            return list(found.values())
     return [everyone]
+
+
+def _largest_sets(dry_run: DryRun, protected: ProtectedUnits, most: int) -> Iterator[Ints | None]:
+    """Largest sets of candidates; first those that make room on the nodes where it costs least.
+
+    Each of these takes units of no higher priority first, where that frees nodes: of many units
+    that one budget protects only few may go, and most choices spread them over all nodes.
+    """
+    if len(protected.covered) > _FEW:
+        levels = np.unique(dry_run.state.units.priorities[protected.candidates])
+        for at in np.unique(np.linspace(0, len(levels) - 1, _LEVELS).astype(np.int64)).tolist():
+            yield _by_node(dry_run, protected, most, int(levels[at]))
+    yield from protected.largest_sets(most)
+
+
+def _by_node(dry_run: DryRun, protected: ProtectedUnits, most: int, priority: int) -> Ints:
+    state, candidates = dry_run.state, protected.candidates
+    fits, rows = protected.by_node(most, priority)
+    goes = state.units.priorities[candidates] <= priority
+    goes &= ~np.isin(candidates, protected.covered[~fits])
+    with dry_run.without(candidates[goes]):
+        room = sum(state.framework.slots(shape) for shape in dry_run.refusal.shapes)
+    wanted = 1 if isinstance(dry_run.root, Pod) else dry_run.root.pending_total
+    rank = np.argsort(np.argsort(-np.minimum(room, wanted), kind="stable"))
+    first = np.flatnonzero(fits)
+    return protected.largest_set(first[np.argsort(rank[rows[first]], kind="stable")], most)
 
 
 def _unneeded(state: State, refusal: Refusal, candidates: Ints) -> Ints:
@@ -321,7 +350,7 @@ class _Choice:
 
         Units whose budgets would be exceeded, then by highest priority, most pods, earliest start.
         """
-        exceeding = self.protected.exceeding(chosen.tolist())
+        exceeding = self.protected.exceeding(chosen)
 
         def importance(index: int) -> tuple[bool, int, int, float]:
             self.dry_run.pause()

@@ -14,10 +14,10 @@ from typing import Final
 from scheduler.core.node_table import Ints
 from scheduler.core.preemption.candidates import NONE
 from scheduler.core.preemption.cost import Cost
-from scheduler.core.preemption.disruption_budgets import ProtectedUnits
 from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.preemption.exact_fit import ExactFit
 from scheduler.core.preemption.necessary import Necessary
+from scheduler.core.preemption.protected_units import ProtectedUnits
 
 MOST_SETS: Final = 32
 

@@ -1,16 +1,25 @@
 """Deciding about preemption ends with its budget, and never evicts a unit that is not needed."""
 
-from scheduler.core.model import PodInfo
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from scheduler.core.model import PodInfo, Requirements
 from scheduler.core.place import Refusal, SearchBudget, place
 from scheduler.core.preemption.disruption_budgets import (
     MOST_BUDGETS,
     Coverage,
+    DisruptionBudget,
     DisruptionBudgets,
-    ProtectedUnits,
 )
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.preemption.protected_units import ProtectedUnits
 from tests.scheduler.preemption_builder import PreemptionBuilder
+from tests.scheduler.state_builder import requests
+from tests.support.counting import calls
 
 
 def names(*infos: PodInfo) -> set[str]:
@@ -188,3 +197,71 @@ def test_that_there_are_more_sets_than_are_looked_for_is_said() -> None:
     *_, last = covered(*[0] * 200).largest_sets(3)
 
     assert last is None
+
+
+def one_namespace_a_node(nodes: int, per: int = 20) -> PreemptionBuilder:
+    """Pods of one namespace on each node, of which a budget lets one go.
+
+    On the last node, where all began first, each pod is in a namespace of its own.
+    """
+    builder = PreemptionBuilder()
+    for node, at in product(range(nodes), range(per)):
+        namespace = f"ns{node}" if node < nodes - 1 else f"last{at}"
+        if not at:
+            builder.node(f"n{node:03}", per)
+        name, started = f"p{node:03}-{at}", 1.0 if node == nodes - 1 else 2.0
+        builder.state.set_pod(
+            PodInfo(
+                f"uid-{name}", namespace, name, Requirements(requests(1)), f"n{node:03}", None, 1,
+                name, "Running", started=started,
+            )
+        )  # fmt: skip
+        builder.state.disruption_budgets.set(DisruptionBudget((namespace, "b"), (), 1))
+    return builder
+
+
+@pytest.mark.parametrize("nodes", [90, 110])
+def test_no_budget_is_exceeded_where_another_node_would_do(nodes: int) -> None:
+    """Whether fewer or more pods are protected than steps of the search are left for them."""
+    builder = one_namespace_a_node(nodes)
+    builder.group("g", 1, priority=10)
+    builder.waits("g", cpu=20, priority=10)
+
+    plan = builder.preempt("g")
+
+    assert isinstance(plan, Plan)
+    assert plan.cost is not None
+    assert plan.cost.violations == 0
+    assert set(plan.placement.rows) == {nodes - 1}
+
+
+def test_a_lower_priority_decides_before_the_node_that_frees_most() -> None:
+    """Of 120 protected pods those of priority 1 are on n1, and the budgets let them go."""
+    builder = PreemptionBuilder()
+    builder.nodes(3, cpu=40)
+    for at in range(40):
+        builder.runs(None, "n0", priority=3, app=f"a{at}")
+        builder.runs(None, "n1", priority=1, app=f"b{at}")
+        builder.runs(None, "n2", priority=2, app="one")
+    builder.budget("one", 2, app="one")
+    for at in range(8):
+        builder.budget(f"a{at}", 9, app=f"a{at}")
+        builder.budget(f"b{at}", 9, app=f"b{at}")
+    builder.group("g", 1, priority=10)
+    builder.waits("g", cpu=40, priority=10)
+
+    plan = builder.preempt("g")
+
+    assert isinstance(plan, Plan)
+    assert plan.cost is not None
+    assert (plan.cost.violations, plan.cost.priority) == (0, 1)
+
+
+def test_deciding_among_many_budgets_grows_with_their_number() -> None:
+    def work(nodes: int) -> int:
+        builder = one_namespace_a_node(nodes, per=8)
+        builder.group("g", 2, priority=10)
+        builder.waits("g", 2, cpu=8, priority=10)
+        return calls(lambda: builder.preempt("g"))
+
+    assert work(120) <= 2.3 * work(60)

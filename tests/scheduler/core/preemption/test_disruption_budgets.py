@@ -1,6 +1,8 @@
 """PodDisruptionBudgets and the order in which units are evicted."""
 
-from scheduler.core.preemption.disruption_budgets import ProtectedUnits
+from __future__ import annotations
+
+from scheduler.core.preemption.protected_units import ProtectedUnits
 from tests.scheduler.preemption_builder import PreemptionBuilder
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from scheduler.core.nominations import Nomination, Nominations
 from scheduler.core.place import Refusal, SearchBudget, place
 from scheduler.core.preemption.candidates import EvictionScopes
-from scheduler.core.preemption.disruption_budgets import DisruptionBudgets, ProtectedUnits
+from scheduler.core.preemption.disruption_budgets import DisruptionBudgets
 from scheduler.core.preemption.dry_run import DryRun, Effort
 from scheduler.core.preemption.plan import Plan
+from scheduler.core.preemption.protected_units import ProtectedUnits
 from tests.scheduler.preemption_builder import PreemptionBuilder
 
 
@@ -172,7 +173,9 @@ def test_units_of_namespaces_without_a_budget_cost_next_to_nothing() -> None:
     units.refresh()
     pauses: list[None] = []
 
-    found = ProtectedUnits(elsewhere, units, units.below(5), lambda: pauses.append(None))
+    found = ProtectedUnits(
+        elsewhere, units, units.below(5), SearchBudget(pause=lambda: pauses.append(None))
+    )
 
-    assert found.covered == []
+    assert not len(found.covered)
     assert len(pauses) <= 4
