@@ -194,7 +194,7 @@ class DeviceDemands:
         states, watched = self._table.states, watched_by(resolved)
         return Demand(
             own=states.number_of(own, watched),
-            first=states.number_of(tuple(resolved), watched),
+            first=states.number_of(tuple(resolved), watched, shared=bool(undecided)),
             asks=tuple(asks),
             watched=watched,
             undecided=tuple(undecided),

@@ -167,7 +167,7 @@ class DeviceStates:
         self.searches = 0
         self._allowance = allowance
         self._asks: list[tuple[PodAsks, Watched]] = []
-        self._asks_of: dict[PodAsks, int] = {}
+        self._asks_of: dict[tuple[PodAsks, bool], int] = {}
         self._by_usage: dict[Usage, int] = {}
         self._found: dict[int, _Found] = {}
         self._answers = 0
@@ -203,11 +203,15 @@ class DeviceStates:
             number = self._by_usage[usage] = self._add(DeviceState(usage, after=usage))
         return number
 
-    def number_of(self, asks: PodAsks, watched: Watched) -> int:
-        """The number that stands for what a pod asks for; `watched` tells devices apart for it."""
-        number = self._asks_of.get(asks)
+    def number_of(self, asks: PodAsks, watched: Watched, *, shared: bool = False) -> int:
+        """The number that stands for what a pod asks for; `watched` tells devices apart for it.
+
+        What is `shared`, in claims that other pods name, too, has another number than the same in
+        claims of the pod's own: a `Put` of the one must not be taken for one of the other.
+        """
+        number = self._asks_of.get((asks, shared))
         if number is None:
-            number = self._asks_of[asks] = len(self._asks)
+            number = self._asks_of[asks, shared] = len(self._asks)
             self._asks.append((asks, watched))
         return number
 
@@ -257,7 +261,7 @@ class DeviceStates:
                 raise
             if isinstance(after, Refused):
                 return replace(count.room, reason=after.reason)
-            if after.after == count.state.after and not alone:
+            if not alone and _takes_nothing(count.state, after):
                 score = count.room.score or after.score
                 return replace(count.room, count=PLENTY, score=score)
             if count.room.count >= most:
@@ -393,6 +397,11 @@ def _joined(
 ) -> DeviceState:
     seen = state.watched | watched
     return replace(state, pods=pods, after=found.usage, watched=seen, score=found.score)
+
+
+def _takes_nothing(before: DeviceState, after: DeviceState) -> bool:
+    """Whether one pod more takes nothing, neither of what is free nor of what other pods have."""
+    return after.after == before.after and after.pods[:-1] == before.pods
 
 
 def _with(usage: Usage, picks: Iterable[Pick]) -> Usage:

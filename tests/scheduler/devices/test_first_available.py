@@ -1,0 +1,47 @@
+"""Lists of alternatives: a pod may make an earlier one of its gang take the smaller one."""
+
+import random
+
+import pytest
+
+from scheduler.core.place import Placement
+from tests.scheduler.devices.builders import ask, first_of, gpu
+from tests.scheduler.devices.cluster import DeviceCluster
+
+TWO_OR_ONE = ask(first_of("g", gpu(2, name="two"), gpu(1, name="one")))
+
+
+@pytest.mark.parametrize("minimum", [1, 3])
+def test_a_pod_that_makes_another_give_way_takes_something(minimum: int) -> None:
+    """Three pods on a node with two devices: there is room for two of them, and no more."""
+    cluster = DeviceCluster()
+    cluster.gpu_node("n", count=2)
+    cluster.gang("g", minimum)
+    for _ in range(3):
+        cluster.asks("g", TWO_OR_ONE)
+
+    found = cluster.place("g")
+
+    assert isinstance(found, Placement) == (minimum < 3)
+    if isinstance(found, Placement):
+        cluster.write(found)
+        assert len(found.pods) == 2
+        assert cluster.complaints() == []
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_lists(seed: int) -> None:
+    drawn = random.Random(seed)
+    cluster = DeviceCluster()
+    for node in range(drawn.randint(1, 3)):
+        cluster.gpu_node(f"n{node}", count=drawn.randint(1, 5))
+    count = drawn.randint(2, 5)
+    cluster.gang("g", drawn.randint(1, count))
+    for _ in range(count):
+        most, least = sorted(drawn.sample(range(1, 5), 2), reverse=True)
+        cluster.asks("g", ask(first_of("g", gpu(most, name="many"), gpu(least, name="few"))))
+
+    if isinstance(found := cluster.place("g"), Placement):
+        cluster.write(found)
+
+    assert cluster.complaints() == []
