@@ -71,13 +71,14 @@ class Attempt:
         return self.budget.expired()
 
     def take(self, group: Group, shape: Shape, rows: Ints, counts: Ints) -> bool:
-        """Take the places; whether there were devices for all, as where `slots` says so."""
+        """Take all of these places, or none if their devices do not suffice after all."""
+        if not self._reserve(shape, rows, counts):
+            return False
         count = int(counts.sum())
-        complete = self.framework.reserve(shape, rows, counts)
         self.log.append(Run(group, shape, rows, counts))
         self._taken[group, shape] += count
         self.total += count
-        return complete
+        return True
 
     def take_all(self, runs: Iterable[tuple[Group, Shape, Ints, Ints]]) -> bool:
         """Take all of these places, or none if their devices do not suffice after all."""
@@ -89,14 +90,23 @@ class Attempt:
 
     def take_equal(
         self, groups: Sequence[Group], shape: Shape, rows: Ints, counts: Ints, size: int
-    ) -> None:
+    ) -> bool:
         """Take `size` places for each of the groups, from first to last; as many `take` at once."""
-        self.framework.reserve(shape, rows, counts)
+        if not self._reserve(shape, rows, counts):
+            return False
         places, each = np.repeat(rows, counts), np.ones(size, np.int64)
         for index, group in enumerate(groups):
             self.log.append(Run(group, shape, places[index * size : (index + 1) * size], each))
             self._taken[group, shape] += size
         self.total += len(groups) * size
+        return True
+
+    def _reserve(self, shape: Shape, rows: Ints, counts: Ints) -> bool:
+        mark = self.nodes.mark()
+        complete = self.framework.reserve(shape, rows, counts)
+        if not complete:
+            self.nodes.rollback(mark)
+        return complete
 
     def slots(self, shape: Shape, region: Region | None) -> int:
         """For how many pods of the shape there is room in the region."""
@@ -256,8 +266,11 @@ class Attempt:
         chosen = choose(self.framework, shape, count, region, profile)
         if chosen is None:
             return int(self.framework.slots_in(shape, region).sum())
-        self.take(group, shape, *chosen)
-        return count
+        if self.take(group, shape, *chosen):
+            return count
+        rows, counts = (np.split(column, len(column)) for column in chosen)
+        by_row = zip(rows, counts, strict=True)
+        return sum(int(n[0]) for row, n in by_row if self.take(group, shape, row, n))
 
     def _place_in_waves(
         self, group: Group, shape: Shape, count: int, region: Region | None, profile: Profile
@@ -265,9 +278,8 @@ class Attempt:
         """Place up to `count` pods whose order matters, in waves. Returns how many were placed."""
         before = self.total
         for number, wave in enumerate(waves(self.framework, shape, count, region, profile)):
-            self.take(group, shape, *wave)
             self.steps += number > 0
-            if number >= _WAVES and self.exhausted:
+            if not self.take(group, shape, *wave) or (number >= _WAVES and self.exhausted):
                 break
         return self.total - before
 

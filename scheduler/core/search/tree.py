@@ -367,7 +367,8 @@ class Search:
         if chosen is None:
             return 0
         attempt.steps += 1
-        attempt.take_equal(children, need.shape, *chosen, need.count)
+        if not attempt.take_equal(children, need.shape, *chosen, need.count):
+            return 0
         parent = children[0].parent
         above = self._chosen.get(parent) if parent is not None else None
         candidates = self._placements.candidates(children[0], region, above, {})
