@@ -180,13 +180,12 @@ class TopologyPlacements:
         sums[:, without] = 0
         first: list[int] = []
         while left.any():
-            taken = np.minimum(sums, left).sum(axis=0)
-            code = int(np.lexsort((sums.sum(axis=0), -taken))[0])
-            if not taken[code]:
+            chosen = next_domains(sums, left)
+            if not len(chosen):
                 return first, len(first) + 1
-            left = left - np.minimum(sums[:, [code]], left)
-            sums[:, code] = 0
-            first.append(code)
+            left = np.maximum(0, left - sums[:, chosen].sum(axis=1, keepdims=True))
+            sums[:, chosen] = 0
+            first += chosen.tolist()
         room = sums.sum(axis=0)
         rest = np.argsort(-room, kind="stable")[: np.count_nonzero(room)]
         return [*first, *rest.tolist()], len(first)
@@ -225,6 +224,20 @@ class TopologyPlacements:
             f'none of {nodes} has the label "{domains.key}"{devices}:'
             " label nodes, or correct the topology key"
         )
+
+
+def next_domains(sums: Ints, left: Ints) -> Ints:
+    """The domains that take most of `left` (S, 1), of which they have slots for `sums` (S, D).
+
+    All up to the one that leaves less than another may take: up to there nobody's share depends on
+    what the others take. Empty if none takes anything.
+    """
+    taken = np.minimum(sums, left)
+    total = taken.sum(axis=0)
+    order = np.lexsort((sums.sum(axis=0), -total))[: np.count_nonzero(total)]
+    rest = left - np.cumsum(taken[:, order], axis=1)
+    plenty = (rest >= taken.max(axis=1, keepdims=True)).all(axis=0)
+    return order[: len(order) if plenty.all() else 1 + int(np.argmin(plenty))]
 
 
 def _growing(first: int, most: int) -> Iterator[int]:

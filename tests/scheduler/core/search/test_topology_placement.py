@@ -4,9 +4,11 @@ from collections import Counter
 from dataclasses import replace
 from itertools import combinations
 
+import numpy as np
 import pytest
 
 from scheduler.core.place import Placement
+from scheduler.core.search.topology_placement import next_domains
 from tests.scheduler.oracle.cluster import build, decide
 from tests.scheduler.oracle.instances import (
     Instance,
@@ -16,6 +18,7 @@ from tests.scheduler.oracle.instances import (
 )
 from tests.scheduler.oracle.solver import ExactSolver
 from tests.scheduler.state_builder import StateBuilder
+from tests.support.counting import calls
 
 
 def free_in(instance: Instance, key: str) -> dict[str, int]:
@@ -108,3 +111,41 @@ def test_of_racks_with_equal_slots_the_one_with_less_unused_is_taken() -> None:
     pod = builder.pod("g", cpu=4)
 
     assert builder.where(builder.place("g")) == {pod.name: "n1"}
+
+
+@pytest.mark.parametrize("shapes", [1, 2])
+def test_the_order_of_preferred_domains_grows_with_their_number(shapes: int) -> None:
+    """Twice the hosts and twice the gang are about twice the work, not four times."""
+
+    def work(hosts: int) -> int:
+        builder = StateBuilder()
+        for number in range(hosts):
+            builder.node(f"n{number}", 16 + 7 * number % 48, labels={"host": f"n{number}"})
+        builder.gang("g", hosts // 2, prefer_rack=True, key="host")
+        for shape in range(shapes):
+            builder.pods("g", hosts // 2 // shapes, 16 - shape)
+        return calls(lambda: builder.place("g"))
+
+    assert work(1600) <= 2.3 * work(800)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_each_next_domain_takes_most_of_what_is_left(seed: int) -> None:
+    """Ties go to the one with fewest slots, then to the first."""
+    drawn = np.random.default_rng(seed)
+    sums = drawn.integers(0, 9, (drawn.integers(1, 4), drawn.integers(1, 12)))
+    left = drawn.integers(1, 40, (len(sums), 1))
+    rest, needed = sums.copy(), left.copy()
+
+    while (taken := np.minimum(rest, needed).sum(axis=0)).any():
+        expected = int(np.lexsort((rest.sum(axis=0), -taken))[0])
+        found = next_domains(sums, left)
+        assert found[0] == expected
+        for code in found.tolist():
+            taken = np.minimum(rest, needed).sum(axis=0)
+            assert code == int(np.lexsort((rest.sum(axis=0), -taken))[0])
+            needed = needed - np.minimum(rest[:, [code]], needed)
+            rest[:, code] = 0
+        sums, left = rest.copy(), needed.copy()
+
+    assert not len(next_domains(sums, left))
