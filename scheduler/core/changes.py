@@ -27,6 +27,9 @@ class Changes(Generic[_T]):
             self._changed.update(several)
             self._bound()
 
+    def add_all(self) -> None:
+        self._changed = None
+
     def take(self) -> set[_T] | None:
         """What changed since the last call; None: anything may have."""
         changed, self._changed = self._changed, set()
@@ -34,4 +37,4 @@ class Changes(Generic[_T]):
 
     def _bound(self) -> None:
         if self._changed is not None and len(self._changed) > _MOST:
-            self._changed = None
+            self.add_all()

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.core.changes import Changes
 from scheduler.core.model import GroupKey, Stage
 
 Ints = npt.NDArray[np.int64]
@@ -18,16 +19,16 @@ _Staged = dict[GroupKey | None, dict[Stage, _ByRow]]
 class MatchCounts:
     """Counts by match id and row. Ids are never reused.
 
-    `moved` are the watched ids of which other nodes than before have pods, or that ended. A pod
+    `moved` are the `watched` ids of which other nodes than before have pods, or that ended. A pod
     with a stage does not meet the pods of the other stages of its tree: what is `seen_by` it leaves
     them out, unless they exist as it does.
     """
 
     def __init__(self) -> None:
-        self.moved: set[int] = set()
+        self.moved: Changes[int] = Changes()
         self._counts: dict[int, _ByRow] = {}
         self._staged: dict[int, _Staged] = {}
-        self._watched: set[int] = set()
+        self.watched: set[int] = set()
         self._ids = itertools.count()
 
     def __len__(self) -> int:
@@ -38,15 +39,15 @@ class MatchCounts:
         match_id = next(self._ids)
         self._counts[match_id] = {}
         if watched:
-            self._watched.add(match_id)
+            self.watched.add(match_id)
         return match_id
 
     def end(self, match_id: int) -> None:
         """Remove a match count that nothing reads any more."""
         del self._counts[match_id]
         self._staged.pop(match_id, None)
-        if match_id in self._watched:
-            self._watched.remove(match_id)
+        if match_id in self.watched:
+            self.watched.remove(match_id)
             self.moved.add(match_id)
 
     def add(
@@ -68,13 +69,13 @@ class MatchCounts:
             counts.pop(row, None)
         if stage is not None:
             self._add_staged(match_id, row, count, stage)
-        if not (before and total) and match_id in self._watched:
+        if not (before and total) and match_id in self.watched:
             self.moved.add(match_id)
 
     def clear(self, row: int) -> None:
         """Remove all counts of a node that is gone."""
         for match_id, counts in self._counts.items():
-            if counts.pop(row, None) and match_id in self._watched:
+            if counts.pop(row, None) and match_id in self.watched:
                 self.moved.add(match_id)
         for match_id, trees in list(self._staged.items()):
             staged = [(stage, of) for stages in trees.values() for stage, of in stages.items()]

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.assumed_volumes import AssumedVolumes
+from scheduler.core.changes import Changes
 from scheduler.core.model import (
     Attachment,
     ClaimInfo,
@@ -37,9 +38,8 @@ MIGRATED_PROVISIONERS: Final[Mapping[str, str]] = {
 class DriverNews:
     """Of what the CSI driver may be another since somebody looked: see NodeVolumeLimits."""
 
-    claims: set[ClaimKey] = field(default_factory=set)
-    volumes: set[str] = field(default_factory=set)
-    everything: bool = False
+    claims: Changes[ClaimKey] = field(default_factory=Changes)
+    volumes: Changes[str] = field(default_factory=Changes)
 
 
 class VolumeTable:
@@ -102,12 +102,12 @@ class VolumeTable:
 
     def set_class(self, storage_class: StorageClassInfo) -> None:
         self.classes[storage_class.name] = storage_class
-        self.news.everything = True
+        self.news.claims.add_all()
         self._nodes.touch()
 
     def remove_class(self, name: str) -> None:
         self.classes.pop(name, None)
-        self.news.everything = True
+        self.news.claims.add_all()
         self._nodes.touch()
 
     def set_limits(self, node: str, limits: Mapping[str, int]) -> None:

@@ -11,7 +11,7 @@ from scheduler.core.model import Attachment, VolumeUse
 from scheduler.core.node_table import Ints, NodeTable
 from scheduler.core.pod_selectors import PodSelectors
 from scheduler.core.shapes import Codes, Shape
-from scheduler.core.volume_table import DriverNews, VolumeTable
+from scheduler.core.volume_table import VolumeTable
 
 REASON: Final = "node(s) exceed max volume count"
 
@@ -147,20 +147,15 @@ class Attached:
 
     def _catch_up(self) -> None:
         counts, news = self._nodes.match_counts, self._volumes.news
-        moved, counts.moved = counts.moved, set()
-        if news.everything or news.claims or news.volumes:
-            self._volumes.news = DriverNews()
-            moved |= self._concerned(news)
-        for match_id in moved:
+        moved, claims, volumes = counts.moved.take(), news.claims.take(), news.volumes.take()
+        if moved is None or claims is None or volumes is None:
+            concerned = counts.watched.union(self._counted)
+        else:
+            known, users = self._selectors.volumes, self._selectors.users
+            concerned = moved.union(users(claim) for claim in claims if claim in known)
+            concerned = concerned.union(*(self._bound_to.get(name, ()) for name in volumes))
+        for match_id in concerned:
             self._count(match_id)
-
-    def _concerned(self, news: DriverNews) -> set[int]:
-        """The match ids of the volumes that another driver may attach now."""
-        if news.everything:
-            return set(self._counted)
-        known = self._selectors.volumes
-        found = {self._selectors.users(claim) for claim in news.claims if claim in known}
-        return found.union(*(self._bound_to.get(name, ()) for name in news.volumes))
 
     def _count(self, match_id: int) -> None:
         """Count the users of one volume as they are now."""

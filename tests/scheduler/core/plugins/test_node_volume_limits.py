@@ -1,14 +1,21 @@
 """NodeVolumeLimits: how many volumes of each CSI driver a node can attach."""
 
+from __future__ import annotations
+
+import gc
 import random
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from scheduler.core import changes
 from scheduler.core.model import (
     Attachment,
     ClaimInfo,
+    NodeInfo,
+    PodInfo,
     Requirements,
     StorageClassInfo,
     VolumeInfo,
@@ -221,3 +228,53 @@ def test_numbers_of_attached_volumes_follow_every_change(seed: int) -> None:
         counts = attached.of(driver)
         found = {name: int(counts[row]) for name, row in case.state.nodes.row_of.items()}
         assert found == case.by_rule(driver)
+
+
+def test_nothing_is_kept_of_claims_that_are_gone_where_no_node_has_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody asks for the driver of a volume then."""
+    monkeypatch.setattr(changes, "_MOST", 20)
+    state = StateBuilder().state
+    state.set_node(NodeInfo("n", {"cpu": 1000, "pods": 110}))
+
+    def churn(first: int, count: int) -> None:
+        for number in range(first, first + count):
+            key, uid = ("ns", f"data-{number:08}"), f"uid-{number:032}"
+            state.volumes.set_volume(VolumeInfo(f"pvc-{number:032}", claim=key))
+            state.volumes.set_claim(ClaimInfo(key, volume=f"pvc-{number:032}"))
+            state.set_pod(PodInfo(uid, "ns", uid, Requirements((("cpu", 1),), claims=(key,))))
+            state.take_changes()
+            state.remove_pod(uid)
+            state.volumes.remove_claim(key)
+            state.volumes.remove_volume(f"pvc-{number:032}")
+            state.take_changes()
+
+    churn(0, 300)
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    churn(300, 600)
+    gc.collect()
+    kept = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+
+    assert kept / 600 < 50
+
+
+def test_volumes_are_counted_after_more_changes_than_are_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(changes, "_MOST", 2)
+    builder = cluster_in_zones()
+    builder.state.volumes.set_limits("a", {"csi.example": 9})
+    attached = Attached(builder.state.nodes, builder.state.selectors, builder.state.volumes)
+    for number in range(7):
+        bound(builder, f"c{number}", driver="csi.example")
+        pod = builder.pod(node="a", requirements=using(f"c{number}"))
+        if number % 2:
+            builder.state.remove_pod(pod.uid)
+
+    row = builder.state.nodes.row_of["a"]
+
+    assert attached.of("csi.example")[row] == 4
