@@ -70,14 +70,14 @@ def must_wait(state: State, root: Group | Pod) -> bool:
 
 
 def fits_empty_cluster(state: State, root: Group | Pod, budget: SearchBudget) -> bool:
-    """Whether the root's minimums would fit if no other pod ran or was nominated.
+    """Whether the root's minimums would fit if no pod of no higher priority ran or was nominated.
 
-    Changes nothing.
+    Pods of DaemonSets and mirror pods stay: they come back at once. Changes nothing.
     """
     members = root.leaves() if isinstance(root, Group) else ()
     own = {uid for leaf in members for uid in leaf.members}
     with state.nodes.trial():
-        state.units.release(state.units.slots_besides(own))
+        state.units.release(state.units.up_to(root.priority, own))
         state.units.release_returning()
         alone = place(state, root, budget, extras=False, nominations=False)
         return isinstance(alone, Placement)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.config import Starvation
 from scheduler.core.decide import decide, fits_empty_cluster
-from scheduler.core.model import POD_GROUP, GroupKey, Requirements
+from scheduler.core.model import POD_GROUP, GroupKey, PodInfo, PreemptionInfo, Requirements
 from scheduler.core.nominations import Nomination
 from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.search.batching import batchable
@@ -16,6 +16,7 @@ from scheduler.queue import Queue
 from scheduler.snapshot import Limits, restore, take
 from scheduler.starvation import StarvationMonitor
 from tests.scheduler.harness import Harness
+from tests.scheduler.preemption_builder import PreemptionBuilder
 from tests.scheduler.state_builder import StateBuilder, requests
 from tests.support.clock import FakeClock
 from tests.support.steps import ended
@@ -163,6 +164,29 @@ def test_places_nominated_for_others_make_no_root_impossible(cpu: int, want: boo
     root = cluster.state.forest.groups[other]
 
     assert fits_empty_cluster(cluster.state, root, SearchBudget()) is want
+
+
+@pytest.mark.parametrize(
+    ("priority", "daemon_set", "want"),
+    [(0, "", True), (1, "", False), (0, "ds", False), (0, "gone", True)],
+)
+def test_what_the_gate_cannot_hold_back_stays_where_it_is(
+    priority: int, daemon_set: str, want: bool
+) -> None:
+    """A pod of a DaemonSet that exists comes back at once; one of a higher priority may pass."""
+    builder = PreemptionBuilder()
+    builder.state.units.daemons.set(("ns", "ds"))
+    builder.nodes(2, cpu=4)
+    for number in range(2):
+        info = PodInfo(
+            f"u{number}", "ns", f"p{number}", Requirements(requests(1)), f"n{number}", None,
+            priority, "0", "Running", preemption=PreemptionInfo(daemon_set=daemon_set),
+        )  # fmt: skip
+        builder.state.set_pod(info)
+    builder.group("g", 1)
+    builder.waits("g", 1, cpu=4)
+
+    assert fits_empty_cluster(builder.state, builder.root("g"), SearchBudget()) is want
 
 
 def test_nothing_closes_unless_it_is_asked_for() -> None:

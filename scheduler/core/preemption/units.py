@@ -305,10 +305,17 @@ class Units:
         slots: Ints = np.flatnonzero(chosen[self.owners])
         return slots
 
-    def slots_besides(self, uids: Collection[str]) -> Ints:
-        """The slots of all pods but these, leaving ones included; in order."""
+    def up_to(self, priority: int, without: Collection[str]) -> Ints:
+        """The slots of pods of no higher priority, and of all that leave, without these UIDs.
+
+        Pods that belong to their node are not among them.
+        """
         self.refresh()
-        return np.array(sorted(s for uid, s in self._slots.items() if uid not in uids), np.int64)
+        own = [self._slots[uid] for uid in without if uid in self._slots]
+        lower = self.leaving | ((self.owners >= 0) & (self.ranks <= priority))
+        lower[own] = False
+        found: Ints = np.flatnonzero(lower & (self.rows >= 0))
+        return found
 
     def release(self, slots: Ints, sign: int = 1) -> None:
         """Take the pods of these slots off their nodes, in the open trial; -1 puts them back.
