@@ -129,7 +129,7 @@ def _advice(
     if not framework.permitted(shape).any():
         return _other_nodes(framework, shape, reason)
     empty = framework.empty_room(shape)
-    most = framework.most(shape, empty)
+    most = int(framework.most(shape, empty)[0])
     if not most:
         return _too_large(framework, shape)
     if short.best is not None:

@@ -242,7 +242,16 @@ def within(quota: DomainQuota, rows: Ints, room: Ints) -> Ints:
     return allowed
 
 
-def ceiling(domains: Domains, room: Ints) -> int:
-    """How many pods fit if a domain takes only one; nodes (N,) in no domain use all their room."""
-    open_domains = np.unique(domains.codes[room > 0])
-    return int((open_domains >= 0).sum() + room[domains.codes < 0].sum())
+def ceilings(domains: Domains, room: Ints, parts: Ints, size: int) -> Ints:
+    """How many pods fit into each of the parts (size,) if a domain takes only one of a part.
+
+    `room` (N,) is that of each node, `parts` (N,) the part that it is in, -1 for none. Nodes in no
+    domain use all their room.
+    """
+    at = np.flatnonzero((room > 0) & (parts >= 0))
+    codes, parts, room = domains.codes[at], parts[at], room[at]
+    alone = codes < 0
+    pairs = np.unique(parts[~alone] * (len(domains.values) + 1) + codes[~alone])
+    found = np.bincount(pairs // (len(domains.values) + 1), minlength=size)
+    found += np.bincount(parts[alone], room[alone], minlength=size).astype(np.int64)
+    return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +11,6 @@ import numpy as np
 from scheduler.core import advice
 from scheduler.core.forest import topology_keys_around
 from scheduler.core.model import GroupKey
-from scheduler.core.node_table import Ints
 from scheduler.core.place import Refusal
 from scheduler.core.reasons import reasons
 from scheduler.core.search.node_selection import waves
@@ -58,7 +59,7 @@ def explain(state: State, refusal: Refusal) -> Blocker:
             summary, short.kind, short.at, short.needed, short.free, minimum=short.minimum
         )
     framework, shape = state.framework, short.shape
-    counts = short.counts or _with_as_many_as_fit(state, shape, short.needed)
+    counts = short.counts or _with_as_many_as_fit(state, shape, short)
     impossible = _impossible(state, short, shape)
     summary = advice.sentence(framework, shape, short, counts, impossible=impossible)
     if short.best is not None and (mixed := _domains(state, short, short.best.key).mixed):
@@ -77,13 +78,19 @@ def explain(state: State, refusal: Refusal) -> Blocker:
     )
 
 
-def _with_as_many_as_fit(state: State, shape: Shape, needed: int) -> tuple[tuple[str, int], ...]:
+def _with_as_many_as_fit(
+    state: State, shape: Shape, short: Shortage
+) -> tuple[tuple[str, int], ...]:
     """The reasons against one more pod, once as many of the needed pods as fit are placed."""
-    framework = state.framework
+    framework, region = state.framework, None
     if not shape.self_interacting:
         return reasons(framework, shape)
+    if short.best is not None:
+        domains = _domains(state, short, short.best.key)
+        if short.best.value in domains.values:
+            region = domains.rows(domains.values.index(short.best.value), None)
     with state.nodes.trial():
-        for rows, counts in waves(framework, shape, needed, None, "pack"):
+        for rows, counts in waves(framework, shape, short.needed, region, "pack"):
             framework.reserve(shape, rows, counts)
         return reasons(framework, shape)
 
@@ -95,14 +102,23 @@ def _domains(state: State, short: Shortage, key: str) -> Domains:
 
 
 def _impossible(state: State, short: Shortage, shape: Shape) -> bool:
-    empty: Ints = state.framework.empty_room(shape)
-    if short.best is None:
-        return state.framework.most(shape, empty) < short.needed
-    domains = _domains(state, short, short.best.key)
-    sums = domains.sums(empty, None)
-    # Usually the first domain that is large enough suffices.
-    return not any(
-        state.framework.most(shape, np.where(domains.codes == code, empty, 0)) >= short.needed
-        for code in np.argsort(-sums, kind="stable").tolist()
-        if sums[code] >= short.needed
-    )
+    framework = state.framework
+    domains = None if short.best is None else _domains(state, short, short.best.key)
+    most = framework.most(shape, framework.empty_room(shape), domains)
+    enough = most >= short.needed
+    for resource, amount in _needed_at_once(state, short).items():
+        allocatable = state.nodes.allocatable[resource, : state.nodes.size]
+        total = [allocatable.sum()] if domains is None else domains.sums(allocatable, None)
+        enough &= np.asarray(total) >= amount
+    return not enough.any()
+
+
+def _needed_at_once(state: State, short: Shortage) -> Mapping[int, int]:
+    """How much of each resource all waiting pods of the group ask for, if it needs all of them."""
+    group = state.forest.groups.get(short.at)
+    asked: Counter[int] = Counter()
+    if group is None or not short.minimum or group.available > (group.minimum or 0):
+        return asked
+    for shape, pods in group.pending.items():
+        asked.update({resource: amount * len(pods) for resource, amount in shape.demands})
+    return asked

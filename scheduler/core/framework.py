@@ -35,7 +35,7 @@ from scheduler.core.plugins.volume_binding import VolumeBinding
 from scheduler.core.pod_selectors import PodMatches, PodSelectors
 from scheduler.core.resource_table import Request
 from scheduler.core.shapes import NO_NODE, ButVolumes, Cached, Codes, Shape
-from scheduler.core.topology import Topologies
+from scheduler.core.topology import Domains, Topologies
 from scheduler.core.volume_table import VolumeTable
 
 _NODE_AFFINITY_WEIGHT: Final = 2000
@@ -180,9 +180,14 @@ class Framework:
         key = (nodes.exclusive_uses.version, nodes.size)
         return shape.cache.conflicts.get(key, lambda: nodes.using(uses, shape.load.stage))
 
-    def most(self, shape: Shape, room: Ints) -> int:
-        """The most pods of the shape that can fit if each node (N,) has this much room."""
-        return self.affinity.most(shape, room)
+    def most(self, shape: Shape, room: Ints, domains: Domains | None = None) -> Ints:
+        """The most pods of the shape that can fit if each node (N,) has this much room.
+
+        That is (D,), for each of the domains, or (1,) for all nodes together.
+        """
+        if domains is None:
+            return self.affinity.most(shape, room, np.zeros_like(room), 1)
+        return self.affinity.most(shape, room, domains.codes, len(domains.values))
 
     def independent(self, shape: Shape) -> bool:
         """Whether nothing but free resources, node filters and devices of nodes decides."""

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.domain_quotas import PLENTY, DomainQuota, Preference, ceiling
+from scheduler.core.domain_quotas import PLENTY, DomainQuota, Preference, ceilings
 from scheduler.core.model import PodTerm, Requirements, Stage, WeightedPodTerm
 from scheduler.core.node_table import Bools, Ints, NodeTable
 from scheduler.core.pod_selectors import PodMatches, PodSelectors
@@ -100,15 +100,18 @@ class InterPodAffinity:
                 found.append(Preference(domains, present))
         return found
 
-    def most(self, shape: Shape, room: Ints) -> int:
-        """An upper bound on the pods of the shape that fit, with this much room per node (N,).
+    def most(self, shape: Shape, room: Ints, parts: Ints, size: int) -> Ints:
+        """An upper bound on the pods of the shape that fit into each of the parts, (size,).
 
-        Considers the shape's required anti-affinity to itself, and no pods of other shapes.
+        `room` (N,) is that of each node, `parts` (N,) the part that it is in, -1 for none.
+        Considers the required anti-affinity of the shape to itself, and no pods of other shapes.
         """
-        total = int(room.sum())
+        inside = parts >= 0
+        found = np.bincount(parts[inside], room[inside], minlength=size).astype(np.int64)
         for key in self._keys_of_one(shape):
-            total = min(total, ceiling(self._topologies.domains(key), room))
-        return total
+            domains = self._topologies.domains(key)
+            np.minimum(found, ceilings(domains, room, parts, size), out=found)
+        return found
 
     def first_of_its_kind(self, shape: Shape) -> bool:
         """Whether the pods need a peer, no domain has one yet, and they match their own terms.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from typing import Final
 
@@ -61,6 +61,7 @@ class Search:
         self._placements = TopologyPlacements(state)
         self._shared = SharedClaims(state)
         self._chosen: dict[Group, CandidatePlacement] = {}
+        self._left_out: dict[Group, Shortage] = {}
 
     def minimums(self, group: Group, region: Region | None) -> Shortage | None:
         """Place what the minimums of the subtree lack, inside the region, all or nothing."""
@@ -127,8 +128,10 @@ class Search:
             placed = 0
             if need is not None:
                 placed = self._place_equal(order, index, len(order), need, region)
-            if not placed and self.minimums(order[index], region) is not None and need is not None:
-                hopeless.add(need)
+            if not placed and (short := self.minimums(order[index], region)) is not None:
+                self._left_out[order[index]] = short
+                if need is not None:
+                    hopeless.add(need)
             index += max(1, placed)
 
     def _overflow(self, leaves: list[Group]) -> None:
@@ -148,7 +151,13 @@ class Search:
             leaves = [leaf for leaf in leaves if self.attempt.extras(leaf, regions[leaf], share)]
 
     def left_over(self, group: Group) -> Shortage:
-        """Why nothing was placed although all minimums are met: there is no room for an extra."""
+        """Why nothing was placed although all minimums are met: there is no room for an extra.
+
+        Or for what a child needs that its parent can do without.
+        """
+        for child, shortage in self._left_out.items():
+            if child not in self._chosen:
+                return replace(shortage, minimum=False)
         for leaf in group.leaves():
             for shape, pods in leaf.pending.items():
                 inner = self._chosen.get(leaf)

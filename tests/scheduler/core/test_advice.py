@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from scheduler.core.explain import explain
+from scheduler.core.explain import Blocker, explain
 from scheduler.core.model import (
     ClaimInfo,
     Expression,
@@ -19,6 +19,7 @@ from scheduler.core.model import (
 )
 from scheduler.core.place import Refusal
 from tests.scheduler.state_builder import GIB, StateBuilder, requests
+from tests.support.counting import calls
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
@@ -32,6 +33,12 @@ def waits(
             builder.pod("g", requirements=requirements)
 
     return add
+
+
+def refused(builder: StateBuilder) -> Refusal:
+    found = builder.place("g")
+    assert isinstance(found, Refusal)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -379,3 +386,62 @@ def test_a_sentence_costs_no_pass_over_all_nodes(key: str) -> None:
     said = summary(builder)
 
     assert "of 3 nodes" in said
+
+
+def test_pods_that_fit_one_by_one_and_never_together_are_impossible() -> None:
+    """3 and 2 CPUs on one host of 4; without the second one, or one host of 5, there is hope."""
+
+    def blocker(*cpus: int, hosts: tuple[int, ...] = (4, 4)) -> Blocker:
+        builder = StateBuilder()
+        for number, cpu in enumerate(hosts):
+            builder.node(f"n{number}", cpu, labels={"host": f"n{number}"})
+            builder.pod(None, cpu - 1, node=f"n{number}")
+        builder.gang("g", len(cpus), rack=True, key="host")
+        for cpu in cpus:
+            builder.pod("g", cpu)
+        return explain(builder.state, refused(builder))
+
+    assert blocker(3, 2).impossible
+    assert not blocker(3).impossible
+    assert not blocker(3, 2, hosts=(4, 5)).impossible
+
+
+def test_a_second_group_of_a_running_tree_that_lacks_a_rack() -> None:
+    builder = StateBuilder()
+    for number in range(6):
+        builder.node(f"n{number}", 4, labels={"rack": f"r{number}"})
+    builder.composite("tree", 1)
+    builder.gang("a", 1, parent="tree", created="1")
+    builder.pod("a", 1, node="n0")
+    builder.gang("b", 2, parent="tree", rack=True, created="2")
+    builder.pods("b", 2, 3)
+
+    found = builder.place("tree", composite=True)
+
+    assert isinstance(found, Refusal)
+    blocker = explain(builder.state, found)
+    assert (blocker.needed, blocker.free, blocker.at[2]) == (2, 1, "b")
+    assert blocker.best_domain is not None
+    assert not blocker.minimum
+
+
+@pytest.mark.parametrize(("key", "fits"), [("host", False), ("rack", True)])
+def test_pods_that_must_be_apart_on_one_host_are_impossible(key: str, fits: bool) -> None:
+    """However many hosts there are, that takes a look at all of them together."""
+    selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
+    wants = Requirements(requests(1), required_anti_affinity=(PodTerm(selector, "host"),))
+
+    def work(hosts: int) -> int:
+        builder = StateBuilder()
+        for number in range(hosts):
+            builder.node(f"n{number}", 4, labels={"host": f"n{number}", "rack": f"r{number // 4}"})
+            builder.pod(None, 4 if fits else 1, node=f"n{number}")
+        builder.gang("g", 2, rack=True, key=key)
+        for _ in range(2):
+            builder.pod("g", requirements=wants, labels={"app": "x"})
+        refusal = refused(builder)
+        explain(builder.state, refusal)
+        assert explain(builder.state, refusal).impossible is not fits
+        return calls(lambda: explain(builder.state, refusal))
+
+    assert work(200) <= 1.3 * work(100)
