@@ -124,6 +124,11 @@ class InterPodAffinity:
         peers = self._peers(wants)
         return peers in shape.matches.counted and not self._any(peers, wants)
 
+    def has_peers(self, shape: Shape) -> bool:
+        """Whether a pod runs that those of the shape must be near."""
+        wants = shape.requirements
+        return bool(wants.required_affinity) and self._any(self._peers(wants), wants)
+
     def _affinity(self, shape: Shape, codes: Codes) -> None:
         wants = shape.requirements
         if not wants.required_affinity:

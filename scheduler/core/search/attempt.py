@@ -173,6 +173,38 @@ class Attempt:
                 return None
         return shortage
 
+    def fill_some(self, group: Group, need: int, region: Region | None) -> bool:
+        """Place `need` of the waiting pods, whichever have room, or none; whether that worked.
+
+        Tries several orders of the shapes: the important first, those with the fewest and with the
+        most slots for each pod.
+        """
+        wanted = {shape: len(pods) for shape, pods in group.pending.items()}
+        important = [
+            shape for shape, _ in sorted(group.pending.items(), key=lambda it: _first(*it))
+        ]
+        slots = {shape: self.slots(shape, region) for shape in wanted}
+        hardest = sorted(wanted, key=lambda s: (slots[s] * 1000 // wanted[s], s.index))
+        for order in (important, hardest, hardest[::-1]):
+            if self.exhausted and order is not important:
+                return False
+            self.steps += 1
+            mark, left = self.mark(), need
+            for shape in sorted(order, key=self._waits_for_peers):
+                room = int(self.framework.slots_in(shape, region).sum())
+                if count := min(left, wanted[shape], room):
+                    before = self.total
+                    self._place(group, shape, count, region, self.budget.profile)
+                    left -= self.total - before
+            if not left:
+                return True
+            self.undo(mark)
+        return False
+
+    def _waits_for_peers(self, shape: Shape) -> bool:
+        """Whether pods of the shape need peers of another shape of which none runs yet."""
+        return shape.needs_other_pods and not self.framework.affinity.has_peers(shape)
+
     def _common_domains(self, demand: Demand, region: Region | None) -> Iterator[Region]:
         """The nodes of each affinity domain with room for the whole demand, fewest slots first."""
         keys = sorted(
@@ -203,6 +235,8 @@ class Attempt:
         attempts = [(hardest, profile)]
         if len(demand) > 1:
             attempts += [(largest, profile), (hardest, other), (hardest[::-1], profile)]
+        elif self.framework.in_waves(hardest[0]):
+            attempts += [(hardest, other)]
         shortage: Shortage | None = None
         for order, how in attempts:
             # The first order is always tried, whatever it takes: a large gang must not be refused
@@ -210,7 +244,7 @@ class Attempt:
             if shortage is not None and self.exhausted:
                 return shortage
             # Pods that need peers of another shape are placed after those.
-            shapes = sorted(order, key=lambda s: s.needs_other_pods)
+            shapes = sorted(order, key=self._waits_for_peers)
             mark = self.mark()
             failed = self._place_all(group, shapes, demand, region, how)
             if failed is None:
@@ -278,8 +312,8 @@ class Attempt:
         """Place up to `count` pods whose order matters, in waves. Returns how many were placed."""
         before = self.total
         for number, wave in enumerate(waves(self.framework, shape, count, region, profile)):
-            self.steps += number > 0
-            if not self.take(group, shape, *wave) or (number >= _WAVES and self.exhausted):
+            # Not a step each: a large gang must not be refused for its size.
+            if not self.take(group, shape, *wave) or (number >= _WAVES and self.expired()):
                 break
         return self.total - before
 

@@ -5,6 +5,7 @@ Corresponds to generating and scoring the Placements of KEP-6012.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -65,7 +66,7 @@ class TopologyPlacements:
         domains = self.domains(group)
         pins = self._pins(group, domains)
         if topology.preferred:
-            whole = CandidatePlacement(region, last, group)
+            whole = self.whole(group, region, above)
             return self._preferred(domains, whole, demand, sorted(pins - {UNLABELLED}))
         if len(pins) > 1 or UNLABELLED in pins:
             return _in_several_domains(group, domains, pins)
@@ -73,6 +74,13 @@ class TopologyPlacements:
         if not ranked:
             return self._nowhere(group, domains, region, demand)
         return self._required(domains, ranked, region)
+
+    def whole(
+        self, group: Group, region: Region | None, above: CandidatePlacement | None
+    ) -> CandidatePlacement:
+        """The last candidate for a preferred constraint: the whole region."""
+        gives_way = above is not None and above.prefers is not None
+        return CandidatePlacement(region, above.last if above and gives_way else region, group)
 
     def domains(self, group: Group) -> Domains:
         """The domains of the group's topology key, inside the domains of the groups above it.
@@ -83,6 +91,13 @@ class TopologyPlacements:
             raise LookupError(group.key)
         key = group.topology.key
         return self._topologies.of_groups(key, outer_topology_keys(group, key))
+
+    def in_one_domain(self, group: Group, region: Region | None) -> bool:
+        """Whether the group's constraint holds wherever in the region its pods are."""
+        if group.topology is None:
+            return True
+        codes = self.domains(group).codes if region is None else self.domains(group).codes[region]
+        return len(codes) > 0 and codes[0] != UNLABELLED and bool((codes == codes[0]).all())
 
     def wider(self, inner: CandidatePlacement, demand: Demand) -> Region | None:
         """The nodes of the fewest other domains with room for pods that did not fit in `inner`.
@@ -149,10 +164,17 @@ class TopologyPlacements:
             placed += np.minimum(sums, count)
             spare += sums
             possible &= sums >= demand.get(shape, 0)
+        for resource, amount in _total(demand).items():
+            possible &= domains.sums(self._free(resource, region), region) >= amount
         if wanted:
             possible &= placed > 0
         order = np.lexsort((self._idle(wanted, domains, region), spare, -placed))
         return [int(code) for code in order if possible[code]]
+
+    def _free(self, resource: int, region: Region | None) -> Ints:
+        """What is free of a resource on the nodes of the region, (len(region),)."""
+        free = self._nodes.free[resource, : self._nodes.size]
+        return np.maximum(0, free if region is None else free[region])
 
     def _idle(self, shapes: Iterable[Shape], domains: Domains, region: Region | None) -> Ints:
         """Unused resources per domain (D,), summed in thousandths of what each shape requests."""
@@ -246,6 +268,16 @@ def _growing(first: int, most: int) -> Iterator[int]:
     while first <= most:
         yield first
         first, step = first + step, step * 2
+
+
+def _total(demand: Demand) -> Counter[int]:
+    """What the demand takes of each resource on any nodes; empty where pods may share places."""
+    total: Counter[int] = Counter()
+    if any(shape.requirements.stage is not None for shape in demand):
+        return total
+    for shape, count in demand.items():
+        total.update({resource: amount * count for resource, amount in shape.demands})
+    return total
 
 
 def _wanted(group: Group) -> dict[Shape, int]:

@@ -85,6 +85,13 @@ class Search:
             shortage = self._in_candidates(group, region, demand, fill)
             if shortage is None:
                 return None
+        if len(group.pending) > 1 and group.pending_total > need:
+
+            def fill_some(group: Group, inner: Region | None) -> Shortage | None:
+                return None if self.attempt.fill_some(group, need, inner) else shortage
+
+            if self._in_candidates(group, region, {}, fill_some) is None:
+                return None
         # The last demand is the easiest: its shortage names no pod that the minimum does not need.
         return shortage
 
@@ -182,7 +189,8 @@ class Search:
         if isinstance(candidates, Shortage):
             return candidates
         first: Shortage | None = None
-        for inner in candidates:
+        prefers = group.topology is not None and group.topology.preferred
+        for inner in self._while_time_lasts(group, candidates, region):
             self.attempt.budget.pause()
             mark = self._mark()
             self._chosen[group] = inner
@@ -193,13 +201,23 @@ class Search:
             if self._beside_claims(group, inner, demand, work):
                 return None
             # With a preferred constraint the last candidate, the whole region, says what is short.
-            if first is None or inner.prefers is group:
+            if first is None or prefers:
                 first = _inside(shortage, inner)
-            if self.attempt.exhausted:
-                break
         if first is None:
             raise AssertionError("candidates offers one region at least, or says why not")
         return first
+
+    def _while_time_lasts(
+        self, group: Group, candidates: Iterator[CandidatePlacement], region: Region | None
+    ) -> Iterator[CandidatePlacement]:
+        """The candidates until the budget is used up; a preference never keeps a group waiting."""
+        for inner in candidates:
+            yield inner
+            if self.attempt.exhausted:
+                if inner.prefers is group and inner.rows is not region:
+                    above = self._chosen.get(group.parent) if group.parent is not None else None
+                    yield self._placements.whole(group, region, above)
+                return
 
     def _beside_claims(
         self, group: Group, inner: CandidatePlacement, demand: Demand, work: _Work
@@ -295,7 +313,11 @@ class Search:
     def _pack_jointly(self, group: Group, region: Region | None) -> bool:
         """Pack all minimums of the subtree together if only resources decide; whether it worked."""
         top = group.parent is None or group.topology is not None
-        if not top or any(below.topology for below in group.walk() if below is not group):
+        if not top or not all(
+            self._placements.in_one_domain(below, region)
+            for below in group.walk()
+            if below is not group
+        ):
             return False
         shapes = shapes_of(group)
         framework = self.attempt.framework

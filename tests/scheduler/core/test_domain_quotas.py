@@ -122,11 +122,11 @@ def test_where_the_first_pod_decides_for_all_others_they_follow_whatever_the_tim
     gang(builder, 4, required_affinity=(PodTerm(OF_WEB, "rack"),))
     decision = builder.place("g", budget=SearchBudget(expired=lambda: expired))
 
-    assert (decision.steps if isinstance(decision, Placement) else None) == 2
+    assert isinstance(decision, Placement)
 
 
 @pytest.mark.parametrize("expired", [False, True], ids=["in time", "the time is over"])
-def test_many_waves_count_as_steps_and_end_with_the_budget(*, expired: bool) -> None:
+def test_many_waves_end_with_the_time_and_not_with_the_steps(*, expired: bool) -> None:
     """Spread out, each takes one pod more on either node."""
     builder = build([(40, 0), (40, 0)])
     gang(builder, 60, required_affinity=(PodTerm(OF_WEB, "rack"),))
@@ -134,7 +134,6 @@ def test_many_waves_count_as_steps_and_end_with_the_budget(*, expired: bool) -> 
     decision = builder.place("g", budget=budget)
 
     assert isinstance(decision, Refusal if expired else Placement), decision
-    assert decision.steps >= 16
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,22 @@ def test_a_pod_that_makes_another_give_way_takes_something(minimum: int) -> None
         assert cluster.complaints() == []
 
 
+@pytest.mark.parametrize(("nodes", "pods"), [((3,), 3), ((5,), 4), ((2, 1), 3), ((4,), 4)])
+def test_all_pods_take_the_smaller_alternative_where_that_is_enough(
+    nodes: tuple[int, ...], pods: int
+) -> None:
+    cluster = DeviceCluster()
+    for number, count in enumerate(nodes):
+        cluster.gpu_node(f"n{number}", count=count)
+    cluster.gang("g", pods)
+    for _ in range(pods):
+        cluster.asks("g", TWO_OR_ONE)
+
+    cluster.write(cluster.place("g"))
+
+    assert cluster.complaints() == []
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_random_lists(seed: int) -> None:
     drawn = random.Random(seed)

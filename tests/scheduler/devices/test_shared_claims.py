@@ -123,7 +123,6 @@ def test_racks_that_are_alike_are_told_apart_by_their_devices() -> None:
     decision = made.write(made.place("g"))
 
     assert {name[:2] for name in names(made, decision)} == {"r2"}
-    assert decision.steps == 2
 
 
 def test_the_place_of_the_claim_is_found_for_children_that_share_it() -> None:
