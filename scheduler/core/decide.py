@@ -20,6 +20,8 @@ from scheduler.core.state import State
 def decide(state: State, root: Group | Pod, budget: SearchBudget) -> Placement | Refusal:
     """Place a root, on its nominated nodes if it fits there, else on any. Changes nothing.
 
+    A search that the budget ended goes on where it ended at the next call.
+
     A root that passes the gate while it is closed for another gets only its minimums.
     """
     refusal = held_back(state, root)
@@ -31,7 +33,13 @@ def decide(state: State, root: Group | Pod, budget: SearchBudget) -> Placement |
         decision = place(state, root, budget, region=rows, extras=extras)
         if isinstance(decision, Placement):
             return decision
-    return place(state, root, budget, extras=extras)
+    if isinstance(root, Pod):
+        return place(state, root, budget, extras=extras)
+    memory = state.searches.take(root.key)
+    decision = place(state, root, budget, extras=extras, memory=memory)
+    if isinstance(decision, Refusal) and decision.timed_out:
+        state.searches.keep(root.key, memory)
+    return decision
 
 
 def held_back(state: State, root: Group | Pod) -> Refusal | None:

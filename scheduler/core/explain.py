@@ -62,6 +62,8 @@ def explain(state: State, refusal: Refusal) -> Blocker:
     counts = short.counts or _with_as_many_as_fit(state, shape, short)
     impossible = _impossible(state, short, shape)
     summary = advice.sentence(framework, shape, short, counts, impossible=impossible)
+    if refusal.timed_out and refusal.tried and not impossible:
+        summary += f"; still searching: {advice.count(refusal.tried, 'candidate placement')} tried"
     if short.best is not None and (mixed := _domains(state, short, short.best.key).mixed):
         summary += f'; of the domains of "{short.best.key}", {advice.mixed(mixed)}'
     return Blocker(

@@ -81,6 +81,7 @@ class NodeTable:
         self.version = 0
         self._stamp = 0
         self._changed_at: Ints = np.zeros(capacity, np.int64)
+        self._grown_at: Ints = np.zeros(capacity, np.int64)
         self._vacant: list[int] = []
         self._undo_log: list[_Taken | Callable[[], None]] = []
         self._trials = 0
@@ -122,6 +123,7 @@ class NodeTable:
         self.labels.set_node(row, {} if old is None else old.labels, node.labels)
         self.resources.set_node(row, {} if old is None else old.allocatable, node.allocatable)
         self._classify(row)
+        self._grown(row)
         if len(self.classes.all) > _CLASSES + 2 * len(self.row_of):
             self.classes.forget()
             self._classify_all()
@@ -158,6 +160,8 @@ class NodeTable:
         if self._trials:
             raise RuntimeError("take_one cannot be undone: use take inside a trial")
         self._changed(row)
+        if count < 0:
+            self._grown(row)
         if load.stage is None:
             self.resources.take_one(row, count, load.request)
         else:
@@ -186,7 +190,7 @@ class NodeTable:
         self.exclusive_uses.clear(row)
         for load in pods:
             self.take_one(row, load)
-        self._changed(row)
+        self._grown(row)
 
     def undo_by(self, step: Callable[[], None]) -> None:
         """Let rollback of the open trial call `step` to undo what followed from the last take."""
@@ -211,6 +215,11 @@ class NodeTable:
     def changed_since(self, stamp: int) -> Ints:
         """Rows that changed after `stamp`, in order; changes that were undone are included."""
         return np.flatnonzero(self._changed_at[: self.size] > stamp)
+
+    def grown_since(self, stamp: int, rows: Ints | None) -> bool:
+        """Whether pods left one of the rows after `stamp`, or its node changed, for good."""
+        grown = self._grown_at[: self.size] if rows is None else self._grown_at[rows]
+        return int(grown.max(initial=0)) > stamp
 
     def mark(self) -> int:
         """A point to which `rollback` can return, inside a trial."""
@@ -283,6 +292,10 @@ class NodeTable:
         self.touch()
         self._changed_at[rows] = self._stamp
 
+    def _grown(self, row: int) -> None:
+        self._changed(row)
+        self._grown_at[row] = self._stamp
+
     def _claim(self, name: str) -> int:
         if self._vacant:
             row = self._vacant.pop()
@@ -299,6 +312,7 @@ class NodeTable:
         self.resources.grow()
         self.labels.grow()
         self._changed_at = np.pad(self._changed_at, (0, extra))
+        self._grown_at = np.pad(self._grown_at, (0, extra))
         self.node_class = np.pad(self.node_class, (0, extra), constant_values=_NO_NODE)
 
     def _classify_all(self) -> None:

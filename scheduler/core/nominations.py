@@ -42,6 +42,7 @@ class Nominations:
     """All nominations, by root and by node."""
 
     def __init__(self, framework: Framework) -> None:
+        self.version = 0  # rises with each change
         self._framework = framework
         self._nodes = framework.nodes
         self._nominations: dict[GroupKey, Nomination] = {}
@@ -69,6 +70,7 @@ class Nominations:
     def set(self, nomination: Nomination) -> None:
         """Add a nomination; it replaces an earlier one of the same root."""
         self.drop(nomination.root)
+        self.version += 1
         self._nominations[nomination.root] = nomination
         for shape, places in nomination.places:
             for name, count in places:
@@ -81,6 +83,7 @@ class Nominations:
         nomination = self._nominations.pop(root, None)
         if nomination is None:
             return None
+        self.version += 1
         for name in _nodes(nomination):
             del self._on[name][root]
             if not self._on[name]:

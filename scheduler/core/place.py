@@ -8,7 +8,7 @@ ScheduleResult, Refusal to its FitError.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -22,6 +22,7 @@ from scheduler.core.forest import Group, Pod, in_order
 from scheduler.core.model import ClaimKey, GroupKey, GroupSpec
 from scheduler.core.node_table import Region
 from scheduler.core.search.search_budget import SearchBudget
+from scheduler.core.search.search_memory import SearchMemory, asked_by
 from scheduler.core.search.tree import Search, shapes_of
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
@@ -51,7 +52,8 @@ class Placement:
 class Refusal:
     """Why the root cannot be placed now; more slots for one of the `shapes` may change that.
 
-    With `timed_out` the time was over before all was tried: another search may find a place.
+    With `timed_out` the budget was over before all was tried: another search may find a place, and
+    goes on after the `tried` candidate placements.
     """
 
     root: GroupKey
@@ -59,6 +61,7 @@ class Refusal:
     shapes: frozenset[Shape]
     steps: int = 0
     timed_out: bool = False
+    tried: int = 0
 
     def of(self, shape: Shape) -> Refusal:
         """The same for pods of this shape, which fit where those of the only other one do."""
@@ -75,12 +78,14 @@ def place(
     region: Region | None = None,
     extras: bool = True,
     nominations: bool = True,
+    memory: SearchMemory | None = None,
 ) -> Placement | Refusal:
     """Place one root: a topmost group that has its quorum, or a single pod. Changes nothing.
 
     `region` restricts it to these rows; without `extras`, only what the minimums need is placed.
     It cannot use places nominated for other roots of the same or a higher priority, unless
-    `nominations` is false.
+    `nominations` is false. `memory` has what earlier searches for the root have tried to the end,
+    and what this one tries is added.
     """
     group = root if isinstance(root, Group) else group_of([root], minimum=1)
     flaw = tree_validation.check(group)
@@ -96,13 +101,15 @@ def place(
     waiting = state.framework.devices.quotas.deciding(
         each for leaf in group.leaves() for each in leaf.pending.items()
     )
+    if memory is not None:
+        memory.begin((asked_by(group), _read_by(state, shapes)))
     with state.nodes.trial(), waiting, respected if nominations else nullcontext():
-        search = Search(state, budget.of(group.scheduler))
+        search = Search(state, budget.of(group.scheduler), memory)
         attempt = search.attempt
         shortage_or_none = search.minimums(group, region)
         if shortage_or_none is not None:
-            late = attempt.budget.expired()
-            return Refusal(group.key, shortage_or_none, shapes, attempt.steps, late)
+            late, tried = attempt.exhausted, 0 if memory is None else len(memory)
+            return Refusal(group.key, shortage_or_none, shapes, attempt.steps, late, tried)
         minimums = attempt.total
         if extras:
             search.extras(group)
@@ -112,6 +119,19 @@ def place(
         placement = _placement(state, group, search, minimums)
         attempt.give_back()
         return placement
+
+
+def _read_by(state: State, shapes: Iterable[Shape]) -> Hashable:
+    """What a search for such pods reads besides the free resources of nodes, as versions."""
+    plain = all(
+        state.framework.independent(shape)
+        and not (shape.requirements.needs_devices or shape.requirements.volumes)
+        and shape.requirements.stage is None
+        for shape in shapes
+    )
+    if plain:
+        return (state.nodes.generation, state.nominations.version)
+    return (state.nodes.version, state.nominations.version)
 
 
 def assume_on(state: State, pod: Pod, row: int, budget: SearchBudget | None = None) -> bool:

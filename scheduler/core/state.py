@@ -33,6 +33,7 @@ from scheduler.core.pod_selectors import PodSelectors
 from scheduler.core.pod_shapes import PodShapes
 from scheduler.core.preemption.disruption_budgets import DisruptionBudgets
 from scheduler.core.preemption.units import Units
+from scheduler.core.search.search_memory import SearchMemories
 from scheduler.core.shape_registry import Shapes
 from scheduler.core.shapes import Shape
 from scheduler.core.starvation import StarvationGate
@@ -79,6 +80,7 @@ class State:
         self.disruption_budgets = DisruptionBudgets()
         self.nominations = Nominations(self.framework)
         self.starvation = StarvationGate()
+        self.searches = SearchMemories()
         self.modest_classes: set[str] = set()
         self.singles: dict[GroupKey, Pod] = {}
         self.unclaimed: dict[GroupKey, Pod] = {}

@@ -54,11 +54,20 @@ class Attempt:
         self.framework = state.framework
         self.budget = budget
         self.log: list[Run] = []
+        self._hashes = [0]
         self.steps = 0
         self.total = 0
         self._begun = state.nodes.mark()
         self._topologies = state.topologies
         self._taken: Counter[tuple[Group, Shape]] = Counter()
+
+    @property
+    def placed(self) -> int:
+        """A hash of what was placed so far."""
+        for run in self.log[len(self._hashes) - 1 :]:
+            places = (run.rows.tobytes(), run.counts.tobytes())
+            self._hashes.append(hash((self._hashes[-1], run.group.key, run.shape.index, places)))
+        return self._hashes[-1]
 
     @property
     def exhausted(self) -> bool:
@@ -125,6 +134,7 @@ class Attempt:
             self._taken[run.group, run.shape] -= count
             self.total -= count
         del self.log[log:]
+        del self._hashes[log + 1 :]
 
     def give_back(self) -> None:
         """Free the places in steps, before the end of the trial does it in one."""

@@ -18,6 +18,7 @@ from scheduler.core.search.attempt import Attempt, Demand
 from scheduler.core.search.joint_packing import pack_jointly
 from scheduler.core.search.node_selection import choose
 from scheduler.core.search.search_budget import SearchBudget
+from scheduler.core.search.search_memory import SearchMemory
 from scheduler.core.search.shared_claims import SharedClaims
 from scheduler.core.search.topology_placement import CandidatePlacement, TopologyPlacements
 from scheduler.core.shapes import Shape
@@ -56,7 +57,12 @@ def shapes_of(group: Group) -> frozenset[Shape]:
 class Search:
     """One attempt at one root; `attempt` has the places that it took."""
 
-    def __init__(self, state: State, budget: SearchBudget) -> None:
+    def __init__(
+        self, state: State, budget: SearchBudget, memory: SearchMemory | None = None
+    ) -> None:
+        """`memory` has what earlier searches for the root have tried to the end."""
+        self._memory = memory
+        self._begun = state.nodes.stamp
         self.attempt = Attempt(state, budget)
         self._placements = TopologyPlacements(state)
         self._shared = SharedClaims(state)
@@ -190,8 +196,14 @@ class Search:
             return candidates
         first: Shortage | None = None
         prefers = group.topology is not None and group.topology.preferred
+        wanted = tuple((shape.index, count) for shape, count in demand.items())
         for inner in self._while_time_lasts(group, candidates, region):
             self.attempt.budget.pause()
+            key = self._key(group, wanted, inner)
+            known = self._tried_before(group, key, inner)
+            if known is not None:
+                first = first or known
+                continue
             mark = self._mark()
             self._chosen[group] = inner
             shortage = work(group, inner.rows)
@@ -200,12 +212,27 @@ class Search:
             self._undo(mark)
             if self._beside_claims(group, inner, demand, work):
                 return None
+            if key is not None and self._memory is not None and not self.attempt.exhausted:
+                self._memory.failed(group.key, key, shortage, self._begun)
             # With a preferred constraint the last candidate, the whole region, says what is short.
             if first is None or prefers:
                 first = _inside(shortage, inner)
         if first is None:
             raise AssertionError("candidates offers one region at least, or says why not")
         return first
+
+    def _key(self, group: Group, wanted: object, inner: CandidatePlacement) -> int | None:
+        """What stands for this candidate beside what was placed so far; None if there is one."""
+        if self._memory is None or group.topology is None or inner.rows is None:
+            return None
+        return hash((group.key, self.attempt.placed, wanted, inner.rows.tobytes()))
+
+    def _tried_before(
+        self, group: Group, key: int | None, inner: CandidatePlacement
+    ) -> Shortage | None:
+        if key is None or self._memory is None:
+            return None
+        return self._memory.shortage(group.key, key, inner.rows, self.attempt.nodes)
 
     def _while_time_lasts(
         self, group: Group, candidates: Iterator[CandidatePlacement], region: Region | None
