@@ -176,9 +176,7 @@ class Attempt:
         shortage = self._fill_within(group, demand, region)
         if shortage is None:
             return None
-        for part in self._common_domains(demand, region):
-            if self.exhausted:
-                break
+        for part in self.common_domains(demand, region):
             if self._fill_within(group, demand, part) is None:
                 return None
         return shortage
@@ -215,14 +213,15 @@ class Attempt:
         """Whether pods of the shape need peers of another shape of which none runs yet."""
         return shape.needs_other_pods and not self.framework.affinity.has_peers(shape)
 
-    def _common_domains(self, demand: Demand, region: Region | None) -> Iterator[Region]:
-        """The nodes of each affinity domain with room for the whole demand, fewest slots first."""
+    def common_domains(self, demand: Demand, region: Region | None) -> Iterator[Region]:
+        """The nodes of each affinity domain with room for the whole demand, fewest slots first.
+
+        Until the budget is used up.
+        """
         keys = sorted(
             {term.key for shape in demand for term in shape.requirements.required_affinity}
         )
         for key in keys:
-            if self.exhausted:
-                return
             domains = self._topologies.domains(key)
             fits = np.ones(len(domains.values), np.bool_)
             spare = np.zeros(len(domains.values), np.int64)
@@ -232,6 +231,8 @@ class Attempt:
                 fits &= sums >= count
                 spare += sums
             for code in np.argsort(spare, kind="stable").tolist():
+                if self.exhausted:
+                    return
                 if fits[code]:
                     yield domains.rows(code, region)
 

@@ -72,7 +72,8 @@ class Search:
     def minimums(self, group: Group, region: Region | None) -> Shortage | None:
         """Place what the minimums of the subtree lack, inside the region, all or nothing."""
         if group.composite:
-            return self._in_candidates(group, region, self._least(group), self._children)
+            work = self._children if group.parent is not None else self._in_one_domain_or_any
+            return self._in_candidates(group, region, self._least(group), work)
         need = (group.minimum or 0) - group.running
         if need <= 0:
             return self._in_candidates(group, region, {}, lambda *_: None)
@@ -280,6 +281,20 @@ class Search:
     def _any(self, group: Group) -> Demand:
         """One pod of each shape, for groups that have a choice."""
         return dict.fromkeys(shapes_of(group), 1)
+
+    def _in_one_domain_or_any(self, group: Group, region: Region | None) -> Shortage | None:
+        """Place the children anywhere, or else all in one domain that their pods must share.
+
+        Where the first pod goes decides for all that must be near it, in the other children, too.
+        """
+        shortage = self._children(group, region)
+        if shortage is not None:
+            demand = self._least(group) or self._any(group)
+            for part in self.attempt.common_domains(demand, region):
+                self.attempt.steps += 1
+                if self._children(group, part) is None:
+                    return None
+        return shortage
 
     def _children(self, group: Group, region: Region | None) -> Shortage | None:
         """Place the minimums of as many children as the composite's minimum still needs."""

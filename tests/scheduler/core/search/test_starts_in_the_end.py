@@ -1,5 +1,8 @@
 """Gangs that fit are placed: however many domains are too small, and whatever they prefer."""
 
+import random
+from collections import Counter
+
 import pytest
 
 from scheduler.core.model import (
@@ -177,3 +180,27 @@ def test_siblings_are_packed_together_in_the_one_domain_that_there_is(constraint
     builder.pods("g2", 3, 3)
 
     assert isinstance(builder.place("tree", composite=True), Placement)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_children_whose_pods_must_all_be_in_one_zone(seed: int) -> None:
+    """The first pod decides for all: the tree starts if one zone has room for all of it."""
+    drawn = random.Random(seed)
+    builder = StateBuilder()
+    room = Counter[str]()
+    for number in range(drawn.randint(4, 9)):
+        zone, cpu = f"z{number % 3}", drawn.randint(1, 4)
+        room[zone] += cpu
+        builder.node(f"n{number}", cpu, labels={"zone": zone})
+    near = Requirements(requests(1), required_affinity=(PodTerm(APP, "zone"),))
+    sizes = [drawn.randint(1, 4) for _ in range(drawn.randint(2, 3))]
+    builder.composite("tree", len(sizes))
+    for child, size in enumerate(sizes):
+        builder.gang(f"g{child}", size, parent="tree", created=f"{child}")
+        for _ in range(size):
+            builder.pod(f"g{child}", requirements=near, labels={"app": "x"})
+    list(builder.state.catch_up())
+
+    found = builder.place("tree", composite=True)
+
+    assert isinstance(found, Placement) == (sum(sizes) <= max(room.values()))
