@@ -271,9 +271,9 @@ def _growing(first: int, most: int) -> Iterator[int]:
 
 
 def _total(demand: Demand) -> Counter[int]:
-    """What the demand takes of each resource on any nodes; empty where pods may share places."""
+    """What the demand takes of each resource on any nodes; empty where slots or stages say more."""
     total: Counter[int] = Counter()
-    if any(shape.requirements.stage is not None for shape in demand):
+    if len(demand) == 1 or any(shape.requirements.stage is not None for shape in demand):
         return total
     for shape, count in demand.items():
         total.update({resource: amount * count for resource, amount in shape.demands})
