@@ -122,7 +122,7 @@ class DeviceAdvice:
         best = max(
             (
                 int(self._slots[same].max() if is_local(allocation) else self._reached(allocation))
-                for allocation, same in self._devices.choices(key, self._rows)
+                for allocation, same, _ in self._devices.choices(key, self._rows)
             ),
             default=0,
         )

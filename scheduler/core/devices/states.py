@@ -107,7 +107,7 @@ class Room:
 class _Found:
     """What was found out about pods that ask for the same, by layout and state."""
 
-    steps: dict[tuple[int, int, bool], int | Refused] = field(default_factory=dict)
+    steps: dict[tuple[int, int, bool, int], int | Refused] = field(default_factory=dict)
     rooms: dict[tuple[int, int, int | None], Room] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -218,16 +218,19 @@ class DeviceStates:
     def asks(self, number: int) -> PodAsks:
         return self._asks[number][0]
 
-    def step(self, layout: Layout, state: int, asks: int, *, fix: bool = False) -> int | Refused:
+    def step(
+        self, layout: Layout, state: int, asks: int, *, fix: bool = False, without: int = 0
+    ) -> int | Refused:
         """The state with one more pod, or why there are no devices for it.
 
-        With `fix`, the pod keeps what it gets. Raises PostponedError.
+        With `fix`, the pod keeps what it gets, of other devices than those `without` (a mask).
+        Raises PostponedError.
         """
         steps = self._found.setdefault(asks, _Found()).steps
-        key = (layout.index, state, fix)
+        key = (layout.index, state, fix, without)
         found = steps.get(key)
         if found is None:
-            after = self._next(layout, self.all[state], asks, fix=fix)
+            after = self._next(layout, self.all[state], asks, fix=fix, without=without)
             found = after if isinstance(after, Refused) else self._add(after)
             steps[key] = found
             self._count()
@@ -354,16 +357,17 @@ class DeviceStates:
         return len(self.all) - 1
 
     def _next(
-        self, layout: Layout, state: DeviceState, asks: int, *, fix: bool
+        self, layout: Layout, state: DeviceState, asks: int, *, fix: bool, without: int = 0
     ) -> DeviceState | Refused:
         wanted, watched = self._asks[asks]
-        found = self._search(layout, state.after, [wanted])
+        usage = replace(state.after, used=state.after.used | without) if without else state.after
+        found = self._search(layout, usage, [wanted])
         if isinstance(found, Solution):
             put = Put(asks, found.pods[0])
             if fix:
-                base = _with(state.base, put.picks)
+                base, after = _with(state.base, put.picks), _with(state.after, put.picks)
                 fixed = (*state.fixed, put)
-                return replace(state, base=base, fixed=fixed, after=found.usage, score=found.score)
+                return replace(state, base=base, fixed=fixed, after=after, score=found.score)
             return _joined(state, (*state.pods, put), found, watched)
         if not state.pods or fix:
             return found

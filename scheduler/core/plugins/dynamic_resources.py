@@ -125,8 +125,12 @@ class DynamicResources:
             return ()
         return tuple(key for _, key in self._demands.of(shape).undecided)
 
-    def choices(self, key: ClaimKey, rows: Ints) -> Iterator[tuple[Allocation, Ints]]:
-        """What an undecided claim would be given on equal rows, with these rows."""
+    def choices(self, key: ClaimKey, rows: Ints) -> Iterator[tuple[Allocation, Ints, bool]]:
+        """What an undecided claim would be given on equal rows, with these rows.
+
+        That is the first choice of each row and, where that is of devices that the node alone
+        reaches, the first choice without those: for these the third value is true.
+        """
         demand = self._demands.of_claim(key)
         if demand.flaw:
             return
@@ -134,19 +138,43 @@ class DynamicResources:
             put = self._first_put(demand, layout, state)
             if put is None:
                 continue
-            # Nodes of one layout may see other devices, which other nodes reach.
-            equal: dict[tuple[DeviceKey, ...], list[int]] = {}
-            allocation = self._results(demand.first, put, int(rows[at[0]]))[0]
-            local = is_local(allocation)
-            for row in rows[at].tolist():
-                equal.setdefault(() if local else self._devices_of(put, row), []).append(row)
-            for same in equal.values():
-                yield self._results(demand.first, put, same[0])[0], np.array(same, np.int64)
+            first = int(rows[at[0]])
+            if not is_local(self._results(demand.first, put, first)[0]):
+                yield from self._by_devices(demand, put, rows[at])
+                continue
+            yield self._results(demand.first, put, first)[0], rows[at], False
+            if not self.wide():
+                continue
+            mask = self._local_devices(first)
+            put = self._first_put(demand, layout, state, mask)
+            if put is not None:
+                equal = [row for row in rows[at].tolist() if self._local_devices(row) == mask]
+                for allocation, same, _ in self._by_devices(demand, put, np.array(equal)):
+                    yield allocation, same, True
 
-    def allocate(self, key: ClaimKey, row: int) -> bool:
-        """Allocate an undecided claim on the row, before any of its pods, in the open trial."""
+    def _by_devices(
+        self, demand: Demand, put: Put, rows: Ints
+    ) -> Iterator[tuple[Allocation, Ints, bool]]:
+        """Nodes of one layout may see other devices, which other nodes reach."""
+        equal: dict[tuple[DeviceKey, ...], list[int]] = {}
+        for row in rows.tolist():
+            equal.setdefault(self._devices_of(put, row), []).append(row)
+        for same in equal.values():
+            yield self._results(demand.first, put, same[0])[0], np.array(same, np.int64), False
+
+    def _local_devices(self, row: int) -> int:
+        """The positions of the devices that only this node sees, as a mask."""
+        wide, keys = self._table.groups.wide_pools, self._table.view(row).keys
+        return sum(1 << at for at, key in enumerate(keys) if key[:2] not in wide)
+
+    def allocate(self, key: ClaimKey, row: int, *, wide: bool = False) -> bool:
+        """Allocate an undecided claim on the row, before any of its pods, in the open trial.
+
+        It is given devices that other nodes reach as well, if it is to be `wide`.
+        """
         demand = self._demands.of_claim(key)
-        return not demand.flaw and self._decide(None, demand, row)
+        without = self._local_devices(row) if wide else 0
+        return not demand.flaw and self._decide(None, demand, row, without)
 
     def score(self, shape: Shape, rows: Ints) -> Ints | None:
         """Per row (len(rows),) how early in firstAvailable lists its devices are; None: no list."""
@@ -365,14 +393,15 @@ class DynamicResources:
         ]
         self._table.set_states(rows, np.array(after, np.int64))
 
-    def _decide(self, shape: Shape | None, demand: Demand, row: int) -> bool:
+    def _decide(self, shape: Shape | None, demand: Demand, row: int, without: int = 0) -> bool:
         """Put the pod there that allocates its named claims; these are assumed from then on.
 
-        Without a shape there is no pod, but the claims alone.
+        Without a shape there is no pod, but the claims alone. They get none of the devices of the
+        mask `without`.
         """
         layout, state = self._equal.at(demand, row)
         states = self._table.states
-        after = states.step(layout, state, demand.first, fix=True)
+        after = states.step(layout, state, demand.first, fix=True, without=without)
         if not isinstance(after, int):
             return False
         put = states.all[after].fixed[-1]
@@ -420,10 +449,12 @@ class DynamicResources:
 
     # Results
 
-    def _first_put(self, demand: Demand, layout: Layout, state: int) -> Put | None:
+    def _first_put(
+        self, demand: Demand, layout: Layout, state: int, without: int = 0
+    ) -> Put | None:
         """What the pod that allocates the undecided claims gets; None if it cannot."""
         states = self._table.states
-        after = states.step(layout, state, demand.first, fix=True)
+        after = states.step(layout, state, demand.first, fix=True, without=without)
         return states.all[after].fixed[-1] if isinstance(after, int) else None
 
     def _devices_of(self, put: Put, row: int) -> tuple[DeviceKey, ...]:

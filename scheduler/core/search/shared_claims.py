@@ -46,8 +46,10 @@ class SharedClaims:
 
     def places(
         self, key: ClaimKey, demand: Mapping[Shape, int], region: Region | None
-    ) -> Iterator[int]:
+    ) -> Iterator[tuple[int, bool]]:
         """Rows on which to allocate the claim, each for other nodes; tightest first.
+
+        The second value says whether to give it only devices that other nodes reach as well.
 
         Those whose nodes have room for all of the demand that names the claim.
         """
@@ -57,9 +59,9 @@ class SharedClaims:
         possible = np.ones(self._nodes.size, np.bool_)
         for each in slots.values():
             possible &= each > 0
-        found: list[tuple[int, int]] = []
+        found: list[tuple[int, int, bool]] = []
         known: set[bytes] = set()
-        for allocation, rows in devices.choices(key, np.flatnonzero(possible)):
+        for allocation, rows, wide in devices.choices(key, np.flatnonzero(possible)):
             if is_local(allocation):
                 found += self._single_nodes(sharers, slots, rows)
                 continue
@@ -67,12 +69,12 @@ class SharedClaims:
             sums = {s: int(of[reached].sum()) for s, of in slots.items()}
             if reached.tobytes() not in known and all(sums[s] >= n for s, n in sharers.items()):
                 known.add(reached.tobytes())
-                found.append((sum(sums.values()), int(rows[0])))
-        return iter([row for _, row in sorted(found)[:MOST_PLACES]])
+                found.append((sum(sums.values()), int(rows[0]), wide))
+        return iter([(row, wide) for _, row, wide in sorted(found)[:MOST_PLACES]])
 
     def _single_nodes(
         self, sharers: Mapping[Shape, int], slots: Mapping[Shape, Ints], rows: Ints
-    ) -> list[tuple[int, int]]:
+    ) -> list[tuple[int, int, bool]]:
         """Those of the rows with room for all sharers, each with its slots; the tightest ones."""
         wanted: Counter[int] = Counter()
         fits, spare = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.int64)
@@ -84,7 +86,8 @@ class SharedClaims:
             fits &= self._nodes.free[resource][rows] >= amount
         order = np.lexsort((rows, spare))
         best = order[fits[order]][:MOST_PLACES]
-        return list(zip(spare[best].tolist(), rows[best].tolist(), strict=True))
+        spares = zip(spare[best].tolist(), rows[best].tolist(), strict=True)
+        return [(slots, row, False) for slots, row in spares]
 
     def _slots(self, shape: Shape, region: Region | None) -> Ints:
         """Slots per node (N,), none outside of the region."""

@@ -263,14 +263,14 @@ class Search:
         work: _Work,
     ) -> bool:
         """The same with the first of these claims in one place after the other, then the rest."""
-        for row in self._shared.places(keys[0], demand, inner.rows):
+        for row, wide in self._shared.places(keys[0], demand, inner.rows):
             if self.attempt.exhausted:
                 return False
             self.attempt.budget.pause()
             self.attempt.steps += 1
             mark = self._mark()
             self._chosen[group] = inner
-            if self.attempt.framework.devices.allocate(keys[0], row):
+            if self.attempt.framework.devices.allocate(keys[0], row, wide=wide):
                 if work(group, inner.rows) is None:
                     return True
                 if keys[1:] and self._allocated(keys[1:], group, inner, demand, work):

@@ -61,6 +61,55 @@ def test_sharers_of_two_shapes_go_to_the_node_with_room_for_all(best: str) -> No
     assert made.complaints() == []
 
 
+@pytest.mark.parametrize("cpu", [1, 2])
+def test_a_claim_is_given_the_device_that_all_of_its_pods_reach(cpu: int) -> None:
+    """The node's own device would be chosen first; it serves where both pods fit on the node."""
+    made = DeviceCluster()
+    for name in ("n0", "n1"):
+        made.gpu_node(name, count=1, cpu=2, labels={"rack": "r"})
+    made.slice(pool(device("switch"), pool="z", name="z", scope=within("rack", "r")))
+    key = made.claim("shared", ONE)
+    made.gang("g", 2)
+    for _ in range(2):
+        made.asks("g", key, cpu=cpu)
+
+    decision = made.write(made.place("g"))
+
+    assert len(set(names(made, decision))) == cpu
+    assert made.devices_of([key]) == ["z:switch" if cpu == 2 else "n0:gpu-0"]
+    assert made.complaints() == []
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_gangs_that_share_a_claim_start_if_any_device_serves_all(seed: int) -> None:
+    """Every device is tried by hand: all pods on the nodes that reach it have to fit there."""
+    drawn = random.Random(seed)
+    nodes = {f"r{rack}n{at}": drawn.randint(1, 3) for rack in range(2) for at in range(2)}
+    made = DeviceCluster()
+    reach: list[list[str]] = []
+    for name, cpu in nodes.items():
+        own = [device("gpu")] * drawn.randint(0, 1)
+        made.gpu_node(name, *own, cpu=cpu, labels={"rack": name[:2]})
+        reach += [[name] for _ in own]
+    for rack in ("r0", "r1"):
+        if drawn.randint(0, 1):
+            made.slice(
+                pool(device("switch"), pool=f"z-{rack}", name=f"z-{rack}",
+                     scope=within("rack", rack))
+            )  # fmt: skip
+            reach.append([name for name in nodes if name[:2] == rack])
+    key, count = made.claim("shared", ONE), drawn.randint(2, 5)
+    made.gang("g", count)
+    for _ in range(count):
+        made.asks("g", key)
+
+    found = made.place("g")
+
+    assert isinstance(found, Placement) == any(
+        sum(nodes[name] for name in names) >= count for names in reach
+    )
+
+
 def test_sharers_of_a_network_device_are_placed_though_the_time_is_over() -> None:
     """The first pod allocates the claim, which is slow where many nodes see the devices."""
     made = racks(count=1)

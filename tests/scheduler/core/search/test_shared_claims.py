@@ -21,7 +21,7 @@ def rows_for(made: DeviceCluster, key: ClaimKey, *rows: int) -> list[str]:
     """Names of the nodes on which to allocate the claim for gang g, in the order to try them."""
     demand = {shape: len(pods) for shape, pods in group(made, "g").pending.items()}
     region = np.array(rows) if rows else None
-    found = SharedClaims(made.state).places(key, demand, region)
+    found = [row for row, _ in SharedClaims(made.state).places(key, demand, region)]
     return [made.state.nodes.name_of(row) for row in found]
 
 
