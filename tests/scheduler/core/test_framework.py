@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scheduler.core.explain import reasons
 from scheduler.core.framework import Framework
 from scheduler.core.model import NodeInfo, Requirements
+from scheduler.core.node_table import Region
 from scheduler.core.resource_table import PODS
 from scheduler.core.search.node_selection import choose
 from scheduler.core.shapes import Shape
@@ -105,7 +106,7 @@ def test_the_fullest_nodes_are_filled_first_and_equal_ones_in_order(
     for index, pods in enumerate(taken):
         row = nodes.set_node(node(index, 8))
         nodes.take_one(row, shape.load, pods)
-    region = np.arange(nodes.size)[::-1] if confined else None
+    region = Region(np.arange(nodes.size)) if confined else None
     room = {row: 8 - pods for row, pods in enumerate(taken)}
     want: dict[int, int] = {}
     for row in sorted(room, key=lambda row: (room[row], row)):

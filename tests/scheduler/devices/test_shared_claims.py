@@ -1,7 +1,5 @@
 """Claims that pods of several shapes, groups or roots share."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """NodeVolumeLimits: how many volumes of each CSI driver a node can attach."""
 
-from __future__ import annotations
-
 import gc
 import random
 import tracemalloc

@@ -1,7 +1,5 @@
 """Deciding about preemption ends with its budget, and never evicts a unit that is not needed."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

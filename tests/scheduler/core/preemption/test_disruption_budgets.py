@@ -1,7 +1,5 @@
 """PodDisruptionBudgets and the order in which units are evicted."""
 
-from __future__ import annotations
-
 from scheduler.core.preemption.protected_units import ProtectedUnits
 from tests.scheduler.preemption_builder import PreemptionBuilder
 

@@ -19,8 +19,9 @@ def random_cluster(seed: int) -> tuple[PreemptionBuilder, ProtectedUnits]:
     builder.budget("app-a", drawn.randint(0, 2), app="a")
     builder.budget("team-x", drawn.randint(0, 2), team="x")
     for _ in range(drawn.randint(2, 8)):
-        labels = {"app": drawn.choice("abc"), "team": drawn.choice("xy")}
-        builder.runs(None, f"n{drawn.randrange(3)}", priority=drawn.randint(0, 2), **labels)
+        app, team = drawn.choice("abc"), drawn.choice("xy")
+        node, priority = f"n{drawn.randrange(3)}", drawn.randint(0, 2)
+        builder.runs(None, node, priority=priority, app=app, team=team)
     builder.state.units.refresh()
     units = builder.state.units
     return builder, ProtectedUnits(builder.state.disruption_budgets, units, units.below(9))

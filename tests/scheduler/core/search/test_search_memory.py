@@ -94,13 +94,13 @@ def test_a_rack_in_which_a_pod_ends_is_tried_again() -> None:
 @pytest.mark.parametrize("change", ["label", "pod"])
 def test_nothing_is_taken_for_tried_that_a_change_made_possible(change: str) -> None:
     """A node comes into a rack; a pod that others must be near begins to run there."""
-    near = PodTerm(PodSelector((Expression("app", "In", ("x",)),), ("ns",)), "rack")
+    together = PodTerm(PodSelector((Expression("app", "In", ("x",)),), ("ns",)), "rack")
     builder = StateBuilder()
     for rack in range(24):
         for host, cpu in enumerate((5, 1)):
             builder.node(f"r{rack:03}h{host}", cpu, labels={"rack": f"r{rack:03}"})
     builder.gang("g", 2, rack=True)
-    wants = Requirements(requests(4), required_affinity=(near,) if change == "pod" else ())
+    wants = Requirements(requests(4), required_affinity=(together,) if change == "pod" else ())
     builder.pod("g", requirements=wants)
     builder.pod("g", 2 if change == "label" else 1)
     attempts(builder, most=3)

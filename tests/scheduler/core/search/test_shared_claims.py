@@ -5,6 +5,7 @@ import pytest
 
 from scheduler.core.forest import Group
 from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, ClaimKey
+from scheduler.core.node_table import Region
 from scheduler.core.search.shared_claims import MOST_CLAIMS, SharedClaims
 from tests.scheduler.devices.builders import ask, gpu
 from tests.scheduler.devices.cluster import DeviceCluster
@@ -20,7 +21,7 @@ def group(made: DeviceCluster, name: str, kind: str = POD_GROUP) -> Group:
 def rows_for(made: DeviceCluster, key: ClaimKey, *rows: int) -> list[str]:
     """Names of the nodes on which to allocate the claim for gang g, in the order to try them."""
     demand = {shape: len(pods) for shape, pods in group(made, "g").pending.items()}
-    region = np.array(rows) if rows else None
+    region = Region(np.array(rows)) if rows else None
     found = [row for row, _ in SharedClaims(made.state).places(key, demand, region)]
     return [made.state.nodes.name_of(row) for row in found]
 

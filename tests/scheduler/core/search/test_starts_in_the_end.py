@@ -159,8 +159,8 @@ def test_a_pod_whose_peer_runs_is_placed_before_those_that_may_go_anywhere() -> 
     builder.pod(None, node="n0", labels={"app": "x"})
     builder.pod(None, node="n1")
     builder.gang("g", 2)
-    near = Requirements(requests(1), required_affinity=(PodTerm(APP, "zone"),))
-    builder.pod("g", requirements=near)
+    together = Requirements(requests(1), required_affinity=(PodTerm(APP, "zone"),))
+    builder.pod("g", requirements=together)
     builder.pod("g", requirements=Requirements(requests(1)))
     list(builder.state.catch_up())
 
@@ -192,13 +192,13 @@ def test_children_whose_pods_must_all_be_in_one_zone(seed: int) -> None:
         zone, cpu = f"z{number % 3}", drawn.randint(1, 4)
         room[zone] += cpu
         builder.node(f"n{number}", cpu, labels={"zone": zone})
-    near = Requirements(requests(1), required_affinity=(PodTerm(APP, "zone"),))
+    together = Requirements(requests(1), required_affinity=(PodTerm(APP, "zone"),))
     sizes = [drawn.randint(1, 4) for _ in range(drawn.randint(2, 3))]
     builder.composite("tree", len(sizes))
     for child, size in enumerate(sizes):
         builder.gang(f"g{child}", size, parent="tree", created=f"{child}")
         for _ in range(size):
-            builder.pod(f"g{child}", requirements=near, labels={"app": "x"})
+            builder.pod(f"g{child}", requirements=together, labels={"app": "x"})
     list(builder.state.catch_up())
 
     found = builder.place("tree", composite=True)
