@@ -142,6 +142,13 @@ class ExclusiveUses:
             del self._users[key]
 
 
+def distinct(uses: tuple[Use, ...]) -> tuple[Use, ...]:
+    """The uses of one pod without those that others of it contain: it excludes only other pods."""
+    whole = {use.key for use in uses if use.part == WHOLE}
+    parts = {(use.key, use.part): use for use in uses if use.part == WHOLE or use.key not in whole}
+    return tuple(parts.values())
+
+
 def overlap(some: Iterable[Use], others: Iterable[Use]) -> bool:
     """Whether a pod with the one set of uses conflicts with a pod with the other."""
     used = ExclusiveUses()

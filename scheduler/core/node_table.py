@@ -270,9 +270,10 @@ class NodeTable:
         mask[list(self.exclusive_uses.conflicts(uses, stage))] = True
         return mask
 
-    def overcommitted(self, rows: Ints) -> Bools:
-        """Per row whether pods use more than the node offers, or what excludes each other."""
-        crowded: Bools = np.any(self.free[:, rows] < 0, axis=0) | self.exclusive_uses.clash(rows)
+    def overcommitted(self, rows: Ints, resources: Sequence[int]) -> Bools:
+        """Per row whether pods use more of these resources than there is, or exclude each other."""
+        free = self.free[list(resources)][:, rows]
+        crowded: Bools = np.any(free < 0, axis=0) | self.exclusive_uses.clash(rows)
         return crowded
 
     def _take(self, rows: Ints, counts: Ints, load: Load) -> None:

@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core.exclusive_uses import Use
+from scheduler.core.exclusive_uses import Use, distinct
 from scheduler.core.model import SHARED, Requirements
 from scheduler.core.node_table import Bools, Ints, Load
 from scheduler.core.pod_selectors import PodMatches
@@ -124,7 +124,7 @@ class Shape:
         self.requirements = requirements
         self.matches = matches
         self.request = request
-        uses = requirements.ports + requirements.disks
+        uses = distinct(requirements.ports + requirements.disks)
         self.load = Load(request, matches.counted, uses, requirements.stage)
         self.filter_match_ids = filter_match_ids
         self.score_match_ids = score_match_ids

@@ -369,14 +369,15 @@ class _Choice:
             used = np.zeros(nodes.size, np.bool_)
             used[list(placement.rows)] = True
             touched = np.unique(units.owners[slots[used[units.rows[slots]]]])
+            asked = sorted({it for pod in placement.pods for it, _ in pod.shape.demands})
             out: list[int] = []
             order = self._by_importance(touched)
             for single, same in groupby(order, key=lambda index: len(units.unit(index).slots) == 1):
                 put_back = self._return_singles if single else self._return_whole
-                out.extend(put_back(list(same)))
+                out.extend(put_back(list(same), asked))
         return _sorted(out)
 
-    def _return_whole(self, order: list[int]) -> Iterator[int]:
+    def _return_whole(self, order: list[int], asked: list[int]) -> Iterator[int]:
         """Put units back one by one, in the open trial; yields those for which there is no room."""
         nodes, units = self.dry_run.state.nodes, self.units
         for index in order:
@@ -384,11 +385,11 @@ class _Choice:
             mark = nodes.mark()
             own = units.slots_of(np.array([index]))
             units.release(own, -1)
-            if units.overcommitted(units.rows[own]).any():
+            if units.overcommitted(units.rows[own], asked).any():
                 nodes.rollback(mark)
                 yield index
 
-    def _return_singles(self, order: list[int]) -> Iterator[int]:
+    def _return_singles(self, order: list[int], asked: list[int]) -> Iterator[int]:
         """The same for units of one pod each, in rounds of one per node: so many are common."""
         units = self.units
         indices = np.array(order, np.int64)
@@ -397,7 +398,7 @@ class _Choice:
             self.dry_run.pause()
             rows, first = np.unique(units.rows[slots], return_index=True)
             units.release(slots[first], -1)
-            crowded = first[units.overcommitted(rows)]
+            crowded = first[units.overcommitted(rows, asked)]
             units.release(slots[crowded])
             yield from indices[crowded].tolist()
             indices, slots = np.delete(indices, first), np.delete(slots, first)

@@ -353,9 +353,9 @@ class Units:
         """Let claims whose pods are gone give their devices back, in the open trial."""
         self._claims.release_returning()
 
-    def overcommitted(self, rows: Ints) -> Bools:
+    def overcommitted(self, rows: Ints, resources: Sequence[int]) -> Bools:
         """Per row whether its pods use more than there is, devices included."""
-        crowded = self._framework.nodes.overcommitted(rows)
+        crowded = self._framework.nodes.overcommitted(rows, resources)
         if len(self._devices.consumers):
             crowded |= self._devices.clash(rows)
         return crowded

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from scheduler.core.model import PodInfo, Requirements
+from scheduler.core.model import HostPort, PodInfo, Requirements
 from scheduler.core.place import Refusal, SearchBudget, place
 from scheduler.core.preemption.disruption_budgets import (
     MOST_BUDGETS,
@@ -16,7 +16,7 @@ from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.preemption.protected_units import ProtectedUnits
 from tests.scheduler.preemption_builder import PreemptionBuilder
-from tests.scheduler.state_builder import requests
+from tests.scheduler.state_builder import GIB, requests
 from tests.support.counting import calls
 
 
@@ -263,3 +263,34 @@ def test_deciding_among_many_budgets_grows_with_their_number() -> None:
         return calls(lambda: builder.preempt("g"))
 
     assert work(120) <= 2.3 * work(60)
+
+
+def test_whoever_need_not_go_is_put_back_where_another_resource_is_overcommitted() -> None:
+    """The node's memory is, by pods that were resized; the root asks for cpu alone."""
+    builder = PreemptionBuilder()
+    builder.node("n0", 8)
+    builder.runs(None, "n0", cpu=1, others={"memory": 999 * GIB}, priority=20)
+    builder.runs(None, *["n0"] * 7, cpu=1, priority=1)
+    builder.group("g", 1, priority=10)
+    builder.waits("g", cpu=2, priority=10)
+
+    plan = builder.preempt("g", effort=Effort(solves=4))
+
+    assert isinstance(plan, Plan)
+    assert len(plan.victims) == 2
+
+
+def test_a_pod_whose_own_ports_overlap_does_not_keep_others_from_staying() -> None:
+    """It has port 80 of all addresses and of one: nobody else does, so nothing clashes."""
+    builder = PreemptionBuilder()
+    builder.node("n0", 8)
+    ports = (HostPort("TCP", 80), HostPort("TCP", 80, "1.2.3.4"))
+    builder.pod(None, node="n0", requirements=Requirements(requests(1), ports=ports), priority=20)
+    builder.runs(None, *["n0"] * 7, cpu=1, priority=1)
+    builder.group("g", 1, priority=10)
+    builder.waits("g", cpu=2, priority=10)
+
+    plan = builder.preempt("g", effort=Effort(solves=4))
+
+    assert isinstance(plan, Plan)
+    assert len(plan.victims) == 2
