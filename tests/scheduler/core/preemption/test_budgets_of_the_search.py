@@ -262,7 +262,7 @@ def test_deciding_among_many_budgets_grows_with_their_number() -> None:
         builder.waits("g", 2, cpu=8, priority=10)
         return calls(lambda: builder.preempt("g"))
 
-    assert work(120) <= 2.3 * work(60)
+    assert work(48) <= 2.3 * work(24)
 
 
 def test_whoever_need_not_go_is_put_back_where_another_resource_is_overcommitted() -> None:

@@ -108,4 +108,4 @@ def test_the_work_grows_with_the_number_of_units_and_budgets() -> None:
 
         return calls(search)
 
-    assert work(600) <= 2.3 * work(300)
+    assert work(300) <= 2.3 * work(150)
