@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from webhooks import conversion
 from webhooks.intake import MIB, BusyError, Holding, Intake, Room
-from webhooks.readiness import SERVING, Readiness
+from webhooks.readiness import CACHES, SERVING, Readiness
 from webhooks.registration import CONVERT
 from webhooks.review import MalformedReviewError, status
 from webhooks.reviewer import Reviewer, UnknownRouteError
@@ -74,11 +74,12 @@ def build(
             return await asyncio.to_thread(conversion.review, body)
 
     routes = _pages(readiness)
-    for path, limit, answer, room in (
-        (CONVERT, CONVERSION_LIMIT, convert, rooms.conversions),
-        ("/{phase}/{plural}", BODY_LIMIT, review, rooms.reviews),
+    # API servers list groups, for the caches too, by converting them.
+    for path, limit, answer, room, needs in (
+        (CONVERT, CONVERSION_LIMIT, convert, rooms.conversions, ()),
+        ("/{phase}/{plural}", BODY_LIMIT, review, rooms.reviews, CACHES),
     ):
-        endpoint = _Endpoint(answer, limit, body_seconds, room, readiness)
+        endpoint = _Endpoint(answer, limit, body_seconds, room, readiness, needs)
         routes.append(Route(path, cast("Any", endpoint), methods=["POST"]))
     return Starlette(routes=routes)
 
@@ -88,7 +89,8 @@ class _Endpoint:
     """An ASGI application that answers reviews.
 
     Its room counts a body while it comes and until it is answered, and then the answer until the
-    client has taken it.
+    client has taken it. `needs` are the checks without which nothing is answered: without its
+    caches a review would be answered as if no other object existed.
     """
 
     answer: Answering
@@ -96,19 +98,29 @@ class _Endpoint:
     body_seconds: float
     room: Room
     readiness: Readiness
+    needs: tuple[str, ...]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self.room.open(scope["state"]["abort"]) as held:
-            response = await self._response(Request(scope, receive, send), held)
+            request = Request(scope, receive, send)
+            response = self._refusal(request) or await self._response(request, held)
             if not self.readiness.holds(SERVING):
                 # The process is about to end: the next review must use another connection.
                 response.headers["Connection"] = "close"
             await response(scope, receive, send)
 
-    async def _response(self, request: Request, held: Holding) -> Response:
-        """The answer to a review, or a Status that says why there is none."""
+    def _refusal(self, request: Request) -> Response | None:
+        """Why no body is read, if that is so."""
+        missing = [check for check in self.needs if not self.readiness.holds(check)]
+        if missing:
+            text = f"the webhook has not listed {', '.join(missing)} yet: try again"
+            return _again(503, "ServiceUnavailable", text)
         if request.headers.get("content-type", "").partition(";")[0].strip() != JSON:
             return _failure(415, "UnsupportedMediaType", f"the body must be {JSON}")
+        return None
+
+    async def _response(self, request: Request, held: Holding) -> Response:
+        """The answer to a review, or a Status that says why there is none."""
         try:
             async with asyncio.timeout(self.body_seconds):
                 body = await self._body(request, held)
@@ -123,9 +135,7 @@ class _Endpoint:
         except BodyTooLargeError as error:
             return _failure(413, "RequestEntityTooLarge", str(error))
         except BusyError as error:
-            refused = _failure(429, "TooManyRequests", str(error))
-            refused.headers["Retry-After"] = "1"
-            return refused
+            return _again(429, "TooManyRequests", str(error))
         except UnknownRouteError as error:
             return _failure(404, "NotFound", str(error))
         except MalformedReviewError as error:
@@ -180,6 +190,13 @@ def _pages(readiness: Readiness) -> list[Route]:
 
     pages = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
     return [Route(path, page) for path, page in pages.items()]
+
+
+def _again(code: int, reason: str, message: str) -> Response:
+    """A failure after which API servers and clients try again."""
+    refused = _failure(code, reason, message)
+    refused.headers["Retry-After"] = "1"
+    return refused
 
 
 def _failure(

@@ -36,7 +36,7 @@ Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @asynccontextmanager
 async def listening(intake: Intake | None = None) -> AsyncIterator[tuple[str, int]]:
-    readiness = Readiness()
+    readiness = Readiness((SERVING,))
     readiness.met(SERVING)
     app = build(Reviewer(FakeLister()), readiness, intake=intake)
     with bound("127.0.0.1", 0) as sock:

@@ -57,7 +57,7 @@ class Served:
 
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
-    readiness = Readiness()
+    readiness = Readiness((SERVING,))
     readiness.met(SERVING)
     trust = client_context(MATERIAL.ca_bundle)
     connector = aiohttp.TCPConnector(ssl=trust)
@@ -126,6 +126,7 @@ async def test_a_body_of_the_limit_is_read_and_one_sent_in_pieces_is_cut_off(
 
 
 async def test_readiness_names_what_is_missing(served: Served) -> None:
+    served.readiness.unmet("priorityclasses", "not yet")
     before = await served.get("/readyz")
     for check in served.readiness.problems:
         served.readiness.met(check)
@@ -160,7 +161,7 @@ async def test_a_review_on_its_way_is_answered_when_the_server_stops() -> None:
         f"Content-Length: {len(body)}\r\n\r\n"
     ).encode()
     with bound("127.0.0.1", 0) as sock:
-        app = build(Reviewer(FakeLister()), Readiness())
+        app = build(Reviewer(FakeLister()), Readiness((SERVING,)))
         async with Listener(app, server_context(MATERIAL), sock) as listener:
             reader, writer = await asyncio.open_connection(
                 *listener.address, ssl=client_context(MATERIAL.ca_bundle)
@@ -184,7 +185,7 @@ HALF = HEAD + b"Content-Length: 100\r\n\r\n{"
 
 
 async def test_a_client_that_is_too_slow_is_told_so() -> None:
-    app = build(Reviewer(FakeLister()), Readiness(), body_seconds=0.01)
+    app = build(Reviewer(FakeLister()), Readiness((SERVING,)), body_seconds=0.01)
     with bound("127.0.0.1", 0) as sock:
         async with Listener(app, server_context(MATERIAL), sock) as listener:
             reader, writer = await asyncio.open_connection(
@@ -241,7 +242,7 @@ async def test_a_connection_on_which_no_request_comes_is_closed(
     monkeypatch.setattr(server, "HEAD_SECONDS", 0.01)
     monkeypatch.setattr(server, "FIRST_SECONDS", 0.01)
     with bound("127.0.0.1", 0) as sock:
-        app = build(Reviewer(FakeLister()), Readiness())
+        app = build(Reviewer(FakeLister()), Readiness((SERVING,)))
         async with Listener(app, server_context(MATERIAL), sock) as listener:
             reader, writer = await asyncio.open_connection(
                 *listener.address, ssl=client_context(MATERIAL.ca_bundle)
