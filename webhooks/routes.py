@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -185,10 +184,7 @@ def _pages(readiness: Readiness) -> list[Route]:
             media_type="text/plain",
         )
 
-    async def metrics(_request: Request) -> Response:
-        return Response(generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-    pages = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
+    pages = {"/healthz": healthz, "/readyz": readyz}
     return [Route(path, page) for path, page in pages.items()]
 
 
