@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator
 from itertools import pairwise
@@ -152,7 +151,7 @@ def _is_too_deep(path: Place) -> bool:
 
 
 def _with(base: Json, path: Place, value: Any) -> Json:
-    made = copy.deepcopy(base)
+    made: Json = json.loads(json.dumps(base))  # templates are shared in the base
     at: Any = made
     for name, below in pairwise(path):
         empty: Any = [] if isinstance(below, int) else {}
