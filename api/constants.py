@@ -93,6 +93,9 @@ MAX_EXPECTED_TEMPLATE: Final = 16 << 10
 MAX_EXPECTED_STAGE: Final = 8
 # Replicas of a LeaderWorkerSet that get groups; no quota counts the groups.
 MAX_REPLICAS: Final = 1000
+# A JobSet with groups: its replicatedJobs, and the Jobs of those with a gang-mode.
+MAX_REPLICATED_JOBS: Final = 1000
+MAX_JOBS: Final = 5000
 # Kubernetes' limit: how many pods one claim may be reserved for.
 MAX_CLAIM_CONSUMERS: Final = 256
 HIGHEST_USER_PRIORITY: Final = 1_000_000_000

@@ -143,7 +143,7 @@ def bare() -> FastAPI:
 
 
 def muster() -> Starlette:
-    readiness = Readiness()
+    readiness = Readiness((SERVING,))
     readiness.met(SERVING)
     return build(Reviewer(StaticLister()), readiness)
 

@@ -3,16 +3,18 @@
 | what is there                                               | what is made                     |
 |-------------------------------------------------------------|----------------------------------|
 | nothing, parts that cannot be read or do not belong, a CA   | all, and nothing old is trusted  |
-| that has ended                                              |                                  |
+| that has ended or is not valid yet                          |                                  |
 | a CA that ends soon, and no next one                        | the next CA, trusted beside it   |
 | a next CA that all API servers are known to trust           | it takes over and signs; the old |
 |                                                             | one stays trusted until it ends  |
 | a server certificate that ends soon (and before its CA),    | the server certificate           |
-| lacks a name, or was not signed by the CA                   |                                  |
+| is not valid yet, lacks a name, or was not signed by the CA |                                  |
 | a previous CA that has ended, or a next one that is damaged | it is dropped                    |
+| or not valid yet                                            |                                  |
 | anything else                                               | nothing                          |
 
-Soon is 90 days unless `Lifetimes` says otherwise.
+Soon is 90 days unless `Lifetimes` says otherwise. What is not valid yet was made by a process whose
+clock was ahead: API servers refuse it.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class Renew(Enum):
     NEXT_AUTHORITY = "a next CA, to be trusted beside the one that signs"
     TAKE_OVER = "the next CA signs from now on"
     FORGET_PREVIOUS = "the CA before this one is not trusted any more"
-    FORGET_NEXT = "a damaged next CA is dropped"
+    FORGET_NEXT = "a next CA that cannot be used is dropped"
     EVERYTHING = "everything, the old CA is not trusted"
 
 
@@ -90,6 +92,8 @@ def needed(
     end = ca.not_valid_after_utc
     if end <= now:
         return Need(Renew.EVERYTHING, f"the CA ended at {end:%Y-%m-%d}")
+    if early := _too_early(ca, now):
+        return Need(Renew.EVERYTHING, f"the CA {early}")
     return (
         _next_authority(material, end, now, lifetimes, trusted)
         or _server_need(material, ca, names, now, lifetimes)
@@ -158,9 +162,11 @@ def _next_authority(
             return None
         return Need(Renew.NEXT_AUTHORITY, f"the CA ends at {end:%Y-%m-%d}")
     try:
-        _authority(NEXT_CA, material.next_ca, NEXT_KEY, material.next_key)
+        found = _authority(NEXT_CA, material.next_ca, NEXT_KEY, material.next_key)
     except MaterialError as error:
         return Need(Renew.FORGET_NEXT, str(error))
+    if early := _too_early(found, now):
+        return Need(Renew.FORGET_NEXT, f"the next CA {early}")
     if material.next_ca != trusted:
         return None
     return Need(Renew.TAKE_OVER, "the next CA is trusted by now")
@@ -181,10 +187,18 @@ def _server_need(
     # A new one would not last longer than the CA either: then the CA is what must be renewed.
     if end - now <= lifetimes.ahead and end < ca.not_valid_after_utc:
         return Need(Renew.SERVER, f"the server certificate ends at {end:%Y-%m-%d}")
+    if early := _too_early(server, now):
+        return Need(Renew.SERVER, f"the server certificate {early}")
     missing = names.missing_from(_names(server))
     if missing:
         return Need(Renew.SERVER, f"the server certificate lacks {', '.join(missing)}")
     return None
+
+
+def _too_early(certificate: x509.Certificate, now: datetime) -> str:
+    """That it is not valid yet, in words; empty if it is."""
+    begin = certificate.not_valid_before_utc
+    return f"is not valid before {begin:%Y-%m-%dT%H:%MZ}" if begin > now else ""
 
 
 def _previous(material: Material, now: datetime) -> Need | None:

@@ -12,7 +12,8 @@ from console.in_cluster import Place, in_cluster
 from console.serving import Settings
 from kube.client import Client
 from kube.errors import ConfigError
-from kube.process import StatusServer, run
+from kube.process import run
+from kube.status_server import StatusServer
 from scheduler.watch.informers import require_groups
 
 PORT = 8443

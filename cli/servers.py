@@ -22,8 +22,8 @@ from cli.process_names import PROCESSES
 from kube import process
 from kube.client import Client
 from kube.metrics import FEATURE_ENABLED
-from kube.process import Check, Details, Page, StatusServer
 from kube.quarantine import Quarantine
+from kube.status_server import Check, Details, Page, StatusServer
 
 _log = structlog.get_logger()
 

@@ -69,6 +69,9 @@ Json = dict[str, Any]
 
 REPLICA_SET: Final = "ReplicaSet"
 
+MOST_OBJECTS: Final = 200_000
+"""Groups and pods that the documents may stand for."""
+
 _UID = "00000000-0000-0000-0000-000000000000"
 
 
@@ -95,7 +98,9 @@ def simulate(
     on. Lines of text, one block for each root. Raises ConfigError for what is refused at admission.
     """
     before = {*state.forest.groups, *state.pods}
-    add_all(state, documents, namespace, classes, schedulers=schedulers, gates=gates)
+    add_all(
+        state, documents, namespace, classes, schedulers=schedulers, gates=gates, most=MOST_OBJECTS
+    )
     lines: list[str] = []
     for key in queue_of(state).waiting():
         entity: Group | Pod | None = state.singles.get(key) or state.forest.groups.get(key)
@@ -117,7 +122,7 @@ def add_all(
     *,
     schedulers: SchedulerNames = USUAL,
     gates: FeatureGates = features.USUAL,
-    most: int | None = None,
+    most: int,
 ) -> None:
     """Add what the documents stand for to the state, `most` objects at most.
 
@@ -272,7 +277,10 @@ def _of_jobset(jobset: Json, rules: _Rules) -> Iterator[Json]:
     yield from jobset_objects(read_jobset(jobset))
     meta = jobset["metadata"]
     for replicated in jobset["spec"].get("replicatedJobs") or ():
-        for index in range(replicated.get("replicas", 1)):
+        replicas = (
+            replicated.get("replicas", 1) if members_of(replicated["template"]["spec"]) else 0
+        )
+        for index in range(replicas):
             template = copy.deepcopy(replicated["template"])
             labels = {
                 JOBSET_LABEL_NAME: meta["name"],

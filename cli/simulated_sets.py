@@ -58,7 +58,7 @@ def of_lws(lws: Json, schedulers: SchedulerNames, *, expects: bool = False) -> I
     apply(lws, admitted.causes, admitted.patch)
     yield from lws_groups(lws, expects=expects)
     view, subgroups = read_lws(lws), _subgroups_of(lws)
-    for replica in range(view.replicas if view.templates else 0):
+    for replica in range(view.replicas if view.templates and view.size else 0):
         for worker in range(view.size):
             pod = _pod(view, replica, worker)
             if subgroups is not None:

@@ -18,6 +18,7 @@ from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
 from cli.simulate import add_all
 from console.messages import (
+    MOST_CHANGES,
     AddNodes,
     Change,
     PlacedPod,
@@ -46,7 +47,6 @@ Json = dict[str, Any]
 NAMESPACE: Final = "default"
 """Of manifests that name none."""
 
-MOST_CHANGES: Final = 100
 MOST_NEW_NODES: Final = 10_000
 MOST_OBJECTS: Final = 50_000
 """Groups and pods that manifests stand for."""

@@ -1,7 +1,8 @@
 """Connections that ask nothing, or do not take their answers: they end, and never keep others out.
 
 Uvicorn has a limit of connections, but none of the time that one may be silent before or within the
-head of a request. Bodies have theirs where they are read.
+head of a request. `kube.bounded_http` has the limits of size; bodies have theirs where they are
+read.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from functools import partial
 from typing import Final, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from kube.bounded_http import BoundedProtocol, end_timer
 
 MOST_CONNECTIONS: Final = 512
 
@@ -36,22 +38,14 @@ _EXHAUSTED_SECONDS: Final = 1.0
 """How long to accept nothing when the process has no more sockets."""
 
 
-class PatientProtocol(HttpToolsProtocol):
+class PatientProtocol(BoundedProtocol):
     """One connection, with its time limits. A new one takes the place of the longest idle one."""
 
-    quiet_since = 0.0
-    """In the loop's time."""
     _quiet: asyncio.TimerHandle | None = None
-    _stalled: asyncio.TimerHandle | None = None
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is under way that was asked for."""
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is None or cycle.response_complete
 
     # A server's connections can be written to and closed, more than the base class says.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.stalled_seconds = STALLED_SECONDS
         super().connection_made(transport)
         # Uvicorn answers 503 from its limit on.
         if len(self.connections) >= MOST_CONNECTIONS:
@@ -59,26 +53,15 @@ class PatientProtocol(HttpToolsProtocol):
         self._begin_quiet()
 
     def on_response_complete(self) -> None:
-        # Before the next request of a pipeline, which may have come already.
-        self._begin_quiet()
         super().on_response_complete()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        _end(self._stalled)
-        super().resume_writing()
+        self._begin_quiet()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        _end(self._quiet)
-        _end(self._stalled)
+        end_timer(self._quiet)
         super().connection_lost(exc)
 
     def _begin_quiet(self) -> None:
-        _end(self._quiet)
-        self.quiet_since = self.loop.time()
+        end_timer(self._quiet)
         self._quiet = self.loop.call_later(QUIET_SECONDS, self._end_quiet)
 
     def _end_quiet(self) -> None:
@@ -90,7 +73,7 @@ class PatientProtocol(HttpToolsProtocol):
         others = (each for each in self.connections if isinstance(each, PatientProtocol))
         idle = [each for each in others if each is not self and each.idle]
         if idle:
-            min(idle, key=lambda each: each.quiet_since).transport.abort()
+            min(idle, key=lambda each: each.waiting_since).transport.abort()
 
 
 class PatientServer(uvicorn.Server):
@@ -180,8 +163,3 @@ def served_by(config: uvicorn.Config, tls: ssl.SSLContext | None) -> PatientServ
     config.load()
     config.ssl = tls
     return PatientServer(config)
-
-
-def _end(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()

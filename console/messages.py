@@ -6,7 +6,7 @@ A workload's ID is `NAMESPACE/KIND/NAME`. Every text may come from a user of the
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -292,11 +292,14 @@ class Change(Message, omit_defaults=True):
     evict: str | None = None
 
 
+MOST_CHANGES: Final = 100
+
+
 class WhatIfRequest(Message):
     """Manifests (YAML), and changes of the cluster, to be tried on a copy."""
 
     manifests: str = ""
-    changes: list[Change] = []
+    changes: Annotated[list[Change], msgspec.Meta(max_length=MOST_CHANGES)] = []
 
 
 class PlacedPod(Message):

@@ -44,6 +44,9 @@ BODY_SECONDS: Final = 20.0
 MOST_LOGINS: Final = 64
 """That are read or reviewed at a time: who has no session yet must not occupy all connections."""
 
+MOST_QUESTIONS: Final = 16
+"""What-if questions at a time, one of a session, those included whose body is being sent."""
+
 MOST_ROWS: Final = 500
 """Of the queue, or of a search, in one answer."""
 
@@ -92,6 +95,7 @@ class Server:
         self._history = history
         self._rates = Rates()
         self._logins = 0
+        self._questions: set[str] = set()  # the sessions that ask one
 
     def routes(self) -> Starlette:
         """The addresses; every one that is not of the API gives the page."""
@@ -229,8 +233,14 @@ class Server:
         """What would happen."""
         if self._what_if is None:
             raise RefusedError(404, "This console does not answer what-if questions.")
-        asked = await _body(request, messages.WhatIfRequest, WHAT_IF_LIMIT)
-        return await self._what_if(asked, viewer)
+        if viewer.session in self._questions or len(self._questions) >= MOST_QUESTIONS:
+            raise RefusedError(429, "You or others are asking already: try again in a moment.")
+        self._questions.add(viewer.session)
+        try:
+            asked = await _body(request, messages.WhatIfRequest, WHAT_IF_LIMIT)
+            return await self._what_if(asked, viewer)
+        finally:
+            self._questions.discard(viewer.session)
 
     async def history(self, request: Request, viewer: Viewer) -> messages.History:
         """The last hours."""

@@ -7,6 +7,7 @@ Workload of its own owner. The minCount of every group follows the life of its J
 from api.constants import (
     ANNOTATION_MANAGED_GROUP,
     EVENT_TEMPLATE_NOT_FOUND,
+    EVENT_TOO_MANY_REPLICAS,
     EVENT_TOO_MUCH_EXPECTED,
 )
 from api.integration.delegation import Delegation, delegated_group
@@ -15,6 +16,7 @@ from api.integration.jobset import (
     jobset_expected,
     jobset_groups,
     jobset_not_expected,
+    jobset_oversize,
     jobset_standings,
 )
 from api.integration.minimum import NO_PODS, Pods, Progress, Standing
@@ -97,6 +99,8 @@ class JobSetController(OwnerController):
 
     async def make(self, owner: Owner) -> None:
         obj = owner.as_object()
+        if problem := jobset_oversize(obj):
+            raise BlockedError(EVENT_TOO_MANY_REPLICAS, f"its groups stay as they are: {problem}")
         if not jobset_groups(obj):
             await self._group_writer.delete_groups(owner)
             return

@@ -1,40 +1,19 @@
-"""What all processes of Muster share: logs, signals, the event loop, health and metrics."""
+"""What all processes of Muster share: logs, signals, the event loop, memory and open files."""
 
 import asyncio
 import ctypes
 import logging
+import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Final, Self, cast
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final, cast
 
 import structlog
 import uvloop
-from aiohttp.web_request import BaseRequest
-from aiohttp.web_response import Response, StreamResponse
-from aiohttp.web_server import Server
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    REGISTRY,
-    CollectorRegistry,
-    disable_created_metrics,
-    generate_latest,
-)
-
-Check = Callable[[], bool]
-Details = Callable[[], Iterable[str]]
-Page = Callable[[], Awaitable[bytes | Sequence[bytes]]]
-"""JSON; a large one in parts, which are sent one by one."""
-_Answer = Callable[[BaseRequest], Awaitable[StreamResponse]]
 
 _TRIM_SECONDS: Final = 60.0
-_SHUTDOWN_SECONDS: Final = 1.0
-"""For requests that are under way when the server stops."""
-
-# When each series began is of use to nobody, and was a fifth of them all.
-disable_created_metrics()  # type: ignore[no-untyped-call]
-
 # Without the values of local variables: objects of the cluster are large, and not for logs.
 _tracebacks = structlog.processors.ExceptionRenderer(
     structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
@@ -107,8 +86,20 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
         loop.call_later(_TRIM_SECONDS, _trim_regularly, loop)
         await task
 
+    allow_open_files()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(until_done())
+
+
+def allow_open_files() -> None:
+    """Raise the soft limit of open files to the hard one, as Go's programs do.
+
+    Container runtimes leave it at 1,024: watches and requests would have to share these with
+    whoever connects.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # no system allows as many
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def trim_memory() -> None:
@@ -137,109 +128,3 @@ async def run_until(stop: asyncio.Event, *parts: Coroutine[Any, Any, None]) -> N
         await stop.wait()
         for task in tasks:
             task.cancel()
-
-
-class StatusServer:
-    """HTTP on a loopback or given address: `/healthz`, `/readyz`, `/metrics` and more pages.
-
-    Checks do no I/O. `/readyz` lists every check and is 503 until all hold. `details` are further
-    lines there, of what deserves attention but does not make the process unready.
-    """
-
-    def __init__(
-        self,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        live: Mapping[str, Check] | None = None,
-        ready: Mapping[str, Check] | None = None,
-        details: Details = tuple,
-        pages: Mapping[str, Page] | None = None,
-        actions: Mapping[str, Page] | None = None,
-        registry: CollectorRegistry = REGISTRY,
-    ) -> None:
-        """`port` 0 takes a free one; `pages` maps a path to a coroutine giving JSON bytes.
-
-        `actions` maps a path to what a POST does; its result is the response.
-        """
-        self.port = port
-        self._host = host
-        self._registry = registry
-        self._answers: dict[str, tuple[str, _Answer]] = {
-            "/healthz": ("GET", _checks(live or {})),
-            "/readyz": ("GET", _checks(ready or {}, details)),
-            "/metrics": ("GET", self._metrics),
-            **{path: ("GET", _json(page)) for path, page in (pages or {}).items()},
-            **{path: ("POST", _json(action)) for path, action in (actions or {}).items()},
-        }
-
-    async def start(self) -> None:
-        """Listen. Raises OSError when the address is taken."""
-        # aiohttp's server without its applications and routes, which cost more to import than all
-        # that is served here: 20 ms of processor time at the start of each process.
-        self._server = Server(self._answer, access_log=None)
-        loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(self._server, self._host, self.port)
-        self.port = self._listener.sockets[0].getsockname()[1]
-
-    async def stop(self) -> None:
-        """Close the port and its connections."""
-        self._listener.close()
-        self._server.pre_shutdown()
-        await self._server.shutdown(timeout=_SHUTDOWN_SECONDS)
-
-    async def __aenter__(self) -> Self:
-        """Start listening."""
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop listening."""
-        await self.stop()
-
-    async def _answer(self, request: BaseRequest) -> StreamResponse:
-        method, answer = self._answers.get(request.path, ("", None))
-        if answer is None:
-            return Response(status=404, text="404: Not Found")
-        allowed = ("GET", "HEAD") if method == "GET" else (method,)
-        if request.method not in allowed:
-            text, headers = "405: Method Not Allowed", {"Allow": ",".join(allowed)}
-            return Response(status=405, text=text, headers=headers)
-        return await answer(request)
-
-    async def _metrics(self, _request: BaseRequest) -> Response:
-        return Response(
-            body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
-
-
-def _checks(checks: Mapping[str, Check], details: Details = tuple) -> _Answer:
-    async def answer(_request: BaseRequest) -> Response:
-        results = {name: check() for name, check in checks.items()}
-        lines = [f"[{'+' if good else '-'}]{name}" for name, good in results.items()]
-        lines += [f"[!]{detail}" for detail in details()]
-        good = all(results.values())
-        lines.append("ok" if good else "not ok")
-        return Response(text="\n".join(lines) + "\n", status=200 if good else 503)
-
-    return answer
-
-
-def _json(page: Page) -> _Answer:
-    async def answer(request: BaseRequest) -> StreamResponse:
-        body = await page()
-        if isinstance(body, bytes):
-            return Response(body=body, content_type="application/json")
-        response = StreamResponse()
-        response.content_type = "application/json"
-        await response.prepare(request)
-        for part in body:
-            await response.write(part)
-        return response
-
-    return answer

@@ -21,9 +21,10 @@ from kube.errors import Unreachable
 from kube.events import Recorder
 from kube.freeze import Freeze
 from kube.pace import Pace
-from kube.process import Page, run_until
+from kube.process import run_until
 from kube.quarantine import Quarantine
 from kube.settings import LeaderElection
+from kube.status_server import Page
 from kube.stepwise import Stepwise
 from scheduler.activity import Activity
 from scheduler.allocations import Allocations

@@ -19,7 +19,7 @@ from certs.context import server_context
 from certs.sources import MountedFolder, OwnAuthority, Source
 from certs.stores import FolderStore, SecretStore, Store
 from kube.client import Client
-from kube.clock import Clock, SystemClock
+from kube.clock import Clock
 from kube.quarantine import Quarantine
 from webhooks.informers import ClusterInformers
 from webhooks.maintenance import ANNOUNCED_SECONDS, Maintenance
@@ -75,7 +75,8 @@ async def run(
     cannot be written; an exception group for a bug of ours.
     """
     readiness = readiness or Readiness()
-    clock = clock or SystemClock()
+    # Certificates have to be valid by the clock of API servers, and of no other machine.
+    clock = clock or client.server_clock
     sock = bound(config.host, config.port)
     with sock, tempfile.TemporaryDirectory(prefix="muster-webhook-") as scratch:
         source = _source(client, config, Path(scratch))

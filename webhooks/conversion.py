@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 import structlog
-from pydantic import Field
+from pydantic import TypeAdapter
 
+from api.causes import Cause, invalid
 from api.conversion import ConversionError, convert
 from webhooks.metrics import REVIEW_SECONDS, REVIEWS
-from webhooks.review import MalformedReviewError, Model, decoded, json_bytes
+from webhooks.review import OBJECT_MEMORY, MalformedReviewError, decoded, json_bytes
 
 log = structlog.get_logger(__name__)
 
@@ -18,22 +21,33 @@ API_VERSION = "apiextensions.k8s.io/v1"
 ROUTE = "convert"
 
 _SECONDS = REVIEW_SECONDS.labels(ROUTE)
+_OBJECT = TypeAdapter(dict[str, Any])
 
 
-class ConversionRequest(Model):
-    """The objects to convert, all of one kind, in any of its versions."""
+class ConversionRequest(msgspec.Struct, rename="camel", gc=False):
+    """The objects to convert, all of one kind, in any of its versions, as they were sent.
 
-    uid: str = Field(min_length=1)
-    desired_api_version: str = Field(alias="desiredAPIVersion", min_length=1)
-    objects: list[dict[str, Any]]
+    They are read one by one: a list of them takes ten times its bytes.
+    """
+
+    uid: str
+    desired_api_version: str = msgspec.field(name="desiredAPIVersion")
+    objects: list[msgspec.Raw]
 
 
-class ConversionReview(Model):
+class ConversionReview(msgspec.Struct, rename="camel", gc=False):
     """The envelope that the API server posts."""
 
-    api_version: Literal["apiextensions.k8s.io/v1"] = Field(alias="apiVersion")
-    kind: Literal["ConversionReview"]
-    request: ConversionRequest
+    api_version: Any = None
+    kind: Any = None
+    request: msgspec.Raw = msgspec.Raw(b"null")
+
+    def faults(self) -> Iterator[Cause]:
+        """What it is instead."""
+        if self.api_version != API_VERSION:
+            yield invalid("apiVersion", self.api_version, f"must be {API_VERSION}")
+        if self.kind != "ConversionReview":
+            yield invalid("kind", self.kind, "must be ConversionReview")
 
 
 def review(body: bytes) -> bytes:
@@ -44,8 +58,7 @@ def review(body: bytes) -> bytes:
     outcome = "error"
     started = time.perf_counter()
     try:
-        request = decoded(ConversionReview, body).request
-        response, outcome = _answer(request)
+        response, outcome = _answer(_request(body))
         return json_bytes(
             {"apiVersion": API_VERSION, "kind": "ConversionReview", "response": response}
         )
@@ -57,9 +70,27 @@ def review(body: bytes) -> bytes:
         REVIEWS.labels(ROUTE, outcome).inc()
 
 
+def _request(body: bytes) -> ConversionRequest:
+    """The request in a review. Raises MalformedReviewError."""
+    path = ""
+    try:
+        envelope = msgspec.json.decode(body, type=ConversionReview)
+        if faults := list(envelope.faults()):
+            raise MalformedReviewError(faults)
+        path = "request"
+        return msgspec.json.decode(envelope.request, type=ConversionRequest)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise MalformedReviewError([Cause(path, "FieldValueInvalid", str(error))]) from error
+
+
 def _answer(request: ConversionRequest) -> tuple[dict[str, Any], str]:
     try:
-        converted = [convert(obj, request.desired_api_version) for obj in request.objects]
+        converted = [
+            msgspec.Raw(json_bytes(convert(_object(raw), request.desired_api_version)))
+            for raw in request.objects
+        ]
+    except MalformedReviewError:
+        raise
     except ConversionError as error:
         result = {"status": "Failure", "message": str(error), "reason": "BadRequest", "code": 400}
         return {"uid": request.uid, "result": result}, "invalid"
@@ -74,3 +105,8 @@ def _answer(request: ConversionRequest) -> tuple[dict[str, Any], str]:
         "result": {"status": "Success"},
         "convertedObjects": converted,
     }, "changed"
+
+
+def _object(raw: msgspec.Raw) -> dict[str, Any]:
+    """One object. Raises MalformedReviewError."""
+    return decoded(_OBJECT.validate_json, bytes(raw), "request.objects", OBJECT_MEMORY)

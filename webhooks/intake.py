@@ -1,32 +1,22 @@
-"""How much of what clients send is held at a time.
+"""How much of what clients send, and of the answers that they have not taken, is held at a time.
 
-Whoever reaches the port may send bodies; as objects they take some ten times their bytes. So room
-is taken for a body before it is read, and who finds none waits a moment or is told to come again.
-Small bodies have room of their own: a flood of large ones does not keep ordinary reviews out.
+Whoever reaches the port may send bodies, and send them slowly. A body counts by what came of it.
+Where there is no room the request gives way that has waited longest for its client to send or to
+take something: who is complete is answered.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 MIB: Final = 1024 * 1024
 
-SMALL_BODY: Final = 128 * 1024
-"""Bytes. Nearly every review of a pod, a Job or a group is smaller."""
-
-SMALL_ROOM: Final = 8 * MIB
-REVIEW_ROOM: Final = 16 * MIB
-CONVERSION_ROOM: Final = 16 * MIB
-"""Bytes held at a time: together they stay below half of the 512 MiB that the manifests give."""
-
-WAITING: Final = 64
-"""Requests that wait for room; the next one is turned away at once."""
-
-WAIT_SECONDS: Final = 1.0
-"""API servers give a review five seconds, and try again what was turned away."""
+REVIEW_ROOM: Final = 24 * MIB
+CONVERSION_ROOM: Final = 40 * MIB
+"""Bytes held at a time: a conversion and its answer, and the next one that is being sent."""
 
 
 class BusyError(Exception):
@@ -37,71 +27,57 @@ class BusyError(Exception):
         super().__init__(f"{held} of {total} bytes of reviews are in work: try again")
 
 
+@dataclass(slots=True, eq=False)
+class Holding:
+    """The bytes of one request; `abort` ends its connection.
+
+    `waits` while its client has to send or to take something.
+    """
+
+    abort: Callable[[], None]
+    size: int = 0
+    waits: bool = True
+
+
 @dataclass(slots=True)
 class Room:
-    """`total` bytes; who comes first is served first."""
+    """`total` bytes for all requests together."""
 
     total: int
-    waiting: int = WAITING
-    wait_seconds: float = WAIT_SECONDS
     held: int = 0
-    _queue: deque[tuple[int, asyncio.Future[None]]] = field(default_factory=deque)
+    _open: dict[Holding, None] = field(default_factory=dict)
 
-    async def take(self, size: int) -> int:
-        """Hold `size` bytes, at most the total; what is returned must be given back.
-
-        Raises BusyError after waiting in vain.
-        """
-        size = min(size, self.total)
-        if not self._queue and self.held + size <= self.total:
-            self.held += size
-        else:
-            await self._wait(size)
-        return size
-
-    def give(self, size: int) -> None:
-        """So many bytes are held no longer."""
-        self.held -= size
-        self._call_next()
-
-    async def _wait(self, size: int) -> None:
-        if len(self._queue) >= self.waiting:
-            raise BusyError(self.held, self.total)
-        turn = (size, asyncio.get_running_loop().create_future())
-        self._queue.append(turn)
+    @contextmanager
+    def open(self, abort: Callable[[], None]) -> Iterator[Holding]:
+        """What one request holds, until its end."""
+        one = Holding(abort)
+        self._open[one] = None
         try:
-            async with asyncio.timeout(self.wait_seconds):
-                await turn[1]
-        except BaseException as error:
-            if turn in self._queue:
-                self._queue.remove(turn)
-                self._call_next()
-            else:  # its turn came just now
-                self.give(size)
-            if isinstance(error, TimeoutError):
-                raise BusyError(self.held, self.total) from error
-            raise
+            yield one
+        finally:
+            self._release(one)
 
-    def _call_next(self) -> None:
-        while self._queue and self.held + self._queue[0][0] <= self.total:
-            size, turn = self._queue.popleft()
-            self.held += size
-            if turn.cancelled():
-                self.held -= size
-            else:
-                turn.set_result(None)
+    def hold(self, one: Holding, size: int) -> None:
+        """Let a request hold `size` bytes. Raises BusyError where nobody gives way, or it did."""
+        while self.held - one.size + size > self.total or one not in self._open:
+            others = (it for it in self._open if it.waits and it.size and it is not one)
+            other = next(others, None) if one in self._open else None
+            if other is None:
+                raise BusyError(self.held, self.total)
+            self._release(other)
+            other.abort()
+        self.held += size - one.size
+        one.size = size
+
+    def _release(self, one: Holding) -> None:
+        if one in self._open:
+            del self._open[one]
+            self.held -= one.size
 
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """The rooms of one listener."""
+    """The rooms of one listener: conversions, which are large, leave reviews theirs."""
 
-    small: Room = field(default_factory=lambda: Room(SMALL_ROOM))
     reviews: Room = field(default_factory=lambda: Room(REVIEW_ROOM))
     conversions: Room = field(default_factory=lambda: Room(CONVERSION_ROOM))
-
-    def room(self, size: int, *, conversion: bool) -> Room:
-        """Where a body of `size` bytes belongs."""
-        if size <= SMALL_BODY:
-            return self.small
-        return self.conversions if conversion else self.reviews

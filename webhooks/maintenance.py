@@ -9,6 +9,7 @@ used.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ from kube.backoff import Backoff
 from kube.clock import Clock
 from kube.errors import KubeError
 from kube.object_client import ObjectClient
+from kube.resources import VALIDATING_WEBHOOKS
 from webhooks.metrics import CERTIFICATE_END
 from webhooks.readiness import REGISTRATION, Readiness
 from webhooks.registration import (
@@ -47,6 +49,9 @@ ANNOUNCED_SECONDS = 60.0
 """How long a next CA is announced before it signs anything that is served. No API
 server says which CA it trusts; with 90 days left, there is time."""
 
+CONFIGURATION = "muster"
+"""The name of both webhook configurations."""
+
 _RETRIABLE = (KubeError, StoreContendedError, SourceError)
 
 
@@ -68,8 +73,14 @@ class Maintenance:
     _correct: bool = False  # whether the round before found nothing to correct
 
     async def certificates(self) -> Serving:
-        """Certificates that are good now. Errors of their source are retried."""
+        """Certificates that are good now. Errors of their source are retried.
+
+        The API server is asked before: its answer sets the clock. Without one the machine's time
+        has to do until the next round.
+        """
         backoff = Backoff()
+        with contextlib.suppress(KubeError):
+            await self.client.get(VALIDATING_WEBHOOKS, CONFIGURATION)
         while True:
             try:
                 return await self._current()

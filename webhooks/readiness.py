@@ -43,7 +43,7 @@ class Readiness:
         return dict(self._problems)
 
     def checks(self) -> Mapping[str, Callable[[], bool]]:
-        """Each check by name as a function, as `kube.process.StatusServer` takes them."""
+        """Each check by name as a function, as `kube.status_server.StatusServer` takes them."""
         return {check: partial(self.holds, check) for check in self._checks}
 
     def holds(self, check: str) -> bool:

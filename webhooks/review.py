@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -19,7 +19,18 @@ API_VERSION = "admission.k8s.io/v1"
 OUTCOMES = ("allowed", "changed", "invalid", "forbidden")
 """What an response can be, in one word."""
 
-T = TypeVar("T", bound=BaseModel)
+REVIEW_MEMORY = 160 * 1024 * 1024
+"""Bytes of a review as Python's objects; one is answered at a time."""
+
+OBJECT_MEMORY = 64 * 1024 * 1024
+"""Bytes of an object in a conversion as Python's objects; one is converted at a time."""
+
+_MEMORY = {b"{": 72, b"[": 64, b":": 144, b",": 44, b'"': 28}
+"""Bytes for each of these, in text as well."""
+
+_MOST = max(_MEMORY.values())
+
+T = TypeVar("T")
 
 
 class Model(BaseModel):
@@ -107,17 +118,38 @@ class MalformedReviewError(Exception):
 
 def decode(body: bytes) -> AdmissionRequest:
     """The request inside an AdmissionReview. Raises MalformedReviewError."""
-    return decoded(AdmissionReview, body).request
+    return decoded(AdmissionReview.model_validate_json, body).request
 
 
-def decoded(form: type[T], body: bytes) -> T:
-    """The body in that form. Raises MalformedReviewError."""
+def memory_of(body: bytes) -> int:
+    """Bytes that JSON takes as Python's objects, at most.
+
+    What is small when written is large when read: `{}` takes 64 bytes and a place in a list. Text
+    takes four bytes a character where one of it needs them.
+    """
+    text = len(body) if body.isascii() and b"\\u" not in body else 5 * len(body)
+    return text + sum(size * body.count(mark) for mark, size in _MEMORY.items())
+
+
+def decoded(
+    read: Callable[[bytes], T], body: bytes, path: str = "", limit: int = REVIEW_MEMORY
+) -> T:
+    """JSON as `read` returns it, which is at `path` of a review. Raises MalformedReviewError.
+
+    It may take `limit` bytes of memory.
+    """
+    # Counting takes a tenth of a small review's time.
+    if len(body) > limit // _MOST and memory_of(body) > limit:
+        text = f"has too many values: it takes more than {limit} bytes of memory"
+        raise MalformedReviewError([Cause(path, "FieldValueTooMany", text)])
     try:
-        return form.model_validate_json(body)
+        return read(body)
     except ValidationError as error:
         raise MalformedReviewError(
             [
-                Cause(_path(fault["loc"]), "FieldValueInvalid", fault["msg"])
+                Cause(
+                    _path((*filter(None, [path]), *fault["loc"])), "FieldValueInvalid", fault["msg"]
+                )
                 for fault in error.errors(
                     include_url=False, include_context=False, include_input=False
                 )

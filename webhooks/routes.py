@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -16,8 +15,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from webhooks import conversion
-from webhooks.intake import MIB, BusyError, Intake
-from webhooks.readiness import SERVING, Readiness
+from webhooks.intake import MIB, BusyError, Holding, Intake, Room
+from webhooks.readiness import CACHES, SERVING, Readiness
 from webhooks.registration import CONVERT
 from webhooks.review import MalformedReviewError, status
 from webhooks.reviewer import Reviewer, UnknownRouteError
@@ -27,7 +26,7 @@ BODY_LIMIT = 8 * MIB
 
 CONVERSION_LIMIT = 16 * MIB
 """Bytes. API servers convert a whole list, or a page of it, in one review: 500 objects, as clients
-ask for them, of 32 KiB each. It is all the room that conversions have."""
+ask for them, of 32 KiB each."""
 
 LONG_CONVERSION = 256 * 1024
 """Bytes from which on a conversion leaves the event loop to the reviews that wait."""
@@ -62,6 +61,7 @@ def build(
 ) -> Starlette:
     """The application. `body_seconds` bounds reading a body, `intake` what is held at a time."""
     rooms = intake or Intake()
+    one_at_a_time = asyncio.Lock()
 
     async def review(request: Request, body: bytes) -> bytes:
         return reviewer.review("{phase}/{plural}".format_map(request.path_params), body)
@@ -69,14 +69,16 @@ def build(
     async def convert(_request: Request, body: bytes) -> bytes:
         if len(body) < LONG_CONVERSION:
             return conversion.review(body)
-        return await asyncio.to_thread(conversion.review, body)
+        async with one_at_a_time:
+            return await asyncio.to_thread(conversion.review, body)
 
     routes = _pages(readiness)
-    for path, limit, answer in (
-        (CONVERT, CONVERSION_LIMIT, convert),
-        ("/{phase}/{plural}", BODY_LIMIT, review),
+    # API servers list groups, for the caches too, by converting them.
+    for path, limit, answer, room, needs in (
+        (CONVERT, CONVERSION_LIMIT, convert, rooms.conversions, ()),
+        ("/{phase}/{plural}", BODY_LIMIT, review, rooms.reviews, CACHES),
     ):
-        endpoint = _Endpoint(answer, limit, body_seconds, rooms, readiness)
+        endpoint = _Endpoint(answer, limit, body_seconds, room, readiness, needs)
         routes.append(Route(path, cast("Any", endpoint), methods=["POST"]))
     return Starlette(routes=routes)
 
@@ -85,42 +87,75 @@ def build(
 class _Endpoint:
     """An ASGI application that answers reviews.
 
-    A body's room is held until the client has taken the answer, which is as large.
+    Its room counts a body while it comes and until it is answered, and then the answer until the
+    client has taken it. `needs` are the checks without which nothing is answered: without its
+    caches a review would be answered as if no other object existed.
     """
 
     answer: Answering
     limit: int
     body_seconds: float
-    intake: Intake
+    room: Room
     readiness: Readiness
+    needs: tuple[str, ...]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive, send)
+        with self.room.open(scope["state"]["abort"]) as held:
+            request = Request(scope, receive, send)
+            response = self._refusal(request) or await self._response(request, held)
+            if not self.readiness.holds(SERVING):
+                # The process is about to end: the next review must use another connection.
+                response.headers["Connection"] = "close"
+            await response(scope, receive, send)
+
+    def _refusal(self, request: Request) -> Response | None:
+        """Why no body is read, if that is so."""
+        missing = [check for check in self.needs if not self.readiness.holds(check)]
+        if missing:
+            text = f"the webhook has not listed {', '.join(missing)} yet: try again"
+            return _again(503, "ServiceUnavailable", text)
+        if request.headers.get("content-type", "").partition(";")[0].strip() != JSON:
+            return _failure(415, "UnsupportedMediaType", f"the body must be {JSON}")
+        return None
+
+    async def _response(self, request: Request, held: Holding) -> Response:
+        """The answer to a review, or a Status that says why there is none."""
         try:
-            size = _announced(request, self.limit)
-            room = self.intake.room(size, conversion=self.limit == CONVERSION_LIMIT)
-            held = await room.take(size)
-            try:
-                response = await self._response(request)
-                await self._sent(response)(scope, receive, send)
-            finally:
-                room.give(held)
+            async with asyncio.timeout(self.body_seconds):
+                body = await self._body(request, held)
+            held.waits = False
+            response = _InPieces(await self.answer(request, body), media_type=JSON)
+            self.room.hold(held, len(response.body))
+        except TimeoutError:
+            return _failure(408, "Timeout", f"the body did not come within {self.body_seconds:g} s")
+        except ClientDisconnect:
+            # Nobody reads this; it only ends the request in order.
+            return _failure(400, "BadRequest", "the body ended too early")
         except BodyTooLargeError as error:
-            refused = _failure(413, "RequestEntityTooLarge", str(error))
-            await self._sent(refused)(scope, receive, send)
+            return _failure(413, "RequestEntityTooLarge", str(error))
         except BusyError as error:
-            refused = _failure(429, "TooManyRequests", str(error))
-            refused.headers["Retry-After"] = "1"
-            await self._sent(refused)(scope, receive, send)
-
-    async def _response(self, request: Request) -> Response:
-        return await _answered(request, self.limit, self.body_seconds, self.answer)
-
-    def _sent(self, response: Response) -> Response:
-        if not self.readiness.holds(SERVING):
-            # The process is about to end: the next review must use another connection.
-            response.headers["Connection"] = "close"
+            return _again(429, "TooManyRequests", str(error))
+        except UnknownRouteError as error:
+            return _failure(404, "NotFound", str(error))
+        except MalformedReviewError as error:
+            causes = [cause.as_dict() for cause in error.causes]
+            return _failure(400, "BadRequest", f"not a review: {error}", {"causes": causes})
+        held.waits = True
         return response
+
+    async def _body(self, request: Request, held: Holding) -> bytes:
+        """The whole body, never more of it in memory than the limit."""
+        announced = request.headers.get("content-length", "")
+        # So many digits are not even read as a number.
+        if announced.isdecimal() and (len(announced) > _MOST_DIGITS or int(announced) > self.limit):
+            raise BodyTooLargeError(self.limit)
+        chunks = []
+        async for chunk in request.stream():
+            if held.size + len(chunk) > self.limit:
+                raise BodyTooLargeError(self.limit)
+            self.room.hold(held, held.size + len(chunk))
+            chunks.append(chunk)
+        return b"".join(chunks)
 
 
 class _InPieces(Response):
@@ -137,28 +172,6 @@ class _InPieces(Response):
             await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
-async def _answered(request: Request, limit: int, seconds: float, answer: Answering) -> Response:
-    """The answer to a review, or a Status that says why there is none."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != JSON:
-        return _failure(415, "UnsupportedMediaType", f"the body must be {JSON}")
-    try:
-        async with asyncio.timeout(seconds):
-            body = await _body(request, limit)
-        return _InPieces(await answer(request, body), media_type=JSON)
-    except TimeoutError:
-        return _failure(408, "Timeout", f"the body did not come within {seconds:g} s")
-    except ClientDisconnect:
-        # Nobody reads this; it only ends the request in order.
-        return _failure(400, "BadRequest", "the body ended too early")
-    except BodyTooLargeError as error:
-        return _failure(413, "RequestEntityTooLarge", str(error))
-    except UnknownRouteError as error:
-        return _failure(404, "NotFound", str(error))
-    except MalformedReviewError as error:
-        causes = [cause.as_dict() for cause in error.causes]
-        return _failure(400, "BadRequest", f"not a review: {error}", {"causes": causes})
-
-
 def _pages(readiness: Readiness) -> list[Route]:
     async def healthz(_request: Request) -> Response:
         return Response("ok", media_type="text/plain")
@@ -171,37 +184,15 @@ def _pages(readiness: Readiness) -> list[Route]:
             media_type="text/plain",
         )
 
-    async def metrics(_request: Request) -> Response:
-        return Response(generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-    pages = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
+    pages = {"/healthz": healthz, "/readyz": readyz}
     return [Route(path, page) for path, page in pages.items()]
 
 
-def _announced(request: Request, limit: int) -> int:
-    """The bytes of the body; the limit where they are not announced. Raises BodyTooLargeError."""
-    announced = request.headers.get("content-length", "")
-    if not announced.isascii() or not announced.isdigit():
-        return limit
-    # So many digits are not even read as a number.
-    if len(announced) > _MOST_DIGITS or int(announced) > limit:
-        raise BodyTooLargeError(limit)
-    return int(announced)
-
-
-async def _body(request: Request, limit: int) -> bytes:
-    """The whole body, never more of it in memory than the limit."""
-    if "content-length" in request.headers:
-        # The parser takes no more than was announced.
-        return await request.body()
-    chunks = []
-    left = limit
-    async for chunk in request.stream():
-        left -= len(chunk)
-        if left < 0:
-            raise BodyTooLargeError(limit)
-        chunks.append(chunk)
-    return b"".join(chunks)
+def _again(code: int, reason: str, message: str) -> Response:
+    """A failure after which API servers and clients try again."""
+    refused = _failure(code, reason, message)
+    refused.headers["Retry-After"] = "1"
+    return refused
 
 
 def _failure(

@@ -12,8 +12,8 @@ from typing import Any, Self
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from kube.bounded_http import BoundedProtocol, end_timer
 from webhooks.connections import Connections
 
 KEEP_ALIVE_SECONDS = 120
@@ -33,18 +33,18 @@ STALLED_SECONDS = 10.0
 """How long a client may take nothing of an answer that waits for it."""
 
 
-class _TimeoutProtocol(HttpToolsProtocol):
-    """Closes connections that stay silent, send a head too slowly, or do not take their answer.
+class _Protocol(BoundedProtocol):
+    """Closes connections that stay silent or send a head too slowly.
 
-    Uvicorn itself has no timeout for any of it; the body is read by the application.
+    Uvicorn itself has no timeout for it; the body is read by the application.
     """
 
     _timer: asyncio.TimerHandle | None = None
-    _stalled: asyncio.TimerHandle | None = None
     _on_lost: Callable[[], None] | None = None
+    _in_head = False
 
-    # A server's connections can be written to and closed, more than the base class says.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.stalled_seconds = STALLED_SECONDS
         super().connection_made(transport)
         self._start_timer(FIRST_SECONDS)
 
@@ -53,40 +53,26 @@ class _TimeoutProtocol(HttpToolsProtocol):
         self._on_lost = call
         return self
 
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        self._end_stall()
-        super().resume_writing()
-
-    def on_message_begin(self) -> None:
-        self._start_timer(HEAD_SECONDS)
-        super().on_message_begin()
+    def data_received(self, data: bytes) -> None:
+        if self.idle and not self._in_head:
+            self._in_head = True
+            self._start_timer(HEAD_SECONDS)
+        super().data_received(data)
 
     def on_headers_complete(self) -> None:
-        self._stop_timer()
+        self._in_head = False
+        end_timer(self._timer)
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timer()
-        self._end_stall()
+        end_timer(self._timer)
         if self._on_lost is not None:
             self._on_lost()
         super().connection_lost(exc)
 
-    def _end_stall(self) -> None:
-        if self._stalled is not None:
-            self._stalled.cancel()
-
     def _start_timer(self, seconds: float) -> None:
-        self._stop_timer()
+        end_timer(self._timer)
         self._timer = self.loop.call_later(seconds, self.transport.close)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
 
 
 class _Uvicorn(uvicorn.Server):
@@ -119,8 +105,8 @@ class _Uvicorn(uvicorn.Server):
             await asyncio.wait({self._accepting})
         await super().shutdown(sockets)
 
-    def _protocol(self, on_lost: Callable[[], None]) -> _TimeoutProtocol:
-        made = _TimeoutProtocol(
+    def _protocol(self, on_lost: Callable[[], None]) -> _Protocol:
+        made = _Protocol(
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
         return made.when_lost(on_lost)
@@ -140,7 +126,7 @@ class Listener:
     def __init__(self, app: Starlette, context: ssl.SSLContext, sock: socket.socket) -> None:
         self._socket = sock
         config: dict[str, Any] = {
-            "http": _TimeoutProtocol,
+            "http": _Protocol,
             "ws": "none",
             "lifespan": "off",
             "log_config": None,

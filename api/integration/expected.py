@@ -147,7 +147,7 @@ def _counted(view: JobSetView, kind: _Kind, counts: Counts) -> dict[str, int]:
     """The pods of the kind in each of its groups."""
     found: dict[str, int] = {}
     for job in kind.jobs:
-        for index in range(job.replicas):
+        for index in job.indexes:
             group = pod_group_name(view, job, index)
             found[group] = found.get(group, 0) + counts(job, index)
     return found

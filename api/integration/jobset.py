@@ -9,7 +9,7 @@ that its Jobs have to know, too.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import starmap
+from itertools import starmap, zip_longest
 from typing import Any, Final
 
 from api import names
@@ -71,9 +71,10 @@ def jobset_admission(
     if operation == "CREATE" or old is None:
         view = read_jobset(new)
         if view.managed_by:
-            unmarked = [_UNMARKED] * len(view.replicated_jobs)
             told = jobset_rules.left_alone(view, schedulers, expects=expects)
-            return Admission(_marks(new, unmarked), [], told)
+            return Admission(_marks(new, []), [], told)
+        if view.oversize is not None:
+            return Admission(causes=jobset_rules.faults(view))
         wrong = jobset_rules.faults(view, schedulers, expects=expects)
         if expects and view.options.asks:
             wrong += hold_faults(new)
@@ -104,10 +105,19 @@ def jobset_standings(jobset: Mapping[str, Any], life: LifeOfJob) -> dict[str, St
     view = read_jobset(jobset)
     parts: dict[str, list[Part]] = {}
     for job in view.marked:
-        for index in range(job.replicas):
+        for index in job.indexes:
             group, part = _part(view, job, index, life)
             parts.setdefault(group, []).append(part)
     return {group: standing(jobs) for group, jobs in parts.items()}
+
+
+def jobset_oversize(jobset: Mapping[str, Any]) -> str:
+    """Why a JobSet is too large for groups; empty where it is not.
+
+    Admission refuses such a JobSet; what is stored may be older than that rule.
+    """
+    view = read_jobset(jobset)
+    return "" if view.oversize is None or view.managed_by else view.oversize.as_warning()
 
 
 def jobset_expected(jobset: Mapping[str, Any], life: LifeOfJob) -> dict[str, list[dict[str, Any]]]:
@@ -179,7 +189,12 @@ def _part(view: JobSetView, job: ReplicatedJob, index: int, life: LifeOfJob) -> 
 def _new_marks(view: JobSetView, namespace: str, taken: Taken) -> list[Marks]:
     """The marks of each replicatedJob, for hashed names where one of the usual ones is taken."""
     unmarked = (replace(job, mark="", names_taken=False) for job in view.replicated_jobs)
-    usual = replace(view, namespace=view.namespace or namespace, replicated_jobs=tuple(unmarked))
+    usual = replace(
+        view,
+        namespace=view.namespace or namespace,
+        replicated_jobs=tuple(unmarked),
+        names_taken=False,
+    )
     # A name that is not generated yet belongs to nobody.
     avoid = bool(view.name) and any(starmap(taken, objects.group_names(usual)))
     note = note_of(view.options)
@@ -190,15 +205,12 @@ def _new_marks(view: JobSetView, namespace: str, taken: Taken) -> list[Marks]:
 
 
 def _old_marks(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Marks]:
-    templates = (mapping(mapping(job).get("template")) for job in _replicated_jobs(old))
-    marks = {
-        job.name: _marks_of(
-            make_mark(job.mark, names_taken=job.names_taken),
-            text(annotations_of(template).get(ANNOTATION_JOBSET_OPTIONS)),
-        )
-        for job, template in zip(read_jobset(old).replicated_jobs, templates, strict=True)
-    }
-    return [marks.get(job.name, _UNMARKED) for job in read_jobset(new).replicated_jobs]
+    marks = {}
+    for job in _replicated_jobs(old):
+        said = annotations_of(dig(job, "template"))
+        scope, note = said.get(ANNOTATION_GROUP_SCOPE), said.get(ANNOTATION_JOBSET_OPTIONS)
+        marks[text(dig(job, "name"))] = _marks_of(text(scope), text(note))
+    return [marks.get(text(dig(job, "name")), _UNMARKED) for job in _replicated_jobs(new)]
 
 
 def _marks_of(scope: str, note: str) -> Marks:
@@ -209,13 +221,15 @@ _UNMARKED: Final = _marks_of("", "")
 
 
 def _marks(jobset: Mapping[str, Any], wanted: list[Marks]) -> list[Operation]:
+    """The patch; a replicatedJob without an entry in `wanted` has no marks."""
     patch: list[Operation] = []
-    for at, job in enumerate(_replicated_jobs(jobset)):
+    pairs = zip_longest(_replicated_jobs(jobset), wanted, fillvalue=_UNMARKED)
+    for at, (job, marks) in enumerate(pairs):
         template = mapping(job).get("template")
         pointer = f"/spec/replicatedJobs/{at}/template"
-        said = {key: value for key, value in wanted[at].items() if value}
+        said = {key: value for key, value in marks.items() if value}
         patch += set_entries(template, pointer, {"annotations": said})
-        for key in sorted(wanted[at].keys() - said):
+        for key in sorted(marks.keys() - said):
             patch += drop_entry(template, pointer, "annotations", key)
     return patch
 

@@ -65,6 +65,8 @@ def faults(
     view: JobSetView, schedulers: SchedulerNames = USUAL, *, expects: bool = False
 ) -> list[Cause]:
     """Everything wrong with a new JobSet; `expects`: groups may wait for pods that come later."""
+    if view.oversize is not None:
+        return [*view.faults, view.oversize]
     return [
         *view.faults,
         *_exclusion(view),
@@ -95,6 +97,8 @@ def changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
     had = {*before.faults, *_minimums(before), *_shared_claims(before)}
     wrong = (*after.faults, *_minimums(after), *_shared_claims(after))
     found += [fault for fault in wrong if fault not in had]
+    if after.oversize is not None and before.oversize is None:
+        found.append(after.oversize)
     return list(dict.fromkeys(found))
 
 

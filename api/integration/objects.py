@@ -67,7 +67,7 @@ def jobset_objects(view: JobSetView, workload: str | None = None) -> list[Json]:
 def pod_group_names(view: JobSetView, job: ReplicatedJob) -> list[str]:
     """The PodGroups of one replicatedJob."""
     if job.group_scope == SCOPE_JOB:
-        return [pod_group_name(view, job, index) for index in range(job.replicas)]
+        return [pod_group_name(view, job, index) for index in job.indexes]
     return [pod_group_name(view, job, 0)]
 
 

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from api import groups
+from api import causes, groups
 from api.causes import Cause
 from api.constants import (
+    ANNOTATION_GANG_MODE,
     ANNOTATION_GROUP_SCOPE,
     JOB_CONTROLLER,
     JOBSET_CONTROLLER,
+    MAX_JOBS,
+    MAX_REPLICATED_JOBS,
 )
 from api.integration.managed_by import other_controller
 from api.integration.options import (
@@ -33,18 +36,26 @@ SCOPE_REPLICATED_JOB: Final = "ReplicatedJob"
 SCOPE_JOB: Final = "Job"
 _HASHED: Final = "/Hashed"
 
+JOBS_TEXT: Final = (
+    f"the JobSet has {{}} Jobs with gang-mode, and may have {MAX_JOBS}: lower replicas, give each "
+    "Job more pods, or use several JobSets"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicatedJob:
     """One entry of `spec.replicatedJobs`; `members` are the pods of one of its Jobs.
 
-    `depends_on` are the names of those it comes after, `depends_on_complete` of those among them
-    that have ended then. `is_grouped`: its pod template names a group of the user's.
+    `indexes` are those of its Jobs, cut off where the JobSet has more than `MAX_JOBS`: whoever
+    visits Jobs one by one uses these. `depends_on` are the names of those it comes after,
+    `depends_on_complete` of those among them that have ended then. `is_grouped`: its pod template
+    names a group of the user's.
     """
 
     name: str
     path: str
     replicas: int
+    indexes: range
     parallelism: int
     completions: int | None
     members: int
@@ -85,6 +96,8 @@ class JobSetView:
     """What one JobSet asks for. Invalid values are reported in `faults`.
 
     `managed_by` is another controller than JobSet's own, which makes no Jobs for it then.
+    `names_taken`: the usual names of its groups belonged to others at creation. `oversize` is the
+    fault of a JobSet with groups that has too many replicatedJobs or Jobs.
     """
 
     name: str
@@ -95,6 +108,8 @@ class JobSetView:
     in_order: bool
     faults: tuple[Cause, ...]
     managed_by: str = ""
+    names_taken: bool = False
+    oversize: Cause | None = None
 
     @property
     def wanted(self) -> list[ReplicatedJob]:
@@ -108,30 +123,34 @@ class JobSetView:
             return []
         return [job for job in self.replicated_jobs if job.mark and not job.managed_by]
 
-    @property
-    def names_taken(self) -> bool:
-        """Whether the usual names of its groups belonged to others at creation."""
-        return any(job.names_taken for job in self.replicated_jobs)
-
 
 def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
-    """Reads a JobSet (raw JSON of any structure)."""
+    """Reads a JobSet (raw JSON of any structure).
+
+    Of one with more replicatedJobs than `MAX_REPLICATED_JOBS` none are read: that takes seconds.
+    """
     faults: list[Cause] = []
     spec = mapping(jobset.get("spec"))
     options = read_options(jobset, "", JOBSET_MODES, faults, field=(spec, "spec"))
     order = text(dig(spec, "startupPolicy", "startupPolicyOrder"))
+    items, jobs = listing(spec.get("replicatedJobs")), list[ReplicatedJob]()
+    left = MAX_JOBS
+    for at, item in enumerate(items if len(items) <= MAX_REPLICATED_JOBS else ()):
+        path = f"spec.replicatedJobs[{at}]"
+        job = _read_replicated_job(mapping(item), path, options, faults, left)
+        left -= len(job.indexes) if job.group_scope else 0
+        jobs.append(job)
     return JobSetView(
         name=text(dig(jobset, "metadata", "name")),
         namespace=text(dig(jobset, "metadata", "namespace")),
         uid=text(dig(jobset, "metadata", "uid")),
         options=options,
-        replicated_jobs=tuple(
-            _read_replicated_job(mapping(item), f"spec.replicatedJobs[{at}]", options, faults)
-            for at, item in enumerate(listing(spec.get("replicatedJobs")))
-        ),
+        replicated_jobs=tuple(jobs),
         in_order=order == "InOrder",
         faults=tuple(faults),
         managed_by=other_controller(spec, JOBSET_CONTROLLER),
+        names_taken=any(job.names_taken for job in jobs),
+        oversize=_oversize(options, items, jobs),
     )
 
 
@@ -158,13 +177,33 @@ def parallelism_of(job_spec: Mapping[str, Any]) -> int:
     return 1 if parallelism is None else parallelism
 
 
+def _oversize(options: Options, items: list[Any], jobs: list[ReplicatedJob]) -> Cause | None:
+    if len(items) > MAX_REPLICATED_JOBS:
+        if not (options.asks or any(map(_asks, items))):
+            return None
+        return causes.too_many("spec.replicatedJobs", len(items), MAX_REPLICATED_JOBS)
+    grouped = [job for job in jobs if job.scope]
+    total = sum(job.replicas for job in grouped)
+    if total <= MAX_JOBS:
+        return None
+    largest = max(grouped, key=lambda job: job.replicas)
+    return causes.invalid(f"{largest.path}.replicas", largest.replicas, JOBS_TEXT.format(total))
+
+
+def _asks(job: Any) -> bool:
+    """Whether a replicatedJob asks for groups."""
+    noted = annotations_of(dig(job, "template")).get(ANNOTATION_GANG_MODE)
+    return (noted or dig(job, "gangConfig", "gangMode") or OFF) != OFF
+
+
 def _read_replicated_job(
-    job: Mapping[str, Any], path: str, jobset: Options, faults: list[Cause]
+    job: Mapping[str, Any], path: str, jobset: Options, faults: list[Cause], left: int
 ) -> ReplicatedJob:
     template = mapping(job.get("template"))
     job_spec = mapping(template.get("spec"))
     pod_template = mapping(job_spec.get("template"))
     replicas = integer(job.get("replicas"))
+    replicas = 1 if replicas is None else max(0, replicas)
     holder = f"{path}.template"
     options = read_options(template, holder, REPLICATED_JOB_MODES, faults, field=(job, path))
     grouped = bool(groups.groups_of_object(pod_template, ours=True))
@@ -174,7 +213,8 @@ def _read_replicated_job(
     return ReplicatedJob(
         name=text(job.get("name")),
         path=path,
-        replicas=1 if replicas is None else max(0, replicas),
+        replicas=replicas,
+        indexes=range(min(replicas, left)),
         parallelism=parallelism_of(job_spec),
         completions=integer(job_spec.get("completions")),
         members=members_of(job_spec),

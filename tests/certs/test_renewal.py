@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from certs.authority import (
+    CLOCK_SKEW,
     DEFAULT_LIFETIMES,
     Lifetimes,
     new_authority,
@@ -22,6 +23,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NAMES = ServerNames.of_service("muster-webhook", "muster-system")
 GOOD = new_material(NAMES, NOW)
 OTHER = new_material(NAMES, NOW)
+LATER = new_material(NAMES, NOW + timedelta(hours=2))
 WITH_NEXT = replace(GOOD, next_ca=OTHER.ca_cert, next_key=OTHER.ca_key)
 SECOND = timedelta(seconds=1)
 
@@ -102,6 +104,34 @@ def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
             Renew.EVERYTHING,
             "the CA ended at 2036-02-27",
             id="a CA that has ended is not overlapped with",
+        ),
+        pytest.param(
+            GOOD,
+            -CLOCK_SKEW,
+            Renew.NOTHING,
+            "",
+            id="a process whose clock is a little behind leaves certificates alone",
+        ),
+        pytest.param(
+            GOOD,
+            -CLOCK_SKEW - SECOND,
+            Renew.EVERYTHING,
+            "the CA is not valid before 2026-03-01T11:55Z",
+            id="a CA that is not valid yet is not trusted",
+        ),
+        pytest.param(
+            renewed_server(GOOD, NAMES, NOW + timedelta(hours=2)),
+            timedelta(),
+            Renew.SERVER,
+            "the server certificate is not valid before 2026-03-01T13:55Z",
+            id="a server certificate that is not valid yet is replaced",
+        ),
+        pytest.param(
+            replace(GOOD, next_ca=LATER.ca_cert, next_key=LATER.ca_key),
+            timedelta(),
+            Renew.FORGET_NEXT,
+            "the next CA is not valid before 2026-03-01T13:55Z",
+            id="a next CA that is not valid yet is dropped",
         ),
         pytest.param(
             WITH_NEXT, timedelta(), Renew.NOTHING, "", id="a next CA waits until it is trusted"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from certs.authority import DEFAULT_LIFETIMES, new_material
+from certs.context import client_context, server_context
 from certs.material import Material, ServerNames
 from certs.renewal import Renew, needed
 from certs.stores import (
@@ -136,6 +137,31 @@ async def test_a_ca_changes_in_two_steps_and_nothing_is_left_of_them(
     assert done.ca_cert == announced.next_ca
     assert (done.previous_ca, done.next_ca) == (first.ca_cert, b"")
     assert (await store.read()).material == done
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=2), timedelta(days=300)])
+@pytest.mark.parametrize("installed", [True, False])
+async def test_what_a_process_with_a_fast_clock_wrote_is_replaced_and_accepted(
+    tmp_path: Path, ahead: timedelta, installed: bool
+) -> None:
+    store, now = FolderStore(tmp_path), datetime.now(UTC)
+    if installed:
+        await ensure(store, NAMES, now)
+    await ensure(store, NAMES, now + ahead)
+
+    serving = (await ensure(store, NAMES, now)).serving
+
+    async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    context = server_context(serving)
+    async with await asyncio.start_server(accepted, "127.0.0.1", 0, ssl=context) as server:
+        host, port = server.sockets[0].getsockname()[:2]
+        trust = client_context(serving.ca_bundle)
+        _, writer = await asyncio.open_connection(
+            host, port, ssl=trust, server_hostname=NAMES.dns[0]
+        )
+        writer.close()
 
 
 async def test_replicas_that_announce_at_once_announce_the_same_ca() -> None:

@@ -201,3 +201,27 @@ def test_another_ones_kind_of_that_name_is_refused_with_the_versions_that_are_kn
 
     with pytest.raises(ConfigError, match=r"PodGroup g: no conversion for PodGroup scheduling\.v"):
         simulate(builder.state, [foreign], "ns", SearchBudget())
+
+
+@pytest.mark.parametrize("pods", [0, 1])
+def test_documents_stand_for_so_many_pods_at_most(
+    monkeypatch: pytest.MonkeyPatch, pods: int
+) -> None:
+    template = {"spec": {"parallelism": pods, "template": {"spec": pod_spec()}}}
+    jobs = [{"name": "a", "replicas": 2**31 - 1, "template": template}]
+    many = {"kind": "JobSet", "metadata": {"name": "j"}, "spec": {"replicatedJobs": jobs}}
+    replicas = {"replicas": 2**31 - 1, "template": {"spec": pod_spec()}}
+    deployment = {"kind": "Deployment", "metadata": {"name": "d"}, "spec": replicas}
+
+    monkeypatch.setattr("cli.simulate.MOST_OBJECTS", 100)
+
+    def simulated(document: Json) -> list[str]:
+        return simulate(StateBuilder().state, [document], "ns", SearchBudget())
+
+    if pods:
+        with pytest.raises(ConfigError, match="stand for more than 100 groups and pods"):
+            simulated(many)
+        with pytest.raises(ConfigError, match="stand for more than 100 groups and pods"):
+            simulated(deployment)
+    else:
+        assert simulated(many) == []

@@ -198,6 +198,10 @@ def test_a_policy_of_any_form_parts_nothing(policy: Any) -> None:
     assert all("affinity" not in it["spec"] for it in pods_of(made))
 
 
+def test_replicas_without_pods_are_not_visited_one_by_one() -> None:
+    assert list(of_lws(lws(2**31 - 1, 0).build(), USUAL)) == []
+
+
 @pytest.mark.parametrize("templates", [{}, {"size": 4}, {"workerTemplate": None}, None])
 def test_one_without_templates_has_no_pods(templates: Any) -> None:
     made = lws(2).build()

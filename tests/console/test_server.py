@@ -205,6 +205,7 @@ async def test_what_cannot_be_answered_says_why(page: Browser, path: str, status
         (b"[]", "application/json", 400),
         (b'{"manifests": 5}', "application/json", 400),
         (b'{"changes": [{"addNodes": 1}]}', "application/json", 400),
+        (b'{"changes": [' + b"{}," * 100 + b"{}]}", "application/json", 400),
         (b"\xff\xfe", "application/json", 400),
         (b"[" * 100_000, "application/json", 400),
         (b"{}", "text/plain", 415),
@@ -217,6 +218,30 @@ async def test_bodies_are_bounded_and_read_with_care(body: bytes, kind: str, sta
 
     assert found == status
     assert answer["message"]
+
+
+async def test_a_session_asks_one_question_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The body of one counts while it comes: each may take megabytes."""
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    class Slow(_Trying):
+        async def __call__(
+            self, request: messages.WhatIfRequest, viewer: protocols.Viewer
+        ) -> messages.WhatIfAnswer:
+            begun.set()
+            await ended.wait()
+            return await super().__call__(request, viewer)
+
+    async with site(Builder(), what_if=Slow()) as served, browser(served) as page:
+        first = asyncio.create_task(page.post("/api/what-if", {}))
+        await begun.wait()
+        second, _ = await page.post("/api/what-if", {})
+        ended.set()
+
+        assert second == 429
+        assert (await first)[0] == 200
+        monkeypatch.setattr("console.server.MOST_QUESTIONS", 0)
+        assert (await page.post("/api/what-if", {}))[0] == 429
 
 
 async def test_what_if_is_asked_and_may_refuse() -> None:

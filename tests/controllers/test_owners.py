@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.constants import ANNOTATION_WAITING_FOR
+from api.constants import ANNOTATION_WAITING_FOR, MAX_JOBS
 from api.names import hashed
 from controllers.decoding import decode_jobset
 from controllers.objects import JOBSETS
@@ -120,6 +120,28 @@ async def test_nothing_is_made(harness: ControllerHarness, jobset: Any) -> None:
     await harness.settle()
 
     assert harness.api.writes == []
+
+
+@pytest.mark.parametrize("replicas", [MAX_JOBS + 1, 2**31 - 1])
+@pytest.mark.parametrize("mode", ["Gang", "Composite"])
+async def test_a_jobset_that_is_too_large_keeps_its_groups_and_gets_an_event(
+    harness: ControllerHarness, mode: str, replicas: int
+) -> None:
+    """It may be older than the limit, or stored while the webhook was not installed."""
+    stored = harness.submit_jobset(
+        make_jobset("a").asks(gang_mode=mode).replicated_job("b", 2, job_template().pods(1)).build()
+    )
+    await harness.settle()
+    groups = harness.api.names(*EVERYTHING)
+
+    [job] = stored["spec"]["replicatedJobs"]
+    harness.change("JobSet", "a", replicatedJobs=[job | {"replicas": replicas}])
+    await harness.settle()
+
+    assert harness.api.names(*EVERYTHING) == groups
+    assert ("JobSet", "a", "TooManyReplicas") in harness.recorded.events
+    noted = harness.api.objects["JobSet", "default", "a"]["metadata"]["annotations"]
+    assert f"may have {MAX_JOBS}" in noted[ANNOTATION_WAITING_FOR]
 
 
 async def test_a_repeated_or_unchanged_event_writes_nothing(harness: ControllerHarness) -> None:

@@ -1,4 +1,4 @@
-"""Logs, signals, health, metrics and memory of a process."""
+"""Logs, signals, memory and open files of a process."""
 
 import asyncio
 import json
@@ -8,148 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
-from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from kube import process
-from kube.process import StatusServer, configure_logging, run_until
+from kube.process import configure_logging, run_until
 
 _PIECE = 64 * 1024
-
-
-async def fetch(server: StatusServer, path: str) -> tuple[int, str]:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"http://127.0.0.1:{server.port}{path}") as response,
-    ):
-        return response.status, await response.text()
-
-
-async def test_readiness_names_every_check_and_waits_for_all() -> None:
-    synced = False
-    checks = {"caches-synced": lambda: synced, "certificate": lambda: True}
-
-    async with StatusServer(ready=checks) as server:
-        assert await fetch(server, "/readyz") == (503, "[-]caches-synced\n[+]certificate\nnot ok\n")
-        synced = True
-        assert await fetch(server, "/readyz") == (200, "[+]caches-synced\n[+]certificate\nok\n")
-
-
-async def test_details_are_shown_and_do_not_make_a_process_unready() -> None:
-    details = ["pods: set aside: ns/a (OverflowError)"]
-
-    async with StatusServer(ready={"caches": lambda: True}, details=lambda: details) as server:
-        status, text = await fetch(server, "/readyz")
-
-    assert (status, text) == (200, f"[+]caches\n[!]{details[0]}\nok\n")
-
-
-async def test_a_process_without_checks_is_alive() -> None:
-    async with StatusServer() as server:
-        assert await fetch(server, "/healthz") == (200, "ok\n")
-
-
-async def test_no_series_says_when_another_began() -> None:
-    registry = CollectorRegistry()
-    Counter("made", "Made.", ["by"], registry=registry).labels("us").inc()
-    Histogram("took", "Took.", registry=registry).observe(1)
-
-    async with StatusServer(registry=registry) as server:
-        _, text = await fetch(server, "/metrics")
-
-    assert 'made_total{by="us"} 1.0' in text
-    assert "_created" not in text
-
-
-async def test_metrics_are_those_of_the_registry() -> None:
-    registry = CollectorRegistry()
-    Counter("seen", "Things seen.", registry=registry).inc(3)
-
-    async with StatusServer(registry=registry) as server:
-        status, text = await fetch(server, "/metrics")
-
-    assert status == 200
-    assert "seen_total 3.0" in text
-
-
-async def test_more_pages_can_be_served() -> None:
-    async def snapshot() -> bytes:
-        return b'{"pods":[]}'
-
-    async with StatusServer(pages={"/debug/snapshot": snapshot}) as server:
-        assert await fetch(server, "/debug/snapshot") == (200, '{"pods":[]}')
-        assert (await fetch(server, "/debug/other"))[0] == 404
-
-
-async def test_a_page_is_read_only() -> None:
-    async with StatusServer() as server, aiohttp.ClientSession() as session:
-        address = f"http://127.0.0.1:{server.port}/healthz"
-        async with session.post(address) as refused:
-            assert (refused.status, refused.headers["Allow"]) == (405, "GET,HEAD")
-        async with session.head(address) as head:
-            assert (head.status, await head.read()) == (200, b"")
-        async with session.get(f"{address}?verbose") as verbose:
-            assert verbose.status == 200
-
-
-async def test_a_failing_page_does_not_end_the_server() -> None:
-    async def broken() -> bytes:
-        raise LookupError("broken")
-
-    async with StatusServer(pages={"/debug/broken": broken}) as server:
-        assert (await fetch(server, "/debug/broken"))[0] == 500
-        assert await fetch(server, "/healthz") == (200, "ok\n")
-
-
-async def test_a_request_under_way_is_given_up_soon_after_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(process, "_SHUTDOWN_SECONDS", 0.01)
-    asked = asyncio.Event()
-
-    async def endless() -> bytes:
-        asked.set()
-        await asyncio.Event().wait()
-        return b""
-
-    async with StatusServer(pages={"/debug/endless": endless}) as server:
-        request = asyncio.ensure_future(fetch(server, "/debug/endless"))
-        await asked.wait()
-    with pytest.raises(aiohttp.ClientError):
-        await asyncio.wait_for(request, 20)
-
-
-async def test_an_address_that_is_taken_is_an_error() -> None:
-    async with StatusServer() as server:
-        with pytest.raises(OSError, match="address already in use"):
-            await StatusServer(port=server.port).start()
-
-
-async def test_a_large_page_is_sent_in_parts() -> None:
-    async def snapshot() -> list[bytes]:
-        return [b'{"pods":[', b"1", b",2", b"]}"]
-
-    async with StatusServer(pages={"/debug/snapshot": snapshot}) as server:
-        assert await fetch(server, "/debug/snapshot") == (200, '{"pods":[1,2]}')
-
-
-async def test_an_action_is_run_by_post_only() -> None:
-    done: list[str] = []
-
-    async def act() -> bytes:
-        done.append("it")
-        return b"{}"
-
-    async with StatusServer(actions={"/debug/act": act}) as server:
-        assert (await fetch(server, "/debug/act"))[0] == 405
-        assert done == []
-        async with (
-            aiohttp.ClientSession() as session,
-            session.post(f"http://127.0.0.1:{server.port}/debug/act") as response,
-        ):
-            assert (response.status, await response.text()) == (200, "{}")
-    assert done == ["it"]
 
 
 async def test_parts_run_until_told_to_stop() -> None:
@@ -298,3 +162,14 @@ def test_memory_freed_between_live_objects_is_returned_to_the_system() -> None:
 
     assert before - resident() > 800 * _PIECE
     assert [piece[0] for piece in kept] == [number % 256 for number in range(0, 1_600, 16)]
+
+
+def test_as_many_files_may_be_open_as_the_hard_limit_allows() -> None:
+    program = (
+        "import resource; from kube.process import allow_open_files; allow_open_files();"
+        "soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE); print(soft == hard > 1024)"
+    )
+    limit = f"ulimit -S -n 1024; exec {sys.executable} -c '{program}'"
+    ended = subprocess.run(["/bin/sh", "-c", limit], check=True, capture_output=True, text=True)
+
+    assert ended.stdout == "True\n"

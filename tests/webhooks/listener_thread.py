@@ -56,7 +56,7 @@ class Caller:
 def serving(lister: Lister) -> Iterator[Caller]:
     """A listener with all routes, until the end of the block."""
     material = new_material(ServerNames.of_host("127.0.0.1"), datetime.now(UTC))
-    readiness = Readiness()
+    readiness = Readiness((SERVING,))
     readiness.met(SERVING)
     app = build(Reviewer(lister, Autoscalers()), readiness)
     started, loop, stop = threading.Event(), asyncio.new_event_loop(), asyncio.Event()

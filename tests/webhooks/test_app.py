@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,12 +79,17 @@ class Hook:
         async with self.session.get(f"https://127.0.0.1:{self.port}{path}") as answer:
             return answer.status
 
-    async def mutate(self, review: dict[str, Any]) -> Read:
-        async with self.session.post(
-            f"https://127.0.0.1:{self.port}/mutate/podgroups",
+    def post(
+        self, path: str, review: dict[str, Any]
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return self.session.post(
+            f"https://127.0.0.1:{self.port}/{path}",
             data=encoded(review),
             headers={"Content-Type": "application/json"},
-        ) as answer:
+        )
+
+    async def mutate(self, review: dict[str, Any]) -> Read:
+        async with self.post("mutate/podgroups", review) as answer:
             return read(await answer.read(), review)
 
 
@@ -159,6 +164,46 @@ async def test_it_is_not_ready_before_its_caches_are_filled(tmp_path: Path, kind
         await hook.readiness.is_ready.wait()
 
     assert set(before) == {kind}
+
+
+@pytest.mark.parametrize("kind", CACHES)
+@pytest.mark.parametrize("asked", ["high", ""], ids=["by name", "the default of the cluster"])
+async def test_no_review_is_answered_as_if_nothing_existed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, asked: str
+) -> None:
+    """By URL an API server also calls a process that is not ready."""
+    monkeypatch.setitem(CLASS, "globalDefault", True)
+    review = review_of(POD_GROUP, pod_group(**({"priorityClassName": asked} if asked else {})))
+    cluster = Cluster()
+    cluster.may_be_listed[kind].clear()
+    async with running(tmp_path, cluster) as hook:
+        async with hook.post("mutate/podgroups", review) as early:
+            status = await early.json()
+        cluster.may_be_listed[kind].set()
+        await hook.ready()
+        answer = await hook.mutate(review)
+
+    assert (early.status, early.headers["Retry-After"]) == (503, "1")
+    assert (status["kind"], status["reason"]) == ("Status", "ServiceUnavailable")
+    assert kind in status["message"]
+    assert answer.result is not None
+    assert answer.result["spec"]["priority"] == 7
+
+
+async def test_conversions_do_not_wait_for_the_caches(tmp_path: Path) -> None:
+    """The lists of the caches may need them."""
+    request = {"uid": "u", "desiredAPIVersion": "scheduling.muster.dev/v1alpha2", "objects": []}
+    review = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "ConversionReview",
+        "request": request,
+    }
+    cluster = Cluster()
+    cluster.may_be_listed["podgroups"].clear()
+    async with running(tmp_path, cluster) as hook:
+        async with hook.post("convert", review) as answer:
+            assert answer.status == 200
+        cluster.may_be_listed["podgroups"].set()
 
 
 async def test_while_draining_it_is_not_ready_and_still_answers(tmp_path: Path) -> None:

@@ -1,94 +1,66 @@
-"""How much of what clients send is held at a time: who waits, who is turned away."""
+"""How much of what clients send is held at a time: who gives way, who is turned away."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from __future__ import annotations
 
 import pytest
 
-from webhooks.intake import (
-    CONVERSION_ROOM,
-    REVIEW_ROOM,
-    SMALL_BODY,
-    SMALL_ROOM,
-    BusyError,
-    Intake,
-    Room,
-)
+from webhooks.intake import CONVERSION_ROOM, REVIEW_ROOM, BusyError, Room
 from webhooks.routes import BODY_LIMIT, CONVERSION_LIMIT
 
 
-async def test_who_came_first_is_served_first() -> None:
-    room, order = Room(10, wait_seconds=60), []
-    freed = asyncio.Event()
+class Ended(list[str]):
+    """The names of the requests whose connections were ended."""
 
-    async def one(name: str, size: int) -> None:
-        async with held(room, size):
-            order.append(name)
-            await freed.wait()
-
-    async with asyncio.TaskGroup() as group:
-        for name, size in (("half", 5), ("large", 8), ("small", 1)):
-            group.create_task(one(name, size))
-            await asyncio.sleep(0)
-        assert order == ["half"], "the small one does not pass the large one"
-        freed.set()
-
-    assert order == ["half", "large", "small"]
-    assert room.held == 0
+    def by(self, name: str) -> None:
+        self.append(name)
 
 
-async def test_one_that_gives_up_lets_the_next_one_in() -> None:
-    room = Room(10, wait_seconds=60)
-    async with held(room, 5):
-        first, second = (asyncio.create_task(_take(room, size)) for size in (8, 2))
-        await asyncio.sleep(0)
-        first.cancel()
-        await second
-        with pytest.raises(asyncio.CancelledError):
-            await first
+def test_the_oldest_that_waits_for_its_client_gives_way() -> None:
+    room, ended = Room(10), Ended()
+    with (
+        room.open(lambda: ended.by("complete")) as complete,
+        room.open(lambda: ended.by("empty")),
+        room.open(lambda: ended.by("old")) as old,
+        room.open(lambda: ended.by("young")) as young,
+        room.open(lambda: ended.by("new")) as new,
+    ):
+        for one in (complete, old, young):
+            room.hold(one, 3)
+        complete.waits = False
 
-    assert room.held == 0
+        room.hold(new, 4)
 
-
-async def test_who_finds_no_room_is_turned_away_and_so_is_who_finds_a_long_queue() -> None:
-    room = Room(10, waiting=1, wait_seconds=0.01)
-    async with held(room, 10):
-        waiting = asyncio.create_task(_take(room, 1))
-        await asyncio.sleep(0)
-        with pytest.raises(BusyError, match="10 of 10 bytes"):
-            await _take(room, 1)
+        assert ended == ["old"]
+        assert room.held == 10
         with pytest.raises(BusyError):
-            await waiting
-
-    await _take(room, 10)
+            room.hold(old, 4)
     assert room.held == 0
 
 
-async def test_large_bodies_leave_room_for_small_ones() -> None:
-    intake = Intake()
+def test_without_one_that_waits_a_request_is_turned_away() -> None:
+    room = Room(10)
+    with room.open(pytest.fail) as complete, room.open(pytest.fail) as new:
+        room.hold(complete, 8)
+        complete.waits = False
 
-    for conversion in (True, False):
-        room = intake.room(SMALL_BODY + 1, conversion=conversion)
-        async with held(room, room.total):
-            await _take(intake.room(SMALL_BODY, conversion=conversion), SMALL_BODY)
+        with pytest.raises(BusyError, match="8 of 10 bytes"):
+            room.hold(new, 3)
+        room.hold(new, 2)
+        room.hold(complete, 1)
+        room.hold(new, 9)
+
+    assert room.held == 0
 
 
-def test_what_may_be_sent_has_room_and_all_room_is_a_fraction_of_the_memory() -> None:
+def test_a_request_never_gives_way_to_itself() -> None:
+    room = Room(10)
+    with room.open(pytest.fail) as one:
+        room.hold(one, 10)
+        with pytest.raises(BusyError):
+            room.hold(one, 11)
+        assert room.held == 10
+
+
+def test_what_may_be_sent_has_room() -> None:
     assert BODY_LIMIT <= REVIEW_ROOM
     assert CONVERSION_LIMIT <= CONVERSION_ROOM
-    assert SMALL_ROOM + REVIEW_ROOM + CONVERSION_ROOM <= 512 * 2**20 / 10
-
-
-@asynccontextmanager
-async def held(room: Room, size: int) -> AsyncIterator[None]:
-    taken = await room.take(size)
-    try:
-        yield
-    finally:
-        room.give(taken)
-
-
-async def _take(room: Room, size: int) -> None:
-    async with held(room, size):
-        pass

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from certs.authority import DEFAULT_LIFETIMES, Lifetimes, new_material, renewed_server
 from certs.bundle import encoded
@@ -17,7 +19,10 @@ from certs.context import client_context, server_context
 from certs.material import Material, ServerNames
 from certs.sources import MountedFolder, OwnAuthority, Source
 from certs.stores import FolderStore, StoredMaterial
+from kube.clock import ServerClock
 from kube.errors import Unreachable
+from kube.meta import Json
+from kube.resources import Resource
 from tests.support.dated_clock import REAL_NOW, DatedClock
 from tests.support.memory_api import FOREVER
 from tests.webhooks.registrations import Registrations
@@ -325,6 +330,30 @@ async def test_certificates_are_waited_for_while_their_store_is_away(tmp_path: P
     stored = (await FolderStore(tmp_path).read()).material
     assert stored is not None
     assert stored.serving == material
+
+
+@pytest.mark.parametrize("off", [timedelta(days=300), -timedelta(days=300)])
+async def test_certificates_are_valid_by_the_clock_of_the_api_server(
+    tmp_path: Path, off: timedelta
+) -> None:
+    """A machine whose clock is ahead wrote ones that API servers refused until that time."""
+    clock = ServerClock(DatedClock(REAL_NOW + off))
+
+    class Dated(Registrations):
+        """Its answers have a Date."""
+
+        async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
+            clock.heard(format_datetime(REAL_NOW, usegmt=True))
+            return await super().get(resource, name, namespace)
+
+    source = OwnAuthority(FolderStore(tmp_path), URL.names)
+    maintenance = Maintenance(Dated(), URL, source, clock, Readiness((REGISTRATION,)))
+
+    serving = await maintenance.certificates()
+
+    [certificate] = x509.load_pem_x509_certificates(serving.server_cert)
+    assert certificate.not_valid_before_utc <= REAL_NOW
+    assert certificate.not_valid_after_utc > REAL_NOW + DEFAULT_LIFETIMES.ahead
 
 
 async def test_rounds_are_rare_while_all_is_right(tmp_path: Path) -> None:

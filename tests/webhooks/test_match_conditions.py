@@ -155,6 +155,56 @@ def test_owners_that_ask_by_annotation(
     assert reaches(webhook, new, old, phase) is want
 
 
+def asked(spec: Any = None, mark: str = "Gang", /, **metadata: Any) -> dict[str, Any]:
+    """An object that asks for Muster, with these entries of its metadata."""
+    made = obj(ASKS | {"scheduling.muster.dev/gang-mode": mark}, spec)
+    made["metadata"] |= {"labels": {"a": "b"}, "finalizers": ["example.com/one"]} | metadata
+    return made
+
+
+WAITING = {"scheduling.muster.dev/waiting-for": "room"}
+REVISION = {"deployment.kubernetes.io/revision": "2"}
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "want"),
+    [
+        pytest.param(asked({"a": 1}), asked({"a": 1}), False, id="nothing changed"),
+        pytest.param(asked({"a": 1}, finalizers=[]), asked({"a": 1}), False, id="a finalizer"),
+        pytest.param(asked(finalizers=None), asked(), False, id="a finalizer without a spec"),
+        pytest.param(asked({}, labels={}), asked({}), False, id="a label"),
+        pytest.param(asked({}, ownerReferences=[{}]), asked({}), False, id="an owner"),
+        pytest.param(asked({}) | {"status": {}}, asked({}), False, id="the status"),
+        pytest.param(
+            asked({}, annotations=ASKS | REVISION), asked({}), False, id="another's annotation"
+        ),
+        pytest.param(
+            asked({}, annotations=ASKS),
+            asked({}, annotations=ASKS | WAITING),
+            False,
+            id="a message",
+        ),
+        pytest.param(asked({"a": 2}), asked({"a": 1}), True, id="the spec"),
+        pytest.param(asked(None), asked({"a": 1}), True, id="the spec was dropped"),
+        pytest.param(asked({}), asked({}, "Basic"), True, id="the mode"),
+        pytest.param(asked({}, annotations={}), asked({}), True, id="the mode was taken off"),
+        pytest.param(asked({}), asked({}, annotations=None), True, id="the mode was set"),
+        pytest.param(
+            asked({}, annotations=ASKS | DELEGATES), asked({}), True, id="a template was named"
+        ),
+    ],
+)
+@pytest.mark.parametrize("phase", ["mutate", "validate"])
+@pytest.mark.parametrize(
+    "webhook", ["jobs", "jobsets", "statefulsets", "deployments", "leaderworkersets"]
+)
+def test_an_update_of_an_owner_comes_only_where_it_may_matter(
+    webhook: str, phase: str, new: dict[str, Any], old: dict[str, Any], want: bool
+) -> None:
+    """Everything else goes through while the webhook is down: a deletion ends."""
+    assert reaches(webhook, new, old, phase) is want
+
+
 @pytest.mark.parametrize(
     ("new", "want"),
     [

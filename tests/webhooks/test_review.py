@@ -1,17 +1,20 @@
 """What is no review is refused with the fields at fault."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from api.constants import JOB, POD_GROUP, WORKLOAD
+from tests.webhooks.object_fields import kinds
 from tests.webhooks.reviews import FakeLister, Read, encoded, pod_group, read, review_of
 from webhooks import conversion
 from webhooks.informers import Composite
-from webhooks.review import MalformedReviewError
+from webhooks.review import MalformedReviewError, decode, memory_of
 from webhooks.reviewer import ROUTES, Reviewer, UnknownRouteError
+from webhooks.routes import BODY_LIMIT
 
 
 def changed(**request: Any) -> bytes:
@@ -173,3 +176,62 @@ def test_a_bug_in_conversion_fails_that_conversion(monkeypatch: pytest.MonkeyPat
     assert answer["response"]["uid"] == "u"
     assert answer["response"]["result"]["status"] == "Failure"
     assert "LookupError" in answer["response"]["result"]["message"]
+
+
+KINDS = kinds()
+
+DENSE = [
+    b"{},",
+    b"[],",
+    b'{"":1},',
+    b'{"a":{}},',
+    b'"",',
+    b'"ab01",',
+    '"\u00e9",'.encode(),
+    '"abcdefgh\U0001f600",'.encode(),
+    b'"\\ud83d\\ude00",',
+    b"1,",
+    b"1999,",
+    b"1.5,",
+    b"99999999999999999999,",
+    b"true,",
+    b'"' + b"a" * 1000 + b'",',
+]
+
+
+@pytest.mark.parametrize("form", DENSE)
+def test_json_takes_no_more_memory_than_is_estimated(form: bytes) -> None:
+    body = encoded(review_of(POD_GROUP, pod_group(filled="HERE")))
+    body = body.replace(b'"HERE"', b"[" + form * (200_000 // len(form)) + b"0]")
+    decode(body)
+
+    tracemalloc.start()
+    try:
+        request = decode(body)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert request.object is not None
+    assert most <= memory_of(body) + 100_000
+
+
+def test_a_review_that_takes_too_much_memory_is_refused_before_it_is_read() -> None:
+    dense = b"[" + b'{"":1},' * (BODY_LIMIT // 8) + b"0]"
+    body = encoded(review_of(POD_GROUP, pod_group(filled="HERE"))).replace(b'"HERE"', dense)
+    assert len(body) < BODY_LIMIT
+
+    with pytest.raises(MalformedReviewError, match="has too many values"):
+        decode(body)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_api_servers_send_is_read(name: str) -> None:
+    """An update of an object of 3 MiB that has the usual keys and values."""
+    kind = KINDS[name]
+    one = json.dumps(kind.base, separators=(",", ":"))
+    large = kind.base | {"filled": [kind.base] * (3 * 2**20 // len(one))}
+
+    body = json.dumps(review_of(kind.name, large, large), separators=(",", ":")).encode()
+
+    assert decode(body).object == large

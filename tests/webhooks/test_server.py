@@ -19,6 +19,7 @@ from certs.context import client_context, server_context
 from certs.material import ServerNames
 from tests.webhooks.reviews import FakeLister, encoded, pod_group, read, review_of
 from webhooks import server
+from webhooks.metrics import REVIEWS
 from webhooks.readiness import SERVING, Readiness
 from webhooks.reviewer import Reviewer
 from webhooks.routes import BODY_LIMIT, build
@@ -55,7 +56,7 @@ class Served:
 
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
-    readiness = Readiness()
+    readiness = Readiness((SERVING,))
     readiness.met(SERVING)
     trust = client_context(MATERIAL.ca_bundle)
     connector = aiohttp.TCPConnector(ssl=trust)
@@ -124,6 +125,7 @@ async def test_a_body_of_the_limit_is_read_and_one_sent_in_pieces_is_cut_off(
 
 
 async def test_readiness_names_what_is_missing(served: Served) -> None:
+    served.readiness.unmet("priorityclasses", "not yet")
     before = await served.get("/readyz")
     for check in served.readiness.problems:
         served.readiness.met(check)
@@ -139,16 +141,12 @@ async def test_readiness_names_what_is_missing(served: Served) -> None:
 
 
 async def test_reviews_are_counted_by_route_and_outcome(served: Served) -> None:
-    line = 'muster_webhook_reviews_total{outcome="malformed",route="validate/workloads"} '
-
-    async def count() -> float:
-        _, text = await served.get("/metrics")
-        return sum(float(row.split()[-1]) for row in text.splitlines() if row.startswith(line))
-
-    before = await count()
+    counted = REVIEWS.labels("validate/workloads", "malformed")._value
+    before = counted.get()
     await served.post("/validate/workloads", b"{}")
 
-    assert await count() == before + 1
+    assert counted.get() == before + 1
+    assert (await served.get("/metrics"))[0] == 404, "the health port has them"
 
 
 async def test_a_review_on_its_way_is_answered_when_the_server_stops() -> None:
@@ -158,7 +156,7 @@ async def test_a_review_on_its_way_is_answered_when_the_server_stops() -> None:
         f"Content-Length: {len(body)}\r\n\r\n"
     ).encode()
     with bound("127.0.0.1", 0) as sock:
-        app = build(Reviewer(FakeLister()), Readiness())
+        app = build(Reviewer(FakeLister()), Readiness((SERVING,)))
         async with Listener(app, server_context(MATERIAL), sock) as listener:
             reader, writer = await asyncio.open_connection(
                 *listener.address, ssl=client_context(MATERIAL.ca_bundle)
@@ -182,7 +180,7 @@ HALF = HEAD + b"Content-Length: 100\r\n\r\n{"
 
 
 async def test_a_client_that_is_too_slow_is_told_so() -> None:
-    app = build(Reviewer(FakeLister()), Readiness(), body_seconds=0.01)
+    app = build(Reviewer(FakeLister()), Readiness((SERVING,)), body_seconds=0.01)
     with bound("127.0.0.1", 0) as sock:
         async with Listener(app, server_context(MATERIAL), sock) as listener:
             reader, writer = await asyncio.open_connection(
@@ -239,7 +237,7 @@ async def test_a_connection_on_which_no_request_comes_is_closed(
     monkeypatch.setattr(server, "HEAD_SECONDS", 0.01)
     monkeypatch.setattr(server, "FIRST_SECONDS", 0.01)
     with bound("127.0.0.1", 0) as sock:
-        app = build(Reviewer(FakeLister()), Readiness())
+        app = build(Reviewer(FakeLister()), Readiness((SERVING,)))
         async with Listener(app, server_context(MATERIAL), sock) as listener:
             reader, writer = await asyncio.open_connection(
                 *listener.address, ssl=client_context(MATERIAL.ca_bundle)

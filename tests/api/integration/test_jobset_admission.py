@@ -5,8 +5,15 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from api.constants import ANNOTATION_GROUP_SCOPE, GROUP, LABEL_POD_GROUP
-from api.integration.jobset import jobset_admission
+from api.constants import (
+    ANNOTATION_GROUP_SCOPE,
+    GROUP,
+    LABEL_POD_GROUP,
+    MAX_JOBS,
+    MAX_REPLICATED_JOBS,
+)
+from api.integration.jobset import jobset_admission, jobset_groups, jobset_standings
+from api.integration.minimum import NO_PODS
 from tests.support.owners import JobBuilder, JobSetBuilder, job_template, make_jobset
 
 Json = dict[str, Any]
@@ -263,6 +270,112 @@ def test_a_jobset_older_than_muster_gets_no_marks_later() -> None:
     stored = asking(gang_mode="Gang").replicated_job("a").build()
 
     assert marks(admitted(stored, stored)) == [None]
+
+
+LARGEST = 2**31 - 1
+
+
+def many(builder: JobSetBuilder, count: int) -> JobSetBuilder:
+    for at in range(count):
+        builder.replicated_job(f"r{at}")
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("jobset", "want"),
+    [
+        pytest.param(
+            asking(gang_mode="Composite").replicated_job("a", MAX_JOBS - 1).replicated_job("b", 1),
+            [],
+            id="as many Jobs as there may be",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang").replicated_job("a", 2).replicated_job("b", MAX_JOBS),
+            [("spec.replicatedJobs[1].replicas", INVALID)],
+            id="more Jobs, in all of them together",
+        ),
+        pytest.param(
+            make_jobset().replicated_job("a", LARGEST, mode="ReplicatedGang"),
+            [("spec.replicatedJobs[0].replicas", INVALID)],
+            id="the largest number",
+        ),
+        pytest.param(
+            asking(gang_mode="Gang")
+            .replicated_job("a", 2)
+            .replicated_job("b", LARGEST, mode="Off"),
+            [],
+            id="many Jobs that get no group",
+        ),
+        pytest.param(
+            make_jobset().replicated_job("a", LARGEST),
+            [],
+            id="many Jobs of a JobSet without groups",
+        ),
+        pytest.param(
+            many(asking(gang_mode="Gang"), MAX_REPLICATED_JOBS), [], id="the most of them"
+        ),
+        pytest.param(
+            many(asking(gang_mode="Gang"), MAX_REPLICATED_JOBS + 1),
+            [("spec.replicatedJobs", TOO_MANY)],
+            id="too many replicatedJobs",
+        ),
+        pytest.param(
+            many(make_jobset().replicated_job("a", mode="Gang"), MAX_REPLICATED_JOBS),
+            [("spec.replicatedJobs", TOO_MANY)],
+            id="too many replicatedJobs, one of which has a group",
+        ),
+        pytest.param(
+            many(make_jobset(), MAX_REPLICATED_JOBS + 1), [], id="too many, and without groups"
+        ),
+    ],
+)
+def test_size(jobset: JobSetBuilder, want: list[tuple[str, str]]) -> None:
+    assert faults(jobset.build()) == want
+
+
+def test_jobs_without_a_group_do_not_count_against_those_with_one() -> None:
+    jobset = make_jobset().replicated_job("a", LARGEST).replicated_job("b", 3, mode="Gang").build()
+
+    assert len(jobset_groups(admitted(jobset))) == 2
+    assert len(jobset_standings(admitted(jobset), lambda _job, _group: (None, NO_PODS))) == 1
+
+
+def test_what_another_controller_runs_is_warned_about_whatever_its_size() -> None:
+    jobset = many(asking(gang_mode="Gang"), MAX_REPLICATED_JOBS + 1).build()
+    jobset["spec"]["managedBy"] = "example.com/other"
+
+    admission = jobset_admission(jobset, None, "CREATE")
+
+    assert admission.causes == []
+    assert any("Too many" in warning for warning in admission.warnings)
+
+
+@pytest.mark.parametrize("count", [MAX_REPLICATED_JOBS + 1, 2])
+def test_a_stored_jobset_of_any_size_keeps_its_marks(count: int) -> None:
+    old = many(asking(gang_mode="Gang"), count).build()
+    new = many(asking(gang_mode="Gang"), count).build()
+    for job in old["spec"]["replicatedJobs"]:
+        job["template"]["metadata"] = {"annotations": {ANNOTATION_GROUP_SCOPE: "JobSet"}}
+
+    assert admitted(new, old) == old
+    assert faults(new, old) == []
+
+
+@pytest.mark.parametrize(
+    ("new", "path"),
+    [
+        (many(asking(gang_mode="Gang"), MAX_REPLICATED_JOBS + 1), "spec.replicatedJobs"),
+        (
+            asking(gang_mode="Gang").replicated_job("r0", MAX_JOBS + 1),
+            "spec.replicatedJobs[0].replicas",
+        ),
+    ],
+)
+def test_a_jobset_may_not_grow_too_large(new: JobSetBuilder, path: str) -> None:
+    small = asking(gang_mode="Gang").replicated_job("r0", 1)
+
+    assert [field for field, _ in faults(new.build(), small.build())] == [path]
+    assert faults(new.build(), new.build()) == []
 
 
 STORED = asking(gang_mode="Gang", topology="example.com/rack").replicated_job("a", 1, pods(4))

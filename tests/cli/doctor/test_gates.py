@@ -10,7 +10,7 @@ from cli.doctor.gates import check_gates, read_gates, switches_of
 from cli.doctor.health import Process
 from cli.servers import show_gates
 from kube.client import Client
-from kube.process import StatusServer
+from kube.status_server import StatusServer
 from tests.support.api_server import ScriptedServer
 
 CONFIG = About("ConfigMap", "muster", "muster-system")

@@ -1,0 +1,258 @@
+"""HTTP for kubelets and collectors of metrics: health, metrics, and the pages of a process.
+
+Whoever reaches the port costs a bounded amount. A connection carries one request; so many are open,
+and the oldest of the client with the most gives way to a new one. What is costly to make is made
+for all who ask at once, and takes a tenth of the time at most.
+"""
+
+import asyncio
+import http
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+import structlog
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    REGISTRY,
+    CollectorRegistry,
+    disable_created_metrics,
+    generate_latest,
+)
+
+Check = Callable[[], bool]
+Details = Callable[[], Iterable[str]]
+Page = Callable[[], Awaitable[bytes | Sequence[bytes]]]
+"""JSON; a large one in parts, which are sent one by one."""
+
+CONNECTIONS: Final = 64
+HEAD_BYTES: Final = 16 * 1024
+HEAD_SECONDS: Final = 5.0
+"""How long a request may take to come."""
+
+STALLED_SECONDS: Final = 10.0
+"""How long a client may take nothing of an answer that waits for it."""
+
+_REST: Final = 9
+"""After a page that took a second to make the next one is made so many seconds later."""
+
+_SHUTDOWN_SECONDS: Final = 1.0
+"""For requests that are under way when the server stops."""
+
+_TEXT: Final = "text/plain; charset=utf-8"
+_JSON: Final = "application/json"
+
+# When each series began is of use to nobody, and was a fifth of them all.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+log = structlog.get_logger()
+_now, _sleep = time.monotonic, asyncio.sleep
+
+
+class _Response(NamedTuple):
+    parts: Sequence[bytes]
+    content_type: str = _TEXT
+    status: int = 200
+    allow: str = ""
+
+    def head(self) -> bytes:
+        """The status line and the headers."""
+        lines = [
+            f"HTTP/1.1 {self.status} {http.HTTPStatus(self.status).phrase}",
+            f"Content-Type: {self.content_type}",
+            f"Content-Length: {sum(map(len, self.parts))}",
+            "Connection: close",
+            *([f"Allow: {self.allow}"] if self.allow else ()),
+        ]
+        return "\r\n".join((*lines, "\r\n")).encode()
+
+
+_Answer = Callable[[], Awaitable[_Response]]
+
+
+class StatusServer:
+    """HTTP on a loopback or given address: `/healthz`, `/readyz`, `/metrics` and more pages.
+
+    Checks do no I/O. `/readyz` lists every check and is 503 until all hold. `details` are further
+    lines there, of what deserves attention but does not make the process unready.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        live: Mapping[str, Check] | None = None,
+        ready: Mapping[str, Check] | None = None,
+        details: Details = tuple,
+        pages: Mapping[str, Page] | None = None,
+        actions: Mapping[str, Page] | None = None,
+        registry: CollectorRegistry = REGISTRY,
+    ) -> None:
+        """`port` 0 takes a free one; `pages` maps a path to a coroutine giving JSON bytes.
+
+        `actions` maps a path to what a POST does; its result is the response.
+        """
+        self.port = port
+        self._host = host
+        self._open: dict[asyncio.Task[None], str] = {}  # the clients' addresses, oldest first
+        self._answers: dict[str, tuple[str, _Answer]] = {
+            "/healthz": ("GET", _checks(live or {})),
+            "/readyz": ("GET", _checks(ready or {}, details)),
+            "/metrics": ("GET", _Shared(_metrics(registry))),
+            **{path: ("GET", _Shared(_json(page))) for path, page in (pages or {}).items()},
+            **{path: ("POST", _whole(_json(act))) for path, act in (actions or {}).items()},
+        }
+
+    async def start(self) -> None:
+        """Listen. Raises OSError when the address is taken."""
+        # Not aiohttp's or uvicorn's server: neither bounds its connections or what is pipelined.
+        self._listener = await asyncio.start_server(
+            self._serve, self._host, self.port, limit=HEAD_BYTES
+        )
+        self.port = self._listener.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Close the port and its connections."""
+        self._listener.close()
+        if self._open:
+            _, left = await asyncio.wait(self._open, timeout=_SHUTDOWN_SECONDS)
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left)
+
+    async def __aenter__(self) -> Self:
+        """Start listening."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop listening."""
+        await self.stop()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "the server makes one for each connection"
+        if len(self._open) >= CONNECTIONS:
+            self._make_room()
+        self._open[task] = str((writer.get_extra_info("peername") or ("",))[0])
+        try:
+            await self._exchange(reader, writer)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            writer.transport.abort()
+        finally:
+            self._open.pop(task, None)
+            writer.close()
+
+    def _make_room(self) -> None:
+        clients = Counter(self._open.values())
+        oldest = max(self._open, key=lambda task: clients[self._open[task]])
+        del self._open[oldest]
+        oldest.cancel()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(HEAD_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            method, response = "", _Response([b"431: Request Header Fields Too Large"], status=431)
+        else:
+            method, response = await self._response(head)
+        writer.write(response.head())
+        for part in response.parts if method != "HEAD" else ():
+            writer.write(part)
+            async with asyncio.timeout(STALLED_SECONDS):
+                await writer.drain()
+        async with asyncio.timeout(STALLED_SECONDS):
+            writer.close()
+            await writer.wait_closed()
+
+    async def _response(self, head: bytes) -> tuple[str, _Response]:
+        """The method of the request, and the answer."""
+        words = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            return "", _Response([b"400: Bad Request"], status=400)
+        method, path = words[0], words[1].partition("?")[0]
+        wanted, answer = self._answers.get(path, ("", None))
+        if answer is None:
+            return method, _Response([b"404: Not Found"], status=404)
+        allowed = ("GET", "HEAD") if wanted == "GET" else (wanted,)
+        if method not in allowed:
+            allow = ",".join(allowed)
+            return method, _Response([b"405: Method Not Allowed"], status=405, allow=allow)
+        try:
+            return method, await answer()
+        except Exception:
+            log.exception("page failed", path=path)
+            return method, _Response([b"500: Internal Server Error"], status=500)
+
+
+class _Shared:
+    """An answer that is costly to make: all who ask before it is begun get the same."""
+
+    def __init__(self, make: _Answer) -> None:
+        self._make = make
+        self._one_at_a_time = asyncio.Lock()
+        self._next: asyncio.Task[_Response] | None = None
+        self._due = 0.0
+
+    async def __call__(self) -> _Response:
+        """The answer, as of now or later."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._made())
+        return await asyncio.shield(self._next)
+
+    async def _made(self) -> _Response:
+        async with self._one_at_a_time:
+            await _sleep(self._due - _now())
+            self._next = None
+            begun = _now()
+            try:
+                return await self._make()
+            finally:
+                ended = _now()
+                self._due = ended + _REST * (ended - begun)
+
+
+def _whole(act: _Answer) -> _Answer:
+    """The same, which goes on when its client is gone."""
+
+    async def answer() -> _Response:
+        return await asyncio.shield(asyncio.ensure_future(act()))
+
+    return answer
+
+
+def _checks(checks: Mapping[str, Check], details: Details = tuple) -> _Answer:
+    async def answer() -> _Response:
+        results = {name: check() for name, check in checks.items()}
+        lines = [f"[{'+' if good else '-'}]{name}" for name, good in results.items()]
+        lines += [f"[!]{detail}" for detail in details()]
+        good = all(results.values())
+        lines.append("ok" if good else "not ok")
+        text = "".join(f"{line}\n" for line in lines)
+        return _Response([text.encode()], status=200 if good else 503)
+
+    return answer
+
+
+def _metrics(registry: CollectorRegistry) -> _Answer:
+    async def answer() -> _Response:
+        return _Response([generate_latest(registry)], CONTENT_TYPE_LATEST)
+
+    return answer
+
+
+def _json(page: Page) -> _Answer:
+    async def answer() -> _Response:
+        body = await page()
+        return _Response([body] if isinstance(body, bytes) else body, _JSON)
+
+    return answer

@@ -1,0 +1,41 @@
+"""The listener in a process of its own, for what its memory shows; it prints its port."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def served() -> Iterator[tuple[tuple[str, int], int]]:
+    """Its address and the ID of its process."""
+    command = [sys.executable, "-m", "tests.webhooks.listener_process"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            port = next(int(line) for line in process.stdout if line.strip().isdecimal())
+            yield ("127.0.0.1", port), process.pid
+        finally:
+            process.kill()
+
+
+async def main() -> None:
+    """Listen until killed."""
+    from tests.webhooks.test_hostile_clients import listening
+
+    async with listening() as (_, port):
+        sys.stdout.write(f"{port}\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
