@@ -7,7 +7,7 @@ may have happened. The one exception is an option of each call: `throttle_retrie
 that the server rejected with 429 and a `Retry-After`, and so certainly did not carry out.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -47,7 +47,9 @@ _PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,applica
 CONNECTIONS = 608
 """Requests in flight by default: more than a process has at once, so that none waits for others."""
 _PAGE_SIZE = 500
-_TOKEN_SECONDS = 60.0
+_CREDENTIALS_SECONDS = 60.0
+_CREDENTIALS_SECONDS_AFTER_FAILURE = 1.0
+_REPORTED_SECONDS = 10.0
 _CONNECT_SECONDS = 10.0
 # A watch line is one object. etcd takes 1.5 MiB of protobuf, whose JSON can be five times as long.
 _LONGEST_LINE = 16 * 1024 * 1024
@@ -82,7 +84,9 @@ class Client:
             "Accept": "application/json",
             "Accept-Encoding": "identity",
         }
-        self._authorization_due = float("-inf")
+        self._credentials_due = float("-inf")
+        self._unanswered_since: float | None = None
+        self._problem = ""
         # Watches hold a connection for minutes, so they have a pool of their own, without limit.
         self._calls = self._pool(connections)
         self._urgent = self._pool(0)
@@ -113,6 +117,14 @@ class Client:
     def namespace(self) -> str:
         """That of the kubeconfig's context, or of the pod we run in; `default` if neither says."""
         return self._config.namespace
+
+    def details(self) -> Iterator[str]:
+        """A line for `/readyz` while the API server answers no request at all."""
+        if self._unanswered_since is None:
+            return
+        seconds = self._clock.monotonic() - self._unanswered_since
+        if seconds >= _REPORTED_SECONDS:
+            yield f"no response from {self.server} for {seconds:.0f} s: {self._problem}"
 
     async def open_connections(self, connections: int) -> None:
         """Open so many connections before they are needed: handshakes are expensive for both sides.
@@ -372,7 +384,7 @@ class Client:
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=_CONNECT_SECONDS, sock_read=inactivity
         )
-        await self._renew_authorization()
+        await self._renew_credentials()
         accepted = False
         try:
             async with self._watches.get(
@@ -380,7 +392,9 @@ class Client:
                 headers=self._headers,
                 timeout=timeout,
                 server_hostname=self._config.server_name,
+                ssl=True if self._config.tls is None else self._config.tls.context,
             ) as response:
+                self._note_answer("WATCH", response.status)
                 if response.status >= 400:
                     after = response.headers.get("Retry-After")
                     answer = Response(response.status, await response.read(), after)
@@ -401,11 +415,10 @@ class Client:
                         raise ProtocolError(f"WATCH {path}: {problem}")
                 if rest := b"".join(begun):
                     yield rest
-        except aiohttp.SocketTimeoutError as error:
-            kind = Silent if accepted else Unreachable
-            raise kind("WATCH", path, _error_text(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable("WATCH", path, _error_text(error)) from error
+            if accepted and isinstance(error, aiohttp.SocketTimeoutError):
+                raise Silent("WATCH", path, _error_text(error)) from error
+            raise self._unreachable("WATCH", path, error) from error
 
     async def _exchange(
         self,
@@ -419,7 +432,7 @@ class Client:
         largest: int | None,
         accept: str | None,
     ) -> Response:
-        await self._renew_authorization()
+        await self._renew_credentials()
         headers = self._headers
         if accept is not None:
             headers = {**headers, "Accept": accept}
@@ -432,10 +445,26 @@ class Client:
         except ResponseTooLarge as error:
             raise TooLarge(f"{method} {target.partition('?')[0]}: {error}") from error
         except OSError as error:
-            _counter(method, 0).inc()
-            raise Unreachable(method, target.partition("?")[0], _error_text(error)) from error
-        _counter(method, answer.status).inc()
+            raise self._unreachable(method, target.partition("?")[0], error) from error
+        self._note_answer(method, answer.status)
         return answer
+
+    def _note_answer(self, method: str, status: int) -> None:
+        _counter(method, status).inc()
+        self._unanswered_since = None
+
+    def _unreachable(self, method: str, path: str, error: BaseException) -> Unreachable:
+        """The error for a request without an answer.
+
+        Certificates may have been rotated: credentials are read again soon.
+        """
+        _counter(method, 0).inc()
+        now = self._clock.monotonic()
+        self._credentials_due = min(self._credentials_due, now + _CREDENTIALS_SECONDS_AFTER_FAILURE)
+        self._problem = _error_text(error)
+        if self._unanswered_since is None:
+            self._unanswered_since = now
+        return Unreachable(method, path, self._problem)
 
     def _error_of(self, method: str, path: str, answer: Response) -> Exception:
         error = from_status(
@@ -447,16 +476,18 @@ class Client:
         )
         if isinstance(error, Unauthorized):
             # The credentials may have been replaced early: read them again before the next request.
-            self._authorization_due = float("-inf")
+            self._credentials_due = float("-inf")
         return error
 
-    async def _renew_authorization(self) -> None:
-        if self._clock.monotonic() < self._authorization_due:
+    async def _renew_credentials(self) -> None:
+        if self._clock.monotonic() < self._credentials_due:
             return
         value = await self._config.authorization()
         if value is not None:
             self._headers["Authorization"] = value
-        self._authorization_due = self._clock.monotonic() + _TOKEN_SECONDS
+        if self._config.tls is not None:
+            self._config.tls.renew()
+        self._credentials_due = self._clock.monotonic() + _CREDENTIALS_SECONDS
 
     def _pool(self, limit: int) -> ConnectionPool | ProxiedPool:
         """`limit` 0 is none."""
