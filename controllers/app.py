@@ -127,8 +127,7 @@ class ControllerProcess:
 
     def details(self) -> Iterator[str]:
         """Lines for `/readyz`: what may not be read, what is set aside, and what fails."""
-        for resource in sorted(self._caches.forbidden, key=lambda it: it.full_name):
-            yield f"{resource.full_name} may not be read: apply the roles of this version"
+        yield from self._caches.details()
         yield from self._quarantine.details()
         for reconciler in self._reconcilers:
             yield from reconciler.controller.details()

@@ -141,6 +141,7 @@ class OrphanCollector:
         for cache in self._index.generated.values():
             cache.subscribe(self._on_generated)
         caches.pods.subscribe(self._on_pod)
+        caches.when_served(self._on_served)
 
     async def resync(self) -> None:
         """Queue everything whose owners are in no cache."""
@@ -193,6 +194,13 @@ class OrphanCollector:
         namespace, name = there.metadata.namespace, there.metadata.name
         for owner_id in self._index.lost_owners(namespace, resource, name):
             self._queue(namespace, owner_id)
+
+    def _on_served(self, resource: Resource) -> None:
+        """Which owners of the kind exist is known now."""
+        if resource in self._index.owners:
+            for cache in self._index.generated.values():
+                for obj in cache.values():
+                    self._on_generated(None, obj)
 
     def _on_generated(self, old: Generated | None, new: Generated | None) -> None:
         """An object that outlived its owner, or that was created after its owner was deleted."""

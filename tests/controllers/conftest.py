@@ -19,7 +19,7 @@ from controllers.group_claims import GroupClaims
 from controllers.group_writer import GroupWriter
 from controllers.groups_from_pods import GroupsFromPods
 from controllers.implicit_groups import ImplicitGroups
-from controllers.informers import Caches
+from controllers.informers import COSCHEDULING_KINDS, Caches
 from controllers.jobs import job_controller, jobset_controller
 from controllers.leader_worker_sets import LeaderWorkerSetController
 from controllers.objects import COSCHEDULINGS, LEADER_WORKER_SETS, PLUGINS_POD_GROUPS
@@ -32,12 +32,15 @@ from controllers.template_values import TemplateValues
 from controllers.train_jobs import TrainJobStatus
 from kube.election import Fence
 from kube.events import ObjectReference, Recorder
-from kube.resources import DEPLOYMENTS, STATEFUL_SETS
+from kube.resources import DEPLOYMENTS, JOBSETS, STATEFUL_SETS
 from kube.workqueue import WorkQueue
 from tests.controllers.cluster import Cluster
 from tests.support.clock import FakeClock
 
 Json = dict[str, Any]
+
+
+OPTIONAL_OWNERS = (JOBSETS, LEADER_WORKER_SETS, *COSCHEDULING_KINDS)
 
 
 class RecordedEvents:
@@ -64,6 +67,8 @@ class ControllerHarness:
         """`gates` is what is on."""
         self.clock = FakeClock()
         self.caches = Caches(scheduler_names)
+        for kind in OPTIONAL_OWNERS:
+            self.caches.serve(kind)
         self.api = Cluster(self.caches, self.clock)
         self.recorded = RecordedEvents()
         self.fence = Fence(self.clock, 0, float("inf"))
