@@ -66,6 +66,7 @@ class ImplicitGroups:
         """Create one group, or delete it once it is idle. Raises RequeueError, kube errors."""
         namespace, form = key
         if not self._caches.implicit_pods(namespace, form):
+            self._reported.pop(key, None)
             await self._delete_idle(key)
             return
         self._idle.pop(key, None)

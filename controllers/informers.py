@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -201,6 +202,21 @@ class Caches:
     def is_complete(self, resource: Resource) -> bool:
         """Whether the cache has all objects of the kind: what is not in it does not exist."""
         return resource not in OPTIONAL or resource in self.served
+
+    @contextmanager
+    def term(self) -> Iterator[None]:
+        """Notify those who subscribe inside the block until its end: the term of a leader.
+
+        So nothing is kept by a process that does not lead but the caches themselves.
+        """
+        lists: list[list[Any]] = [cache.listeners for cache, _ in self.sources.values()]
+        lists += [self.asks.listeners, self._on_served]
+        before = [list(listeners) for listeners in lists]
+        try:
+            yield
+        finally:
+            for listeners, kept in zip(lists, before, strict=True):
+                listeners[:] = kept
 
     def when_served(self, listener: Callable[[Resource], None]) -> None:
         """Call `listener` with each optional kind once its cache is complete."""

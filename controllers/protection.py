@@ -36,7 +36,9 @@ class ProtectionController:
 
     def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
         """Subscribes to the caches; nothing is done before `controller.run`."""
-        self.controller: Controller[ObjectKey] = Controller("protection", self.reconcile, clock)
+        self.controller: Controller[ObjectKey] = Controller(
+            "protection", self.reconcile, clock, namespace=lambda slot: slot[1][0]
+        )
         self._caches = caches
         self._writer = writer
         caches.pod_groups.subscribe(lambda old, new: self._on_group(POD_GROUP.kind, old, new))

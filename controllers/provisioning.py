@@ -10,6 +10,7 @@ a growing pause. It goes once its root is placed, and by its owner reference wit
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from typing import Final
 
 from api.constants import (
@@ -99,6 +100,7 @@ class _Notes:
     since: float = 0.0
     made: tuple[object, ...] = ()
     made_at: float = 0.0
+    made_uid: str = ""
     request: str = ""
     request_since: float = 0.0
     ended_since: float | None = None
@@ -112,7 +114,9 @@ class ProvisioningController:
 
     def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
         """Subscribes to the caches; nothing is done before `controller.run`."""
-        self.controller: Controller[RootKey] = Controller("provisioning", self.reconcile, clock)
+        self.controller: Controller[RootKey] = Controller(
+            "provisioning", self.reconcile, clock, namespace=itemgetter(1)
+        )
         self._caches = caches
         self._writer = writer
         self._requests = CapacityWriter(writer)
@@ -206,7 +210,7 @@ class ProvisioningController:
             self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
             return  # the end of one of these queues it
         self._keep_pace(key)
-        await self._requests.make(
+        notes.made_uid = await self._requests.make(
             wanted.root, wanted.asked, wanted.sets, wanted.waiting, notes.attempt
         )
         notes.made, notes.made_at = wanted.signature, self._clock.monotonic()
@@ -241,7 +245,7 @@ class ProvisioningController:
     ) -> None:
         """The gang has changed: delete the request, which is made anew once it is gone."""
         self._limits.hold(key)
-        if notes.made == wanted.signature:
+        if notes.made == wanted.signature and notes.made_uid == found.metadata.uid:
             raise BlockedError(
                 EVENT_CAPACITY_NOT_REQUESTED,
                 "the API server stores ProvisioningRequests with another spec than they are "

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from operator import itemgetter
+from typing import Any, Generic, TypeVar
 
 import structlog
 
@@ -11,6 +12,7 @@ from kube.clock import Clock, SystemClock
 from kube.election import Fence
 from kube.errors import KubeError
 from kube.failures import Failures
+from kube.fair_queue import FairSemaphore
 from kube.meta import HasMeta, Json
 from kube.pace import Pace
 from kube.patch import PatchBuilder
@@ -22,8 +24,10 @@ T = TypeVar("T", bound=HasMeta)
 
 log = structlog.get_logger()
 
-# Fewer than the client's connections, so that a burst of writes never starves the lease.
-_CONCURRENT_WRITES = 32
+# Fewer than the client's connections, so that a burst of writes never starves the lease. One
+# namespace has two thirds of them at most.
+_CONCURRENT_WRITES = 48
+_WORKERS = 12
 
 OWN_RIGHTS = Resource(
     "authorization.k8s.io",
@@ -65,26 +69,25 @@ class NotLeadingError(Exception):
 
 
 class Writer:
-    """The writes of the controllers; none is sent unless this process certainly holds the lease."""
+    """The requests of the controllers; none writes unless this process certainly holds the lease.
 
-    def __init__(self, client: Client) -> None:
-        """Writes are refused until `lead`."""
+    A namespace whose requests take long, as a webhook of its own may hang, delays no other's.
+    """
+
+    def __init__(self, client: Client, fence: Fence) -> None:
+        """Writes are sent while the fence is valid."""
         self._client = client
-        self._fence: Fence | None = None
-        self._slots = asyncio.Semaphore(_CONCURRENT_WRITES)
-
-    def lead(self, fence: Fence) -> None:
-        """From now on writes are sent while this fence is valid."""
         self._fence = fence
+        self._slots = FairSemaphore(_CONCURRENT_WRITES)
 
     async def get(self, resource: Resource, name: str, namespace: str) -> Json:
         """The live object. Raises kube errors."""
-        async with self._slots:
+        async with self._slots.acquired(namespace):
             return await self._client.get(resource, name, namespace)
 
-    async def read(self, path: str, form: str) -> bytes:
-        """What is at a path, in this form. Raises kube errors."""
-        async with self._slots:
+    async def read(self, path: str, form: str, namespace: str) -> bytes:
+        """What is at a path, in this form, for an object of a namespace. Raises kube errors."""
+        async with self._slots.acquired(namespace):
             return await self._client.request(
                 "GET", path, accept=form, largest=_LARGEST_OBJECT, timeout=_READ_SECONDS
             )
@@ -96,13 +99,13 @@ class Writer:
         """
         asked = {"verb": verb, "group": resource.group, "resource": resource.plural}
         attributes = {"resourceAttributes": asked | {"namespace": namespace}}
-        async with self._slots:
+        async with self._slots.acquired(namespace):
             answer = await self._client.create(OWN_RIGHTS, {"spec": attributes})
         return (answer.get("status") or {}).get("allowed") is True
 
     async def create(self, resource: Resource, obj: Json) -> Json:
         """Create an object. Raises NotLeadingError, kube errors."""
-        async with self._slots:
+        async with self._slots.acquired(obj["metadata"].get("namespace", "")):
             self._check()
             return await self._client.create(resource, obj)
 
@@ -116,18 +119,18 @@ class Writer:
         subresource: str | None = None,
     ) -> Json:
         """Patch an object, or one of its sub-resources. Raises NotLeadingError, kube errors."""
-        async with self._slots:
+        async with self._slots.acquired(namespace):
             self._check()
             return await self._client.patch(resource, name, ops, namespace, subresource=subresource)
 
     async def delete(self, resource: Resource, name: str, namespace: str, *, uid: str) -> None:
         """Delete exactly this object. Raises NotLeadingError, kube errors."""
-        async with self._slots:
+        async with self._slots.acquired(namespace):
             self._check()
             await self._client.delete(resource, name, namespace, uid=uid, propagation="Background")
 
     def _check(self) -> None:
-        if self._fence is None or not self._fence.valid():
+        if not self._fence.valid():
             raise NotLeadingError
 
 
@@ -140,11 +143,22 @@ class Controller(Generic[K]):
     """
 
     def __init__(
-        self, name: str, reconcile: Callable[[K], Awaitable[None]], clock: Clock, workers: int = 8
+        self,
+        name: str,
+        reconcile: Callable[[K], Awaitable[None]],
+        clock: Clock,
+        workers: int = _WORKERS,
+        *,
+        namespace: Callable[[Any], str] = itemgetter(0),
     ) -> None:
-        """`name` labels logs and metrics."""
+        """`name` labels logs and metrics; a key begins with its namespace, or `namespace` has it.
+
+        One namespace has two thirds of the workers at most.
+        """
         self.name = name
-        self.queue: WorkQueue[K] = WorkQueue(name, clock=clock)
+        self.queue: WorkQueue[K] = WorkQueue(
+            name, workers=workers, namespace=namespace, clock=clock
+        )
         self._reconcile = reconcile
         self._workers = workers
         self._failures: Failures[K] = Failures(name, _words)
@@ -161,6 +175,7 @@ class Controller(Generic[K]):
                     group.create_task(self._work())
         finally:
             self.queue.close()
+            self._failures.clear()
 
     async def _work(self) -> None:
         while True:
@@ -179,7 +194,7 @@ class Controller(Generic[K]):
         except NotLeadingError:
             self.queue.retry(key)
         except KubeError as error:
-            wait_seconds = self.queue.retry(key)
+            wait_seconds = self.queue.retry(key, error)
             log.warning(
                 "reconcile will be retried",
                 controller=self.name,

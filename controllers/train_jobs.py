@@ -40,7 +40,6 @@ class TrainJobStatus:
 
     async def resync(self) -> None:
         """Queue every TrainJob that has a JobSet."""
-        self._told.clear()
         await queue_all(self._caches.jobsets.values(), partial(self._on_jobset, None))
 
     async def reconcile(self, key: TrainJobKey) -> None:
@@ -59,7 +58,7 @@ class TrainJobStatus:
         namespace, api_version, name, uid = key
         group, _, version = api_version.rpartition("/")
         resource = Resource(group, version, TRAIN_JOB.plural, TRAIN_JOB.kind)
-        found = await self._writer.read(resource.path(namespace, name), METADATA)
+        found = await self._writer.read(resource.path(namespace, name), METADATA, namespace)
         meta = decode_partial(found).metadata
         before = meta.annotations.get(ANNOTATION_WAITING_FOR, "")
         if meta.uid != uid or before == text:

@@ -84,7 +84,7 @@ class Client:
             "Accept": "application/json",
             "Accept-Encoding": "identity",
         }
-        self._credentials_due = float("-inf")
+        self._authorization_due = float("-inf")
         self._unanswered_since: float | None = None
         self._problem = ""
         # Watches hold a connection for minutes, so they have a pool of their own, without limit.
@@ -384,7 +384,7 @@ class Client:
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=_CONNECT_SECONDS, sock_read=inactivity
         )
-        await self._renew_credentials()
+        await self._renew_authorization()
         accepted = False
         try:
             async with self._watches.get(
@@ -432,7 +432,7 @@ class Client:
         largest: int | None,
         accept: str | None,
     ) -> Response:
-        await self._renew_credentials()
+        await self._renew_authorization()
         headers = self._headers
         if accept is not None:
             headers = {**headers, "Accept": accept}
@@ -460,7 +460,9 @@ class Client:
         """
         _counter(method, 0).inc()
         now = self._clock.monotonic()
-        self._credentials_due = min(self._credentials_due, now + _CREDENTIALS_SECONDS_AFTER_FAILURE)
+        self._authorization_due = min(
+            self._authorization_due, now + _CREDENTIALS_SECONDS_AFTER_FAILURE
+        )
         self._problem = _error_text(error)
         if self._unanswered_since is None:
             self._unanswered_since = now
@@ -476,18 +478,18 @@ class Client:
         )
         if isinstance(error, Unauthorized):
             # The credentials may have been replaced early: read them again before the next request.
-            self._credentials_due = float("-inf")
+            self._authorization_due = float("-inf")
         return error
 
-    async def _renew_credentials(self) -> None:
-        if self._clock.monotonic() < self._credentials_due:
+    async def _renew_authorization(self) -> None:
+        if self._clock.monotonic() < self._authorization_due:
             return
         value = await self._config.authorization()
         if value is not None:
             self._headers["Authorization"] = value
         if self._config.tls is not None:
             self._config.tls.renew()
-        self._credentials_due = self._clock.monotonic() + _CREDENTIALS_SECONDS
+        self._authorization_due = self._clock.monotonic() + _CREDENTIALS_SECONDS
 
     def _pool(self, limit: int) -> ConnectionPool | ProxiedPool:
         """`limit` 0 is none."""

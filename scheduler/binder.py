@@ -22,6 +22,7 @@ import structlog
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
 from kube.errors import ApiError, Conflict, Forbidden, Invalid, KubeError, NotFound
+from kube.fair_queue import FairQueue
 from kube.freeze import Freeze
 from kube.resources import PODS
 from scheduler.activity import Activity
@@ -36,7 +37,6 @@ from scheduler.core.model import COMPOSITE_POD_GROUP, GroupKey
 from scheduler.core.place import Placement
 from scheduler.core.state import State
 from scheduler.deadlines import Deadlines
-from scheduler.fair_queue import FairQueue
 from scheduler.gang_times import GangTimes
 from scheduler.group_events import GroupEvents
 from scheduler.intents import Intent, Intents, PodBinding

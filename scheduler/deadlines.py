@@ -18,6 +18,7 @@ from kube.backoff import Backoff
 from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
+from kube.fair_queue import FairSemaphore
 from kube.freeze import Freeze
 from kube.object_client import Deleter
 from kube.resources import PODS
@@ -26,7 +27,6 @@ from scheduler.core.explain import Blocker
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey
 from scheduler.core.state import State
-from scheduler.fair_queue import FairSemaphore
 from scheduler.group_events import GroupEvents
 from scheduler.intents import Intent, Intents, shortened
 from scheduler.metrics import GANGS_GIVEN_UP, GANGS_STUCK
