@@ -394,7 +394,8 @@ class Informers:
         waits = Backoff(1.0, _PROBE_SECONDS)
         while not await self._is_listed(reflector.resource):
             settled.set()
-            await self._clock.sleep(waits.next())
+            problem = self._caches.unlisted.get(reflector.resource)
+            await self._clock.sleep(waits.next(problem))
         async with asyncio.TaskGroup() as group:
             group.create_task(reflector.run())
             await reflector.synced.wait()

@@ -32,7 +32,7 @@ class Backoff:
     random: Random = field(default_factory=SystemRandom)
     failures: int = 0
 
-    def next(self, error: Exception | None = None) -> float:
+    def next(self, error: Exception | None) -> float:
         """The seconds to wait after one more failure, and after this error."""
         self.failures += 1
         # The exponent is bounded: a year of failures must not make it a huge number.

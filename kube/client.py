@@ -3,8 +3,7 @@
 This is the hot path, so it does without the official client's models: requests use the pool of
 `kube.connections` (through a proxy: aiohttp), watches aiohttp.
 Nothing is retried here: a caller who lost an answer (`Unreachable`) must know it, since the write
-may have happened. The one exception is an option of each call: `throttle_retries` repeats a request
-that the server rejected with 429 and a `Retry-After`, and so certainly did not carry out.
+may have happened. Who tries again waits as `kube.backoff` says, which respects `Retry-After`.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -28,7 +27,6 @@ from kube.errors import (
     ProtocolError,
     Silent,
     TooLarge,
-    TooManyRequests,
     Unauthorized,
     Unreachable,
     from_status,
@@ -165,7 +163,6 @@ class Client:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout: float = 30,
-        throttle_retries: int = 0,
         urgent: bool = False,
         largest: int | None = None,
         accept: str | None = None,
@@ -179,27 +176,20 @@ class Client:
         """
         pool = self._urgent if urgent else self._calls
         target = f"{path}?{urlencode(params)}" if params else path
-        while True:
-            answer = await self._exchange(
-                pool,
-                method,
-                target,
-                body=body,
-                content_type=content_type,
-                timeout=timeout,
-                largest=largest,
-                accept=accept,
-            )
-            self.server_clock.heard(answer.date)
-            if answer.status < 400:
-                return answer.body
-            error = self._error_of(method, target.partition("?")[0], answer)
-            if not isinstance(error, TooManyRequests) or error.retry_after is None:
-                raise error
-            if throttle_retries <= 0:
-                raise error
-            throttle_retries -= 1
-            await self._clock.sleep(error.retry_after)
+        answer = await self._exchange(
+            pool,
+            method,
+            target,
+            body=body,
+            content_type=content_type,
+            timeout=timeout,
+            largest=largest,
+            accept=accept,
+        )
+        self.server_clock.heard(answer.date)
+        if answer.status >= 400:
+            raise self._error_of(method, target.partition("?")[0], answer)
+        return answer.body
 
     async def behind(self, path: str, *, timeout: float, largest: int) -> Response:
         """The 2xx answer of a process behind the API server's proxy, in whatever form it has.
@@ -349,9 +339,7 @@ class Client:
         # Nobody reads what the object was: less to write and to send.
         await self.request("DELETE", path, body=body, accept=_PARTIAL)
 
-    async def bind(
-        self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0
-    ) -> None:
+    async def bind(self, namespace: str, pod: str, uid: str, node: str) -> None:
         """Bind a pod to a node. Raises Conflict (bound or replaced already), NotFound."""
         binding = {
             "apiVersion": "v1",
@@ -359,12 +347,8 @@ class Client:
             "metadata": {"name": pod, "namespace": namespace, "uid": uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        await self.request(
-            "POST",
-            PODS.path(namespace, pod, "binding"),
-            body=msgspec.json.encode(binding),
-            throttle_retries=throttle_retries,
-        )
+        body = msgspec.json.encode(binding)
+        await self.request("POST", PODS.path(namespace, pod, "binding"), body=body)
 
     async def watch_lines(
         self,

@@ -175,12 +175,12 @@ class Allocations:
                 conflicts += 1
                 if not await self._access.read(key) or conflicts > _TRIES:
                     raise
-            except RETRIABLE:
+            except RETRIABLE as error:
                 _failed.inc()
                 left = effort.deadline - self._clock.monotonic()
                 if left <= 0:
                     raise
-                await self._clock.sleep(min(waits.next(), left))
+                await self._clock.sleep(min(waits.next(error), left))
 
     async def _write_all(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
         """Write what is missing, one thing after the other."""

@@ -180,9 +180,9 @@ class Deadlines:
             left, problem = await self._delete(pods, fence)
             if not left:
                 return fence.valid()  # else some may have been left out
-            wait = waits.next()
+            wait = waits.next(problem)
             message = f"{len(left)} of {len(intent.bound)} bound pods could not be deleted"
-            message = f"{message}, tried again in {_minutes(wait)}: {problem}"
+            message = f"{message}, tried again in {_minutes(wait)}: {shortened(str(problem))}"
             _log.error("gang not given up", root="/".join(intent.root), problem=message)
             self._events.entity(intent.root, "Warning", "GangBindFailed", message)
             self._report(intent, message)
@@ -191,10 +191,10 @@ class Deadlines:
             pods = left
         return False
 
-    async def _delete(self, pods: list[Pod], fence: Fence) -> tuple[list[Pod], str]:
+    async def _delete(self, pods: list[Pod], fence: Fence) -> tuple[list[Pod], KubeError | None]:
         """Delete the pods, some at a time; those that remain, and why."""
         left: list[Pod] = []
-        problems: list[str] = []
+        problems: list[KubeError] = []
         todo = iter(pods)
 
         async def work() -> None:
@@ -205,12 +205,12 @@ class Deadlines:
                     await self._delete_pod(pod, fence)
                 except KubeError as error:
                     left.append(pod)
-                    problems.append(str(error))
+                    problems.append(error)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(_OF_ONE_ROOT, len(pods))):
                 group.create_task(work())
-        return left, shortened(problems[0]) if problems else ""
+        return left, problems[0] if problems else None
 
     async def _delete_pod(self, pod: Pod, fence: Fence) -> None:
         info = pod.info

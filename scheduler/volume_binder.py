@@ -122,11 +122,11 @@ class VolumeBinder:
             try:
                 async with self._semaphore.acquired(key[0]):
                     await self._assign(key, node, fence)
-            except (*RETRIABLE, Conflict):
+            except (*RETRIABLE, Conflict) as error:
                 left = deadline - self._clock.monotonic()
                 if left <= 0:
                     raise
-                await self._clock.sleep(min(waits.next(), left))
+                await self._clock.sleep(min(waits.next(error), left))
             else:
                 return
 

@@ -19,7 +19,7 @@ from api.constants import LABEL_TEMPLATE, LABEL_WORKLOAD
 from api.features import FeatureGates
 from api.integration.job import job_admission
 from api.integration.jobset import jobset_admission
-from controllers.app import ControllerProcess
+from controllers.app import ControllerProcess, Term
 from controllers.objects import JOBS, JOBSETS, POD_GROUPS, WORKLOADS
 from kube.clock import rfc3339_micro
 from kube.election import Fence
@@ -117,6 +117,12 @@ async def test_nothing_is_kept_of_objects_that_come_and_go(leads: bool) -> None:
     assert after - before == Counter()
 
 
+def references(term: Term | None) -> list[weakref.ref[object]]:
+    assert term is not None
+    parts = [term, term._writer, *term.reconcilers, *(it.controller for it in term.reconcilers)]
+    return [weakref.ref(it) for it in parts]
+
+
 async def test_a_term_leaves_nothing_to_the_next() -> None:
     """Whatever parts keep is created for the term, and nobody else knows them."""
     clock = FakeClock()
@@ -130,14 +136,10 @@ async def test_a_term_leaves_nothing_to_the_next() -> None:
             term = asyncio.ensure_future(process._work(fence))
             wave(api, number)
             await clock.advance(60)
-            assert process._term is not None
-            parts += [weakref.ref(process._term._writer)]
-            parts += [weakref.ref(it) for it in process._term.reconcilers]
-            parts += [weakref.ref(it.controller) for it in process._term.reconcilers]
+            parts += references(process._term)
             term.cancel()
             await asyncio.wait({term})
             del term
-            assert process._term is None
             await gone(api, clock)
         gc.collect()
 
