@@ -35,7 +35,14 @@ from api.rules.feature_use import uses_of
 from controllers.expected_pods import expect_nothing
 from controllers.informers import BY_OWNER, Caches
 from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, ObjectKey, Owner, Workload
-from controllers.runtime import BlockedError, InTheWayError, RequeueError, Writer, bounded
+from controllers.runtime import (
+    BlockedError,
+    InTheWayError,
+    RequeueError,
+    Writer,
+    bounded,
+    refusals,
+)
 from kube.clock import Clock
 from kube.errors import AlreadyExists, NotFound
 from kube.meta import Json, Key, ObjectMeta, decode_partial
@@ -254,9 +261,7 @@ class GroupWriter:
         ops = PatchBuilder()
         _correct_minimums(ops, ("spec",), found.as_object()["spec"], wanted["spec"])
         if ops:
-            await self._writer.patch(
-                WORKLOADS, workload.name, ops.of_uid(workload.uid), workload.namespace
-            )
+            await self._patch(WORKLOADS, workload, ops)
 
     async def _ensure_group(
         self, resource: Resource, owner: Owner, wanted: Json, taken: list[str]
@@ -272,7 +277,11 @@ class GroupWriter:
             return
         ops = _corrections(found, wanted)
         if ops:
-            await self._writer.patch(resource, name, ops.of_uid(found.metadata.uid), namespace)
+            await self._patch(resource, found.metadata, ops)
+
+    async def _patch(self, resource: Resource, meta: ObjectMeta, ops: PatchBuilder) -> None:
+        with refusals(f"{resource.kind} {meta.name} cannot be changed"):
+            await self._writer.patch(resource, meta.name, ops.of_uid(meta.uid), meta.namespace)
 
     def _check_served(self, wanted: list[Json]) -> None:
         """Refuses to make groups that use what is off; those that are there are kept up to date.
@@ -315,7 +324,8 @@ class GroupWriter:
         if made is not None and self._is_fresh(made, owner):
             return made[1]
         try:
-            live = await self._writer.create(resource, wanted)
+            with refusals(f"{resource.kind} {name} cannot be created"):
+                live = await self._writer.create(resource, wanted)
         except AlreadyExists:
             live = await self._writer.get(resource, name, namespace)
         meta = decode_partial(msgspec.json.encode(live)).metadata

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 import structlog
 
+from api.constants import EVENT_GROUP_NOT_MADE
 from kube.client import Client
 from kube.clock import Clock, SystemClock
 from kube.election import Fence
-from kube.errors import KubeError
+from kube.errors import ApiError, Invalid, KubeError, NotFound
 from kube.failures import Failures
 from kube.fair_queue import FairSemaphore
 from kube.meta import HasMeta, Json
@@ -62,6 +64,33 @@ class BlockedError(Exception):
         """`message` says what to do."""
         super().__init__(message)
         self.reason = reason
+
+
+class RefusedError(BlockedError):
+    """The API server refuses what is needed: by a quota, a policy or a webhook.
+
+    No event says that this is over, so `error` is raised once users know, and the key comes again.
+    """
+
+    def __init__(self, what: str, error: ApiError) -> None:
+        """`what` names the object and what was to be done with it."""
+        super().__init__(EVENT_GROUP_NOT_MADE, f"{what}: {error.message}")
+        self.error = error
+
+
+@contextmanager
+def refusals(what: str) -> Iterator[None]:
+    """Raise RefusedError where the API server refuses the request inside the block.
+
+    An object that is gone or has changed is no refusal: the cache is behind.
+    """
+    try:
+        yield
+    except ApiError as error:
+        behind = isinstance(error, Invalid) and error.patch_failed
+        if not error.refused or behind or (isinstance(error, NotFound) and error.name):
+            raise
+        raise RefusedError(what, error) from error
 
 
 class NotLeadingError(Exception):
