@@ -39,7 +39,7 @@ def min_count(harness: ControllerHarness, group: str) -> int:
 
 def pods(harness: ControllerHarness, group: str, count: int, first: int = 0) -> None:
     for at in range(first, first + count):
-        pod = make_pod(f"p{at}").managed(group).build()
+        pod = make_pod(f"p{at}").managed(group).bound_to("n").build()
         harness.api.put(pod | {"kind": "Pod", "status": {"phase": "Running"}})
 
 
@@ -140,6 +140,40 @@ async def test_an_update_of_pods_in_the_group_keeps_the_minimum(harness: Control
     await harness.settle(seconds=1)
 
     assert min_count(harness, group) == 4
+
+
+@pytest.mark.parametrize("make", [stateful_set, deployment])
+async def test_a_template_that_fits_no_node_can_be_corrected(
+    harness: ControllerHarness, make: Any
+) -> None:
+    """Its controller makes one or two pods of the new one, and waits until they are ready."""
+    obj = make(gang_mode="Gang")
+    group = put(harness, obj)
+    waiting(harness, group, 4)
+    await harness.settle()
+    status(harness, obj, 4, 0)
+    await harness.settle(seconds=1)
+    assert min_count(harness, group) == 4, "none of the new pods is there"
+
+    waiting(harness, group, 1, first=4)
+    status(harness, obj, 5, 1)
+    await harness.settle(seconds=1)
+    assert min_count(harness, group) == 1
+
+    pods(harness, group, 1, first=4)
+    condition = {"type": "PodGroupInitiallyScheduled", "status": "True"}
+    stored = harness.api.objects["PodGroup", "default", group]
+    harness.api.put(stored | {"status": {"conditions": [condition]}})
+    await harness.settle(seconds=1)
+    assert min_count(harness, group) == 4, "it has started: each new pod counts with those that run"
+    status(harness, obj, 4, 4)
+    await harness.settle(seconds=1)
+    assert min_count(harness, group) == 4
+
+
+def waiting(harness: ControllerHarness, group: str, count: int, first: int = 0) -> None:
+    for at in range(first, first + count):
+        harness.api.put(make_pod(f"p{at}").managed(group).build() | {"kind": "Pod"})
 
 
 async def test_it_is_told_what_it_waits_for(harness: ControllerHarness) -> None:
