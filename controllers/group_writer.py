@@ -374,10 +374,9 @@ class GroupWriter:
         maker = made_for(meta)
         groups = self._caches.pod_groups.by_index(BY_OWNER, (meta.namespace, maker))
         pods = sum(1 for group in groups for _ in self._caches.members(group))
-        if maker is None or not pods:
+        if maker is None or maker == owner.owner_id or not pods:
             return f"{what} is being deleted, and made anew then"
-        whose = "" if maker == owner.owner_id else f" of an earlier {maker.kind} {maker.name}"
-        some = f"{pods} {'pod' if pods == 1 else 'pods'}{whose}"
+        some = f"{pods} {'pod' if pods == 1 else 'pods'} of an earlier {maker.kind} {maker.name}"
         return f"waits for {some} to end: {what} is kept for them, and made anew then"
 
     def _note_taken(self, owner: Owner, resource: Resource, name: str) -> str:

@@ -289,16 +289,11 @@ class Caches:
         return found is not None and found.uid == owner_id.uid
 
     def is_made_again(self, owner_id: OwnerId, namespace: str) -> bool:
-        """Whether the owner lives and gets its groups again; a Workload's come with pods only.
-
-        So do those that pods ask for: while they do, it is.
-        """
+        """Whether the owner lives, so that its groups are made again while pods need them."""
         if owner_id.kind == PODS.kind:
             return self.asks.get((namespace, owner_id.name)) is not None
         found = self._namesake(owner_id, namespace)
-        if found is None or found.deletion_timestamp is not None or owner_id.kind == WORKLOADS.kind:
-            return False
-        return found.uid == owner_id.uid
+        return found is not None and found.deletion_timestamp is None and found.uid == owner_id.uid
 
     def is_replaced(self, meta: ObjectMeta) -> bool:
         """Whether a later owner of the name needs an object of its own instead."""

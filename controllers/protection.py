@@ -5,9 +5,9 @@ child group. Nothing keeps a group whose namespace is being deleted; composites 
 other's ancestors, all of them being deleted, do not keep each other.
 
 A PodGroup is not kept by pods of another owner of the same name, which wait for the group that is
-created for them afterwards (`api.membership`). Nor is it kept by pods
-without a node if it was made for an owner that is alive and so gets it again: a pod created just
-before the deletion would wait for others that admission refuses after it, and the group for it.
+created for them afterwards (`api.membership`). Nor is a group kept that was made for an owner that
+is alive, as it is made again at once: admission refuses pods of a group that is being deleted, so
+a pod that is lost meanwhile would be missing until all others have ended.
 
 Pods are looked up in the cache and not listed again: admission lets no pod into a group that is
 being deleted, and one that the cache has not seen yet loses nothing, as its owner gets the group
@@ -72,12 +72,13 @@ class ProtectionController:
 
     def _is_in_use(self, kind: str, group: Group) -> bool:
         namespace, name = group.metadata.key
-        if self._caches.is_terminating(namespace):
+        owner_id = made_for(group.metadata)
+        if self._caches.is_terminating(namespace) or (
+            owner_id is not None and self._caches.is_made_again(owner_id, namespace)
+        ):
             return False
         if kind == POD_GROUP.kind:
-            owner_id = made_for(group.metadata)
-            again = owner_id is not None and self._caches.is_made_again(owner_id, namespace)
-            return any(pod.bound or not again for pod in self._caches.members(group))
+            return any(self._caches.members(group))
         children = self._caches.children(namespace, name)
         if any(child.metadata.deletion_timestamp is None for child in children):
             return True
