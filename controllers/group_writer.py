@@ -3,8 +3,9 @@
 A Workload that a user created for the owner is respected: groups come from its templates, and go
 with their owner all the same. An object of the wanted name that is not the owner's is never adopted
 or changed. If it is going away (being deleted, or left by a deleted owner of the same name) the
-controller waits for that; otherwise a Workload gets its hashed name, and a group, which pods name
-already, is not created (admission avoids the names that are taken then).
+controller waits for that; otherwise a Workload gets its hashed name. So does a group, which pods
+name already, if these say whose they are: it stands for the name that they give (admission avoids
+the names that are taken then). The groups of other owners are not created.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ from api import features, names
 from api.constants import (
     ANNOTATION_MIN_COUNT_BASIS,
     ANNOTATION_SCHEDULE_TIMEOUT,
+    ANNOTATION_STANDS_FOR,
     COMPOSITE_POD_GROUP,
     EVENT_FEATURE_OFF,
     EVENT_NAME_TAKEN,
@@ -30,11 +32,22 @@ from api.integration.holding import NOTES as HOLD_NOTES
 from api.integration.holding import hold_notes
 from api.integration.minimum import Standing, remaining, with_minimum
 from api.integration.templates import TemplateNotFoundError, adapt
+from api.membership import pods_name
 from api.ownership import Ownership, made_for, ownership
 from api.rules.feature_use import uses_of
 from controllers.expected_pods import expect_nothing
 from controllers.informers import BY_OWNER, Caches
-from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, ObjectKey, Owner, Workload
+from controllers.objects import (
+    COMPOSITES,
+    JOBS,
+    JOBSETS,
+    POD_GROUPS,
+    WORKLOADS,
+    Group,
+    ObjectKey,
+    Owner,
+    Workload,
+)
 from controllers.runtime import (
     BlockedError,
     InTheWayError,
@@ -50,6 +63,8 @@ from kube.patch import PatchBuilder, pointer
 from kube.resources import Resource
 
 _CREATES_AT_ONCE: Final = 16
+_KNOWN_TO_PODS: Final = (JOBS, JOBSETS)
+"""Owners whose UID their pods carry: these find a group under another name than they give."""
 # How long a created object may take to show up in the cache before it is asked for again.
 _CACHE_LAG_SECONDS: Final = 5.0
 # The deletion event of an object queues its owner again; this is only in case it is lost.
@@ -131,10 +146,11 @@ class GroupWriter:
         """
         self._check_served(wanted)
         notes = hold_notes(owner.metadata.annotations)
+        wanted = [self._named(owner, obj) for obj in wanted]
         wanted = [_expecting(self._of_now(obj, standings), expected, notes) for obj in wanted]
         taken: list[str] = []
         leaves = []
-        for obj in wanted:
+        for obj in _below(wanted):
             if obj["kind"] == COMPOSITE_POD_GROUP.kind:
                 await self._ensure_group(COMPOSITES, owner, obj, taken)
             else:
@@ -183,7 +199,7 @@ class GroupWriter:
                 [
                     partial(self._remove, resource, group)
                     for group in groups
-                    if (resource.kind, group.metadata.name) not in names_wanted
+                    if (resource.kind, pods_name(group.metadata)) not in names_wanted
                     and group.metadata.deletion_timestamp is None
                 ],
                 _CREATES_AT_ONCE,
@@ -269,8 +285,11 @@ class GroupWriter:
         namespace, name = _key(wanted)
         found = self._caches.groups(resource.kind).get(namespace, name)
         if found is None:
-            if await self._create(resource, owner, wanted) is None:
-                taken.append(self._note_taken(owner, resource, name))
+            if await self._create(resource, owner, wanted) is not None:
+                return
+            if owner.resource in _KNOWN_TO_PODS and _pods_name(wanted) == name:
+                raise RequeueError("another owner has just got the name", _CACHE_LAG_SECONDS)
+            taken.append(self._note_taken(owner, resource, name))
             return
         if not self._is_ours(owner, resource, found.metadata):
             taken.append(self._note_taken(owner, resource, name))
@@ -302,14 +321,30 @@ class GroupWriter:
 
     def _of_now(self, wanted: Json, standings: Mapping[str, Standing]) -> Json:
         """A wanted group with the minCount of this moment."""
-        namespace, name = _key(wanted)
-        if name not in standings or wanted["kind"] != POD_GROUPS.kind:
+        named = _pods_name(wanted)
+        if named not in standings or wanted["kind"] != POD_GROUPS.kind:
             return wanted
-        found = self._caches.pod_groups.get(namespace, name)
+        found = self._caches.pod_groups.get(*_key(wanted))
         if found is None:
-            return with_minimum(wanted, standings[name])
+            return with_minimum(wanted, standings[named])
         note = found.metadata.annotations.get(ANNOTATION_MIN_COUNT_BASIS, "")
-        return with_minimum(wanted, standings[name], found.min_count, note)
+        return with_minimum(wanted, standings[named], found.min_count, note)
+
+    def _named(self, owner: Owner, wanted: Json) -> Json:
+        """A wanted group under its usual name, or under one of its own if that is another's."""
+        if owner.resource not in _KNOWN_TO_PODS:
+            return wanted
+        namespace, usual = _key(wanted)
+        groups = self._caches.groups(wanted["kind"])
+        own = names.standing_for(usual, owner.metadata.uid)
+        found, mine = groups.get(namespace, usual), groups.get(namespace, own)
+        anothers = found is not None and ownership(found.metadata, owner.owner_id)
+        if mine is None and anothers is not Ownership.FOREIGN:
+            return wanted
+        metadata = wanted["metadata"]
+        said = {ANNOTATION_STANDS_FOR: usual}
+        metadata = metadata | {"name": own, "annotations": metadata["annotations"] | said}
+        return wanted | {"metadata": metadata}
 
     def _check_all_cached(self, objects: list[Json]) -> None:
         if any((obj["kind"], _key(obj)) in self._made for obj in objects):
@@ -393,11 +428,26 @@ class GroupWriter:
 def _expecting(wanted: Json, expected: Mapping[str, list[Json]], notes: Mapping[str, str]) -> Json:
     """A wanted group with the pods that it expects, and `notes`; others say nothing of that."""
     metadata = wanted["metadata"]
-    pods = expected.get(metadata["name"])
+    pods = expected.get(_pods_name(wanted))
     if wanted["kind"] != POD_GROUPS.kind or pods is None:
         return wanted
     metadata = metadata | {"annotations": {**metadata["annotations"], **notes}}
     return wanted | {"metadata": metadata, "spec": wanted["spec"] | {"expectedPods": pods}}
+
+
+def _pods_name(group: Json) -> str:
+    """The name by which its pods name a wanted group."""
+    metadata = group["metadata"]
+    return str(metadata["annotations"].get(ANNOTATION_STANDS_FOR) or metadata["name"])
+
+
+def _below(groups: list[Json]) -> Iterator[Json]:
+    """The wanted groups, each below the parent that stands for the one that it gives."""
+    own = {_pods_name(it): it["metadata"]["name"] for it in groups if it["kind"] == COMPOSITES.kind}
+    for group in groups:
+        parent = group["spec"].get("parentCompositePodGroupName")
+        above = {"parentCompositePodGroupName": own.get(parent, parent)} if parent else {}
+        yield group | {"spec": group["spec"] | above}
 
 
 def _corrections(found: Group, wanted: Json) -> PatchBuilder:

@@ -18,7 +18,7 @@ from api.constants import (
     TRAIN_JOB,
 )
 from api.groups import Form, GroupReference, WorkloadForm
-from api.membership import Owners, belongs, claims_of, owners_of
+from api.membership import Owners, belongs, claims_of, owners_of, pods_name, stands_for
 from api.ownership import OwnerId, made_for
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.capacity_requests import REQUESTS, CapacityRequest, decode_request
@@ -100,6 +100,8 @@ BY_PARENT = "parent"
 """Groups by (namespace, parent composite)."""
 BY_TEMPLATE = "template"
 """PodGroups without a policy by (namespace, Workload) whose template they wait for."""
+BY_STANDING_FOR = "stands for"
+"""PodGroups by (namespace, name by which their pods name them), where that is not their own."""
 BY_CLAIM_TEMPLATE = "claim template"
 """PodGroups by (namespace, ResourceClaimTemplate), for each that their claims are made from."""
 BY_GROUP = "group"
@@ -177,6 +179,7 @@ class Caches:
             generated.add_index(BY_OWNER, _made_for)
             generated.add_index(BY_OWNER_NAME, _made_for_name)
         self.workloads.add_index(BY_CONTROLLER_REF, _controller_ref)
+        self.pod_groups.add_index(BY_STANDING_FOR, _stands_for)
         self.pod_groups.add_index(BY_TEMPLATE, _awaited_workload)
         self.pod_groups.add_index(BY_CLAIM_TEMPLATE, _claim_templates)
         for groups in (self.pod_groups, self.composites):
@@ -266,15 +269,27 @@ class Caches:
         """The active pods that name the PodGroup and belong to it."""
         meta, template = group.metadata, group.template[1] if group.template else ""
         leaving = meta.deletion_timestamp is not None or self.is_replaced(meta)
-        owners = owners_of(meta, meta.name, template, leaving=leaving)
-        for pod in self.pods.each(BY_GROUP, meta.key):
-            if pod.groups[0] != meta.name or belongs(pod.claims, owners):
+        owners, named = owners_of(meta, meta.name, template, leaving=leaving), pods_name(meta)
+        for pod in self.pods.each(BY_GROUP, (meta.namespace, named)):
+            if named != meta.name and not (pod.claims and pod.groups[0] == named):
+                continue
+            if pod.groups[0] != named or belongs(pod.claims, owners):
                 yield pod
+
+    def groups_of(self, pod: Pod) -> Iterator[Group]:
+        """The PodGroups that a pod names, and those that stand for one of these."""
+        namespace = pod.metadata.namespace
+        for name in pod.groups:
+            group = self.pod_groups.get(namespace, name)
+            if group is not None:
+                yield group
+            yield from self.pod_groups.by_index(BY_STANDING_FOR, (namespace, name))
 
     def has_job(self, group: Group) -> bool:
         """Whether a Job that is not over gets its pods into the PodGroup; perhaps it has none."""
         owners = owners_of(group.metadata, group.metadata.name, "", leaving=True)
-        jobs = self.jobs.each(BY_GROUP, group.metadata.key)
+        named = (group.metadata.namespace, pods_name(group.metadata))
+        jobs = self.jobs.each(BY_GROUP, named)
         return any(belongs(_claims_of_job(job), owners) for job in jobs)
 
     def exists(self, owner_id: OwnerId, namespace: str) -> bool:
@@ -460,6 +475,11 @@ def _delegated_by(job: Owner) -> Iterable[Hashable]:
         return ()
     group = parent.api_version.rpartition("/")[0]
     return ((job.metadata.namespace, group, parent.kind, parent.name),)
+
+
+def _stands_for(group: Group) -> Iterable[Hashable]:
+    name = stands_for(group.metadata)
+    return ((group.metadata.namespace, name),) if name else ()
 
 
 def _awaited_workload(group: Group) -> Iterable[Hashable]:

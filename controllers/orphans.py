@@ -214,10 +214,8 @@ class OrphanCollector:
         """The last pod of an orphaned group has ended: the next of its owner's name may wait."""
         if old is None or not old.active or (new is not None and new.active):
             return
-        for name in old.groups:
-            group = self._caches.pod_groups.get(old.metadata.namespace, name)
-            if group is not None:
-                self._on_unused(group)
+        for group in self._caches.groups_of(old):
+            self._on_unused(group)
 
     def _on_unused(self, group: Group) -> None:
         if self._index.lost_owner(group.metadata) and not any(self._caches.members(group)):

@@ -170,9 +170,8 @@ class OwnerController(ABC):
             new is not None and (new.active, new.counts) == (old.active, old.counts)
         ):
             return
-        for name in old.groups:
-            group = self._caches.pod_groups.get(old.metadata.namespace, name)
-            if group is None or not self._made_for(group.metadata):
+        for group in self._caches.groups_of(old):
+            if not self._made_for(group.metadata):
                 continue
             if old.active and (new is None or not new.active):
                 self._queue_unused(group)

@@ -113,10 +113,8 @@ class ProtectionController:
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         if old is None or not old.active or (new is not None and new.active):
             return
-        for name in old.groups:
-            group = self._caches.pod_groups.get(old.metadata.namespace, name)
-            if group is not None:
-                self._queue(POD_GROUP.kind, group)
+        for group in self._caches.groups_of(old):
+            self._queue(POD_GROUP.kind, group)
 
     def _on_namespace(self, _old: Partial | None, new: Partial | None) -> None:
         if new is None or new.metadata.deletion_timestamp is None:

@@ -364,10 +364,8 @@ class ProvisioningController:
             return
         if old is not None and new is not None and (old.waits, old.shape) == (new.waits, new.shape):
             return
-        for name in pod.groups:
-            group = self._caches.pod_groups.get(pod.metadata.namespace, name)
-            if group is not None:
-                self._queue_root(POD_GROUPS.kind, group)
+        for group in self._caches.groups_of(pod):
+            self._queue_root(POD_GROUPS.kind, group)
 
     def _queue_root(self, kind: str, group: Group) -> None:
         key = self._roots.asking(kind, group)
