@@ -176,22 +176,35 @@ def waiting(harness: ControllerHarness, group: str, count: int, first: int = 0) 
         harness.api.put(make_pod(f"p{at}").managed(group).build() | {"kind": "Pod"})
 
 
-async def test_it_is_told_what_it_waits_for(harness: ControllerHarness) -> None:
-    group = put(harness, deployment(gang_mode="Gang"))
+@pytest.mark.parametrize(("make", "left"), [(stateful_set, None), (deployment, "")])
+async def test_it_is_told_what_it_waits_for(
+    harness: ControllerHarness, make: Any, left: str | None
+) -> None:
+    obj = make(gang_mode="Gang")
+    slot = (obj["kind"], "default", obj["metadata"]["name"])
+    group = put(harness, obj)
     await harness.settle()
     harness.api.sent.clear()
+    replica_set: dict[str, str] = {}
+
+    def copy() -> Any:
+        """What the Deployment controller does: what is there is copied, and nothing removed."""
+        replica_set.update(harness.api.objects[slot]["metadata"]["annotations"])
+        return harness.api.objects[slot]["metadata"]["annotations"].get(ANNOTATION_WAITING_FOR)
 
     blocked(harness, group, "needs 4 pods, 3 fit")
     await harness.settle(seconds=1)
     await harness.settle(seconds=3)
 
-    notes = harness.api.objects["Deployment", "default", "web"]["metadata"]["annotations"]
-    assert notes[ANNOTATION_WAITING_FOR] == f"PodGroup {group}: needs 4 pods, 3 fit"
-    assert harness.api.writes == [("patch", "Deployment", "web")]
+    assert copy() == f"PodGroup {group}: needs 4 pods, 3 fit"
+    assert harness.api.writes == [("patch", slot[0], slot[2])]
     blocked(harness, group, "")
     await harness.settle(seconds=60)
-    notes = harness.api.objects["Deployment", "default", "web"]["metadata"]["annotations"]
-    assert ANNOTATION_WAITING_FOR not in notes
+    assert copy() == left
+    assert slot[0] != "Deployment" or replica_set[ANNOTATION_WAITING_FOR] == ""
+    await harness.new_term()
+    await harness.settle(seconds=60)
+    assert len(harness.api.writes) == 2, "it is cleared once"
 
 
 async def test_who_asks_no_more_loses_the_group_with_its_last_pod(
