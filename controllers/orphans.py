@@ -37,7 +37,7 @@ from controllers.objects import (
     Pod,
     Workload,
 )
-from controllers.runtime import Controller, RequeueError, Writer, bounded, queue_all
+from controllers.runtime import Controller, NotServedError, RequeueError, Writer, bounded, queue_all
 from kube.cache import Cache
 from kube.clock import Clock
 from kube.errors import Conflict, NotFound
@@ -56,6 +56,7 @@ OWNERS = (
 
 _KINDS: Final = {(it.group, it.kind): it for it in OWNERS}
 _DELETES_AT_ONCE: Final = 16
+_UNSERVED_SECONDS: Final = 60.0
 
 COLLECTOR_SECONDS: Final = 20.0
 """How long the garbage collector has for an object; usually it needs less than one second."""
@@ -226,12 +227,17 @@ class OrphanCollector:
         self.controller.queue.add_after(Left(namespace, owner_id, late=True), COLLECTOR_SECONDS)
 
     async def _exists(self, namespace: str, owner_id: OwnerId) -> bool:
-        """Whether the owner lives, by the API server: a cache may be behind."""
+        """Whether the owner lives, by the API server: a cache may be behind.
+
+        Raises RequeueError where its kind is not served at the moment, as it may live.
+        """
         resource = _KINDS[owner_id.group, owner_id.kind]
         try:
             live = await self._writer.get(resource, owner_id.name, namespace)
-        except NotFound as error:
-            return not error.name  # the kind is not served at the moment: the owner may exist
+        except NotServedError as error:
+            raise RequeueError(str(error), _UNSERVED_SECONDS) from error
+        except NotFound:
+            return False
         return bool(live["metadata"]["uid"] == owner_id.uid)
 
 

@@ -17,6 +17,7 @@ import structlog
 
 from api.constants import GROUP, POD
 from api.names import is_dns_label, is_dns_subdomain, is_path_segment
+from controllers.runtime import METADATA
 from kube.clock import Clock
 from kube.errors import Forbidden, KubeError, NotFound
 from kube.meta import ObjectMeta, OwnerReference, decode_partial
@@ -33,9 +34,6 @@ MOST_CONTROLLERS: Final = 8
 
 _KEPT_SECONDS: Final = 60.0
 _MOST_KEPT: Final = 8192
-
-METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""The form of an answer without spec and status; any that does not know it sends the whole."""
 
 
 class Reader(Protocol):

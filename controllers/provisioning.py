@@ -41,7 +41,14 @@ from controllers.capacity_writer import CapacityWriter
 from controllers.informers import Caches
 from controllers.known_objects import known_objects
 from controllers.objects import COMPOSITES, POD_GROUPS, Group, Pod
-from controllers.runtime import BlockedError, Controller, RequeueError, Writer, queue_all
+from controllers.runtime import (
+    BlockedError,
+    Controller,
+    NotServedError,
+    RequeueError,
+    Writer,
+    queue_all,
+)
 from controllers.waiting_roots import Waiting, WaitingRoots, asked_by, root_of
 from kube.clock import Clock, rfc3339
 from kube.errors import Forbidden, Invalid, NotFound
@@ -154,8 +161,8 @@ class ProvisioningController:
             if group is not None:
                 self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, error.message)
             raise RequeueError(error.message, _REFUSED_SECONDS) from error
-        except NotFound as error:
-            if error.name:
+        except (NotFound, NotServedError) as error:
+            if isinstance(error, NotFound) and error.name:
                 raise
             raise RequeueError("the kind is not served now", _BLOCKED_SECONDS) from error
 

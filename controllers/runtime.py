@@ -15,7 +15,7 @@ from kube.election import Fence
 from kube.errors import ApiError, Invalid, KubeError, NotFound
 from kube.failures import Failures
 from kube.fair_queue import FairSemaphore
-from kube.meta import HasMeta, Json
+from kube.meta import HasMeta, Json, ObjectMeta, decode_partial
 from kube.pace import Pace
 from kube.patch import PatchBuilder
 from kube.resources import Resource
@@ -38,6 +38,9 @@ OWN_RIGHTS = Resource(
     "SelfSubjectAccessReview",
     namespaced=False,
 )
+
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+"""The form of an answer without spec and status; any that does not know it sends the whole."""
 
 # Bytes of what is read of others' kinds: no object in etcd is larger.
 _LARGEST_OBJECT = 4 * 1024 * 1024
@@ -93,6 +96,24 @@ def refusals(what: str) -> Iterator[None]:
         raise RefusedError(what, error) from error
 
 
+class NotServedError(KubeError):
+    """The API server does not serve the kind at the moment: nothing is known of the object.
+
+    That is so right after it has started, and while a CRD is gone or changes.
+    """
+
+
+@contextmanager
+def _served(resource: Resource) -> Iterator[None]:
+    """Raise NotServedError where a 404 is about no object, so that NotFound is about one."""
+    try:
+        yield
+    except NotFound as error:
+        if not error.name:
+            raise NotServedError(f"{resource.full_name} is not served now") from error
+        raise
+
+
 class NotLeadingError(Exception):
     """The lease may be lost: nothing is written any more."""
 
@@ -110,9 +131,10 @@ class Writer:
         self._slots = FairSemaphore(_CONCURRENT_WRITES)
 
     async def get(self, resource: Resource, name: str, namespace: str) -> Json:
-        """The live object. Raises kube errors."""
+        """The live object. Raises NotServedError, kube errors."""
         async with self._slots.acquired(namespace):
-            return await self._client.get(resource, name, namespace)
+            with _served(resource):
+                return await self._client.get(resource, name, namespace)
 
     async def read(self, path: str, form: str, namespace: str) -> bytes:
         """What is at a path, in this form, for an object of a namespace. Raises kube errors."""
@@ -120,6 +142,12 @@ class Writer:
             return await self._client.request(
                 "GET", path, accept=form, largest=_LARGEST_OBJECT, timeout=_READ_SECONDS
             )
+
+    async def metadata(self, resource: Resource, name: str, namespace: str) -> ObjectMeta:
+        """The metadata of a live object alone. Raises NotServedError, kube errors."""
+        with _served(resource):
+            found = await self.read(resource.path(namespace, name), METADATA, namespace)
+        return decode_partial(found).metadata
 
     async def may(self, verb: str, resource: Resource, namespace: str) -> bool:
         """Whether this process has a right; no namespace means the whole cluster.
@@ -147,16 +175,25 @@ class Writer:
         *,
         subresource: str | None = None,
     ) -> Json:
-        """Patch an object, or one of its sub-resources. Raises NotLeadingError, kube errors."""
+        """Patch an object, or one of its sub-resources.
+
+        Raises NotLeadingError, NotServedError, kube errors.
+        """
         async with self._slots.acquired(namespace):
             self._check()
-            return await self._client.patch(resource, name, ops, namespace, subresource=subresource)
+            with _served(resource):
+                return await self._client.patch(
+                    resource, name, ops, namespace, subresource=subresource
+                )
 
     async def delete(self, resource: Resource, name: str, namespace: str, *, uid: str) -> None:
-        """Delete exactly this object. Raises NotLeadingError, kube errors."""
+        """Delete exactly this object. Raises NotLeadingError, NotServedError, kube errors."""
         async with self._slots.acquired(namespace):
             self._check()
-            await self._client.delete(resource, name, namespace, uid=uid, propagation="Background")
+            with _served(resource):
+                await self._client.delete(
+                    resource, name, namespace, uid=uid, propagation="Background"
+                )
 
     def _check(self) -> None:
         if not self._fence.valid():
