@@ -15,17 +15,20 @@ import jsonpatch
 import pytest
 
 from api import features
-from api.constants import LABEL_TEMPLATE, LABEL_WORKLOAD
+from api.constants import ANNOTATION_MANAGED_GROUP, LABEL_TEMPLATE, LABEL_WORKLOAD
 from api.features import FeatureGates
 from api.integration.job import job_admission
 from api.integration.jobset import jobset_admission
+from api.names import hashed
 from controllers.app import ControllerProcess, Term
 from controllers.objects import JOBS, JOBSETS, POD_GROUPS, WORKLOADS
 from kube.clock import rfc3339_micro
 from kube.election import Fence
-from kube.resources import LEASES, NAMESPACES, PODS, Resource
+from kube.errors import Forbidden
+from kube.resources import DEPLOYMENTS, LEASES, NAMESPACES, PODS, Resource
 from kube.settings import LeaderElection
 from tests.controllers.asking import asking
+from tests.support.apps import admitted, deployment
 from tests.support.builders import make_pod
 from tests.support.clock import FakeClock
 from tests.support.growth import kept_by
@@ -56,6 +59,29 @@ def wave(api: MemoryApi, number: int) -> None:
         pod = make_pod().label(LABEL_WORKLOAD, f"w{number}").label(LABEL_TEMPLATE, named).build()
         put(api, PODS, f"{named}{number}", pod, namespace)
     put(api, PODS, f"asks{number}", asking("asks", f"of{number}", "1").build(), namespace)
+    blocked(api, number, namespace)
+    refused(api, number, namespace)
+
+
+def blocked(api: MemoryApi, number: int, namespace: str) -> None:
+    """A JobSet both of whose names for a Workload are taken."""
+    name = f"blocked{number}"
+    for taken in (f"w-{name}", hashed(f"w-{name}", WORKLOADS.kind, namespace)):
+        put(api, WORKLOADS, taken, {"spec": {}}, namespace)
+    jobset = make_jobset(name).asks(gang_mode="Gang").replicated_job("w").build()
+    jobset["metadata"]["namespace"] = namespace
+    patch = jobset_admission(jobset, None, "CREATE").patch
+    put(api, JOBSETS, name, jsonpatch.apply_patch(jobset, patch), namespace)
+
+
+def refused(api: MemoryApi, number: int, namespace: str) -> None:
+    """A Deployment whose group is refused, and whose annotation is."""
+    made = admitted(deployment(gang_mode="Gang"), request_uid=f"r{number}")
+    group = made["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP]
+    for verb, kind in (("create", POD_GROUPS), ("patch", DEPLOYMENTS)):
+        name = group if kind == POD_GROUPS else f"web{number}"
+        api.fail(Forbidden(403, "Forbidden", "no"), verbs=[verb], of=kind, name=name, times=9)
+    put(api, DEPLOYMENTS, f"web{number}", made, namespace)
 
 
 def put(api: MemoryApi, resource: Resource, name: str, obj: Json, namespace: str = "") -> None:
@@ -65,7 +91,7 @@ def put(api: MemoryApi, resource: Resource, name: str, obj: Json, namespace: str
 
 async def gone(api: MemoryApi, clock: FakeClock) -> None:
     """Let everything that users made go, and what was made for it, by the garbage collector."""
-    for resource in (JOBS, JOBSETS, PODS, WORKLOADS):
+    for resource in (JOBS, JOBSETS, DEPLOYMENTS, PODS, WORKLOADS):
         for obj in api.all(resource):
             api.drop(resource, obj["metadata"]["name"], obj["metadata"]["namespace"])
     await clock.advance(120)
@@ -141,6 +167,7 @@ async def test_a_term_leaves_nothing_to_the_next() -> None:
             await asyncio.wait({term})
             del term
             await gone(api, clock)
+        api.rules.clear()  # the errors that were raised have their frames
         gc.collect()
 
         assert [it() for it in parts if it() is not None] == []

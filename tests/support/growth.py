@@ -8,13 +8,13 @@ import types
 from collections import Counter
 
 _CODE = (type, types.ModuleType, types.CodeType, types.CoroutineType, types.AsyncGeneratorType)
-_APART = (*_CODE, asyncio.AbstractEventLoop)
+_APART = (*_CODE, asyncio.AbstractEventLoop, int, float)
 
 
 def kept_by(root: object, *, without: tuple[object, ...] = ()) -> Counter[str]:
     """The objects that `root` keeps alive, and the entries of its containers, by their types.
 
-    Neither code, running or not, nor what is reached only through `without` counts.
+    Neither code, running or not, nor numbers, nor what is reached only through `without` counts.
     """
     gc.collect()
     found: Counter[str] = Counter()
