@@ -15,7 +15,21 @@ from controllers.runtime import Controller, Writer
 from kube.backoff import LONGEST_RETRY_AFTER, Backoff
 from kube.cache import Cache
 from kube.election import Fence, LeaderElector
-from kube.errors import ApiError, ServerError, TooManyRequests, Unreachable
+from kube.errors import (
+    AlreadyExists,
+    ApiError,
+    ConfigError,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
 from kube.events import ObjectReference, Recorder
 from kube.meta import decode_partial
 from kube.reflector import Reflector
@@ -144,3 +158,48 @@ def test_a_wait_is_no_shorter_than_asked_for_and_differs_between_clients(
 
     assert all(least <= wait <= most for wait in waits)
     assert len(set(waits)) > 25
+
+
+ANSWERS: tuple[KubeError, ...] = (
+    ApiError(400, "BadRequest", "no"),
+    Unauthorized(401, "Unauthorized", "no"),
+    Forbidden(403, "Forbidden", "no"),
+    NotFound(404, "NotFound", "the server could not find the requested resource"),
+    ApiError(408, "Timeout", "no"),
+    Conflict(409, "Conflict", "no"),
+    AlreadyExists(409, "AlreadyExists", "no"),
+    Gone(410, "Expired", "no"),
+    ApiError(413, "RequestEntityTooLarge", "no"),
+    Invalid(422, "Invalid", "no"),
+    TooManyRequests(429, "TooManyRequests", "no"),
+    ServerError(500, "InternalError", "no"),
+    ServerError(503, "ServiceUnavailable", "no"),
+    ServerError(504, "Timeout", "no"),
+    Unreachable("GET", "/", "reset"),
+    ConfigError("the token file is empty"),
+)
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["", "done"])
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda error: getattr(error, "reason", str(error)))
+@pytest.mark.parametrize("asking", [it for it in EVERY if it is not scheduler])
+async def test_whatever_is_answered_it_goes_on(
+    asking: Asking, answer: KubeError, done: bool
+) -> None:
+    """The first requests get the answer, and may have been carried out (`done`) all the same."""
+    clock = FakeClock()
+    api = MemoryApi(clock)
+
+    def act(_request: Request) -> None:
+        if len(api.sent) <= 5:
+            raise answer
+
+    api.on(act, answered=done)
+    task = asyncio.ensure_future(asking(api, clock))
+    await clock.advance(600)
+
+    assert not task.done() or task.exception() is None
+    # An event that is refused is dropped: it is worth no second request.
+    assert len(api.sent) > 5 or asking is events
+    task.cancel()
+    await asyncio.wait({task})
