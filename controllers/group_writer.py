@@ -8,7 +8,7 @@ name already, if these say whose they are: it stands for the name that they give
 the names that are taken then). The groups of other owners are not created.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -17,8 +17,6 @@ import msgspec
 from api import features, names
 from api.constants import (
     ANNOTATION_MIN_COUNT_BASIS,
-    ANNOTATION_SCHEDULE_TIMEOUT,
-    ANNOTATION_STANDS_FOR,
     COMPOSITE_POD_GROUP,
     EVENT_FEATURE_OFF,
     EVENT_NAME_TAKEN,
@@ -28,13 +26,13 @@ from api.constants import (
     WORKLOAD,
 )
 from api.features import Feature, FeatureGates, off_text
-from api.integration.holding import NOTES as HOLD_NOTES
 from api.integration.holding import hold_notes
 from api.integration.minimum import Standing, remaining, with_minimum
 from api.integration.templates import TemplateNotFoundError, adapt
 from api.membership import pods_name
 from api.ownership import Ownership, made_for, ownership
 from api.rules.feature_use import uses_of
+from controllers.corrections import correct_minimums, corrections
 from controllers.expected_pods import expect_nothing
 from controllers.informers import BY_OWNER, Caches
 from controllers.objects import (
@@ -56,10 +54,11 @@ from controllers.runtime import (
     bounded,
     refusals,
 )
+from controllers.wanted_groups import below, expecting, pods_name_of, standing_in
 from kube.clock import Clock
 from kube.errors import AlreadyExists, NotFound
 from kube.meta import Json, Key, ObjectMeta, decode_partial
-from kube.patch import PatchBuilder, pointer
+from kube.patch import PatchBuilder
 from kube.resources import Resource
 
 _CREATES_AT_ONCE: Final = 16
@@ -147,10 +146,10 @@ class GroupWriter:
         self._check_served(wanted)
         notes = hold_notes(owner.metadata.annotations)
         wanted = [self._named(owner, obj) for obj in wanted]
-        wanted = [_expecting(self._of_now(obj, standings), expected, notes) for obj in wanted]
+        wanted = [expecting(self._of_now(obj, standings), expected, notes) for obj in wanted]
         taken: list[str] = []
         leaves = []
-        for obj in _below(wanted):
+        for obj in below(wanted):
             if obj["kind"] == COMPOSITE_POD_GROUP.kind:
                 await self._ensure_group(COMPOSITES, owner, obj, taken)
             else:
@@ -275,7 +274,7 @@ class GroupWriter:
         if found is None:
             return
         ops = PatchBuilder()
-        _correct_minimums(ops, ("spec",), found.as_object()["spec"], wanted["spec"])
+        correct_minimums(ops, ("spec",), found.as_object()["spec"], wanted["spec"])
         if ops:
             await self._patch(WORKLOADS, workload, ops)
 
@@ -287,14 +286,14 @@ class GroupWriter:
         if found is None:
             if await self._create(resource, owner, wanted) is not None:
                 return
-            if owner.resource in _KNOWN_TO_PODS and _pods_name(wanted) == name:
+            if owner.resource in _KNOWN_TO_PODS and pods_name_of(wanted) == name:
                 raise RequeueError("another owner has just got the name", _CACHE_LAG_SECONDS)
             taken.append(self._note_taken(owner, resource, name))
             return
         if not self._is_ours(owner, resource, found.metadata):
             taken.append(self._note_taken(owner, resource, name))
             return
-        ops = _corrections(found, wanted)
+        ops = corrections(found, wanted)
         if ops:
             await self._patch(resource, found.metadata, ops)
 
@@ -321,7 +320,7 @@ class GroupWriter:
 
     def _of_now(self, wanted: Json, standings: Mapping[str, Standing]) -> Json:
         """A wanted group with the minCount of this moment."""
-        named = _pods_name(wanted)
+        named = pods_name_of(wanted)
         if named not in standings or wanted["kind"] != POD_GROUPS.kind:
             return wanted
         found = self._caches.pod_groups.get(*_key(wanted))
@@ -334,17 +333,12 @@ class GroupWriter:
         """A wanted group under its usual name, or under one of its own if that is another's."""
         if owner.resource not in _KNOWN_TO_PODS:
             return wanted
-        namespace, usual = _key(wanted)
         groups = self._caches.groups(wanted["kind"])
-        own = names.standing_for(usual, owner.metadata.uid)
-        found, mine = groups.get(namespace, usual), groups.get(namespace, own)
+        stand_in = standing_in(wanted, owner.metadata.uid)
+        found = groups.get(*_key(wanted))
         anothers = found is not None and ownership(found.metadata, owner.owner_id)
-        if mine is None and anothers is not Ownership.FOREIGN:
-            return wanted
-        metadata = wanted["metadata"]
-        said = {ANNOTATION_STANDS_FOR: usual}
-        metadata = metadata | {"name": own, "annotations": metadata["annotations"] | said}
-        return wanted | {"metadata": metadata}
+        there = groups.get(*_key(stand_in)) is not None
+        return stand_in if there or anothers is Ownership.FOREIGN else wanted
 
     def _check_all_cached(self, objects: list[Json]) -> None:
         if any((obj["kind"], _key(obj)) in self._made for obj in objects):
@@ -425,92 +419,11 @@ class GroupWriter:
         )
 
 
-def _expecting(wanted: Json, expected: Mapping[str, list[Json]], notes: Mapping[str, str]) -> Json:
-    """A wanted group with the pods that it expects, and `notes`; others say nothing of that."""
-    metadata = wanted["metadata"]
-    pods = expected.get(_pods_name(wanted))
-    if wanted["kind"] != POD_GROUPS.kind or pods is None:
-        return wanted
-    metadata = metadata | {"annotations": {**metadata["annotations"], **notes}}
-    return wanted | {"metadata": metadata, "spec": wanted["spec"] | {"expectedPods": pods}}
-
-
-def _pods_name(group: Json) -> str:
-    """The name by which its pods name a wanted group."""
-    metadata = group["metadata"]
-    return str(metadata["annotations"].get(ANNOTATION_STANDS_FOR) or metadata["name"])
-
-
-def _below(groups: list[Json]) -> Iterator[Json]:
-    """The wanted groups, each below the parent that stands for the one that it gives."""
-    own = {_pods_name(it): it["metadata"]["name"] for it in groups if it["kind"] == COMPOSITES.kind}
-    for group in groups:
-        parent = group["spec"].get("parentCompositePodGroupName")
-        above = {"parentCompositePodGroupName": own.get(parent, parent)} if parent else {}
-        yield group | {"spec": group["spec"] | above}
-
-
-def _corrections(found: Group, wanted: Json) -> PatchBuilder:
-    """What may change on a live group: its minimum with the note of it, timeout, expectedPods.
-
-    How long places are held is what its owner says, or else what somebody wrote there.
-    """
-    ops = PatchBuilder()
-    notes, live = wanted["metadata"]["annotations"], found.metadata.annotations
-    _correct_timeout(ops, live, notes)
-    for field, value in _minimums(wanted["spec"]["schedulingPolicy"]):
-        gang = found.policy.get("gang")
-        if isinstance(gang, dict) and gang.get(field) != value:
-            ops.add(pointer("spec", "schedulingPolicy", "gang", field), value)
-    for key in (ANNOTATION_MIN_COUNT_BASIS, *HOLD_NOTES):
-        if notes.get(key) not in {None, live.get(key)}:
-            ops.add(pointer("metadata", "annotations", key), notes[key])
-    pods = wanted["spec"].get("expectedPods", found.expected)
-    if pods != found.expected:
-        ops.add(pointer("spec", "expectedPods"), pods)
-    return ops
-
-
-def _correct_timeout(ops: PatchBuilder, live: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    path = pointer("metadata", "annotations", ANNOTATION_SCHEDULE_TIMEOUT)
-    value = wanted.get(ANNOTATION_SCHEDULE_TIMEOUT)
-    if value == live.get(ANNOTATION_SCHEDULE_TIMEOUT):
-        return
-    if value is None:
-        ops.remove(path)
-    else:
-        ops.add(path, value)
-
-
-def _correct_minimums(
-    ops: PatchBuilder, path: tuple[str | int, ...], live: Json, wanted: Json
-) -> None:
-    """Add what changes the minimums of live templates to the wanted ones.
-
-    Templates pair by name: those of an earlier version of Muster may be more.
-    """
-    for key in ("podGroupTemplates", "compositePodGroupTemplates"):
-        by_name = {it.get("name"): it for it in wanted.get(key) or []}
-        for at, found in enumerate(live.get(key) or []):
-            expected = by_name.get(found.get("name"))
-            if expected is None:
-                continue
-            here = (*path, key, at)
-            for field, value in _minimums(expected["schedulingPolicy"]):
-                if (found.get("schedulingPolicy") or {}).get("gang", {}).get(field) != value:
-                    ops.add(pointer(*here, "schedulingPolicy", "gang", field), value)
-            _correct_minimums(ops, here, found, expected)
-
-
 def _from_templates(wanted_objects: WantedObjects, workload: Workload) -> list[Json]:
     try:
         return adapt(wanted_objects(workload.metadata.name)[1:], workload.as_object())
     except TemplateNotFoundError as error:
         raise BlockedError(EVENT_TEMPLATE_NOT_FOUND, str(error)) from error
-
-
-def _minimums(policy: Json) -> Iterator[tuple[str, int]]:
-    yield from policy.get("gang", {}).items()
 
 
 def _listed(workloads: list[Workload]) -> str:
