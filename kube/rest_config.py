@@ -10,15 +10,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
-
 from kube.errors import ConfigError
 
 DEFAULT_NAMESPACE: Final = "default"
 
 Authorization = Callable[[], Awaitable[str | None]]
-
-_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +80,18 @@ class Tls:
             material = self._read()
             if material == self._material:
                 return
-            self.context = material.context(self._server)
+            self.context, self._material = material.context(self._server), material
         except (ConfigError, OSError, ValueError) as error:
-            _log.warning("TLS files not usable", server=self._server, problem=str(error))
-            return
-        self._material = material
-        _log.info("TLS files reloaded", server=self._server)
+            _log("TLS files not usable", server=self._server, problem=str(error))
+        else:
+            _log("TLS files reloaded", server=self._server)
+
+
+def _log(event: str, **about: str) -> None:
+    """Logged seldom, and commands that log nothing need no structlog."""
+    import structlog
+
+    structlog.get_logger().warning(event, **about)
 
 
 def _text(pem: bytes | None) -> str | None:
