@@ -196,7 +196,7 @@ async def test_whatever_is_answered_it_goes_on(
 
     api.on(act, answered=done)
     task = asyncio.ensure_future(asking(api, clock))
-    await clock.advance(600)
+    await clock.advance(LASTS)
 
     assert not task.done() or task.exception() is None
     # An event that is refused is dropped: it is worth no second request.
