@@ -156,6 +156,8 @@ ANNOTATION_MIN_COUNT_BASIS: Final = f"{GROUP}/min-count-basis"
 ANNOTATION_SCHEDULE_TIMEOUT: Final = f"{GROUP}/schedule-timeout"
 # On a generated object: API group, kind, name and UID of its owner.
 ANNOTATION_MADE_FOR: Final = f"{GROUP}/made-for"
+# On a generated group whose usual name another owner's group has: that name, which its pods give.
+ANNOTATION_STANDS_FOR: Final = f"{GROUP}/stands-for"
 # On a group made from its pods: what they say of it that is not so, as a message for users.
 ANNOTATION_PODS_DIFFER: Final = f"{GROUP}/pods-differ"
 # On a group made from its pods that has none: since when, in RFC 3339.

@@ -5,6 +5,10 @@ it: for their Job or JobSet, whose UIDs they carry. Pods that name a KEP-3370 gr
 and a template, know that by its name only: a group that is being deleted takes no more of them, as
 it may be an earlier owner's. Pods that claim another group are held until it is there. Pods that
 name a PodGroup by its own name, as users do, belong to whatever has it.
+
+Two owners that are created together may be given one name for their groups. The group of the second
+then has a name of its own and *stands for* the first name: pods that give this name and claim the
+second owner are its members.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,6 +17,7 @@ from typing import Final, Protocol
 from api import names
 from api.constants import (
     ANNOTATION_MANAGED_GROUP,
+    ANNOTATION_STANDS_FOR,
     JOB,
     JOB_LABEL_UID,
     JOBSET,
@@ -30,6 +35,13 @@ Owners = tuple[str, ...]
 
 NOBODY: Final[Owners] = ()
 """The owner of a PodGroup that a user made, and the claim of a pod that belongs to any."""
+
+
+class Named(Noted, Protocol):
+    """The metadata of a group."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class Owned(Protocol):
@@ -82,6 +94,16 @@ def owners_of(meta: Noted, name: str, template: str, *, leaving: bool) -> Owners
 def known_as(owner_id: OwnerId) -> Owners:
     """The owner as its pods know it; those of a Workload name a template besides."""
     return (owner_id.uid, f"{owner_id.kind}/{owner_id.name}")
+
+
+def stands_for(meta: Noted) -> str:
+    """The name by which its pods name the group, where that is not its own; else empty."""
+    return meta.annotations.get(ANNOTATION_STANDS_FOR, "") if made_for(meta) is not None else ""
+
+
+def pods_name(meta: Named) -> str:
+    """The name by which its pods name the group."""
+    return stands_for(meta) or meta.name
 
 
 def belongs(claims: Owners, owners: Owners) -> bool:

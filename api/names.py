@@ -95,6 +95,11 @@ def requested_pod_group(kind: str, name: str, request_uid: str) -> str:
     return f"{f'pg-{kind.lower()}-{name}'[:_HEAD].rstrip('.-')}-{_digest(request_uid)}"
 
 
+def standing_for(name: str, uid: str) -> str:
+    """The group of an owner with this UID where the name that its pods give is another's."""
+    return f"{name[:_HEAD].rstrip('.-')}-{_digest(f'{uid}/{name}')}"
+
+
 def pod_template(root: str, identity: str) -> str:
     """The PodTemplate of a root's pods: its UID and what the pods need are their `identity`."""
     return f"{root[:_HEAD].rstrip('.-')}-{_digest(identity)}"

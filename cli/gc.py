@@ -65,6 +65,7 @@ async def check(
         cache, decode = caches.sources[resource]
         for item in await list_items(client, resource, namespace):
             cache.upsert(decode(msgspec.json.encode(item)))
+        caches.serve(resource)
     return find_orphans(caches, datetime.now(UTC))
 
 

@@ -172,10 +172,12 @@ def show_gates(gates: FeatureGates) -> None:
 async def _serve(arguments: argparse.Namespace, file: File, stop: asyncio.Event) -> None:
     async with AsyncExitStack() as stack:
         servers: dict[str, Server] = {}
+        details: list[Details] = []
         for name in PROCESSES[arguments.command]:
             client = await Client.connect(arguments.kubeconfig, user_agent=f"muster-{name}")
             await stack.enter_async_context(client)
             servers[name] = _SERVERS[name](client, file, arguments)
+            details += [client.details, servers[name].details]
         host, port = arguments.health
         checks = {
             check if len(servers) == 1 else f"{name}-{check}": holds
@@ -191,7 +193,7 @@ async def _serve(arguments: argparse.Namespace, file: File, stop: asyncio.Event)
             host=host,
             port=port,
             ready=checks,
-            details=lambda: [line for each in servers.values() for line in each.details()],
+            details=lambda: [line for each in details for line in each()],
             pages=pages if debug else None,
             actions=actions if debug else None,
         )

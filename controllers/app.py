@@ -47,41 +47,49 @@ class Reconciler(Protocol):
         """Queue everything, as at the start of a term."""
 
 
-class ControllerProcess:
-    """Everything `muster controller` runs. `checks` are those of `/readyz`."""
+class Term:
+    """What a leader works with, created for its term: nothing of an earlier one counts in it.
+
+    Another process may have led meanwhile. What must last longer is in the API server.
+    """
 
     def __init__(
         self,
         client: Client,
-        election: LeaderElection,
-        namespace: str = "muster-system",
-        clock: Clock | None = None,
-        scheduler_names: SchedulerNames = USUAL,
+        caches: Caches,
+        recorder: Recorder,
+        clock: Clock,
         *,
+        fence: Fence,
         gates: FeatureGates = features.USUAL,
     ) -> None:
-        """Nothing is read or written before `run`. The lease is in `namespace`.
+        """Subscribes to the caches; nothing is done before `run`.
 
         What makes groups by a feature that is off by `gates` does not run. What removes groups and
         finalizers always does.
         """
-        clock = clock or SystemClock()
-        self._client = client
-        self._election = election
-        self._namespace = namespace
-        self._clock = clock
-        self._caches = Caches(scheduler_names)
-        self._recorder = Recorder(client, "muster-controller", clock)
-        self._quarantine = Quarantine(self._recorder)
-        self._informers = Informers(client, self._caches, clock, self._quarantine)
-        self._writer = Writer(client)
-        self._reconcilers: tuple[Reconciler, ...] = (
+        self._caches = caches
+        self._recorder = recorder
+        self._writer = Writer(client, fence)
+        self.reconcilers: tuple[Reconciler, ...] = (
             *self._makers(gates, clock),
-            TemplateValues(self._caches, self._writer, clock),
-            ProtectionController(self._caches, self._writer, clock),
-            OrphanCollector(self._caches, self._writer, clock),
-            ProvisioningController(self._caches, self._writer, self._recorder, clock),
+            TemplateValues(caches, self._writer, clock),
+            ProtectionController(caches, self._writer, clock),
+            OrphanCollector(caches, self._writer, clock),
+            ProvisioningController(caches, self._writer, recorder, clock),
         )
+
+    async def run(self) -> None:
+        """Reconcile everything once, then what changes, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reconciler in self.reconcilers:
+                await reconciler.resync()
+                group.create_task(reconciler.controller.run())
+
+    def details(self) -> Iterator[str]:
+        """Lines for `/readyz`: what fails."""
+        for reconciler in self.reconcilers:
+            yield from reconciler.controller.details()
 
     def _makers(self, gates: FeatureGates, clock: Clock) -> Iterator[Reconciler]:
         """The controllers that make groups and their claims, those of features that are on."""
@@ -120,6 +128,33 @@ class ControllerProcess:
         if Feature.DEVICE_CLAIMS in gates:
             yield GroupClaims(caches, writer, self._recorder, clock)
 
+
+class ControllerProcess:
+    """Everything `muster controller` runs. `checks` are those of `/readyz`."""
+
+    def __init__(
+        self,
+        client: Client,
+        election: LeaderElection,
+        namespace: str = "muster-system",
+        clock: Clock | None = None,
+        scheduler_names: SchedulerNames = USUAL,
+        *,
+        gates: FeatureGates = features.USUAL,
+    ) -> None:
+        """Nothing is read or written before `run`. The lease is in `namespace`."""
+        clock = clock or SystemClock()
+        self._client = client
+        self._election = election
+        self._namespace = namespace
+        self._clock = clock
+        self._gates = gates
+        self._caches = Caches(scheduler_names)
+        self._recorder = Recorder(client, "muster-controller", clock)
+        self._quarantine = Quarantine(self._recorder)
+        self._informers = Informers(client, self._caches, clock, self._quarantine)
+        self._term: Term | None = None
+
     @property
     def checks(self) -> Mapping[str, Callable[[], bool]]:
         """Ready means that the caches are synced; a replica that does not lead is ready too."""
@@ -127,11 +162,10 @@ class ControllerProcess:
 
     def details(self) -> Iterator[str]:
         """Lines for `/readyz`: what may not be read, what is set aside, and what fails."""
-        for resource in sorted(self._caches.forbidden, key=lambda it: it.full_name):
-            yield f"{resource.full_name} may not be read: apply the roles of this version"
+        yield from self._caches.details()
         yield from self._quarantine.details()
-        for reconciler in self._reconcilers:
-            yield from reconciler.controller.details()
+        if self._term is not None:
+            yield from self._term.details()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`. Errors of the API server are retried."""
@@ -149,9 +183,16 @@ class ControllerProcess:
         )
 
     async def _work(self, fence: Fence) -> None:
-        """One term as leader: everything is reconciled once, then what changes."""
-        self._writer.lead(fence)
-        async with asyncio.TaskGroup() as group:
-            for reconciler in self._reconcilers:
-                await reconciler.resync()
-                group.create_task(reconciler.controller.run())
+        with self._caches.term():
+            self._term = Term(
+                self._client,
+                self._caches,
+                self._recorder,
+                self._clock,
+                fence=fence,
+                gates=self._gates,
+            )
+            try:
+                await self._term.run()
+            finally:
+                self._term = None

@@ -4,8 +4,8 @@ One without replicas has no group: whatever number comes next, its first pods wa
 says so. While an update replaces pods minCount follows it (`api.integration.apps`).
 """
 
-from api.integration.apps import KINDS, app_group, read_app
-from controllers.objects import Owner
+from api.integration.apps import KINDS, AppView, app_group, read_app
+from controllers.objects import NO_UPDATE, Group, Owner
 from controllers.owner import OwnerController
 
 
@@ -19,4 +19,19 @@ class AppController(OwnerController):
             await self._group_writer.delete_groups(owner)
             return
         members = self._caches.member_counts.total((view.namespace, view.managed))
-        await self._group_writer.ensure_only(owner, app_group(view, owner.rollout, members))
+        started = owner.rollout == NO_UPDATE or self._has_started(view)
+        wanted = app_group(view, owner.rollout, members, started=started)
+        await self._group_writer.ensure_only(owner, wanted)
+
+    def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:
+        """Also the first start of a group: in an update its minCount was smaller before."""
+        super()._on_group(kind, old, new)
+        if old is not None and new is not None and old.scheduled != new.scheduled:
+            self._queue_owner(new.metadata)
+
+    def _has_started(self, view: AppView) -> bool:
+        """Whether a pod of the group ever had a node, as far as its status and its pods say."""
+        group = self._caches.pod_groups.get(view.namespace, view.managed)
+        if group is None:
+            return False
+        return group.scheduled or any(pod.bound for pod in self._caches.members(group))

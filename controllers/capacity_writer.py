@@ -45,8 +45,8 @@ class CapacityWriter:
         sets: Mapping[str, int],
         waiting: Waiting,
         attempt: int,
-    ) -> None:
-        """Make the PodTemplate of each shape from a live pod of it, then the request.
+    ) -> str:
+        """Make the PodTemplate of each shape from a live pod of it, then the request; its UID.
 
         The caches have no whole pods; of those that do not exist yet there is a template. Raises
         RequeueError, BlockedError, kube errors.
@@ -62,15 +62,17 @@ class CapacityWriter:
         for shape in waiting.templates.keys() - waiting.samples.keys():
             await self._make_template(root, shape, waiting.templates[shape])
         try:
-            await self._writer.create(REQUESTS, request_object(root, asked, sets, attempt))
+            made = await self._writer.create(REQUESTS, request_object(root, asked, sets, attempt))
         except AlreadyExists as error:
             await self._check_ours(REQUESTS, root, root.name)
             # The cache is behind, or the request is set aside, as it cannot be decoded.
             raise RequeueError("the request is not in the cache", _UNKNOWN_SECONDS) from error
-        except ApiError:
-            for name in sorted(sets):
-                await self._delete_template(root.owner_id, root.namespace, name)
+        except ApiError as error:
+            if error.refused:  # else it may be there, or be made soon
+                for name in sorted(sets):
+                    await self._delete_template(root.owner_id, root.namespace, name)
             raise
+        return str(made["metadata"]["uid"])
 
     async def _make_template(self, root: Root, shape: bytes, content: Json) -> None:
         template = template_object(root, template_name(root, shape), content)

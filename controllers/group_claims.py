@@ -103,9 +103,7 @@ class GroupClaims:
             self._notes.pop(key, None)
             return
         if not self._is_served:
-            forbidden = self._caches.forbidden & {CLAIMS, CLAIM_TEMPLATES}
-            text = FORBIDDEN_TEXT if forbidden else UNSERVED_TEXT
-            self._remember(group, {"": BlockedError(EVENT_CLAIM_NOT_MADE, text)})
+            self._remember(group, {"": BlockedError(EVENT_CLAIM_NOT_MADE, self._why_not_served())})
             return
         faults: dict[str, Fault] = {}
         made = [await self._given(group, it, faults) for it in _from_templates(group)]
@@ -213,6 +211,15 @@ class GroupClaims:
     @property
     def _is_served(self) -> bool:
         return {CLAIMS, CLAIM_TEMPLATES} <= self._caches.served
+
+    def _why_not_served(self) -> str:
+        unlisted = self._caches.unlisted
+        if self._caches.forbidden & {CLAIMS, CLAIM_TEMPLATES}:
+            return FORBIDDEN_TEXT
+        for kind in (CLAIMS, CLAIM_TEMPLATES):
+            if kind in unlisted:
+                return f"spec.resourceClaims: {kind.full_name} cannot be listed: {unlisted[kind]}"
+        return UNSERVED_TEXT
 
     def _remember(self, group: Group, faults: Mapping[str, Fault]) -> _Notes:
         """Note what is wrong now: each fault is told once, and again if it comes back."""

@@ -3,11 +3,12 @@
 A Workload that a user created for the owner is respected: groups come from its templates, and go
 with their owner all the same. An object of the wanted name that is not the owner's is never adopted
 or changed. If it is going away (being deleted, or left by a deleted owner of the same name) the
-controller waits for that; otherwise a Workload gets its hashed name, and a group, which pods name
-already, is not created (admission avoids the names that are taken then).
+controller waits for that; otherwise a Workload gets its hashed name. So does a group, which pods
+name already, if these say whose they are: it stands for the name that they give (admission avoids
+the names that are taken then). The groups of other owners are not created.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -16,7 +17,6 @@ import msgspec
 from api import features, names
 from api.constants import (
     ANNOTATION_MIN_COUNT_BASIS,
-    ANNOTATION_SCHEDULE_TIMEOUT,
     COMPOSITE_POD_GROUP,
     EVENT_FEATURE_OFF,
     EVENT_NAME_TAKEN,
@@ -26,23 +26,44 @@ from api.constants import (
     WORKLOAD,
 )
 from api.features import Feature, FeatureGates, off_text
-from api.integration.holding import NOTES as HOLD_NOTES
 from api.integration.holding import hold_notes
 from api.integration.minimum import Standing, remaining, with_minimum
 from api.integration.templates import TemplateNotFoundError, adapt
+from api.membership import pods_name
 from api.ownership import Ownership, made_for, ownership
 from api.rules.feature_use import uses_of
+from controllers.corrections import correct_minimums, corrections
 from controllers.expected_pods import expect_nothing
 from controllers.informers import BY_OWNER, Caches
-from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, ObjectKey, Owner, Workload
-from controllers.runtime import BlockedError, InTheWayError, RequeueError, Writer, bounded
+from controllers.objects import (
+    COMPOSITES,
+    JOBS,
+    JOBSETS,
+    POD_GROUPS,
+    WORKLOADS,
+    Group,
+    ObjectKey,
+    Owner,
+    Workload,
+)
+from controllers.runtime import (
+    BlockedError,
+    InTheWayError,
+    RequeueError,
+    Writer,
+    bounded,
+    refusals,
+)
+from controllers.wanted_groups import below, expecting, pods_name_of, standing_in
 from kube.clock import Clock
 from kube.errors import AlreadyExists, NotFound
 from kube.meta import Json, Key, ObjectMeta, decode_partial
-from kube.patch import PatchBuilder, pointer
+from kube.patch import PatchBuilder
 from kube.resources import Resource
 
 _CREATES_AT_ONCE: Final = 16
+_KNOWN_TO_PODS: Final = (JOBS, JOBSETS)
+"""Owners whose UID their pods carry: these find a group under another name than they give."""
 # How long a created object may take to show up in the cache before it is asked for again.
 _CACHE_LAG_SECONDS: Final = 5.0
 # The deletion event of an object queues its owner again; this is only in case it is lost.
@@ -124,10 +145,11 @@ class GroupWriter:
         """
         self._check_served(wanted)
         notes = hold_notes(owner.metadata.annotations)
-        wanted = [_expecting(self._of_now(obj, standings), expected, notes) for obj in wanted]
+        wanted = [self._named(owner, obj) for obj in wanted]
+        wanted = [expecting(self._of_now(obj, standings), expected, notes) for obj in wanted]
         taken: list[str] = []
         leaves = []
-        for obj in wanted:
+        for obj in below(wanted):
             if obj["kind"] == COMPOSITE_POD_GROUP.kind:
                 await self._ensure_group(COMPOSITES, owner, obj, taken)
             else:
@@ -176,7 +198,7 @@ class GroupWriter:
                 [
                     partial(self._remove, resource, group)
                     for group in groups
-                    if (resource.kind, group.metadata.name) not in names_wanted
+                    if (resource.kind, pods_name(group.metadata)) not in names_wanted
                     and group.metadata.deletion_timestamp is None
                 ],
                 _CREATES_AT_ONCE,
@@ -252,11 +274,9 @@ class GroupWriter:
         if found is None:
             return
         ops = PatchBuilder()
-        _correct_minimums(ops, ("spec",), found.as_object()["spec"], wanted["spec"])
+        correct_minimums(ops, ("spec",), found.as_object()["spec"], wanted["spec"])
         if ops:
-            await self._writer.patch(
-                WORKLOADS, workload.name, ops.of_uid(workload.uid), workload.namespace
-            )
+            await self._patch(WORKLOADS, workload, ops)
 
     async def _ensure_group(
         self, resource: Resource, owner: Owner, wanted: Json, taken: list[str]
@@ -264,15 +284,22 @@ class GroupWriter:
         namespace, name = _key(wanted)
         found = self._caches.groups(resource.kind).get(namespace, name)
         if found is None:
-            if await self._create(resource, owner, wanted) is None:
-                taken.append(self._note_taken(owner, resource, name))
+            if await self._create(resource, owner, wanted) is not None:
+                return
+            if owner.resource in _KNOWN_TO_PODS and pods_name_of(wanted) == name:
+                raise RequeueError("another owner has just got the name", _CACHE_LAG_SECONDS)
+            taken.append(self._note_taken(owner, resource, name))
             return
         if not self._is_ours(owner, resource, found.metadata):
             taken.append(self._note_taken(owner, resource, name))
             return
-        ops = _corrections(found, wanted)
+        ops = corrections(found, wanted)
         if ops:
-            await self._writer.patch(resource, name, ops.of_uid(found.metadata.uid), namespace)
+            await self._patch(resource, found.metadata, ops)
+
+    async def _patch(self, resource: Resource, meta: ObjectMeta, ops: PatchBuilder) -> None:
+        with refusals(f"{resource.kind} {meta.name} cannot be changed"):
+            await self._writer.patch(resource, meta.name, ops.of_uid(meta.uid), meta.namespace)
 
     def _check_served(self, wanted: list[Json]) -> None:
         """Refuses to make groups that use what is off; those that are there are kept up to date.
@@ -293,14 +320,25 @@ class GroupWriter:
 
     def _of_now(self, wanted: Json, standings: Mapping[str, Standing]) -> Json:
         """A wanted group with the minCount of this moment."""
-        namespace, name = _key(wanted)
-        if name not in standings or wanted["kind"] != POD_GROUPS.kind:
+        named = pods_name_of(wanted)
+        if named not in standings or wanted["kind"] != POD_GROUPS.kind:
             return wanted
-        found = self._caches.pod_groups.get(namespace, name)
+        found = self._caches.pod_groups.get(*_key(wanted))
         if found is None:
-            return with_minimum(wanted, standings[name])
+            return with_minimum(wanted, standings[named])
         note = found.metadata.annotations.get(ANNOTATION_MIN_COUNT_BASIS, "")
-        return with_minimum(wanted, standings[name], found.min_count, note)
+        return with_minimum(wanted, standings[named], found.min_count, note)
+
+    def _named(self, owner: Owner, wanted: Json) -> Json:
+        """A wanted group under its usual name, or under one of its own if that is another's."""
+        if owner.resource not in _KNOWN_TO_PODS:
+            return wanted
+        groups = self._caches.groups(wanted["kind"])
+        stand_in = standing_in(wanted, owner.metadata.uid)
+        found = groups.get(*_key(wanted))
+        anothers = found is not None and ownership(found.metadata, owner.owner_id)
+        there = groups.get(*_key(stand_in)) is not None
+        return stand_in if there or anothers is Ownership.FOREIGN else wanted
 
     def _check_all_cached(self, objects: list[Json]) -> None:
         if any((obj["kind"], _key(obj)) in self._made for obj in objects):
@@ -315,7 +353,8 @@ class GroupWriter:
         if made is not None and self._is_fresh(made, owner):
             return made[1]
         try:
-            live = await self._writer.create(resource, wanted)
+            with refusals(f"{resource.kind} {name} cannot be created"):
+                live = await self._writer.create(resource, wanted)
         except AlreadyExists:
             live = await self._writer.get(resource, name, namespace)
         meta = decode_partial(msgspec.json.encode(live)).metadata
@@ -364,10 +403,9 @@ class GroupWriter:
         maker = made_for(meta)
         groups = self._caches.pod_groups.by_index(BY_OWNER, (meta.namespace, maker))
         pods = sum(1 for group in groups for _ in self._caches.members(group))
-        if maker is None or not pods:
+        if maker is None or maker == owner.owner_id or not pods:
             return f"{what} is being deleted, and made anew then"
-        whose = "" if maker == owner.owner_id else f" of an earlier {maker.kind} {maker.name}"
-        some = f"{pods} {'pod' if pods == 1 else 'pods'}{whose}"
+        some = f"{pods} {'pod' if pods == 1 else 'pods'} of an earlier {maker.kind} {maker.name}"
         return f"waits for {some} to end: {what} is kept for them, and made anew then"
 
     def _note_taken(self, owner: Owner, resource: Resource, name: str) -> str:
@@ -381,77 +419,11 @@ class GroupWriter:
         )
 
 
-def _expecting(wanted: Json, expected: Mapping[str, list[Json]], notes: Mapping[str, str]) -> Json:
-    """A wanted group with the pods that it expects, and `notes`; others say nothing of that."""
-    metadata = wanted["metadata"]
-    pods = expected.get(metadata["name"])
-    if wanted["kind"] != POD_GROUPS.kind or pods is None:
-        return wanted
-    metadata = metadata | {"annotations": {**metadata["annotations"], **notes}}
-    return wanted | {"metadata": metadata, "spec": wanted["spec"] | {"expectedPods": pods}}
-
-
-def _corrections(found: Group, wanted: Json) -> PatchBuilder:
-    """What may change on a live group: its minimum with the note of it, timeout, expectedPods.
-
-    How long places are held is what its owner says, or else what somebody wrote there.
-    """
-    ops = PatchBuilder()
-    notes, live = wanted["metadata"]["annotations"], found.metadata.annotations
-    _correct_timeout(ops, live, notes)
-    for field, value in _minimums(wanted["spec"]["schedulingPolicy"]):
-        gang = found.policy.get("gang")
-        if isinstance(gang, dict) and gang.get(field) != value:
-            ops.add(pointer("spec", "schedulingPolicy", "gang", field), value)
-    for key in (ANNOTATION_MIN_COUNT_BASIS, *HOLD_NOTES):
-        if notes.get(key) not in {None, live.get(key)}:
-            ops.add(pointer("metadata", "annotations", key), notes[key])
-    pods = wanted["spec"].get("expectedPods", found.expected)
-    if pods != found.expected:
-        ops.add(pointer("spec", "expectedPods"), pods)
-    return ops
-
-
-def _correct_timeout(ops: PatchBuilder, live: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    path = pointer("metadata", "annotations", ANNOTATION_SCHEDULE_TIMEOUT)
-    value = wanted.get(ANNOTATION_SCHEDULE_TIMEOUT)
-    if value == live.get(ANNOTATION_SCHEDULE_TIMEOUT):
-        return
-    if value is None:
-        ops.remove(path)
-    else:
-        ops.add(path, value)
-
-
-def _correct_minimums(
-    ops: PatchBuilder, path: tuple[str | int, ...], live: Json, wanted: Json
-) -> None:
-    """Add what changes the minimums of live templates to the wanted ones.
-
-    Templates pair by name: those of an earlier version of Muster may be more.
-    """
-    for key in ("podGroupTemplates", "compositePodGroupTemplates"):
-        by_name = {it.get("name"): it for it in wanted.get(key) or []}
-        for at, found in enumerate(live.get(key) or []):
-            expected = by_name.get(found.get("name"))
-            if expected is None:
-                continue
-            here = (*path, key, at)
-            for field, value in _minimums(expected["schedulingPolicy"]):
-                if (found.get("schedulingPolicy") or {}).get("gang", {}).get(field) != value:
-                    ops.add(pointer(*here, "schedulingPolicy", "gang", field), value)
-            _correct_minimums(ops, here, found, expected)
-
-
 def _from_templates(wanted_objects: WantedObjects, workload: Workload) -> list[Json]:
     try:
         return adapt(wanted_objects(workload.metadata.name)[1:], workload.as_object())
     except TemplateNotFoundError as error:
         raise BlockedError(EVENT_TEMPLATE_NOT_FOUND, str(error)) from error
-
-
-def _minimums(policy: Json) -> Iterator[tuple[str, int]]:
-    yield from policy.get("gang", {}).items()
 
 
 def _listed(workloads: list[Workload]) -> str:

@@ -47,7 +47,7 @@ from kube.resources import PODS
 _CHANGES_SECONDS: Final = 0.5
 """Pods change in bursts, for which one look at what they say is enough."""
 
-_WORKERS: Final = 16
+_WORKERS: Final = 24
 """Each makes one group at a time, and pods come faster than the Jobs of JobSets."""
 
 _CACHE_LAG_SECONDS: Final = 5.0
@@ -93,7 +93,6 @@ class GroupsFromPods:
 
     async def resync(self) -> None:
         """Queue every group that pods ask for, and every one that was made for that."""
-        self._idle.new_term()
         for key in self._caches.asks.keys():  # noqa: SIM118 - no mapping
             self.controller.queue.add(key)
         await queue_all(self._caches.pod_groups.values(), partial(self._on_group, None))

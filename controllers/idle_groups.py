@@ -29,15 +29,10 @@ class IdleGroups:
     """The only writer of the annotation `no-pods-since`."""
 
     def __init__(self, clock: Clock) -> None:
-        """A term begins."""
+        """A term begins: what was noted before it counts."""
         self._clock = clock
         self._since: dict[Key, float] = {}
         self._began = clock.now()
-
-    def new_term(self) -> None:
-        """Another process may have led since: what it noted counts, and nothing that is known."""
-        self._since.clear()
-        self._began = self._clock.now()
 
     def forget(self, key: Key) -> None:
         """The group has pods, or is gone."""

@@ -18,7 +18,14 @@ from api.membership import form_of
 from controllers.group_writer import GroupWriter
 from controllers.informers import BY_WORKLOAD, Caches
 from controllers.objects import POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
-from controllers.runtime import BlockedError, Controller, RequeueError, Writer, queue_all
+from controllers.runtime import (
+    BlockedError,
+    Controller,
+    RefusedError,
+    RequeueError,
+    Writer,
+    queue_all,
+)
 from kube.clock import Clock
 from kube.errors import NotFound
 from kube.events import ObjectReference, Recorder
@@ -66,6 +73,7 @@ class ImplicitGroups:
         """Create one group, or delete it once it is idle. Raises RequeueError, kube errors."""
         namespace, form = key
         if not self._caches.implicit_pods(namespace, form):
+            self._reported.pop(key, None)
             await self._delete_idle(key)
             return
         self._idle.pop(key, None)
@@ -76,6 +84,8 @@ class ImplicitGroups:
             await self._make(workload, form)
         except BlockedError as fault:
             self._report(key, workload, fault)
+            if isinstance(fault, RefusedError):
+                raise fault.error from fault
         else:
             self._reported.pop(key, None)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from api.constants import (
     TRAIN_JOB,
 )
 from api.groups import Form, GroupReference, WorkloadForm
-from api.membership import Owners, belongs, claims_of, owners_of
+from api.membership import Owners, belongs, claims_of, owners_of, pods_name, stands_for
 from api.ownership import OwnerId, made_for
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.capacity_requests import REQUESTS, CapacityRequest, decode_request
@@ -53,6 +54,7 @@ from controllers.objects import (
     Workload,
 )
 from controllers.pod_asks import PodAsks
+from kube.backoff import Backoff
 from kube.cache import Cache
 from kube.client import Client
 from kube.clock import Clock
@@ -63,13 +65,18 @@ from kube.reflector import Reflector
 from kube.resources import DEPLOYMENTS, NAMESPACES, PODS, STATEFUL_SETS, Resource
 
 _PROBE_SECONDS = 15.0
+_PATIENCE = 10.0
+"""Seconds that the first list of an optional kind may take before work begins without it."""
 COSCHEDULING_KINDS = (COSCHEDULINGS, PLUGINS_POD_GROUPS)
 _OURS = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
 _SELECTORS = {REQUESTS: _OURS, CLAIMS: _OURS}
 """Kinds of others of which only Muster's own objects matter."""
 
-_OPTIONAL = (JOBSETS, LEADER_WORKER_SETS, REQUESTS, CLAIMS, CLAIM_TEMPLATES, *COSCHEDULING_KINDS)
-"""Kinds that a cluster need not serve."""
+OPTIONAL = (JOBSETS, LEADER_WORKER_SETS, REQUESTS, CLAIMS, CLAIM_TEMPLATES, *COSCHEDULING_KINDS)
+"""Kinds that a cluster need not serve, or not well: nothing but what is about them waits for them.
+
+A list may fail because of others, such as the conversion webhook of their CRD.
+"""
 
 _log = structlog.get_logger()
 
@@ -93,6 +100,8 @@ BY_PARENT = "parent"
 """Groups by (namespace, parent composite)."""
 BY_TEMPLATE = "template"
 """PodGroups without a policy by (namespace, Workload) whose template they wait for."""
+BY_STANDING_FOR = "stands for"
+"""PodGroups by (namespace, name by which their pods name them), where that is not their own."""
 BY_CLAIM_TEMPLATE = "claim template"
 """PodGroups by (namespace, ResourceClaimTemplate), for each that their claims are made from."""
 BY_GROUP = "group"
@@ -130,8 +139,9 @@ class Caches:
         self.claims: Cache[Partial] = Cache()
         self.claim_templates: Cache[NamedObject] = Cache()
         self.served: set[Resource] = set()
-        self.forbidden: set[Resource] = set()
-        """Optional kinds that may not be read: the roles are those of an earlier version."""
+        """Optional kinds whose caches are complete."""
+        self.unlisted: dict[Resource, Exception] = {}
+        """Optional kinds that are served and cannot be listed, and why."""
         self._on_served: list[Callable[[Resource], None]] = []
         self.sources: Mapping[Resource, tuple[Cache[Any], Decode]] = {
             JOBS: (self.jobs, decode_job),
@@ -159,9 +169,8 @@ class Caches:
             COSCHEDULINGS: self.coschedulings,
             PLUGINS_POD_GROUPS: self.plugins_pod_groups,
         }
-        self._by_kind: Mapping[tuple[str, ...], Cache[Any]] = {
-            (it.group, it.kind): self.sources[it][0]
-            for it in (*self._owners, WORKLOADS, POD_GROUPS)
+        self._kinds: Mapping[tuple[str, ...], Resource] = {
+            (it.group, it.kind): it for it in (*self._owners, WORKLOADS, POD_GROUPS)
         }
         self.jobs.add_index(BY_GROUP, _group_of_job)
         self.jobs.add_index(BY_DELEGATION, _delegated_by)
@@ -170,6 +179,7 @@ class Caches:
             generated.add_index(BY_OWNER, _made_for)
             generated.add_index(BY_OWNER_NAME, _made_for_name)
         self.workloads.add_index(BY_CONTROLLER_REF, _controller_ref)
+        self.pod_groups.add_index(BY_STANDING_FOR, _stands_for)
         self.pod_groups.add_index(BY_TEMPLATE, _awaited_workload)
         self.pod_groups.add_index(BY_CLAIM_TEMPLATE, _claim_templates)
         for groups in (self.pod_groups, self.composites):
@@ -178,6 +188,39 @@ class Caches:
         self.pods.add_index(BY_WORKLOAD, _implicit)
         self.pods.add_index(BY_COSCHEDULING, _coscheduling)
 
+    @property
+    def forbidden(self) -> set[Resource]:
+        """Optional kinds that may not be read: the roles are those of an earlier version."""
+        return {it for it, why in self.unlisted.items() if isinstance(why, Forbidden)}
+
+    def details(self) -> Iterator[str]:
+        """A line for each kind that cannot be listed."""
+        for resource, problem in sorted(self.unlisted.items(), key=lambda it: it[0].full_name):
+            name = resource.full_name
+            if resource in self.forbidden:
+                yield f"{name} may not be read: apply the roles of this version"
+            else:
+                yield f"{name} cannot be listed, and what is about it waits: {problem}"
+
+    def is_complete(self, resource: Resource) -> bool:
+        """Whether the cache has all objects of the kind: what is not in it does not exist."""
+        return resource not in OPTIONAL or resource in self.served
+
+    @contextmanager
+    def term(self) -> Iterator[None]:
+        """Notify those who subscribe inside the block until its end: the term of a leader.
+
+        So nothing is kept by a process that does not lead but the caches themselves.
+        """
+        lists: list[list[Any]] = [cache.listeners for cache, _ in self.sources.values()]
+        lists += [self.asks.listeners, self._on_served]
+        before = [list(listeners) for listeners in lists]
+        try:
+            yield
+        finally:
+            for listeners, kept in zip(lists, before, strict=True):
+                listeners[:] = kept
+
     def when_served(self, listener: Callable[[Resource], None]) -> None:
         """Call `listener` with each optional kind once its cache is complete."""
         self._on_served.append(listener)
@@ -185,6 +228,7 @@ class Caches:
     def serve(self, resource: Resource) -> None:
         """The cache of an optional kind is complete: its CRD is installed."""
         self.served.add(resource)
+        self.unlisted.pop(resource, None)
         for listener in self._on_served:
             listener(resource)
 
@@ -225,39 +269,46 @@ class Caches:
         """The active pods that name the PodGroup and belong to it."""
         meta, template = group.metadata, group.template[1] if group.template else ""
         leaving = meta.deletion_timestamp is not None or self.is_replaced(meta)
-        owners = owners_of(meta, meta.name, template, leaving=leaving)
-        for pod in self.pods.each(BY_GROUP, meta.key):
-            if pod.groups[0] != meta.name or belongs(pod.claims, owners):
+        owners, named = owners_of(meta, meta.name, template, leaving=leaving), pods_name(meta)
+        for pod in self.pods.each(BY_GROUP, (meta.namespace, named)):
+            if named != meta.name and not (pod.claims and pod.groups[0] == named):
+                continue
+            if pod.groups[0] != named or belongs(pod.claims, owners):
                 yield pod
+
+    def groups_of(self, pod: Pod) -> Iterator[Group]:
+        """The PodGroups that a pod names, and those that stand for one of these."""
+        namespace = pod.metadata.namespace
+        for name in pod.groups:
+            group = self.pod_groups.get(namespace, name)
+            if group is not None:
+                yield group
+            yield from self.pod_groups.by_index(BY_STANDING_FOR, (namespace, name))
 
     def has_job(self, group: Group) -> bool:
         """Whether a Job that is not over gets its pods into the PodGroup; perhaps it has none."""
         owners = owners_of(group.metadata, group.metadata.name, "", leaving=True)
-        jobs = self.jobs.each(BY_GROUP, group.metadata.key)
+        named = (group.metadata.namespace, pods_name(group.metadata))
+        jobs = self.jobs.each(BY_GROUP, named)
         return any(belongs(_claims_of_job(job), owners) for job in jobs)
 
-    def may_own(self, resource: Resource) -> bool:
-        """Whether groups are made for objects of the kind, and go with them."""
-        return (resource.group, resource.kind) in self._by_kind
-
     def exists(self, owner_id: OwnerId, namespace: str) -> bool:
-        """Whether the owner exists. One of a kind that is not watched may."""
-        if owner_id[:2] not in self._by_kind:
+        """Whether the owner exists. One of a kind that is not watched, or not listed yet, may.
+
+        To take it for absent would be to delete the groups of an owner that lives.
+        """
+        resource = self._kinds.get(owner_id[:2])
+        if resource is None or not self.is_complete(resource):
             return True
         found = self._namesake(owner_id, namespace)
         return found is not None and found.uid == owner_id.uid
 
     def is_made_again(self, owner_id: OwnerId, namespace: str) -> bool:
-        """Whether the owner lives and gets its groups again; a Workload's come with pods only.
-
-        So do those that pods ask for: while they do, it is.
-        """
+        """Whether the owner lives, so that its groups are made again while pods need them."""
         if owner_id.kind == PODS.kind:
             return self.asks.get((namespace, owner_id.name)) is not None
         found = self._namesake(owner_id, namespace)
-        if found is None or found.deletion_timestamp is not None or owner_id.kind == WORKLOADS.kind:
-            return False
-        return found.uid == owner_id.uid
+        return found is not None and found.deletion_timestamp is None and found.uid == owner_id.uid
 
     def is_replaced(self, meta: ObjectMeta) -> bool:
         """Whether a later owner of the name needs an object of its own instead."""
@@ -267,8 +318,10 @@ class Caches:
 
     def _namesake(self, owner_id: OwnerId, namespace: str) -> ObjectMeta | None:
         """The object of an owner's kind and name, whatever its UID."""
-        cache = self._by_kind.get(owner_id[:2])
-        found = cache.get(namespace, owner_id.name) if cache is not None else None
+        resource = self._kinds.get(owner_id[:2])
+        if resource is None:
+            return None
+        found = self.sources[resource][0].get(namespace, owner_id.name)
         return None if found is None else found.metadata
 
     def children(self, namespace: str, composite: str) -> list[Group]:
@@ -312,74 +365,75 @@ class Informers:
             )
             for resource, (cache, decode) in caches.sources.items()
         }
-        self._later = {it: reflectors.pop(it) for it in _OPTIONAL}
+        self._optional = {reflectors.pop(it): asyncio.Event() for it in OPTIONAL}
+        """Each with an event that is set once its cache is complete, or cannot be for now."""
         self._reflectors = list(reflectors.values())
 
     async def run(self) -> None:
-        """Fill the caches until cancelled; `caches.synced` is set once all of them are complete."""
+        """Fill the caches until cancelled.
+
+        `caches.synced` is set once they are complete, but for those of optional kinds that are not
+        served, or whose lists fail.
+        """
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors:
                 group.create_task(reflector.run())
-            group.create_task(self._start_when_served(group))
+            for reflector, settled in self._optional.items():
+                group.create_task(self._follow(reflector, settled))
+            group.create_task(self._wait())
 
-    async def _start_when_served(self, group: asyncio.TaskGroup) -> None:
-        started = await self._newly_served(group)
-        for reflector in (*started, *self._reflectors):
+    async def _wait(self) -> None:
+        for reflector in self._reflectors:
             await reflector.synced.wait()
-        for reflector in started:
-            self._caches.serve(reflector.resource)
+        async with asyncio.TaskGroup() as group:
+            patience = group.create_task(self._settle_late())
+            for settled in self._optional.values():
+                await settled.wait()
+            patience.cancel()
         self._caches.synced.set()
-        while self._later:
-            await self._clock.sleep(_PROBE_SECONDS)
-            for reflector in await self._newly_served(group):
-                group.create_task(self._serve(reflector))
 
-    async def _serve(self, reflector: Reflector[Any]) -> None:
-        await reflector.synced.wait()
-        self._caches.serve(reflector.resource)
+    async def _settle_late(self) -> None:
+        await self._clock.sleep(_PATIENCE)
+        for reflector, settled in self._optional.items():
+            if not settled.is_set():
+                self._note(reflector.resource, TimeoutError("its first list is not complete"))
+                settled.set()
 
-    async def _newly_served(self, group: asyncio.TaskGroup) -> list[Reflector[Any]]:
-        """The reflectors of kinds that were not served before, started."""
-        started = []
-        for resource in list(self._later):
-            if await self._is_readable(resource):
-                reflector = self._later.pop(resource)
-                group.create_task(reflector.run())
-                started.append(reflector)
-        return started
+    async def _follow(self, reflector: Reflector[Any], settled: asyncio.Event) -> None:
+        """Follow an optional kind from the time that it can be listed."""
+        waits = Backoff(1.0, _PROBE_SECONDS)
+        while not await self._is_listed(reflector.resource):
+            settled.set()
+            problem = self._caches.unlisted.get(reflector.resource)
+            await self._clock.sleep(waits.next(problem))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reflector.run())
+            await reflector.synced.wait()
+            self._caches.serve(reflector.resource)
+            settled.set()
 
-    async def _is_readable(self, resource: Resource) -> bool:
-        """Whether the API server has the kind and shows it; waits while it does not answer.
+    async def _is_listed(self, resource: Resource) -> bool:
+        """Whether the API server has the kind and shows it. Why not is noted."""
+        try:
+            await self._client.request("GET", resource.path(), params={"limit": "1"})
+        except NotFound:
+            self._caches.unlisted.pop(resource, None)
+            return False
+        except (ApiError, ConfigError, Unreachable) as error:
+            self._note(resource, error)
+            return False
+        self._caches.unlisted.pop(resource, None)
+        return True
 
-        Also while it refuses what owns groups. Whatever else it refuses is asked for again later.
-        """
-        while True:
-            try:
-                await self._client.request("GET", resource.path(), params={"limit": "1"})
-            except NotFound:
-                self._caches.forbidden.discard(resource)
-                return False
-            except Forbidden as error:
-                self._note_forbidden(resource, error)
-                # To take owners for absent would be to delete the groups of those that live.
-                if not self._caches.may_own(resource):
-                    return False
-                await self._clock.sleep(1.0)
-            except (ApiError, ConfigError, Unreachable):
-                await self._clock.sleep(1.0)
-            else:
-                self._caches.forbidden.discard(resource)
-                return True
-
-    def _note_forbidden(self, resource: Resource, error: Forbidden) -> None:
-        if resource in self._caches.forbidden:
-            return
-        self._caches.forbidden.add(resource)
-        _log.error(
-            "a kind may not be read: apply the roles of this version",
-            resource=resource.full_name,
-            problem=str(error),
-        )
+    def _note(self, resource: Resource, problem: Exception) -> None:
+        before = self._caches.unlisted.get(resource)
+        self._caches.unlisted[resource] = problem
+        if type(before) is not type(problem):
+            _log.error(
+                "a kind cannot be listed, and what is about it waits",
+                resource=resource.full_name,
+                problem=str(problem),
+            )
 
 
 def train_job_of(jobset: Owner) -> TrainJobKey | None:
@@ -421,6 +475,11 @@ def _delegated_by(job: Owner) -> Iterable[Hashable]:
         return ()
     group = parent.api_version.rpartition("/")[0]
     return ((job.metadata.namespace, group, parent.kind, parent.name),)
+
+
+def _stands_for(group: Group) -> Iterable[Hashable]:
+    name = stands_for(group.metadata)
+    return ((group.metadata.namespace, name),) if name else ()
 
 
 def _awaited_workload(group: Group) -> Iterable[Hashable]:

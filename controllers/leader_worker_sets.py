@@ -50,9 +50,8 @@ class LeaderWorkerSetController(OwnerController):
         super()._on_pod(old, new)
         if new is None or not new.replica_size or not new.counts or (old and old.counts):
             return
-        for name in new.groups:
-            group = self._caches.pod_groups.get(new.metadata.namespace, name)
-            if group is not None and self._is_of_other_size(group, new.replica_size):
+        for group in self._caches.groups_of(new):
+            if self._is_of_other_size(group, new.replica_size):
                 self._queue_loser(group)
 
     def _is_of_other_size(self, group: Group, size: int) -> bool:

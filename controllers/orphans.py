@@ -37,7 +37,7 @@ from controllers.objects import (
     Pod,
     Workload,
 )
-from controllers.runtime import Controller, RequeueError, Writer, bounded, queue_all
+from controllers.runtime import Controller, NotServedError, RequeueError, Writer, bounded, queue_all
 from kube.cache import Cache
 from kube.clock import Clock
 from kube.errors import Conflict, NotFound
@@ -56,6 +56,7 @@ OWNERS = (
 
 _KINDS: Final = {(it.group, it.kind): it for it in OWNERS}
 _DELETES_AT_ONCE: Final = 16
+_UNSERVED_SECONDS: Final = 60.0
 
 COLLECTOR_SECONDS: Final = 20.0
 """How long the garbage collector has for an object; usually it needs less than one second."""
@@ -141,6 +142,7 @@ class OrphanCollector:
         for cache in self._index.generated.values():
             cache.subscribe(self._on_generated)
         caches.pods.subscribe(self._on_pod)
+        caches.when_served(self._on_served)
 
     async def resync(self) -> None:
         """Queue everything whose owners are in no cache."""
@@ -194,6 +196,13 @@ class OrphanCollector:
         for owner_id in self._index.lost_owners(namespace, resource, name):
             self._queue(namespace, owner_id)
 
+    def _on_served(self, resource: Resource) -> None:
+        """Which owners of the kind exist is known now."""
+        if resource in self._index.owners:
+            for cache in self._index.generated.values():
+                for obj in cache.values():
+                    self._on_generated(None, obj)
+
     def _on_generated(self, old: Generated | None, new: Generated | None) -> None:
         """An object that outlived its owner, or that was created after its owner was deleted."""
         if old is not None and new is not None and _notes(old) == _notes(new):
@@ -206,10 +215,8 @@ class OrphanCollector:
         """The last pod of an orphaned group has ended: the next of its owner's name may wait."""
         if old is None or not old.active or (new is not None and new.active):
             return
-        for name in old.groups:
-            group = self._caches.pod_groups.get(old.metadata.namespace, name)
-            if group is not None:
-                self._on_unused(group)
+        for group in self._caches.groups_of(old):
+            self._on_unused(group)
 
     def _on_unused(self, group: Group) -> None:
         if self._index.lost_owner(group.metadata) and not any(self._caches.members(group)):
@@ -220,12 +227,17 @@ class OrphanCollector:
         self.controller.queue.add_after(Left(namespace, owner_id, late=True), COLLECTOR_SECONDS)
 
     async def _exists(self, namespace: str, owner_id: OwnerId) -> bool:
-        """Whether the owner lives, by the API server: a cache may be behind."""
+        """Whether the owner lives, by the API server: a cache may be behind.
+
+        Raises RequeueError where its kind is not served at the moment, as it may live.
+        """
         resource = _KINDS[owner_id.group, owner_id.kind]
         try:
             live = await self._writer.get(resource, owner_id.name, namespace)
-        except NotFound as error:
-            return not error.name  # the kind is not served at the moment: the owner may exist
+        except NotServedError as error:
+            raise RequeueError(str(error), _UNSERVED_SECONDS) from error
+        except NotFound:
+            return False
         return bool(live["metadata"]["uid"] == owner_id.uid)
 
 

@@ -4,6 +4,7 @@ When to create groups, when to delete them, and what to report meanwhile.
 """
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -13,9 +14,17 @@ from controllers.group_writer import GroupWriter
 from controllers.informers import Caches
 from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
 from controllers.owner_status import OwnerStatusWriter
-from controllers.runtime import BlockedError, Controller, InTheWayError, RequeueError, queue_all
+from controllers.runtime import (
+    BlockedError,
+    Controller,
+    InTheWayError,
+    RefusedError,
+    RequeueError,
+    queue_all,
+)
 from kube.cache import Cache
 from kube.clock import Clock
+from kube.errors import ServerError
 from kube.meta import Key, ObjectMeta
 from kube.resources import Resource
 
@@ -66,6 +75,15 @@ class OwnerController(ABC):
             return
         try:
             await self._ensure(owner)
+        except RefusedError as fault:
+            if not self._caches.is_terminating(key[0]):
+                with suppress(RequeueError):
+                    await self._owner_status.blocked(owner, fault)
+            raise fault.error from fault
+        except ServerError as error:
+            # A webhook that is asked may be down. What lasts only a moment is not written.
+            await self._owner_status.report(owner, f"its groups cannot be written: {error.message}")
+            raise
         except BlockedError as fault:
             await self._owner_status.blocked(owner, fault)
         except InTheWayError as wait:
@@ -152,9 +170,8 @@ class OwnerController(ABC):
             new is not None and (new.active, new.counts) == (old.active, old.counts)
         ):
             return
-        for name in old.groups:
-            group = self._caches.pod_groups.get(old.metadata.namespace, name)
-            if group is None or not self._made_for(group.metadata):
+        for group in self._caches.groups_of(old):
+            if not self._made_for(group.metadata):
                 continue
             if old.active and (new is None or not new.active):
                 self._queue_unused(group)

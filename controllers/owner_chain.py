@@ -17,6 +17,7 @@ import structlog
 
 from api.constants import GROUP, POD
 from api.names import is_dns_label, is_dns_subdomain, is_path_segment
+from controllers.runtime import METADATA
 from kube.clock import Clock
 from kube.errors import Forbidden, KubeError, NotFound
 from kube.meta import ObjectMeta, OwnerReference, decode_partial
@@ -34,15 +35,12 @@ MOST_CONTROLLERS: Final = 8
 _KEPT_SECONDS: Final = 60.0
 _MOST_KEPT: Final = 8192
 
-METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""The form of an answer without spec and status; any that does not know it sends the whole."""
-
 
 class Reader(Protocol):
     """The requests of the process that leads."""
 
-    async def read(self, path: str, form: str) -> bytes:
-        """GET a path in a form. Raises kube errors."""
+    async def read(self, path: str, form: str, namespace: str) -> bytes:
+        """GET a path in a form, for an object of a namespace. Raises kube errors."""
 
     async def may(self, verb: str, resource: Resource, namespace: str) -> bool:
         """Whether the process has the right. Raises kube errors."""
@@ -158,7 +156,7 @@ class OwnerChains:
         kept = self._above.get(key)
         if kept is not None:
             return kept[0]
-        resource = await self._resource(reference)
+        resource = await self._resource(reference, namespace)
         above: Above = (
             resource
             if isinstance(resource, Unknown)
@@ -175,7 +173,8 @@ class OwnerChains:
             return Unknown.ABSENT
         if not await self._may_get(resource, namespace if resource.namespaced else ""):
             return Unknown.UNREADABLE
-        found = await self._fetched(resource.path(namespace, reference.name), METADATA)
+        path = resource.path(namespace, reference.name)
+        found = await self._fetched(path, METADATA, namespace)
         if isinstance(found, Unknown):
             return found
         meta = _metadata(found)
@@ -197,7 +196,7 @@ class OwnerChains:
         self._allowed.put((namespace, resource), allowed)
         return allowed
 
-    async def _resource(self, reference: OwnerReference) -> Resource | Unknown:
+    async def _resource(self, reference: OwnerReference, namespace: str) -> Resource | Unknown:
         """How the kind of a reference is served."""
         key = (reference.api_version, reference.kind)
         kept = self._kinds.get(key)
@@ -207,15 +206,15 @@ class OwnerChains:
         if not is_dns_label(version) or (group and not is_dns_subdomain(group)):
             return Unknown.ABSENT
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        body = await self._fetched(path, "application/json")
+        body = await self._fetched(path, "application/json", namespace)
         found = body if isinstance(body, Unknown) else _served(body, group, version, reference.kind)
         if found is not Unknown.FAILED:
             self._kinds.put(key, found)
         return found
 
-    async def _fetched(self, path: str, form: str) -> bytes | Unknown:
+    async def _fetched(self, path: str, form: str, namespace: str) -> bytes | Unknown:
         try:
-            return await self._reader.read(path, form)
+            return await self._reader.read(path, form, namespace)
         except NotFound:
             return Unknown.ABSENT
         except Forbidden:

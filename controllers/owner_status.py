@@ -8,6 +8,7 @@ A short wait is never written, and changing numbers are written only from time t
 from typing import Final
 
 from api.constants import ANNOTATION_WAITING_FOR
+from api.membership import pods_name
 from controllers.informers import BY_OWNER, Caches
 from controllers.objects import Group, Owner
 from controllers.runtime import BlockedError, RequeueError, Writer
@@ -96,7 +97,7 @@ class OwnerStatusWriter:
             (_rank(group), kind, group.metadata.name, group.waiting)
             for kind, cache in self._caches.group_caches()
             for group in cache.by_index(BY_OWNER, owner.as_index)
-            if group.waiting and group.metadata.name not in later
+            if group.waiting and pods_name(group.metadata) not in later
         ]
         if not found:
             return ""

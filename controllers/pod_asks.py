@@ -32,7 +32,7 @@ class PodAsks:
     def __init__(self, pods: Cache[Pod]) -> None:
         """Who subscribes to the cache later finds its events counted here."""
         self._groups: dict[Key, Asked] = {}
-        self._listeners: list[Listener] = []
+        self.listeners: list[Listener] = []
         pods.subscribe(self._on_pod)
 
     def get(self, group: Key) -> Asked | None:
@@ -45,7 +45,7 @@ class PodAsks:
 
     def subscribe(self, listener: Listener) -> None:
         """Call it with a group where its pods say something new, or nothing that they said."""
-        self._listeners.append(listener)
+        self.listeners.append(listener)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         before, now = _said(old), _said(new)
@@ -58,7 +58,7 @@ class PodAsks:
         if before is not None and self._count(before, -1):
             changed.add(before[0])
         for key in changed:
-            for listener in self._listeners:
+            for listener in self.listeners:
                 listener(key)
 
     def _count(self, said: tuple[Key, Ask, Controller], sign: int) -> bool:

@@ -5,9 +5,9 @@ child group. Nothing keeps a group whose namespace is being deleted; composites 
 other's ancestors, all of them being deleted, do not keep each other.
 
 A PodGroup is not kept by pods of another owner of the same name, which wait for the group that is
-created for them afterwards (`api.membership`). Nor is it kept by pods
-without a node if it was made for an owner that is alive and so gets it again: a pod created just
-before the deletion would wait for others that admission refuses after it, and the group for it.
+created for them afterwards (`api.membership`). Nor is a group kept that was made for an owner that
+is alive, as it is made again at once: admission refuses pods of a group that is being deleted, so
+a pod that is lost meanwhile would be missing until all others have ended.
 
 Pods are looked up in the cache and not listed again: admission lets no pod into a group that is
 being deleted, and one that the cache has not seen yet loses nothing, as its owner gets the group
@@ -36,7 +36,9 @@ class ProtectionController:
 
     def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
         """Subscribes to the caches; nothing is done before `controller.run`."""
-        self.controller: Controller[ObjectKey] = Controller("protection", self.reconcile, clock)
+        self.controller: Controller[ObjectKey] = Controller(
+            "protection", self.reconcile, clock, namespace=lambda slot: slot[1][0]
+        )
         self._caches = caches
         self._writer = writer
         caches.pod_groups.subscribe(lambda old, new: self._on_group(POD_GROUP.kind, old, new))
@@ -70,12 +72,13 @@ class ProtectionController:
 
     def _is_in_use(self, kind: str, group: Group) -> bool:
         namespace, name = group.metadata.key
-        if self._caches.is_terminating(namespace):
+        owner_id = made_for(group.metadata)
+        if self._caches.is_terminating(namespace) or (
+            owner_id is not None and self._caches.is_made_again(owner_id, namespace)
+        ):
             return False
         if kind == POD_GROUP.kind:
-            owner_id = made_for(group.metadata)
-            again = owner_id is not None and self._caches.is_made_again(owner_id, namespace)
-            return any(pod.bound or not again for pod in self._caches.members(group))
+            return any(self._caches.members(group))
         children = self._caches.children(namespace, name)
         if any(child.metadata.deletion_timestamp is None for child in children):
             return True
@@ -110,10 +113,8 @@ class ProtectionController:
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         if old is None or not old.active or (new is not None and new.active):
             return
-        for name in old.groups:
-            group = self._caches.pod_groups.get(old.metadata.namespace, name)
-            if group is not None:
-                self._queue(POD_GROUP.kind, group)
+        for group in self._caches.groups_of(old):
+            self._queue(POD_GROUP.kind, group)
 
     def _on_namespace(self, _old: Partial | None, new: Partial | None) -> None:
         if new is None or new.metadata.deletion_timestamp is None:

@@ -10,6 +10,7 @@ a growing pause. It goes once its root is placed, and by its owner reference wit
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from typing import Final
 
 from api.constants import (
@@ -40,7 +41,14 @@ from controllers.capacity_writer import CapacityWriter
 from controllers.informers import Caches
 from controllers.known_objects import known_objects
 from controllers.objects import COMPOSITES, POD_GROUPS, Group, Pod
-from controllers.runtime import BlockedError, Controller, RequeueError, Writer, queue_all
+from controllers.runtime import (
+    BlockedError,
+    Controller,
+    NotServedError,
+    RequeueError,
+    Writer,
+    queue_all,
+)
 from controllers.waiting_roots import Waiting, WaitingRoots, asked_by, root_of
 from kube.clock import Clock, rfc3339
 from kube.errors import Forbidden, Invalid, NotFound
@@ -99,6 +107,7 @@ class _Notes:
     since: float = 0.0
     made: tuple[object, ...] = ()
     made_at: float = 0.0
+    made_uid: str = ""
     request: str = ""
     request_since: float = 0.0
     ended_since: float | None = None
@@ -112,7 +121,9 @@ class ProvisioningController:
 
     def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
         """Subscribes to the caches; nothing is done before `controller.run`."""
-        self.controller: Controller[RootKey] = Controller("provisioning", self.reconcile, clock)
+        self.controller: Controller[RootKey] = Controller(
+            "provisioning", self.reconcile, clock, namespace=itemgetter(1)
+        )
         self._caches = caches
         self._writer = writer
         self._requests = CapacityWriter(writer)
@@ -150,8 +161,8 @@ class ProvisioningController:
             if group is not None:
                 self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, error.message)
             raise RequeueError(error.message, _REFUSED_SECONDS) from error
-        except NotFound as error:
-            if error.name:
+        except (NotFound, NotServedError) as error:
+            if isinstance(error, NotFound) and error.name:
                 raise
             raise RequeueError("the kind is not served now", _BLOCKED_SECONDS) from error
 
@@ -206,7 +217,7 @@ class ProvisioningController:
             self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
             return  # the end of one of these queues it
         self._keep_pace(key)
-        await self._requests.make(
+        notes.made_uid = await self._requests.make(
             wanted.root, wanted.asked, wanted.sets, wanted.waiting, notes.attempt
         )
         notes.made, notes.made_at = wanted.signature, self._clock.monotonic()
@@ -241,7 +252,7 @@ class ProvisioningController:
     ) -> None:
         """The gang has changed: delete the request, which is made anew once it is gone."""
         self._limits.hold(key)
-        if notes.made == wanted.signature:
+        if notes.made == wanted.signature and notes.made_uid == found.metadata.uid:
             raise BlockedError(
                 EVENT_CAPACITY_NOT_REQUESTED,
                 "the API server stores ProvisioningRequests with another spec than they are "
@@ -360,10 +371,8 @@ class ProvisioningController:
             return
         if old is not None and new is not None and (old.waits, old.shape) == (new.waits, new.shape):
             return
-        for name in pod.groups:
-            group = self._caches.pod_groups.get(pod.metadata.namespace, name)
-            if group is not None:
-                self._queue_root(POD_GROUPS.kind, group)
+        for group in self._caches.groups_of(pod):
+            self._queue_root(POD_GROUPS.kind, group)
 
     def _queue_root(self, kind: str, group: Group) -> None:
         key = self._roots.asking(kind, group)

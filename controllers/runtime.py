@@ -2,16 +2,20 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from contextlib import contextmanager
+from operator import itemgetter
+from typing import Any, Generic, TypeVar
 
 import structlog
 
+from api.constants import EVENT_GROUP_NOT_MADE
 from kube.client import Client
 from kube.clock import Clock, SystemClock
 from kube.election import Fence
-from kube.errors import KubeError
+from kube.errors import ApiError, Invalid, KubeError, NotFound
 from kube.failures import Failures
-from kube.meta import HasMeta, Json
+from kube.fair_queue import FairSemaphore
+from kube.meta import HasMeta, Json, ObjectMeta, decode_partial
 from kube.pace import Pace
 from kube.patch import PatchBuilder
 from kube.resources import Resource
@@ -22,8 +26,10 @@ T = TypeVar("T", bound=HasMeta)
 
 log = structlog.get_logger()
 
-# Fewer than the client's connections, so that a burst of writes never starves the lease.
-_CONCURRENT_WRITES = 32
+# Fewer than the client's connections, so that a burst of writes never starves the lease. One
+# namespace has two thirds of them at most.
+_CONCURRENT_WRITES = 48
+_WORKERS = 12
 
 OWN_RIGHTS = Resource(
     "authorization.k8s.io",
@@ -32,6 +38,9 @@ OWN_RIGHTS = Resource(
     "SelfSubjectAccessReview",
     namespaced=False,
 )
+
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+"""The form of an answer without spec and status; any that does not know it sends the whole."""
 
 # Bytes of what is read of others' kinds: no object in etcd is larger.
 _LARGEST_OBJECT = 4 * 1024 * 1024
@@ -60,34 +69,85 @@ class BlockedError(Exception):
         self.reason = reason
 
 
+class RefusedError(BlockedError):
+    """The API server refuses what is needed: by a quota, a policy or a webhook.
+
+    No event says that this is over, so `error` is raised once users know, and the key comes again.
+    """
+
+    def __init__(self, what: str, error: ApiError) -> None:
+        """`what` names the object and what was to be done with it."""
+        super().__init__(EVENT_GROUP_NOT_MADE, f"{what}: {error.message}")
+        self.error = error
+
+
+@contextmanager
+def refusals(what: str) -> Iterator[None]:
+    """Raise RefusedError where the API server refuses the request inside the block.
+
+    An object that is gone or has changed is no refusal: the cache is behind.
+    """
+    try:
+        yield
+    except ApiError as error:
+        behind = isinstance(error, Invalid) and error.patch_failed
+        if not error.refused or behind or (isinstance(error, NotFound) and error.name):
+            raise
+        raise RefusedError(what, error) from error
+
+
+class NotServedError(KubeError):
+    """The API server does not serve the kind at the moment: nothing is known of the object.
+
+    That is so right after it has started, and while a CRD is gone or changes.
+    """
+
+
+@contextmanager
+def _served(resource: Resource) -> Iterator[None]:
+    """Raise NotServedError where a 404 is about no object, so that NotFound is about one."""
+    try:
+        yield
+    except NotFound as error:
+        if not error.name:
+            raise NotServedError(f"{resource.full_name} is not served now") from error
+        raise
+
+
 class NotLeadingError(Exception):
     """The lease may be lost: nothing is written any more."""
 
 
 class Writer:
-    """The writes of the controllers; none is sent unless this process certainly holds the lease."""
+    """The requests of the controllers; none writes unless this process certainly holds the lease.
 
-    def __init__(self, client: Client) -> None:
-        """Writes are refused until `lead`."""
+    A namespace whose requests take long, as a webhook of its own may hang, delays no other's.
+    """
+
+    def __init__(self, client: Client, fence: Fence) -> None:
+        """Writes are sent while the fence is valid."""
         self._client = client
-        self._fence: Fence | None = None
-        self._slots = asyncio.Semaphore(_CONCURRENT_WRITES)
-
-    def lead(self, fence: Fence) -> None:
-        """From now on writes are sent while this fence is valid."""
         self._fence = fence
+        self._slots = FairSemaphore(_CONCURRENT_WRITES)
 
     async def get(self, resource: Resource, name: str, namespace: str) -> Json:
-        """The live object. Raises kube errors."""
-        async with self._slots:
-            return await self._client.get(resource, name, namespace)
+        """The live object. Raises NotServedError, kube errors."""
+        async with self._slots.acquired(namespace):
+            with _served(resource):
+                return await self._client.get(resource, name, namespace)
 
-    async def read(self, path: str, form: str) -> bytes:
-        """What is at a path, in this form. Raises kube errors."""
-        async with self._slots:
+    async def read(self, path: str, form: str, namespace: str) -> bytes:
+        """What is at a path, in this form, for an object of a namespace. Raises kube errors."""
+        async with self._slots.acquired(namespace):
             return await self._client.request(
                 "GET", path, accept=form, largest=_LARGEST_OBJECT, timeout=_READ_SECONDS
             )
+
+    async def metadata(self, resource: Resource, name: str, namespace: str) -> ObjectMeta:
+        """The metadata of a live object alone. Raises NotServedError, kube errors."""
+        with _served(resource):
+            found = await self.read(resource.path(namespace, name), METADATA, namespace)
+        return decode_partial(found).metadata
 
     async def may(self, verb: str, resource: Resource, namespace: str) -> bool:
         """Whether this process has a right; no namespace means the whole cluster.
@@ -96,13 +156,13 @@ class Writer:
         """
         asked = {"verb": verb, "group": resource.group, "resource": resource.plural}
         attributes = {"resourceAttributes": asked | {"namespace": namespace}}
-        async with self._slots:
+        async with self._slots.acquired(namespace):
             answer = await self._client.create(OWN_RIGHTS, {"spec": attributes})
         return (answer.get("status") or {}).get("allowed") is True
 
     async def create(self, resource: Resource, obj: Json) -> Json:
         """Create an object. Raises NotLeadingError, kube errors."""
-        async with self._slots:
+        async with self._slots.acquired(obj["metadata"].get("namespace", "")):
             self._check()
             return await self._client.create(resource, obj)
 
@@ -115,19 +175,28 @@ class Writer:
         *,
         subresource: str | None = None,
     ) -> Json:
-        """Patch an object, or one of its sub-resources. Raises NotLeadingError, kube errors."""
-        async with self._slots:
+        """Patch an object, or one of its sub-resources.
+
+        Raises NotLeadingError, NotServedError, kube errors.
+        """
+        async with self._slots.acquired(namespace):
             self._check()
-            return await self._client.patch(resource, name, ops, namespace, subresource=subresource)
+            with _served(resource):
+                return await self._client.patch(
+                    resource, name, ops, namespace, subresource=subresource
+                )
 
     async def delete(self, resource: Resource, name: str, namespace: str, *, uid: str) -> None:
-        """Delete exactly this object. Raises NotLeadingError, kube errors."""
-        async with self._slots:
+        """Delete exactly this object. Raises NotLeadingError, NotServedError, kube errors."""
+        async with self._slots.acquired(namespace):
             self._check()
-            await self._client.delete(resource, name, namespace, uid=uid, propagation="Background")
+            with _served(resource):
+                await self._client.delete(
+                    resource, name, namespace, uid=uid, propagation="Background"
+                )
 
     def _check(self) -> None:
-        if self._fence is None or not self._fence.valid():
+        if not self._fence.valid():
             raise NotLeadingError
 
 
@@ -140,11 +209,22 @@ class Controller(Generic[K]):
     """
 
     def __init__(
-        self, name: str, reconcile: Callable[[K], Awaitable[None]], clock: Clock, workers: int = 8
+        self,
+        name: str,
+        reconcile: Callable[[K], Awaitable[None]],
+        clock: Clock,
+        workers: int = _WORKERS,
+        *,
+        namespace: Callable[[Any], str] = itemgetter(0),
     ) -> None:
-        """`name` labels logs and metrics."""
+        """`name` labels logs and metrics; a key begins with its namespace, or `namespace` has it.
+
+        One namespace has two thirds of the workers at most.
+        """
         self.name = name
-        self.queue: WorkQueue[K] = WorkQueue(name, clock=clock)
+        self.queue: WorkQueue[K] = WorkQueue(
+            name, workers=workers, namespace=namespace, clock=clock
+        )
         self._reconcile = reconcile
         self._workers = workers
         self._failures: Failures[K] = Failures(name, _words)
@@ -161,6 +241,7 @@ class Controller(Generic[K]):
                     group.create_task(self._work())
         finally:
             self.queue.close()
+            self._failures.clear()
 
     async def _work(self) -> None:
         while True:
@@ -179,7 +260,7 @@ class Controller(Generic[K]):
         except NotLeadingError:
             self.queue.retry(key)
         except KubeError as error:
-            wait_seconds = self.queue.retry(key)
+            wait_seconds = self.queue.retry(key, error)
             log.warning(
                 "reconcile will be retried",
                 controller=self.name,

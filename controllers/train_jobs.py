@@ -15,13 +15,12 @@ from api.constants import (
 )
 from controllers.informers import BY_TRAIN_JOB, Caches, TrainJobKey, train_job_of
 from controllers.objects import Owner
-from controllers.owner_chain import METADATA
 from controllers.runtime import Controller, RequeueError, Writer, queue_all
 from controllers.waiting_for_note import REFUSED_SECONDS, WaitingForNote
 from kube.clock import Clock
 from kube.errors import NotFound
 from kube.events import ObjectReference, Recorder
-from kube.meta import ObjectMeta, decode_partial
+from kube.meta import ObjectMeta
 from kube.resources import Resource
 
 
@@ -40,7 +39,6 @@ class TrainJobStatus:
 
     async def resync(self) -> None:
         """Queue every TrainJob that has a JobSet."""
-        self._told.clear()
         await queue_all(self._caches.jobsets.values(), partial(self._on_jobset, None))
 
     async def reconcile(self, key: TrainJobKey) -> None:
@@ -59,8 +57,7 @@ class TrainJobStatus:
         namespace, api_version, name, uid = key
         group, _, version = api_version.rpartition("/")
         resource = Resource(group, version, TRAIN_JOB.plural, TRAIN_JOB.kind)
-        found = await self._writer.read(resource.path(namespace, name), METADATA)
-        meta = decode_partial(found).metadata
+        meta = await self._writer.metadata(resource, name, namespace)
         before = meta.annotations.get(ANNOTATION_WAITING_FOR, "")
         if meta.uid != uid or before == text:
             return

@@ -24,6 +24,12 @@ from kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
 BY_STATUS: Final = (STATEFUL_SETS, DEPLOYMENTS)
 """Their API server keeps the annotations of a request for the status."""
 
+COPIED: Final = (DEPLOYMENTS,)
+"""The Deployment controller copies annotations to the current ReplicaSet and takes none away there.
+
+So the annotation stays on a Deployment, empty while nothing waits, and the ReplicaSet follows.
+"""
+
 REFUSED_SECONDS: Final = 300.0
 """When to ask again for what was refused: somebody has to change something first."""
 
@@ -46,7 +52,7 @@ class WaitingForNote:
         self._refused: dict[str, _Refused] = {}
 
     async def write(self, resource: Resource, meta: ObjectMeta, text: str) -> bool:
-        """Set the annotation, or remove it where there is no text; False if that was refused.
+        """Set the annotation, or clear it where there is no text; False if that was refused.
 
         What was refused is not sent again for `REFUSED_SECONDS`. Raises kube errors.
         """
@@ -54,7 +60,7 @@ class WaitingForNote:
         if refused is not None and self._clock.monotonic() - refused.at < REFUSED_SECONDS:
             return False
         status = "status" if resource in BY_STATUS else None
-        ops = waiting_for_ops(meta, text)
+        ops = waiting_for_ops(meta, text, stays=resource in COPIED)
         try:
             await self._writer.patch(resource, meta.name, ops, meta.namespace, subresource=status)
         except (Forbidden, Invalid) as error:
@@ -83,8 +89,8 @@ class WaitingForNote:
         _log.warning("waiting-for was refused", **about, problem=reason)
 
 
-def waiting_for_ops(meta: ObjectMeta, text: str) -> PatchBuilder:
-    """What sets the annotation `waiting-for`, or removes it where there is no text."""
+def waiting_for_ops(meta: ObjectMeta, text: str, *, stays: bool) -> PatchBuilder:
+    """What sets the annotation `waiting-for`; without a text it is removed, unless it `stays`."""
     path = pointer("metadata", "annotations", ANNOTATION_WAITING_FOR)
     ops = PatchBuilder().of_uid(meta.uid)
     if meta.annotations or not text:
@@ -93,6 +99,6 @@ def waiting_for_ops(meta: ObjectMeta, text: str) -> PatchBuilder:
         # The whole map is created: nobody else may have created it meanwhile.
         ops.at_version(meta.resource_version)
         ops.add("/metadata/annotations", {ANNOTATION_WAITING_FOR: text})
-    if not text:
+    if not (text or stays):
         ops.remove(path)  # the add above makes sure that it exists, even if the cache is behind
     return ops

@@ -38,7 +38,8 @@ class Cache(Generic[T]):
         """An empty cache."""
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
-        self._listeners: list[Listener[T]] = []
+        self.listeners: list[Listener[T]] = []
+        """Called after each change, in this order."""
         self._untold: set[Key] = set()
 
     def __len__(self) -> int:
@@ -73,7 +74,7 @@ class Cache(Generic[T]):
 
     def subscribe(self, listener: Listener[T]) -> None:
         """Call `listener(old, new)` after each change; None stands for absent."""
-        self._listeners.append(listener)
+        self.listeners.append(listener)
 
     def upsert(self, obj: T) -> None:
         """Store the object; one that is here in the same version already is no change.
@@ -106,7 +107,7 @@ class Cache(Generic[T]):
         """Tell all listeners, whatever one of them raises; that is raised in the end."""
         self._untold.discard(key)
         problem: Exception | None = None
-        for listener in self._listeners:
+        for listener in self.listeners:
             try:
                 listener(old, new)
             except Exception as error:  # noqa: BLE001 - raised below

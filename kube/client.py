@@ -3,11 +3,10 @@
 This is the hot path, so it does without the official client's models: requests use the pool of
 `kube.connections` (through a proxy: aiohttp), watches aiohttp.
 Nothing is retried here: a caller who lost an answer (`Unreachable`) must know it, since the write
-may have happened. The one exception is an option of each call: `throttle_retries` repeats a request
-that the server rejected with 429 and a `Retry-After`, and so certainly did not carry out.
+may have happened. Who tries again waits as `kube.backoff` says, which respects `Retry-After`.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +27,6 @@ from kube.errors import (
     ProtocolError,
     Silent,
     TooLarge,
-    TooManyRequests,
     Unauthorized,
     Unreachable,
     from_status,
@@ -47,7 +45,9 @@ _PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,applica
 CONNECTIONS = 608
 """Requests in flight by default: more than a process has at once, so that none waits for others."""
 _PAGE_SIZE = 500
-_TOKEN_SECONDS = 60.0
+_CREDENTIALS_SECONDS = 60.0
+_CREDENTIALS_SECONDS_AFTER_FAILURE = 1.0
+_REPORTED_SECONDS = 10.0
 _CONNECT_SECONDS = 10.0
 # A watch line is one object. etcd takes 1.5 MiB of protobuf, whose JSON can be five times as long.
 _LONGEST_LINE = 16 * 1024 * 1024
@@ -83,6 +83,8 @@ class Client:
             "Accept-Encoding": "identity",
         }
         self._authorization_due = float("-inf")
+        self._unanswered_since: float | None = None
+        self._problem = ""
         # Watches hold a connection for minutes, so they have a pool of their own, without limit.
         self._calls = self._pool(connections)
         self._urgent = self._pool(0)
@@ -113,6 +115,14 @@ class Client:
     def namespace(self) -> str:
         """That of the kubeconfig's context, or of the pod we run in; `default` if neither says."""
         return self._config.namespace
+
+    def details(self) -> Iterator[str]:
+        """A line for `/readyz` while the API server answers no request at all."""
+        if self._unanswered_since is None:
+            return
+        seconds = self._clock.monotonic() - self._unanswered_since
+        if seconds >= _REPORTED_SECONDS:
+            yield f"no response from {self.server} for {seconds:.0f} s: {self._problem}"
 
     async def open_connections(self, connections: int) -> None:
         """Open so many connections before they are needed: handshakes are expensive for both sides.
@@ -153,7 +163,6 @@ class Client:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout: float = 30,
-        throttle_retries: int = 0,
         urgent: bool = False,
         largest: int | None = None,
         accept: str | None = None,
@@ -167,27 +176,20 @@ class Client:
         """
         pool = self._urgent if urgent else self._calls
         target = f"{path}?{urlencode(params)}" if params else path
-        while True:
-            answer = await self._exchange(
-                pool,
-                method,
-                target,
-                body=body,
-                content_type=content_type,
-                timeout=timeout,
-                largest=largest,
-                accept=accept,
-            )
-            self.server_clock.heard(answer.date)
-            if answer.status < 400:
-                return answer.body
-            error = self._error_of(method, target.partition("?")[0], answer)
-            if not isinstance(error, TooManyRequests) or error.retry_after is None:
-                raise error
-            if throttle_retries <= 0:
-                raise error
-            throttle_retries -= 1
-            await self._clock.sleep(error.retry_after)
+        answer = await self._exchange(
+            pool,
+            method,
+            target,
+            body=body,
+            content_type=content_type,
+            timeout=timeout,
+            largest=largest,
+            accept=accept,
+        )
+        self.server_clock.heard(answer.date)
+        if answer.status >= 400:
+            raise self._error_of(method, target.partition("?")[0], answer)
+        return answer.body
 
     async def behind(self, path: str, *, timeout: float, largest: int) -> Response:
         """The 2xx answer of a process behind the API server's proxy, in whatever form it has.
@@ -337,9 +339,7 @@ class Client:
         # Nobody reads what the object was: less to write and to send.
         await self.request("DELETE", path, body=body, accept=_PARTIAL)
 
-    async def bind(
-        self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0
-    ) -> None:
+    async def bind(self, namespace: str, pod: str, uid: str, node: str) -> None:
         """Bind a pod to a node. Raises Conflict (bound or replaced already), NotFound."""
         binding = {
             "apiVersion": "v1",
@@ -347,12 +347,8 @@ class Client:
             "metadata": {"name": pod, "namespace": namespace, "uid": uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        await self.request(
-            "POST",
-            PODS.path(namespace, pod, "binding"),
-            body=msgspec.json.encode(binding),
-            throttle_retries=throttle_retries,
-        )
+        body = msgspec.json.encode(binding)
+        await self.request("POST", PODS.path(namespace, pod, "binding"), body=body)
 
     async def watch_lines(
         self,
@@ -380,7 +376,9 @@ class Client:
                 headers=self._headers,
                 timeout=timeout,
                 server_hostname=self._config.server_name,
+                ssl=True if self._config.tls is None else self._config.tls.context,
             ) as response:
+                self._note_answer("WATCH", response.status)
                 if response.status >= 400:
                     after = response.headers.get("Retry-After")
                     answer = Response(response.status, await response.read(), after)
@@ -401,11 +399,10 @@ class Client:
                         raise ProtocolError(f"WATCH {path}: {problem}")
                 if rest := b"".join(begun):
                     yield rest
-        except aiohttp.SocketTimeoutError as error:
-            kind = Silent if accepted else Unreachable
-            raise kind("WATCH", path, _error_text(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable("WATCH", path, _error_text(error)) from error
+            if accepted and isinstance(error, aiohttp.SocketTimeoutError):
+                raise Silent("WATCH", path, _error_text(error)) from error
+            raise self._unreachable("WATCH", path, error) from error
 
     async def _exchange(
         self,
@@ -432,10 +429,28 @@ class Client:
         except ResponseTooLarge as error:
             raise TooLarge(f"{method} {target.partition('?')[0]}: {error}") from error
         except OSError as error:
-            _counter(method, 0).inc()
-            raise Unreachable(method, target.partition("?")[0], _error_text(error)) from error
-        _counter(method, answer.status).inc()
+            raise self._unreachable(method, target.partition("?")[0], error) from error
+        self._note_answer(method, answer.status)
         return answer
+
+    def _note_answer(self, method: str, status: int) -> None:
+        _counter(method, status).inc()
+        self._unanswered_since = None
+
+    def _unreachable(self, method: str, path: str, error: BaseException) -> Unreachable:
+        """The error for a request without an answer.
+
+        Certificates may have been rotated: credentials are read again soon.
+        """
+        _counter(method, 0).inc()
+        now = self._clock.monotonic()
+        self._authorization_due = min(
+            self._authorization_due, now + _CREDENTIALS_SECONDS_AFTER_FAILURE
+        )
+        self._problem = _error_text(error)
+        if self._unanswered_since is None:
+            self._unanswered_since = now
+        return Unreachable(method, path, self._problem)
 
     def _error_of(self, method: str, path: str, answer: Response) -> Exception:
         error = from_status(
@@ -456,7 +471,9 @@ class Client:
         value = await self._config.authorization()
         if value is not None:
             self._headers["Authorization"] = value
-        self._authorization_due = self._clock.monotonic() + _TOKEN_SECONDS
+        if self._config.tls is not None:
+            self._config.tls.renew()
+        self._authorization_due = self._clock.monotonic() + _CREDENTIALS_SECONDS
 
     def _pool(self, limit: int) -> ConnectionPool | ProxiedPool:
         """`limit` 0 is none."""

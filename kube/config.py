@@ -8,7 +8,7 @@ from typing import Final
 
 from kube import kubeconfig as plain
 from kube.errors import ConfigError
-from kube.rest_config import DEFAULT_NAMESPACE, RestConfig, TlsMaterial
+from kube.rest_config import DEFAULT_NAMESPACE, RestConfig, Tls, TlsMaterial
 
 TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -39,7 +39,7 @@ def _in_cluster() -> RestConfig:
         raise ConfigError(f"in-cluster configuration: {_PORT} is not set")
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     _service_account(TOKEN)
-    tls = TlsMaterial(authorities=_service_account(AUTHORITIES)).context(server)
+    tls = Tls(server, lambda: TlsMaterial(authorities=_service_account(AUTHORITIES)))
 
     async def authorization() -> str | None:
         return f"Bearer {_service_account(TOKEN).decode()}"

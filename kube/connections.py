@@ -19,6 +19,7 @@ import httptools
 
 from kube import fencing
 from kube.errors import LeaseLost
+from kube.rest_config import Tls
 
 _CLOSING_SECONDS: Final = 1.0
 """uvloop does not always tell a protocol that it was aborted right after its handshake."""
@@ -52,7 +53,7 @@ class ConnectionPool:
     def __init__(
         self,
         server: str,
-        tls: ssl.SSLContext | None,
+        tls: Tls | None,
         *,
         server_name: str | None = None,
         limit: int = 0,
@@ -134,21 +135,30 @@ class ConnectionPool:
         return response
 
     def _take_idle(self) -> "_Connection | None":
-        """The connection that was used last, unless it is closed or was idle too long."""
+        """The connection that was used last, unless it is closed or was idle too long.
+
+        Nor one from before the certificates were rotated: a server refuses an expired one.
+        """
         while self._idle:
             connection = self._idle.pop()
-            if time.monotonic() - connection.idle_since > _IDLE_SECONDS:
+            rotated = connection.context is not self._context
+            if rotated or time.monotonic() - connection.idle_since > _IDLE_SECONDS:
                 connection.abort()
             elif connection.reusable:
                 return connection
         return None
 
+    @property
+    def _context(self) -> ssl.SSLContext | None:
+        return None if self._tls is None else self._tls.context
+
     async def _connect(self) -> "_Connection":
+        context = self._context
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: _Connection(self._open, self._on_closed),
+            lambda: _Connection(self._open, self._on_closed, context),
             self._host,
             self._port,
-            ssl=self._tls,
+            ssl=context,
             server_hostname=self._server_name,
         )
         return connection
@@ -163,8 +173,12 @@ class _Connection(asyncio.Protocol):
     """One connection; it is in `register` while open, and `on_closed` is called when it ends."""
 
     def __init__(
-        self, register: "set[_Connection]", on_closed: "Callable[[_Connection], None]"
+        self,
+        register: "set[_Connection]",
+        on_closed: "Callable[[_Connection], None]",
+        context: ssl.SSLContext | None,
     ) -> None:
+        self.context = context
         self.idle_since = time.monotonic()
         self.reusable = True
         self._register = register

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import msgspec
 import structlog
 
+from kube.backoff import retry_after
 from kube.client import Client
 from kube.clock import Clock, SystemClock, rfc3339_micro
 from kube.errors import AlreadyExists, ApiError, ConfigError, Conflict, NotFound, Unreachable
@@ -134,13 +135,16 @@ class LeaderElector:
 
     async def _acquire(self) -> _HeldLease:
         while True:
+            asked = 0.0
             try:
                 held = await self._attempt()
                 if held is not None:
                     return held
             except (ApiError, ConfigError, Unreachable) as error:
                 _log.warning("lease not available", lease=self._name, problem=str(error))
-            await self._clock.sleep(self._retry * self._jitter.uniform(1.0, 1.2))
+                asked = retry_after(error)
+            wait = max(self._retry, asked)
+            await self._clock.sleep(wait * self._jitter.uniform(1.0, 1.2))
 
     async def _attempt(self) -> _HeldLease | None:
         """Take the lease if it is free; None if another holds it or was faster."""
@@ -203,8 +207,11 @@ class LeaderElector:
 
     async def _renew_until_lost(self, record: Json, fence: Fence) -> None:
         """Renew until the lease is lost."""
+        asked = 0.0
         while (left := fence.until - self._clock.monotonic()) > 0:
-            await self._clock.sleep(min(self._retry, left))
+            # The last attempt is made in time, whatever the server asked for.
+            await self._clock.sleep(min(max(self._retry, min(asked, left - self._retry)), left))
+            asked = 0.0
             since = self._clock.monotonic()
             if since >= fence.until:
                 break
@@ -220,6 +227,7 @@ class LeaderElector:
                 record = reread or record
             except (ApiError, ConfigError, Unreachable) as error:
                 _log.warning("lease not renewed", lease=self._name, problem=str(error))
+                asked = retry_after(error)
             else:
                 fence.extend(since + self._renew)
 

@@ -95,6 +95,15 @@ class ApiError(KubeError):
         self.path = path
         self.retry_after = retry_after
 
+    @property
+    def refused(self) -> bool:
+        """Whether it was not carried out, and will not be before somebody changes something.
+
+        A server that fails (5xx), or that stops waiting (408), may have carried it out; one that
+        throttles, or that does not know the caller (yet), may do so later.
+        """
+        return 400 <= self.status < 500 and self.status not in _LATER
+
 
 class NotFound(ApiError):
     """404: the object, or the whole resource, does not exist; only the former has a `name`."""
@@ -139,6 +148,8 @@ class TooManyRequests(ApiError):
 class ServerError(ApiError):
     """5xx: the server failed; trying again later may help."""
 
+
+_LATER = frozenset({401, 408, 409, 429})
 
 _PATCH_FAILED = "the server rejected our request due to an error in our request"
 

@@ -222,8 +222,8 @@ class Recorder:
         for _ in range(_ATTEMPTS):
             try:
                 await self._send(event_key, occurrences)
-            except (Unreachable, ServerError, TooManyRequests):
-                await self._clock.sleep(backoff.next())
+            except (Unreachable, ServerError, TooManyRequests) as error:
+                await self._clock.sleep(backoff.next(error))
             except KubeError as error:
                 EVENTS_DROPPED.labels("refused").inc()
                 _log.warning("event refused", reason=event_key.reason, problem=str(error))

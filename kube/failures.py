@@ -61,7 +61,7 @@ class Failures(Generic[K]):
         if failure is None:
             failure = self._failures[key] = _Failure(Backoff(self._first, self._limit))
             self._gauge.inc()
-        wait = failure.backoff.next()
+        wait = failure.backoff.next(error)
         kind = type(error).__name__
         failure.problem = f"{kind}: {error}"[:_LONGEST]
         if kind not in failure.traced:

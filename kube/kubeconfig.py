@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kube.errors import ConfigError
-from kube.rest_config import DEFAULT_NAMESPACE, Authorization, RestConfig, TlsMaterial
+from kube.rest_config import DEFAULT_NAMESPACE, Authorization, RestConfig, Tls, TlsMaterial
 
 
 class _Context(msgspec.Struct):
@@ -89,7 +89,7 @@ def _read(path: Path) -> RestConfig | None:
     server = cluster.server.rstrip("/")
     tls = None
     if server.startswith("https"):
-        tls = _material(cluster, user, path.parent).context(server)
+        tls = Tls(server, lambda: _material(cluster, user, path.parent))
     return RestConfig(
         server=server,
         authorization=_authorization(user, path),

@@ -14,7 +14,7 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import ConfigException, load_kube_config
 
 from kube.errors import ConfigError
-from kube.rest_config import DEFAULT_NAMESPACE, Authorization, RestConfig, TlsMaterial
+from kube.rest_config import DEFAULT_NAMESPACE, Authorization, RestConfig, Tls, TlsMaterial
 
 
 async def read(files: str) -> RestConfig:
@@ -56,6 +56,7 @@ def _renewal(files: str, loader: Any, settings: Any) -> Authorization:
         async def run_plugin() -> str | None:
             await loader.load_from_exec_plugin()  # returns at once until its token expires
             _check_exec(files, loader)
+            loader._set_config(settings)  # noqa: SLF001 - it may give a certificate instead
             return getattr(loader, "token", None)
 
         return run_plugin
@@ -81,7 +82,7 @@ def _connection(settings: Any, authorization: Authorization, namespace: str) -> 
     return RestConfig(
         server=server,
         authorization=authorization,
-        tls=_material(settings).context(server) if server.startswith("https") else None,
+        tls=Tls(server, lambda: _material(settings)) if server.startswith("https") else None,
         server_name=settings.tls_server_name or None,
         proxy=settings.proxy or None,
         namespace=namespace,

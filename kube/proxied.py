@@ -1,6 +1,5 @@
 """The same as `kube.connections` through an HTTP proxy, by aiohttp, which supports all kinds."""
 
-import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +8,7 @@ from yarl import URL
 
 from kube import fencing
 from kube.connections import Response, ResponseTooLarge
+from kube.rest_config import Tls
 
 
 class _Request(aiohttp.ClientRequest):
@@ -20,10 +20,11 @@ class _Request(aiohttp.ClientRequest):
 class ProxiedPool:
     """Up to `limit` connections (0: any number) to one server through a proxy."""
 
-    def __init__(self, server: str, tls: ssl.SSLContext | None, proxy: str, *, limit: int) -> None:
+    def __init__(self, server: str, tls: Tls | None, proxy: str, *, limit: int) -> None:
         self._server = server
+        self._tls = tls
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=limit, ssl=True if tls is None else tls),
+            connector=aiohttp.TCPConnector(limit=limit),
             cookie_jar=aiohttp.DummyCookieJar(),
             request_class=_Request,
             trust_env=False,
@@ -47,6 +48,7 @@ class ProxiedPool:
                 URL(f"{self._server}{path}", encoded=True),
                 data=body,
                 headers=headers,
+                ssl=True if self._tls is None else self._tls.context,
                 timeout=aiohttp.ClientTimeout(total=timeout),
             ) as response:
                 payload = await _read(response.content, largest)

@@ -187,17 +187,17 @@ class Reflector(Generic[T]):
     async def _step(self) -> None:
         """One list or one watch; the loop around it is trivial: endless loops are hard to test."""
         log = _log.warning
+        failure: KubeError | None = None
         try:
             if await self._list_or_watch():
                 return
-            problem = "the watch ended at once"
         except Silent:
             # Usually nothing has happened. If the connection is dead, the next request says so.
             _log.debug("silent watch renewed", resource=self._resource.full_name)
             return
         except Gone as error:
             self._state.forget()
-            problem = str(error)
+            failure = error
             if not self._expired:
                 # The server answers again: earlier failures do not count any more. It tells a
                 # watch of an old version to list anew, as for a resource that seldom changes.
@@ -205,19 +205,19 @@ class Reflector(Generic[T]):
                 log = _log.info
             self._expired = True
         except (Unreachable, TooManyRequests, ConfigError) as error:
-            problem = str(error)
+            failure = error
         except (ApiError, ProtocolError) as error:
-            problem = str(error)
+            failure = error
             # The version itself may be what the server cannot serve, after a restore for
             # instance; a list always works, but is more expensive.
             if self._backoff.failures + 1 >= _TRIES_FROM_ONE_VERSION:
                 self._state.forget()
-        wait = self._backoff.next()
+        wait = self._backoff.next(failure)
         self._failed = self._clock.monotonic()
         log(
             "watch interrupted",
             resource=self._resource.full_name,
-            problem=problem,
+            problem=str(failure or "the watch ended at once"),
             failures=self._backoff.failures,
             wait=round(wait, 3),
         )
@@ -258,7 +258,7 @@ class Reflector(Generic[T]):
                 _log.warning(
                     "version not read", resource=self._resource.full_name, problem=str(error)
                 )
-            await self._clock.sleep(waits.next())
+                await self._clock.sleep(waits.next(error))
 
     async def _list(self) -> None:
         self._begun += 1

@@ -22,13 +22,14 @@ class RestConfig:
     """The server and the credentials, as client-go's `rest.Config`.
 
     `authorization` gives the value of the header, None for none; it renews expired credentials and
-    should be called about once a minute. `tls` is None for plain HTTP. `namespace` is that of the
-    context, or of the pod we run in: what a command means that names none.
+    should be called about once a minute, and `tls.renew` with it. `tls` is None for plain HTTP.
+    `namespace` is that of the context, or of the pod we run in: what a command means that names
+    none.
     """
 
     server: str
     authorization: Authorization
-    tls: ssl.SSLContext | None = None
+    tls: Tls | None = None
     server_name: str | None = None
     proxy: str | None = None
     namespace: str = DEFAULT_NAMESPACE
@@ -56,6 +57,41 @@ class TlsMaterial:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         return context
+
+
+class Tls:
+    """The TLS context for one server, built again when the files that it comes from change.
+
+    Certificate authorities and client certificates are rotated while a process runs. A new context
+    and not the old one with more in it: what left a file is trusted no longer.
+    """
+
+    def __init__(self, server: str, read: Callable[[], TlsMaterial]) -> None:
+        """`read` reads the files, if there are any. Raises ConfigError, and what `read` raises."""
+        self._server = server
+        self._read = read
+        self._material = read()
+        self.context = self._material.context(server)
+        """For new connections."""
+
+    def renew(self) -> None:
+        """Read the files again. Where they cannot be used (yet), the context stays as it is."""
+        try:
+            material = self._read()
+            if material == self._material:
+                return
+            self.context, self._material = material.context(self._server), material
+        except (ConfigError, OSError, ValueError) as error:
+            _log("TLS files not usable", server=self._server, problem=str(error))
+        else:
+            _log("TLS files reloaded", server=self._server)
+
+
+def _log(event: str, **about: str) -> None:
+    """Logged seldom, and commands that log nothing need no structlog."""
+    import structlog
+
+    structlog.get_logger().warning(event, **about)
 
 
 def _text(pem: bytes | None) -> str | None:

@@ -26,11 +26,8 @@ def watch_session(config: RestConfig, sockets: OpenSockets) -> aiohttp.ClientSes
                 made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         return made
 
-    tls = config.tls
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=0, ssl=True if tls is None else tls, socket_factory=probed_socket
-        ),
+        connector=aiohttp.TCPConnector(limit=0, socket_factory=probed_socket),
         cookie_jar=aiohttp.DummyCookieJar(),
         # The environment's proxies and CA settings must not redirect or weaken this; looking for
         # them costs two thread-pool jobs a request besides.

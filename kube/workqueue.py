@@ -1,13 +1,16 @@
-"""A queue of keys for controllers: each key waits at most once and is worked on by one worker."""
+"""A queue of keys for controllers: each key waits at most once and is worked on by one worker.
+
+No namespace has all workers, however slow its keys are (`kube.fair_queue`).
+"""
 
 import asyncio
 import random
-from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from kube.backoff import Backoff
 from kube.clock import Clock, SystemClock
+from kube.fair_queue import FairQueue
 from kube.metrics import QUEUE_DEPTH, QUEUE_RETRIES, RECONCILE_SECONDS
 
 K = TypeVar("K", bound=Hashable)
@@ -17,24 +20,31 @@ _LONGEST_RETRY = 30.0
 
 
 class WorkQueue(Generic[K]):
-    """Keys in order of arrival.
+    """Keys in order of arrival, except that those of a namespace at its share wait.
 
     A key that is added while it is worked on comes again after `done`. `retry` puts a key back
     after a wait that doubles with each failure, until `forget`.
     """
 
     def __init__(
-        self, name: str, *, clock: Clock | None = None, jitter: random.Random | None = None
+        self,
+        name: str,
+        *,
+        workers: int = 16,
+        namespace: Callable[[K], str] = lambda _key: "",
+        clock: Clock | None = None,
+        jitter: random.Random | None = None,
     ) -> None:
-        """`name` labels the metrics."""
+        """`name` labels the metrics; `workers` share the keys, whose `namespace` it asks."""
         self._clock = clock or SystemClock()
         self._jitter = jitter or random.SystemRandom()
-        self._ready: deque[K] = deque()
+        self._namespace = namespace
+        self._ready: FairQueue[K] = FairQueue(workers)
         self._waiting: set[K] = set()  # in _ready, or to be put there after done()
         self._working: dict[K, float] = {}  # key -> when it was taken
         self._later: dict[K, tuple[float, asyncio.Task[None]]] = {}
         self._failures: dict[K, Backoff] = {}
-        self._arrived = asyncio.Event()
+        self._closed = False
         self._depth = QUEUE_DEPTH.labels(name)
         self._retries = QUEUE_RETRIES.labels(name)
         self._seconds = RECONCILE_SECONDS.labels(name)
@@ -45,7 +55,7 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Queue the key unless it already waits."""
-        if key in self._waiting:
+        if key in self._waiting or self._closed:
             return
         self._waiting.add(key)
         if key not in self._working:
@@ -56,6 +66,8 @@ class WorkQueue(Generic[K]):
         if seconds <= 0:
             self.add(key)
             return
+        if self._closed:
+            return
         due = self._clock.monotonic() + seconds
         earlier = self._later.get(key)
         if earlier is not None:
@@ -64,13 +76,13 @@ class WorkQueue(Generic[K]):
             earlier[1].cancel()
         self._later[key] = (due, asyncio.create_task(self._add_later(key, seconds)))
 
-    def retry(self, key: K) -> float:
-        """Queue the key after its next back-off; returns the wait in seconds."""
+    def retry(self, key: K, error: Exception | None = None) -> float:
+        """Queue the key after its next back-off, which respects the error; returns the wait."""
         backoff = self._failures.get(key)
         if backoff is None:
             backoff = Backoff(_FIRST_RETRY, _LONGEST_RETRY, self._jitter)
             self._failures[key] = backoff
-        wait = backoff.next()
+        wait = backoff.next(error)
         self._retries.inc()
         self.add_after(key, wait)
         return wait
@@ -81,10 +93,7 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K:
         """Take the next key, waiting for one; `done` must follow."""
-        while not self._ready:
-            self._arrived.clear()
-            await self._arrived.wait()
-        key = self._ready.popleft()
+        key = await self._ready.get()
         self._waiting.discard(key)
         self._working[key] = self._clock.monotonic()
         self._depth.set(len(self._ready))
@@ -93,19 +102,21 @@ class WorkQueue(Generic[K]):
     def done(self, key: K) -> None:
         """The key taken with `get` is finished, well or not."""
         self._seconds.observe(self._clock.monotonic() - self._working.pop(key))
+        self._ready.done(self._namespace(key))
         if key in self._waiting:
             self._push(key)
 
     def close(self) -> None:
-        """Drop all delayed keys, so that no timer outlives the queue."""
+        """Drop all delayed keys, so that no timer outlives the queue, and take no others."""
+        self._closed = True
         for _, task in self._later.values():
             task.cancel()
         self._later.clear()
+        self._depth.set(0)
 
     def _push(self, key: K) -> None:
-        self._ready.append(key)
+        self._ready.put(self._namespace(key), key)
         self._depth.set(len(self._ready))
-        self._arrived.set()
 
     async def _add_later(self, key: K, seconds: float) -> None:
         await self._clock.sleep(seconds)

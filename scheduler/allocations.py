@@ -25,6 +25,7 @@ from prometheus_client import Counter as PromCounter
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
 from kube.errors import Conflict, Invalid, KubeError, NotFound
+from kube.fair_queue import FairSemaphore
 from kube.patch import PatchBuilder
 from scheduler.allocation_json import (
     FINALIZER,
@@ -40,7 +41,6 @@ from scheduler.core.forest import Pod
 from scheduler.core.model import ClaimKey
 from scheduler.core.state import State
 from scheduler.extended_claims import ExtendedClaims
-from scheduler.fair_queue import FairSemaphore
 from scheduler.group_events import GroupEvents
 from scheduler.metrics import CLAIM_RACES_LOST, CLAIM_WRITES, DEVICES_TWICE
 from scheduler.retry import RETRIABLE, backoff
@@ -175,12 +175,12 @@ class Allocations:
                 conflicts += 1
                 if not await self._access.read(key) or conflicts > _TRIES:
                     raise
-            except RETRIABLE:
+            except RETRIABLE as error:
                 _failed.inc()
                 left = effort.deadline - self._clock.monotonic()
                 if left <= 0:
                     raise
-                await self._clock.sleep(min(waits.next(), left))
+                await self._clock.sleep(min(waits.next(error), left))
 
     async def _write_all(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
         """Write what is missing, one thing after the other."""

@@ -21,9 +21,7 @@ class ReservationApi(Creator, Deleter, Protocol):
 class BinderApi(ReservationApi, Getter, Protocol):
     """Binds pods, gets one, deletes one; and Reservations. Raises kube.errors."""
 
-    async def bind(
-        self, namespace: str, pod: str, uid: str, node: str, *, throttle_retries: int = 0
-    ) -> None: ...
+    async def bind(self, namespace: str, pod: str, uid: str, node: str) -> None: ...
 
 
 class VolumeBinderApi(Getter, StatusPatcher, Protocol):

@@ -18,12 +18,12 @@ import structlog
 
 from kube.election import Fence
 from kube.errors import KubeError
+from kube.fair_queue import FairQueue
 from scheduler.allocation_json import FINALIZER, finalizer_patch
 from scheduler.claim_access import ClaimAccess, UnusableError
 from scheduler.claim_news import ClaimNews
 from scheduler.core.model import ClaimKey
 from scheduler.core.state import State
-from scheduler.fair_queue import FairQueue
 from scheduler.metrics import CLAIM_WRITES
 from scheduler.watch.device_handlers import ObservedClaim
 

@@ -18,6 +18,7 @@ import structlog
 from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import Conflict, Invalid, KubeError, NotFound
+from kube.fair_queue import FairQueue
 from kube.patch import PatchBuilder
 from scheduler.allocation_json import release_patch
 from scheduler.claim_access import ClaimAccess, UnusableError
@@ -26,7 +27,6 @@ from scheduler.core.forest import Group, Pod
 from scheduler.core.model import ClaimKey
 from scheduler.core.state import State
 from scheduler.extended_claims import ExtendedClaims
-from scheduler.fair_queue import FairQueue
 from scheduler.metrics import CLAIM_WRITES
 
 _TRIES: Final = 5

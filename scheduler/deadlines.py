@@ -18,6 +18,7 @@ from kube.backoff import Backoff
 from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
+from kube.fair_queue import FairSemaphore
 from kube.freeze import Freeze
 from kube.object_client import Deleter
 from kube.resources import PODS
@@ -26,7 +27,6 @@ from scheduler.core.explain import Blocker
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey
 from scheduler.core.state import State
-from scheduler.fair_queue import FairSemaphore
 from scheduler.group_events import GroupEvents
 from scheduler.intents import Intent, Intents, shortened
 from scheduler.metrics import GANGS_GIVEN_UP, GANGS_STUCK
@@ -180,9 +180,9 @@ class Deadlines:
             left, problem = await self._delete(pods, fence)
             if not left:
                 return fence.valid()  # else some may have been left out
-            wait = waits.next()
+            wait = waits.next(problem)
             message = f"{len(left)} of {len(intent.bound)} bound pods could not be deleted"
-            message = f"{message}, tried again in {_minutes(wait)}: {problem}"
+            message = f"{message}, tried again in {_minutes(wait)}: {shortened(str(problem))}"
             _log.error("gang not given up", root="/".join(intent.root), problem=message)
             self._events.entity(intent.root, "Warning", "GangBindFailed", message)
             self._report(intent, message)
@@ -191,10 +191,10 @@ class Deadlines:
             pods = left
         return False
 
-    async def _delete(self, pods: list[Pod], fence: Fence) -> tuple[list[Pod], str]:
+    async def _delete(self, pods: list[Pod], fence: Fence) -> tuple[list[Pod], KubeError | None]:
         """Delete the pods, some at a time; those that remain, and why."""
         left: list[Pod] = []
-        problems: list[str] = []
+        problems: list[KubeError] = []
         todo = iter(pods)
 
         async def work() -> None:
@@ -205,12 +205,12 @@ class Deadlines:
                     await self._delete_pod(pod, fence)
                 except KubeError as error:
                     left.append(pod)
-                    problems.append(str(error))
+                    problems.append(error)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(_OF_ONE_ROOT, len(pods))):
                 group.create_task(work())
-        return left, shortened(problems[0]) if problems else ""
+        return left, problems[0] if problems else None
 
     async def _delete_pod(self, pod: Pod, fence: Fence) -> None:
         info = pod.info

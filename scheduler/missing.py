@@ -92,7 +92,10 @@ def _who_makes_pods(group: Group, missing: int, present: int) -> str:
     own = owner is not None and owner[0] in _MAKERS
     maker = _words(owner) if owner is not None and own else _maker(group)
     if maker:
-        return f"if {maker} makes {'none' if first else 'no others'}, its status and events say why"
+        # Of its own minCount follows it; others may be content with fewer pods.
+        why = f"as its status and events may say, {_lower(group)}"
+        why = "its status and events say why" if own else why
+        return f"if {maker} makes {'none' if first else 'no others'}, {why}"
     if group.spec is not None and not group.spec.gang:
         return "make 1 that names it, or delete it"
     return f"make {missing} more that name it, or {_lower(group)}"
@@ -124,7 +127,7 @@ def _lower(group: Group) -> str:
     if owner is not None and owner[0] == POD_GROUP.kind:
         return f"lower minMember of {_words(owner)}"
     if owner is not None and owner[0] == POD.kind:
-        return "lower the min-count that they say"
+        return "lower the min-count that its pods say"
     if spec is not None and owner is not None and owner[0] == WORKLOAD.kind:
         return f'lower minCount of template "{spec.template}" of {_words(owner)}'
     return "lower minCount"

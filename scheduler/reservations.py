@@ -185,7 +185,7 @@ class Reservations:
                 return []
             except KubeError as error:
                 _log.warning("Reservations not read", problem=str(error))
-                await self._clock.sleep(waits.next())
+                await self._clock.sleep(waits.next(error))
         return []
 
     def _decisions_of(self, items: list[Json]) -> list[StoredDecision]:

@@ -45,10 +45,10 @@ async def retry(
     while fence.valid():
         try:
             await request()
-        except on:
+        except on as error:
             if clock.monotonic() >= until:
                 raise
-            await clock.sleep(waits.next())
+            await clock.sleep(waits.next(error))
         else:
             return True
     return False

@@ -17,6 +17,7 @@ from typing import Final
 from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import Conflict, KubeError
+from kube.fair_queue import FairSemaphore
 from kube.freeze import Freeze
 from kube.meta import Json
 from kube.patch import PatchBuilder, pointer
@@ -26,7 +27,6 @@ from scheduler.claim_news import ClaimNews
 from scheduler.core.forest import Pod
 from scheduler.core.model import ClaimInfo, ClaimKey
 from scheduler.core.state import State
-from scheduler.fair_queue import FairSemaphore
 from scheduler.retry import RETRIABLE, backoff
 from scheduler.waiting import wait_until
 from scheduler.watch.volume_decode import SELECTED_NODE
@@ -122,11 +122,11 @@ class VolumeBinder:
             try:
                 async with self._semaphore.acquired(key[0]):
                     await self._assign(key, node, fence)
-            except (*RETRIABLE, Conflict):
+            except (*RETRIABLE, Conflict) as error:
                 left = deadline - self._clock.monotonic()
                 if left <= 0:
                     raise
-                await self._clock.sleep(min(waits.next(), left))
+                await self._clock.sleep(min(waits.next(error), left))
             else:
                 return
 

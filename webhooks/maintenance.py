@@ -86,7 +86,7 @@ class Maintenance:
                 return await self._current()
             except _RETRIABLE as error:
                 self.readiness.unmet(REGISTRATION, f"no certificates: {error}")
-                await self.clock.sleep(backoff.next())
+                await self.clock.sleep(backoff.next(error))
 
     async def run(
         self, context: ssl.SSLContext, serving: Serving, address: tuple[str, int]
@@ -99,10 +99,10 @@ class Maintenance:
             except (RegistrationError, SelfCheckError) as error:
                 self._correct = False
                 self.readiness.unmet(REGISTRATION, str(error))
-                await self.clock.sleep(backoff.next())
+                await self.clock.sleep(backoff.next(error))
             except _RETRIABLE as error:
                 self._unreachable(error)
-                await self.clock.sleep(backoff.next())
+                await self.clock.sleep(backoff.next(error))
             else:
                 backoff.reset()
                 await self.clock.sleep(self._next_wait())

@@ -10,7 +10,9 @@ either, as that would stop the set.
 
 The group outlives templates and numbers of replicas. Its minCount is the number of replicas, or
 `min-count` where that is less, without the pods that an update has yet to replace and that are not
-in the group: they never come into it, so an update would wait for them for ever.
+in the group: they never come into it, so an update would wait for them for ever. Before the first
+start an update may correct a template that fits no node: then only pods of the template of now
+count, since a Deployment or StatefulSet makes no more of these before the first are ready.
 """
 
 from collections.abc import Iterator, Mapping
@@ -172,20 +174,26 @@ def app_admission(
     return Admission(_marked(new, group, schedulers), list(dict.fromkeys(found)), _warnings(view))
 
 
-def minimum(asked: int | None, replicas: int, rollout: Rollout, members: int) -> int:
+def minimum(
+    asked: int | None, replicas: int, rollout: Rollout, members: int, *, started: bool = True
+) -> int:
     """The minCount of a gang whose `min-count` is `asked`, with so many pods in the group.
 
-    Pods of an earlier template that are not among these are not waited for.
+    Pods of an earlier template that are not among these are not waited for, nor any of these
+    before the gang has `started`.
     """
     wanted = replicas if asked is None else min(asked, replicas)
     outside = min(rollout.pods - rollout.updated, rollout.pods - members)
-    return max(1, wanted - max(0, outside))
+    left = wanted - max(0, outside)
+    if not started and rollout.updated:
+        left = min(left, rollout.updated)
+    return max(1, left)
 
 
-def app_group(view: AppView, rollout: Rollout, members: int) -> Json:
+def app_group(view: AppView, rollout: Rollout, members: int, *, started: bool = True) -> Json:
     """The PodGroup of one that is marked, with so many `members`."""
     owner = objects.Owner(view.kind, view.namespace, view.name, view.uid)
-    waited_for = minimum(view.options.min_count, view.replicas, rollout, members)
+    waited_for = minimum(view.options.min_count, view.replicas, rollout, members, started=started)
     made_from = objects.template(
         "", replace(view.options, min_count=None), waited_for, objects.priority_of(view.pod_spec)
     )

@@ -1,11 +1,13 @@
 """Taken names, conflicting Workloads, changes of leader: errors are reported, and all converges."""
 
+import asyncio
 import signal
 from pathlib import Path
 
 import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR
+from api.names import standing_for
 from e2e.controllers.queries import change, event_reasons, items, names, uids, wait_for_objects
 from e2e.muster import CONTROLLER, NAMESPACE
 from e2e.suite.environment import Environment
@@ -14,13 +16,15 @@ from e2e.suite.objects import (
     POD_GROUPS,
     WORKLOADS,
     Json,
+    job,
     jobset,
+    of_job,
     of_jobset,
     pod_group,
     replicated_job,
 )
 from e2e.support.intercepting_proxy import InterceptingProxy
-from kube.resources import JOBSETS, LEASES
+from kube.resources import JOBS, JOBSETS, LEASES, PODS
 
 FIRST, SECOND = "first-controller", "second-controller"
 
@@ -48,7 +52,7 @@ async def wait_for_annotation(env: Environment, text: str) -> None:
     await env.until(f"the annotation {text}", probe)
 
 
-async def test_a_name_taken_after_admission_is_reported_and_waited_for(env: Environment) -> None:
+async def test_a_name_taken_after_admission_is_avoided(env: Environment) -> None:
     """Admission named the group while the name was free; then somebody else took it."""
     await env.add_node(cpu=4)
     made = gang(env)
@@ -57,15 +61,47 @@ async def test_a_name_taken_after_admission_is_reported_and_waited_for(env: Envi
     foreign = await env.create(POD_GROUPS, pod_group("pg-a", 1000))
 
     await change(env, JOBSETS, "a", suspend=False)
-    await wait_for_event(env, "NameTaken")
-    await env.has_pods(of_jobset("a"), 4)
-    await wait_for_annotation(env, "NameTaken: PodGroup pg-a exists")
-    assert await env.bound() == 0
-    assert (await env.group("pg-a"))["metadata"]["uid"] == foreign["metadata"]["uid"]
-
-    await env.delete(POD_GROUPS, "pg-a")
     await env.runs(of_jobset("a"), 4)
-    assert (await event_reasons(env, "JobSet", "a")).count("NameTaken") == 1
+    assert (await env.group("pg-a"))["metadata"]["uid"] == foreign["metadata"]["uid"]
+    own = standing_for("pg-a", (await env.client.get(JOBSETS, "a", env.name))["metadata"]["uid"])
+    assert await names(env, POD_GROUPS) == ["pg-a", own]
+    assert "NameTaken" not in await event_reasons(env, "JobSet", "a")
+
+
+async def test_two_owners_whose_groups_would_have_one_name_both_start(env: Environment) -> None:
+    await env.add_node(cpu=8)
+    await asyncio.gather(
+        env.create(JOBS, job("sweep", env.name, pods=2)),
+        env.create(JOBSETS, gang(env, "job-sweep")),
+    )
+
+    await env.runs(of_jobset("job-sweep"), 4)
+    await env.runs(of_job("sweep"), 2)
+    assert len(await names(env, POD_GROUPS)) == 2
+
+
+async def test_a_group_deleted_by_hand_comes_back_while_its_pods_run(env: Environment) -> None:
+    await env.add_node(cpu=4)
+    made = job("j", env.name, pods=4)
+    made["spec"]["backoffLimit"] = 6
+    await env.create(JOBS, made)
+    await env.runs(of_job("j"), 4)
+    before = (await env.group("pg-job-j"))["metadata"]["uid"]
+    await env.delete(POD_GROUPS, "pg-job-j")
+
+    async def is_back() -> bool:
+        found = {it["metadata"]["name"]: it["metadata"] for it in await items(env, POD_GROUPS)}
+        return bool(found.get("pg-job-j", {}).get("uid", before) != before)
+
+    await env.until("the group to come back", is_back)
+    lost = (await env.pods(of_job("j")))[0]["metadata"]["name"]
+    await env.delete(PODS, lost)
+
+    async def is_replaced() -> bool:
+        running = {it["metadata"]["name"] for it in await env.pods(of_job("j"))}
+        return lost not in running and await env.running(of_job("j")) == 4
+
+    await env.until("another pod to run in its place", is_replaced)
 
 
 async def test_a_workload_that_comes_too_late_is_reported(env: Environment) -> None:

@@ -20,7 +20,6 @@ from api.constants import (
     LABEL_WORKLOAD,
     SCHEDULER_NAME,
 )
-from e2e.controllers.queries import change
 from e2e.scheduling.recorded import Recorded
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, remove_finalizers
@@ -121,15 +120,6 @@ async def delegated(env: Environment) -> None:
     made["metadata"]["annotations"] = {ANNOTATION_GROUP_TEMPLATE: "workers"}
     made["spec"]["template"]["spec"]["schedulerName"] = SCHEDULER_NAME
     await env.create(JOBS, made)
-
-
-async def name_taken(env: Environment) -> None:
-    """Taken after admission named the group, and before the controller makes it."""
-    made = jobset("a", replicated_job("w", env.name, replicas=1, pods=2))
-    made["spec"]["suspend"] = True
-    await env.create(JOBSETS, made)
-    await env.create(POD_GROUPS, pod_group("pg-a", 2))
-    await change(env, JOBSETS, "a", suspend=False)
 
 
 async def order(env: Environment) -> None:
@@ -291,11 +281,6 @@ STATES = (
         "A Job is delegated to a template that does not exist",
         delegated,
         {"Pod/pg-job-t": "Muster makes it for Job", "Job/t": "TemplateNotFound"},
-    ),
-    State(
-        "The name of its group is taken",
-        name_taken,
-        {"PodGroup/pg-a": "besides 2 held", "JobSet/a": "NameTaken"},
     ),
     State(
         "It is not yet the turn of a replicatedJob",

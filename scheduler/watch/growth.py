@@ -108,7 +108,7 @@ class Growth:
             return [info]
         uid = info.uid
         held = uid in members.waiting or uid in members.held or uid in members.strangers
-        stranger = info.group is None or (info.gated and held)
+        stranger = info.group != members.key[1] or (info.gated and held)
         return self._counted(members, replace(info, exceeds=False), stranger=stranger)
 
     def _counted(self, members: _Members, info: PodInfo, *, stranger: bool) -> list[PodInfo]:

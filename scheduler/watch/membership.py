@@ -1,5 +1,7 @@
 """Pods that name a group which is not theirs do not count for it, whatever comes first.
 
+Those whose own group stands for that name (`api.membership`) count for that one.
+
 One that waits is held, as if it were gated; one that runs, or ran, counts as a pod without a group.
 """
 
@@ -8,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from api.constants import POD_GROUP
-from api.membership import Owners, belongs, owners_of
+from api.membership import Owners, belongs, owners_of, stands_for
 from kube.meta import Key
 from scheduler.core.model import PodInfo
 from scheduler.core.state import State
@@ -23,6 +25,8 @@ class Membership:
         self._owners: dict[Key, Owners] = {}
         self._strangers: dict[Key, dict[str, PodInfo]] = {}
         self._named: dict[str, Key] = {}
+        self._stand_ins: dict[Key, dict[str, Owners]] = {}
+        self._stands_for: dict[Key, Key] = {}
 
     def judged(self, info: PodInfo) -> PodInfo:
         """The pod as it counts, now that it is so."""
@@ -31,11 +35,20 @@ class Membership:
             return info
         key = (info.namespace, info.group)
         owners = self._owners.get(key)
-        if owners is None or belongs(info.membership.claims, owners):
+        if owners is not None and belongs(info.membership.claims, owners):
+            return info
+        own = self._stand_in(key, info)
+        if owners is None and not own:
             return info
         self._named[info.uid] = key
         self._strangers.setdefault(key, {})[info.uid] = info
-        return _as_a_stranger(info)
+        return replace(info, group=own) if own else _as_a_stranger(info)
+
+    def _stand_in(self, key: Key, info: PodInfo) -> str:
+        """The group of a pod that stands for the name which the pod gives; empty for none."""
+        claims = info.membership.claims
+        found = self._stand_ins.get(key, {}) if claims else {}
+        return next((name for name, owners in found.items() if belongs(claims, owners)), "")
 
     def forget(self, uid: str) -> None:
         """The pod is gone, or may be another's from now on."""
@@ -59,7 +72,28 @@ class Membership:
             del self._owners[key]
         else:
             self._owners[key] = owners
-        return [now for info in self._naming(key) if not self._is_known(now := self.judged(info))]
+        naming = [*self._naming(key)]
+        if (instead := self._note_stand_in(key, group, owners)) is not None:
+            naming += self._naming(instead)
+        return [now for info in naming if not self._is_known(now := self.judged(info))]
+
+    def _note_stand_in(
+        self, key: Key, group: GroupObject | None, owners: Owners | None
+    ) -> Key | None:
+        """The name that the group stands for, or stood for until now."""
+        said = stands_for(group.metadata) if group is not None else ""
+        instead = (key[0], said) if said else self._stands_for.get(key)
+        if instead is None:
+            return None
+        if owners is not None and said:
+            self._stands_for[key] = instead
+            self._stand_ins.setdefault(instead, {})[key[1]] = owners
+            return instead
+        del self._stands_for[key]
+        del self._stand_ins[instead][key[1]]
+        if not self._stand_ins[instead]:
+            del self._stand_ins[instead]
+        return instead
 
     def _naming(self, key: Key) -> list[PodInfo]:
         """The pods that name a group, as they are."""
@@ -67,7 +101,7 @@ class Membership:
         members = group.members if group is not None else {}
         strangers = self._strangers.get(key, {})
         return [
-            *(it.info for uid, it in members.items() if uid not in strangers),
+            *(it.info for uid, it in members.items() if uid not in self._named),
             *strangers.values(),
         ]
 

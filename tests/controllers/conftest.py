@@ -1,6 +1,7 @@
 """The controllers on an API server in memory: `settle` works through their queues."""
 
 import random
+from contextlib import ExitStack
 from typing import Any, cast
 
 import jsonpatch
@@ -19,7 +20,7 @@ from controllers.group_claims import GroupClaims
 from controllers.group_writer import GroupWriter
 from controllers.groups_from_pods import GroupsFromPods
 from controllers.implicit_groups import ImplicitGroups
-from controllers.informers import Caches
+from controllers.informers import COSCHEDULING_KINDS, Caches
 from controllers.jobs import job_controller, jobset_controller
 from controllers.leader_worker_sets import LeaderWorkerSetController
 from controllers.objects import COSCHEDULINGS, LEADER_WORKER_SETS, PLUGINS_POD_GROUPS
@@ -32,12 +33,14 @@ from controllers.template_values import TemplateValues
 from controllers.train_jobs import TrainJobStatus
 from kube.election import Fence
 from kube.events import ObjectReference, Recorder
-from kube.resources import DEPLOYMENTS, STATEFUL_SETS
-from kube.workqueue import WorkQueue
+from kube.resources import DEPLOYMENTS, JOBSETS, STATEFUL_SETS
 from tests.controllers.cluster import Cluster
 from tests.support.clock import FakeClock
 
 Json = dict[str, Any]
+
+
+OPTIONAL_OWNERS = (JOBSETS, LEADER_WORKER_SETS, *COSCHEDULING_KINDS)
 
 
 class RecordedEvents:
@@ -64,58 +67,55 @@ class ControllerHarness:
         """`gates` is what is on."""
         self.clock = FakeClock()
         self.caches = Caches(scheduler_names)
+        for kind in OPTIONAL_OWNERS:
+            self.caches.serve(kind)
         self.api = Cluster(self.caches, self.clock)
         self.recorded = RecordedEvents()
-        self.fence = Fence(self.clock, 0, float("inf"))
-        writer = Writer(self.api.client)
-        writer.lead(self.fence)
-        self.group_writer = group_writer = GroupWriter(self.caches, writer, self.clock, gates)
-        owner_status = OwnerStatusWriter(
-            self.caches, writer, cast("Recorder", self.recorded), self.clock
-        )
-        self.jobset = jobset_controller(self.caches, group_writer, owner_status, self.clock)
-        self.job = job_controller(self.caches, group_writer, owner_status, self.clock)
-        self.stateful_set, self.deployment = (
-            AppController(
-                it, self.caches, self.clock, group_writer=group_writer, owner_status=owner_status
-            )
-            for it in (STATEFUL_SETS, DEPLOYMENTS)
-        )
-        self.lws = LeaderWorkerSetController(
-            LEADER_WORKER_SETS,
-            self.caches,
-            self.clock,
-            group_writer=group_writer,
-            owner_status=owner_status,
-        )
-        self.train_job = TrainJobStatus(
-            self.caches, writer, cast("Recorder", self.recorded), self.clock
-        )
-        self.protection = ProtectionController(self.caches, writer, self.clock)
+        self._gates = gates
+        self._term = ExitStack()
+        self._begin_term()
+
+    async def new_term(self) -> None:
+        """The process stops leading, and leads again."""
+        self._end_term()
+        self._begin_term()
+        for part in self.parts:
+            await part.resync()
+
+    def _end_term(self) -> None:
+        for controller in self.controllers:
+            controller.queue.close()
+        self._term.close()
+
+    def _begin_term(self) -> None:
+        """Create all that works in a term, as `controllers.app.Term` does."""
+        self._term.enter_context(self.caches.term())
+        caches, clock = self.caches, self.clock
         recorder = cast("Recorder", self.recorded)
-        self.implicit_groups = ImplicitGroups(
-            self.caches, writer, group_writer, recorder, self.clock
-        )
-        self.from_pods = GroupsFromPods(self.caches, writer, recorder, self.clock)
-        self.template_values = TemplateValues(self.caches, writer, self.clock)
-        self.group_claims = GroupClaims(self.caches, writer, recorder, self.clock)
-        self.orphans = OrphanCollector(self.caches, writer, self.clock)
-        self.provisioning = ProvisioningController(self.caches, writer, recorder, self.clock)
+        self.fence = Fence(clock, 0, float("inf"))
+        writer = Writer(self.api.client, self.fence)
+        self.group_writer = GroupWriter(caches, writer, clock, self._gates)
+        status = OwnerStatusWriter(caches, writer, recorder, clock)
+        self.jobset = jobset_controller(caches, self.group_writer, status, clock)
+        self.job = job_controller(caches, self.group_writer, status, clock)
+        both: Json = {"group_writer": self.group_writer, "owner_status": status}
+        self.stateful_set = AppController(STATEFUL_SETS, caches, clock, **both)
+        self.deployment = AppController(DEPLOYMENTS, caches, clock, **both)
+        self.lws = LeaderWorkerSetController(LEADER_WORKER_SETS, caches, clock, **both)
         self.coscheduling, self.plugins = (
-            CoschedulingController(
-                it,
-                self.caches,
-                self.clock,
-                group_writer=group_writer,
-                owner_status=owner_status,
-                writer=writer,
-            )
+            CoschedulingController(it, caches, clock, writer=writer, **both)
             for it in (COSCHEDULINGS, PLUGINS_POD_GROUPS)
         )
-
+        self.train_job = TrainJobStatus(caches, writer, recorder, clock)
+        self.protection = ProtectionController(caches, writer, clock)
+        self.implicit_groups = ImplicitGroups(caches, writer, self.group_writer, recorder, clock)
+        self.from_pods = GroupsFromPods(caches, writer, recorder, clock)
+        self.template_values = TemplateValues(caches, writer, clock)
+        self.group_claims = GroupClaims(caches, writer, recorder, clock)
+        self.orphans = OrphanCollector(caches, writer, clock)
+        self.provisioning = ProvisioningController(caches, writer, recorder, clock)
         for controller in self.controllers:  # the same sequence twice has the same timing
-            jitter = random.Random(controller.name)
-            controller.queue = WorkQueue(controller.name, clock=self.clock, jitter=jitter)
+            controller.queue._jitter = random.Random(controller.name)
 
     @property
     def controllers(self) -> list[Controller[Any]]:
@@ -171,8 +171,7 @@ class ControllerHarness:
 
     def close(self) -> None:
         self.api.client.disconnect()
-        for controller in self.controllers:
-            controller.queue.close()
+        self._end_term()
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def min_count(harness: ControllerHarness, group: str) -> int:
 
 def pods(harness: ControllerHarness, group: str, count: int, first: int = 0) -> None:
     for at in range(first, first + count):
-        pod = make_pod(f"p{at}").managed(group).build()
+        pod = make_pod(f"p{at}").managed(group).bound_to("n").build()
         harness.api.put(pod | {"kind": "Pod", "status": {"phase": "Running"}})
 
 
@@ -140,22 +140,69 @@ async def test_an_update_of_pods_in_the_group_keeps_the_minimum(harness: Control
     assert min_count(harness, group) == 4
 
 
-async def test_it_is_told_what_it_waits_for(harness: ControllerHarness) -> None:
-    group = put(harness, deployment(gang_mode="Gang"))
+@pytest.mark.parametrize("make", [stateful_set, deployment])
+async def test_a_template_that_fits_no_node_can_be_corrected(
+    harness: ControllerHarness, make: Any
+) -> None:
+    """Its controller makes one or two pods of the new one, and waits until they are ready."""
+    obj = make(gang_mode="Gang")
+    group = put(harness, obj)
+    waiting(harness, group, 4)
+    await harness.settle()
+    status(harness, obj, 4, 0)
+    await harness.settle(seconds=1)
+    assert min_count(harness, group) == 4, "none of the new pods is there"
+
+    waiting(harness, group, 1, first=4)
+    status(harness, obj, 5, 1)
+    await harness.settle(seconds=1)
+    assert min_count(harness, group) == 1
+
+    pods(harness, group, 1, first=4)
+    condition = {"type": "PodGroupInitiallyScheduled", "status": "True"}
+    stored = harness.api.objects["PodGroup", "default", group]
+    harness.api.put(stored | {"status": {"conditions": [condition]}})
+    await harness.settle(seconds=1)
+    assert min_count(harness, group) == 4, "it has started: each new pod counts with those that run"
+    status(harness, obj, 4, 4)
+    await harness.settle(seconds=1)
+    assert min_count(harness, group) == 4
+
+
+def waiting(harness: ControllerHarness, group: str, count: int, first: int = 0) -> None:
+    for at in range(first, first + count):
+        harness.api.put(make_pod(f"p{at}").managed(group).build() | {"kind": "Pod"})
+
+
+@pytest.mark.parametrize(("make", "left"), [(stateful_set, None), (deployment, "")])
+async def test_it_is_told_what_it_waits_for(
+    harness: ControllerHarness, make: Any, left: str | None
+) -> None:
+    obj = make(gang_mode="Gang")
+    slot = (obj["kind"], "default", obj["metadata"]["name"])
+    group = put(harness, obj)
     await harness.settle()
     harness.api.sent.clear()
+    replica_set: dict[str, str] = {}
+
+    def copy() -> Any:
+        """What the Deployment controller does: what is there is copied, and nothing removed."""
+        replica_set.update(harness.api.objects[slot]["metadata"]["annotations"])
+        return harness.api.objects[slot]["metadata"]["annotations"].get(ANNOTATION_WAITING_FOR)
 
     blocked(harness, group, "needs 4 pods, 3 fit")
     await harness.settle(seconds=1)
     await harness.settle(seconds=3)
 
-    notes = harness.api.objects["Deployment", "default", "web"]["metadata"]["annotations"]
-    assert notes[ANNOTATION_WAITING_FOR] == f"PodGroup {group}: needs 4 pods, 3 fit"
-    assert harness.api.writes == [("patch", "Deployment", "web")]
+    assert copy() == f"PodGroup {group}: needs 4 pods, 3 fit"
+    assert harness.api.writes == [("patch", slot[0], slot[2])]
     blocked(harness, group, "")
     await harness.settle(seconds=60)
-    notes = harness.api.objects["Deployment", "default", "web"]["metadata"]["annotations"]
-    assert ANNOTATION_WAITING_FOR not in notes
+    assert copy() == left
+    assert slot[0] != "Deployment" or replica_set[ANNOTATION_WAITING_FOR] == ""
+    await harness.new_term()
+    await harness.settle(seconds=60)
+    assert len(harness.api.writes) == 2, "it is cleared once"
 
 
 async def test_who_asks_no_more_loses_the_group_with_its_last_pod(

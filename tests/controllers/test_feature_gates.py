@@ -1,5 +1,8 @@
 """Controllers of what is off do not run, and nothing is made that uses what is off."""
 
+from __future__ import annotations
+
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -8,8 +11,10 @@ import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR
 from api.features import USUAL, Feature, FeatureGates
-from controllers.app import ControllerProcess
-from kube.settings import LeaderElection
+from controllers.app import Term
+from controllers.informers import Caches
+from kube.election import Fence
+from kube.events import Recorder
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
 from tests.support.clock import FakeClock
@@ -73,13 +78,10 @@ def test_the_controllers_of_a_feature_that_is_off_do_not_run(
 
 
 def running(gates: FeatureGates) -> set[str]:
-    process = ControllerProcess(
-        MemoryApi(),
-        LeaderElection(),
-        clock=FakeClock(),
-        gates=gates,
-    )
-    return {it.controller.name for it in process._reconcilers}
+    api, clock = MemoryApi(), FakeClock()
+    fence, recorder = Fence(clock, 0, math.inf), Recorder(api, "muster-controller", clock)
+    term = Term(api, Caches(), recorder, clock, fence=fence, gates=gates)
+    return {it.controller.name for it in term.reconcilers}
 
 
 async def test_a_tree_of_a_stored_jobset_is_not_made_while_trees_are_off() -> None:

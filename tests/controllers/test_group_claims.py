@@ -377,7 +377,8 @@ async def test_why_no_claims_can_be_made_is_told(
     harness: ControllerHarness, forbidden: set[Resource], said: str
 ) -> None:
     """A cluster that does not serve them is not one whose roles are those of before."""
-    harness.caches.forbidden |= forbidden
+    why = Forbidden(403, "Forbidden", "no")
+    harness.caches.unlisted |= dict.fromkeys(forbidden, why)
     group(harness)
     await harness.settle()
 

@@ -284,35 +284,18 @@ async def test_a_group_of_others_stays_without_pods(harness: ControllerHarness) 
     assert harness.api.writes == []
 
 
-async def test_one_deleted_by_hand_is_made_again_where_no_pod_has_a_node(
-    harness: ControllerHarness,
-) -> None:
-    submit(harness, asking("p"))
-    await harness.settle()
-    before = group(harness)["metadata"]["uid"]
-
-    harness.api.remove("PodGroup", "default", "g")
-    await harness.settle(seconds=LAG)
-
-    assert group(harness)["metadata"]["uid"] != before
-
-
-async def test_one_deleted_by_hand_is_kept_for_running_pods_and_made_again_then(
+async def test_one_deleted_by_hand_is_made_again_and_says_what_its_pods_say_now(
     harness: ControllerHarness,
 ) -> None:
     submit(harness, asking("p").bound_to("n"), asking("q"))
     await harness.settle()
     before = group(harness)["metadata"]["uid"]
+    submit(harness, asking("p", count="9").bound_to("n"), asking("q", count="9"))
     harness.api.remove("PodGroup", "default", "g")
-    submit(harness, asking("q", count="9"))
-    await harness.settle(seconds=LAG)
-    assert group(harness)["metadata"]["uid"] == before
-    assert ("patch", "PodGroup", "g") not in harness.api.writes  # nothing of it matters now
-
-    harness.api.remove("Pod", "default", "p")
     await harness.settle(seconds=LAG)
 
     assert group(harness)["metadata"]["uid"] != before
+    assert minimum(harness) == 9
 
 
 async def test_a_group_that_is_refused_is_said_on_a_pod_once_and_tried_again(

@@ -50,7 +50,6 @@ def new_leader(harness: ControllerHarness) -> ControllerHarness:
     later = ControllerHarness()
     later.clock = harness.clock
     later.api.share(harness.api)
-    later.from_pods._clock = later.from_pods._idle._clock = harness.clock
     later.api.relist()
     return later
 
@@ -132,7 +131,7 @@ async def test_a_new_leader_counts_on(harness: ControllerHarness) -> None:
     await harness.clock.advance(IDLE_SECONDS)
 
     later = new_leader(harness)
-    await later.from_pods.resync()
+    await later.new_term()
     await later.from_pods.controller.handle(("default", "g"))
 
     assert later.api.writes == [("delete", "PodGroup", "g")]
@@ -143,7 +142,7 @@ async def test_the_same_process_that_leads_again_counts_on(harness: ControllerHa
     await with_a_pod(harness)
     await without(harness, seconds=NOTED_SECONDS)
     await harness.clock.advance(IDLE_SECONDS)
-    await harness.from_pods.resync()
+    await harness.new_term()
     await harness.settle()
 
     assert harness.api.names("PodGroup") == []
@@ -177,7 +176,7 @@ async def test_what_somebody_else_wrote_is_corrected_and_ends_nothing_early(
     assert noted(harness) == right
 
     note(harness, written)
-    await harness.from_pods.resync()  # a new term believes no time to come
+    await harness.new_term()  # it believes no time to come
     await harness.settle(seconds=IDLE_SECONDS / 2)
     assert harness.api.names("PodGroup") == ["g"]
 

@@ -14,7 +14,7 @@ from controllers.objects import CLAIM_TEMPLATES, CLAIMS
 from kube.client import Client
 from kube.errors import Forbidden
 from kube.quarantine import Quarantine
-from kube.resources import CRDS, JOBSETS, Resource
+from kube.resources import CRDS, Resource
 from localcluster.cluster import LocalCluster
 from localcluster.definitions.jobset import jobset_crd
 from tests.controllers.test_process import install, running, submit_jobset
@@ -179,29 +179,3 @@ async def test_readyz_names_what_may_not_be_read(monkeypatch: pytest.MonkeyPatch
             said = list(process.details())
 
     assert said == [f"{REQUESTS.full_name} may not be read: apply the roles of this version"]
-
-
-async def test_owners_that_may_not_be_read_are_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """To take them for gone would be to delete the groups of what lives."""
-    caches, clock, refused = Caches(), FakeClock(), {JOBSETS}
-    async with (
-        LocalCluster() as cluster,
-        await Client.connect(cluster.kubeconfig) as client,
-    ):
-        await install(client)
-        refuse(client, refused, monkeypatch)
-        watches = asyncio.create_task(Informers(client, caches, clock).run())
-        await clock.sleeping()
-        await clock.advance(60)
-        assert caches.forbidden == {JOBSETS}
-        assert not caches.synced.is_set()
-
-        refused.clear()
-        await clock.sleeping()
-        await clock.advance(1)
-        await caches.synced.wait()
-        assert JOBSETS in caches.served
-        watches.cancel()
-        await asyncio.wait({watches})

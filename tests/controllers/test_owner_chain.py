@@ -26,7 +26,7 @@ class Server:
             {"name": "statefulsets", "kind": "StatefulSet"},
         ]
 
-    async def read(self, path: str, form: str) -> bytes:
+    async def read(self, path: str, form: str, namespace: str) -> bytes:
         self.reads[path] += 1
         if path == "/apis/apps/v1":
             assert form == "application/json"
@@ -84,7 +84,7 @@ async def test_no_more_is_kept_than_a_bound() -> None:
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"resources": 1}', b"\xff"])
 async def test_an_answer_that_is_none_leaves_it_open(body: bytes) -> None:
     class Odd(Server):
-        async def read(self, path: str, form: str) -> bytes:
+        async def read(self, path: str, form: str, namespace: str) -> bytes:
             return body
 
     common = await OwnerChains(Odd(), FakeClock()).common("ns", [SET])

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from api.constants import JOBSET
+from api.names import hashed
 from tests.controllers.conftest import ControllerHarness
 from tests.controllers.test_owners import (
     EVERYTHING,
-    FOREIGN,
     GROUPS,
     gang,
     is_going,
@@ -136,14 +136,23 @@ async def test_only_the_last_pod_queues_a_suspended_owner(
     assert len(harness.jobset.controller.queue) == 1
 
 
+NAMES = ("w-a", hashed("w-a", "Workload", "default"))
+"""Of the Workload of JobSet `a`."""
+
+
+def take_names(harness: ControllerHarness) -> None:
+    for name in NAMES:
+        harness.api.put({"kind": "Workload", "metadata": {"name": name, "namespace": "default"}})
+
+
 async def test_an_error_that_comes_back_is_reported_again(harness: ControllerHarness) -> None:
-    harness.api.put(FOREIGN | {"kind": "PodGroup"})
+    take_names(harness)
     harness.submit_jobset(gang().build())
     await harness.settle()
-    harness.api.forget("PodGroup", "default", "pg-a")
+    harness.api.forget("Workload", "default", NAMES[1])
     await harness.settle()
-    harness.api.forget("PodGroup", "default", "pg-a")
-    harness.api.put(FOREIGN | {"kind": "PodGroup"})
+    harness.api.forget("Workload", "default", NAMES[1])
+    take_names(harness)
     await harness.settle()
 
     assert harness.recorded.events == [("JobSet", "a", "NameTaken")] * 2
@@ -151,7 +160,7 @@ async def test_an_error_that_comes_back_is_reported_again(harness: ControllerHar
 
 @pytest.mark.parametrize("replaced", [True, False])
 async def test_a_deleted_owner_is_forgotten(harness: ControllerHarness, replaced: bool) -> None:
-    harness.api.put(FOREIGN | {"kind": "PodGroup"})
+    take_names(harness)
     jobset = harness.submit_jobset(gang().build())
     await harness.settle()
     if replaced:

@@ -368,8 +368,7 @@ async def test_what_runs_cannot_be_changed_by_the_request(
         async def patch(self, *_args: object, subresource: str | None = None) -> None:
             sent.append(subresource)
 
-    writer = Writer(cast("Client", Api()))
-    writer.lead(harness.fence)
+    writer = Writer(cast("Client", Api()), harness.fence)
     note = WaitingForNote(writer, cast("Recorder", harness.recorded), harness.clock)
     meta = ObjectMeta(name="x", namespace="default", uid="u")
 

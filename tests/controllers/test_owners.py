@@ -6,12 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.constants import ANNOTATION_WAITING_FOR, MAX_JOBS
-from api.names import hashed
+from api.constants import ANNOTATION_STANDS_FOR, ANNOTATION_WAITING_FOR, MAX_JOBS
+from api.names import hashed, standing_for
 from controllers.decoding import decode_jobset
-from controllers.objects import JOBSETS
 from kube.errors import Forbidden, ServerError
-from kube.meta import ObjectMeta
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
 from tests.support.owners import job_template, make_job, make_jobset
@@ -257,23 +255,25 @@ async def test_groups_deleted_by_hand_are_made_again(harness: ControllerHarness)
 FOREIGN: Json = {"metadata": {"name": "pg-a", "namespace": "default"}, "spec": {}}
 
 
-async def test_a_foreign_group_is_left_alone_and_reported_once(harness: ControllerHarness) -> None:
-    harness.api.put(FOREIGN | {"kind": "PodGroup"})
+async def test_a_foreign_group_is_left_alone_and_another_stands_for_its_name(
+    harness: ControllerHarness,
+) -> None:
+    foreign = harness.api.put(FOREIGN | {"kind": "PodGroup"})
     harness.submit_jobset(gang().build())
     await harness.settle()
-    await harness.jobset.resync()
-    await harness.settle()
 
-    assert harness.recorded.events == [("JobSet", "a", "NameTaken")]
-    assert harness.api.names(*GROUPS) == ["pg-a"]
-    assert waiting_for(harness).startswith("NameTaken: PodGroup pg-a exists")
+    own = standing_for("pg-a", "uid-of-a")
+    assert harness.recorded.events == []
+    assert waiting_for(harness) == ""
+    assert harness.api.names(*GROUPS) == ["pg-a", own]
+    assert harness.api.objects["PodGroup", "default", "pg-a"] == foreign
+    notes = harness.api.objects["PodGroup", "default", own]["metadata"]["annotations"]
+    assert notes[ANNOTATION_STANDS_FOR] == "pg-a"
 
     harness.api.remove("PodGroup", "default", "pg-a")
+    await harness.new_term()
     await harness.settle()
-    assert ("create", "PodGroup", "pg-a") in harness.api.writes[-2:]
-    assert waiting_for(harness) == ""
-    gone = ObjectMeta(name="pg-a", namespace="default")
-    assert harness.group_writer.gone("PodGroup", gone, JOBSETS) == [], "nobody waits now"
+    assert harness.api.names(*GROUPS) == [own], "its pods stay where they are"
 
 
 async def test_a_foreign_workload_s_name_is_avoided(harness: ControllerHarness) -> None:
@@ -318,8 +318,9 @@ async def test_a_group_of_another_jobset_is_not_touched(harness: ControllerHarne
     harness.submit_jobset(jobset.build())
     await harness.settle()
 
-    assert harness.recorded.events == [("JobSet", "a", "NameTaken")]
+    assert harness.recorded.events == []
     assert minimum(harness, "pg-a-b") == {"gang": {"minCount": 8}}
+    assert minimum(harness, standing_for("pg-a-b", "uid-of-a")) == {"gang": {"minCount": 2}}
 
 
 async def test_a_suspended_tree_goes_and_comes_as_a_whole(harness: ControllerHarness) -> None:

@@ -1,12 +1,13 @@
 """Finalizers come off from the leaves up, as soon as nothing holds a group, and never by hand."""
 
 import sys
-from collections.abc import Hashable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import Any
 
 import pytest
 
 from api.constants import (
+    ANNOTATION_MANAGED_GROUP,
     JOBSET,
     JOBSET_LABEL_UID,
     LABEL_COSCHEDULING,
@@ -15,7 +16,9 @@ from api.constants import (
     finalizer_of,
 )
 from kube.errors import Invalid, KubeError, ServerError
+from tests.controllers.asking import asking
 from tests.controllers.conftest import ControllerHarness
+from tests.support.apps import admitted, deployment
 from tests.support.builders import make_pod
 from tests.support.owners import job_template, made_for, make_job, make_jobset
 
@@ -162,36 +165,80 @@ async def test_the_pods_of_a_namesake_do_not_hold_a_group(harness: ControllerHar
     assert harness.recorded.events == []
 
 
-async def test_a_pod_that_waits_does_not_hold_a_group_that_is_made_again(
-    harness: ControllerHarness,
-) -> None:
-    """The others are not let in while the group goes, so that they all would wait for ever."""
+async def a_jobset(harness: ControllerHarness) -> str:
     harness.submit_jobset(GANG.build())
-    await harness.settle()
-    before = uid_of_group(harness)
-    harness.api.put(pod("first", "pg-a", "Pending"))
-
-    harness.api.remove("PodGroup", "default", "pg-a")
-    await harness.settle()
-
-    assert uid_of_group(harness) != before
-    assert left(harness) == ["pg-a"]
+    return "pg-a"
 
 
-async def test_a_pod_with_a_node_holds_a_group_that_would_be_made_again(
+async def a_tree(harness: ControllerHarness) -> str:
+    jobset = make_jobset("a").asks(gang_mode="Composite").replicated_job("b", 1).build()
+    harness.submit_jobset(jobset)
+    return "pg-a-b-0"
+
+
+async def a_job(harness: ControllerHarness) -> str:
+    harness.submit_job(make_job("j").asks(gang_mode="Gang").pods(2).build())
+    return "pg-job-j"
+
+
+async def a_deployment(harness: ControllerHarness) -> str:
+    made = admitted(deployment(gang_mode="Gang"), request_uid="r")
+    harness.api.put(made)
+    return str(made["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP])
+
+
+async def a_workload(harness: ControllerHarness) -> str:
+    template = {"name": "t", "schedulingPolicy": {"basic": {}}}
+    metadata = {"name": "w", "namespace": "default"}
+    spec = {"podGroupTemplates": [template]}
+    harness.api.put({"kind": "Workload", "metadata": metadata, "spec": spec})
+    named = make_pod("names").label(LABEL_WORKLOAD, "w").label(LABEL_TEMPLATE, "t").build()
+    harness.api.put(named | {"kind": "Pod"})
+    return "w-t"
+
+
+async def pods_that_ask(harness: ControllerHarness) -> str:
+    harness.api.put(asking("asks").build() | {"kind": "Pod"})
+    return "g"
+
+
+MAKERS = (a_jobset, a_tree, a_job, a_deployment, a_workload, pods_that_ask)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("node", ["", "n"], ids=["waiting", "running"])
+async def test_no_pod_holds_a_group_that_is_made_again(
     harness: ControllerHarness,
+    make: Callable[[ControllerHarness], Awaitable[str]],
+    node: str,
 ) -> None:
-    harness.submit_jobset(GANG.build())
+    """A pod that is lost while the group goes would be missing until all others have ended."""
+    group = await make(harness)
     await harness.settle()
-    before = uid_of_group(harness)
-    waits, starts = (make_pod(name).in_group("pg-a").phase("Pending") for name in ("w", "s"))
-    harness.api.put(waits.build() | {"kind": "Pod"})
-    harness.api.put(starts.bound_to("n").build() | {"kind": "Pod"})
+    before = uids(harness)
+    assert ("PodGroup", group) in before
+    made = make_pod("p").in_group(group)
+    harness.api.put((made.bound_to(node) if node else made).build() | {"kind": "Pod"})
 
-    harness.api.remove("PodGroup", "default", "pg-a")
-    await harness.settle()
+    for kind, name in before:
+        harness.api.remove(kind, "default", name)
+    await harness.settle(seconds=1)
+    await harness.settle(seconds=5)
 
-    assert uid_of_group(harness) == before
+    after = uids(harness)
+    assert after.keys() == before.keys()
+    assert not set(after.values()) & set(before.values())
+    stored = harness.api.objects["PodGroup", "default", group]
+    assert "deletionTimestamp" not in stored["metadata"]
+
+
+def uids(harness: ControllerHarness) -> dict[tuple[str, str], str]:
+    """The UIDs of the groups of both kinds."""
+    return {
+        (kind, name): obj["metadata"]["uid"]
+        for (kind, _, name), obj in harness.api.objects.items()
+        if kind in ("PodGroup", "CompositePodGroup")
+    }
 
 
 @pytest.mark.parametrize("owner", ["going", "gone"])

@@ -23,7 +23,15 @@ from controllers.capacity_requests import (
     decode_request,
 )
 from controllers.waiting_roots import to_come
-from kube.errors import Forbidden, Invalid
+from kube.errors import (
+    ApiError,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+)
 from tests.controllers.conftest import ControllerHarness
 from tests.support.owners import make_job
 
@@ -503,6 +511,62 @@ async def test_a_controller_that_restarts_goes_on_with_what_is_there(
     assert again.api.writes == []
     assert request(again) == before
     again.close()
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["a new term", "the same term"])
+async def test_a_request_that_somebody_else_made_of_the_root_is_replaced(
+    served: ControllerHarness, again: bool
+) -> None:
+    """This leader made one for two pods, another one for three, and the gang has two again."""
+    await refused(served)
+    made = request(served)
+    assert made is not None
+    served.api.remove(REQUEST, "default", "g")
+    meta = {key: made["metadata"][key] for key in ("name", "namespace", "labels", "annotations")}
+    meta["ownerReferences"] = made["metadata"]["ownerReferences"]
+    sets = [made["spec"]["podSets"][0] | {"count": 3}]
+    served.api.put(made | {"metadata": meta, "spec": made["spec"] | {"podSets": sets}})
+    if again:
+        await served.new_term()
+    for _ in range(20):
+        await served.settle(seconds=60)
+
+    assert counts(served) == [2]
+
+
+ANSWERS: dict[str, tuple[Exception, bool, bool]] = {
+    "400": (ApiError(400, "BadRequest", "no"), False, False),
+    "403": (Forbidden(403, "Forbidden", "no"), False, False),
+    "404": (NotFound(404, "NotFound", "the server could not find the resource"), False, False),
+    "422": (Invalid(422, "Invalid", "no"), False, False),
+    "429": (TooManyRequests(429, "TooManyRequests", "", retry_after=9), False, True),
+    "500": (ServerError(500, "InternalError", "failed calling webhook"), False, True),
+    "500, made": (ServerError(500, "InternalError", "etcdserver: request timed out"), True, True),
+    "504, made": (ServerError(504, "Timeout", "Timeout: request did not complete"), True, True),
+    "no response": (Unreachable("POST", "/", "reset"), False, True),
+    "no response, made": (Unreachable("POST", "/", "reset"), True, True),
+}
+
+
+@pytest.mark.parametrize(("error", "made", "kept"), ANSWERS.values(), ids=ANSWERS)
+async def test_templates_stay_unless_their_request_was_certainly_refused(
+    served: ControllerHarness, error: Exception, made: bool, kept: bool
+) -> None:
+    """Cluster Autoscaler gives up a request whose PodTemplates are not there."""
+    served.api.client.fail(error, verbs=["create"], of=REQUESTS, answered=made)
+    group(served)
+    pods(served, 2)
+    says(served, "capacity")
+    await served.settle(seconds=SETTLED)
+    await served.settle(seconds=SETTLED)
+    assert bool(served.api.names(TEMPLATE)) is kept
+
+    for _ in range(60):
+        await served.settle(seconds=10)
+    found = request(served)
+    assert found is not None
+    named = [each["podTemplateRef"]["name"] for each in found["spec"]["podSets"]]
+    assert served.api.names(TEMPLATE) == sorted(named)
 
 
 async def test_more_kinds_of_pods_than_a_request_takes(served: ControllerHarness) -> None:

@@ -1,8 +1,8 @@
 """The runtime: writes are bounded and fenced, even those that waited their turn."""
 
 import asyncio
+from typing import Any
 
-import pytest
 from structlog.testing import capture_logs
 
 from controllers.objects import POD_GROUPS
@@ -13,7 +13,9 @@ from kube.meta import ObjectMeta, Partial
 from tests.support.clock import FakeClock, settle
 from tests.support.memory_api import MemoryApi
 
-GROUP = {"metadata": {"generateName": "g-", "namespace": "ns"}}
+
+def group(namespace: str) -> dict[str, Any]:
+    return {"metadata": {"generateName": "g-", "namespace": namespace}}
 
 
 def slow_server() -> tuple[MemoryApi, asyncio.Event]:
@@ -25,26 +27,27 @@ def slow_server() -> tuple[MemoryApi, asyncio.Event]:
 
 async def test_a_burst_leaves_connections_for_the_lease() -> None:
     server, opened = slow_server()
-    writer = Writer(server)
-    writer.lead(Fence(FakeClock(), 0, float("inf")))
+    writer = Writer(server, Fence(FakeClock(), 0, float("inf")))
 
-    burst = asyncio.gather(*(writer.create(POD_GROUPS, GROUP) for _ in range(100)))
+    burst = asyncio.gather(
+        *(writer.create(POD_GROUPS, group(f"ns{number}")) for number in range(100))
+    )
     await settle()
     asked = len(server.sent)
     opened.set()
     await burst
 
-    assert asked == 32
+    assert asked == 48
     assert len(server.sent) == 100
 
 
 async def test_a_write_that_waited_is_dropped_when_the_lease_is_lost_meanwhile() -> None:
     server, opened = slow_server()
-    writer, fence = Writer(server), Fence(FakeClock(), 0, float("inf"))
-    writer.lead(fence)
+    fence = Fence(FakeClock(), 0, float("inf"))
+    writer = Writer(server, fence)
 
     burst = asyncio.gather(
-        *(writer.create(POD_GROUPS, GROUP) for _ in range(40)), return_exceptions=True
+        *(writer.create(POD_GROUPS, group("ns")) for _ in range(40)), return_exceptions=True
     )
     await settle()
     fence.revoke()
@@ -55,9 +58,20 @@ async def test_a_write_that_waited_is_dropped_when_the_lease_is_lost_meanwhile()
     assert sum(isinstance(result, NotLeadingError) for result in results) == 8
 
 
-async def test_nothing_is_written_before_there_is_a_lease() -> None:
-    with pytest.raises(NotLeadingError):
-        await Writer(MemoryApi()).create(POD_GROUPS, GROUP)
+async def test_a_slow_namespace_leaves_slots_for_the_writes_of_others() -> None:
+    server, opened = slow_server()
+    writer = Writer(server, Fence(FakeClock(), 0, float("inf")))
+
+    slow = asyncio.gather(*(writer.create(POD_GROUPS, group("slow")) for _ in range(100)))
+    await settle()
+    assert {it.namespace for it in server.sent} == {"slow"}
+    assert len(server.sent) == 32
+    others = asyncio.gather(*(writer.create(POD_GROUPS, group(f"ns{it}")) for it in range(8)))
+    await settle()
+
+    assert {it.namespace for it in server.sent[32:]} == {f"ns{it}" for it in range(8)}
+    opened.set()
+    await asyncio.gather(slow, others)
 
 
 async def test_after_a_success_failures_are_counted_anew() -> None:

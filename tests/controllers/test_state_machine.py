@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from api.constants import (
     ANNOTATION_MADE_FOR,
+    ANNOTATION_STANDS_FOR,
     JOB_LABEL_UID,
     JOBSET_LABEL_UID,
     LABEL_MANAGED_BY,
@@ -171,6 +172,11 @@ class Lifecycle(RuleBasedStateMachine):
         """Another one takes over; the first may go on writing for a moment, from old caches."""
         self.run(self._replace(linger=linger))
 
+    @rule()
+    def the_controller_leads_again(self) -> None:
+        """It lost its lease for a moment."""
+        self.run(self.harness.new_term())
+
     @rule(seconds=st.sampled_from([0.0, 1.0, 30.0]))
     def the_controllers_work(self, seconds: float) -> None:
         self.run(self.harness.settle(seconds=seconds))
@@ -319,8 +325,13 @@ class Lifecycle(RuleBasedStateMachine):
                 wanted |= slots
             else:
                 maybe |= set(slots)
-        there = {(slot[0], slot[2]) for slot in self.harness.api.objects if slot[0] in MADE}
-        held = {slot for slot in there if self._is_in_use(slot)}
+        named = {
+            (kind, name): (kind, obj["metadata"]["annotations"].get(ANNOTATION_STANDS_FOR, name))
+            for (kind, _, name), obj in self.harness.api.objects.items()
+            if kind in MADE
+        }
+        there = set(named.values())
+        held = {named[slot] for slot in named if self._is_in_use(slot)}
         assert set(wanted) <= there, set(wanted) - there
         assert there <= set(wanted) | maybe | held, there - set(wanted) - maybe - held
         self._compare_expected(maybe | set(wanted))

@@ -190,7 +190,7 @@ async def test_what_another_leader_wrote_meanwhile_is_corrected(
     notes = {ANNOTATION_WAITING_FOR: "of another"}
     harness.api.put(stored | {"metadata": stored["metadata"] | {"annotations": notes}})
 
-    await harness.train_job.resync()
+    await harness.new_term()
     await harness.settle()
 
     assert told(harness) == "x"

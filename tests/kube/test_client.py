@@ -31,7 +31,6 @@ from kube.patch import PatchBuilder
 from kube.resources import JOBS, NODES, PODS
 from tests.support.api_server import Drop, Reply, ScriptedServer, Stream, failure
 from tests.support.builders import make_pod
-from tests.support.clock import FakeClock
 
 
 async def test_get_reads_one_object_with_the_token(server: ScriptedServer, client: Client) -> None:
@@ -268,42 +267,16 @@ async def test_a_certificate_of_another_authority_is_not_trusted(
             await stranger.get(NODES, "n")
 
 
-async def test_a_throttled_request_is_repeated_only_when_asked(
-    server: ScriptedServer, client: Client
+@pytest.mark.parametrize("code", [429, 500, 503])
+async def test_what_the_server_asks_for_goes_to_the_caller_and_nothing_is_repeated(
+    server: ScriptedServer, client: Client, code: int
 ) -> None:
-    throttled = failure(429, "TooManyRequests", headers={"Retry-After": "3"})
-    await server.answer(throttled)
+    await server.answer(failure(code, "Reason", headers={"Retry-After": "3"}))
 
-    with pytest.raises(TooManyRequests) as caught:
-        await client.request("GET", "/x")
+    with pytest.raises(ApiError) as caught:
+        await client.request("POST", "/x", body=b"{}")
 
     assert caught.value.retry_after == 3
-
-
-async def test_a_throttled_request_waits_as_long_as_the_server_says(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
-    from kube import config
-
-    clock = FakeClock()
-    started = clock.monotonic()
-    throttled = failure(429, "TooManyRequests", headers={"Retry-After": "3"})
-    await server.answer(throttled, throttled, Reply({}))
-
-    async with Client(await config.load(server.kubeconfig(tmp_path)), clock=clock) as client:
-        await clock.play(client.bind("ns", "p", "u", "n", throttle_retries=2))
-
-    assert clock.monotonic() - started == 6
-
-
-async def test_an_eviction_refused_by_a_budget_is_never_repeated(
-    server: ScriptedServer, client: Client
-) -> None:
-    await server.answer(failure(429, "TooManyRequests", "budget"))
-
-    with pytest.raises(TooManyRequests):
-        await client.request("POST", "/eviction", body=b"{}", throttle_retries=5)
-
     assert len(server.seen) == 1
 
 

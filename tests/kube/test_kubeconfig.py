@@ -174,7 +174,7 @@ def test_the_client_certificate_is_shown_to_the_server(tmp_path: Path) -> None:
 
     assert read is not None
     assert read.tls is not None
-    assert shown_to_a_server(read.tls) == ssl.PEM_cert_to_DER_cert(certificate())
+    assert shown_to_a_server(read.tls.context) == ssl.PEM_cert_to_DER_cert(certificate())
 
 
 def test_comments_between_certificates_need_not_be_ascii(tmp_path: Path) -> None:
@@ -184,11 +184,11 @@ def test_comments_between_certificates_need_not_be_ascii(tmp_path: Path) -> None
 
     assert read is not None
     assert read.tls is not None
-    assert len(read.tls.get_ca_certs()) == 1
+    assert len(read.tls.context.get_ca_certs()) == 1
 
 
 async def facts(read: RestConfig) -> dict[str, Any]:
-    tls = read.tls
+    tls = read.tls and read.tls.context
     return {
         "server": read.server,
         "server name": read.server_name,

@@ -2,9 +2,11 @@
 
 import asyncio
 import random
+from operator import itemgetter
 
 import pytest
 
+from kube.errors import TooManyRequests
 from kube.workqueue import WorkQueue
 from tests.support.clock import FakeClock, settle
 
@@ -120,3 +122,45 @@ async def test_a_closed_queue_has_no_timers(queue: WorkQueue[str], clock: FakeCl
     await clock.advance(10)
 
     assert len(queue) == 0
+
+
+async def test_a_closed_queue_takes_nothing(queue: WorkQueue[str], clock: FakeClock) -> None:
+    queue.close()
+
+    queue.add("a")
+    queue.add_after("b", 5)
+    queue.retry("c")
+    await clock.advance(60)
+
+    assert len(queue) == 0
+    assert not clock._pending()
+
+
+async def test_a_retry_comes_no_sooner_than_the_server_asked_for(
+    queue: WorkQueue[str], clock: FakeClock
+) -> None:
+    wait = queue.retry("a", TooManyRequests(429, "TooManyRequests", "", retry_after=7))
+    await clock.advance(6.9)
+
+    assert 7 <= wait <= 7 * 1.5
+    assert len(queue) == 0
+    queue.close()
+
+
+async def test_a_namespace_with_slow_keys_leaves_workers_to_others(clock: FakeClock) -> None:
+    queue: WorkQueue[tuple[str, int]] = WorkQueue(
+        "test", workers=6, namespace=itemgetter(0), clock=clock
+    )
+    for number in range(100):
+        queue.add(("slow", number))
+    taken = [await queue.get() for _ in range(4)]
+    waiting = asyncio.ensure_future(queue.get())
+    await settle()
+    assert not waiting.done()
+
+    queue.add(("other", 0))
+    assert await waiting == ("other", 0)
+
+    queue.done(("other", 0))
+    queue.done(taken[0])
+    assert await queue.get() == ("slow", 4)

@@ -116,13 +116,28 @@ def said(
         pytest.param(
             None,
             lambda builder: member(builder, membership=MembershipInfo(maker='StatefulSet "s"')),
-            'has 1 of 2 pods: if StatefulSet "s" makes no others, its status and events say why',
-            id="a maker of which the scheduler knows nothing",
+            'has 1 of 2 pods: if StatefulSet "s" makes no others, as its status and events may say,'
+            " lower minCount",
+            id="a maker of which Muster knows nothing",
+        ),
+        pytest.param(
+            ("Pod", "g"),
+            lambda builder: member(builder, membership=MembershipInfo(maker='RayCluster "r"')),
+            'has 1 of 2 pods: if RayCluster "r" makes no others, as its status and events may say,'
+            " lower the min-count that its pods say",
+            id="a maker that is content with fewer pods than these say",
+        ),
+        pytest.param(
+            ("Workload", "w"),
+            lambda builder: member(builder, membership=MembershipInfo(maker='Workflow "f"')),
+            'has 1 of 2 pods: if Workflow "f" makes no others, as its status and events may say,'
+            ' lower minCount of template "workers" of Workload "w"',
+            id="a maker of the pods of a template",
         ),
         pytest.param(
             ("Pod", "g"),
             member,
-            "has 1 of 2 pods: make 1 more that name it, or lower the min-count that they say",
+            "has 1 of 2 pods: make 1 more that name it, or lower the min-count that its pods say",
             id="made from its pods",
         ),
         pytest.param(

@@ -213,12 +213,12 @@ class ScriptedServer:
 
 
 @cache
-def server_certificate() -> str:
+def server_certificate(common_name: str = "test API server") -> str:
     """Path of a PEM file with a key and a self-signed certificate for 127.0.0.1."""
     import tempfile
 
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test API server")])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
     now = dt.datetime.now(dt.UTC)
     certificate = (
         x509.CertificateBuilder()

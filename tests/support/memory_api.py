@@ -176,7 +176,6 @@ class MemoryApi(Client):
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout: float = 30,
-        throttle_retries: int = 0,
         urgent: bool = False,
         largest: int | None = None,
         accept: str | None = None,

@@ -286,6 +286,24 @@ def test_the_minimum_never_blocks_an_update(
     assert minimum(asked, replicas, rollout, members) == want
 
 
+@pytest.mark.parametrize(
+    ("asked", "replicas", "rollout", "members", "want"),
+    [
+        pytest.param(None, 2, Rollout(), 2, 2, id="no update"),
+        pytest.param(None, 4, Rollout(4, 0), 4, 4, id="no new pod yet"),
+        pytest.param(None, 4, Rollout(5, 1), 5, 1, id="the first new pod"),
+        pytest.param(None, 4, Rollout(5, 2), 5, 2, id="two of them"),
+        pytest.param(1, 4, Rollout(5, 2), 5, 1, id="fewer are asked for"),
+        pytest.param(None, 4, Rollout(5, 2), 2, 1, id="the old ones are not in the group"),
+        pytest.param(None, 2, Rollout(5, 4), 5, 2, id="scaled down meanwhile"),
+    ],
+)
+def test_before_the_first_start_only_pods_of_the_template_of_now_count(
+    asked: int | None, replicas: int, rollout: Rollout, members: int, want: int
+) -> None:
+    assert minimum(asked, replicas, rollout, members, started=False) == want
+
+
 def test_the_group_says_what_is_asked_and_is_owned() -> None:
     obj = admitted(
         stateful_set(gang_mode="Gang", min_count="3", topology="rack", preemption_delay="5m")

@@ -3,8 +3,8 @@
 import pytest
 
 from kube.errors import Conflict, Forbidden, Invalid, KubeError, ServerError
+from kube.fair_queue import FairSemaphore
 from kube.resources import RESOURCE_CLAIMS
-from scheduler.fair_queue import FairSemaphore
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 
 FINALIZER = "resource.kubernetes.io/delete-protection"

@@ -1,11 +1,11 @@
 """Pods that name a group which is not theirs are held, whatever comes first."""
 
 from collections.abc import Callable, Mapping
-from itertools import permutations
+from itertools import permutations, product
 
 import pytest
 
-from api.constants import COSCHEDULING, JOB, JOBSET, WORKLOAD, KindName
+from api.constants import ANNOTATION_STANDS_FOR, COSCHEDULING, JOB, JOBSET, WORKLOAD, KindName
 from kube.meta import OwnerReference
 from scheduler.core.model import GroupKey
 from scheduler.core.state import State
@@ -74,10 +74,14 @@ class Feed:
         template: str = "",
         *,
         leaving: bool = False,
+        stands_for: str = "",
     ) -> None:
         """A PodGroup of one pod that was made for the owner, UID `uid-...`; None: by a user."""
         name_of = "t" if kind == JOB else owner
         notes = made_for(kind, name_of, f"uid-{owner}") if kind is not None else {}
+        if stands_for:
+            said = notes.get("annotations", {}) | {ANNOTATION_STANDS_FOR: stands_for}
+            notes = notes | {"annotations": said}
         spec = GroupObjectSpec(
             scheduling_policy=Policy(gang=Gang(min_count=1)),
             workload_ref=WorkloadReference(owner, template) if template else None,
@@ -186,6 +190,83 @@ def test_nothing_is_kept_of_pods_and_groups_that_are_gone() -> None:
     assert not members._strangers
     assert not members._named
     assert not feed.state.forest.groups
+
+
+class Collision:
+    """Jobs `a` and `b` whose pods give the name `g`, which the group of `a` has."""
+
+    def __init__(self, node: str) -> None:
+        self.feed = feed = Feed()
+        self.come: dict[str, Event] = {
+            "a": lambda: feed.pod("a", {LABEL: "g"}, job="a", managed="g", node=node),
+            "b": lambda: feed.pod("b", {LABEL: "g"}, job="b", managed="g", node=node),
+            "g": lambda: feed.group("g", JOB, "a"),
+            "h": lambda: feed.group("h", JOB, "b", stands_for="g"),
+        }
+
+    def go(self, name: str) -> None:
+        (self.feed.groups if name in "gh" else self.feed.pods).delete(("ns", name))
+
+    def members(self, name: str) -> set[str]:
+        known = self.feed.state.forest.groups.get(("PodGroup", "ns", name))
+        return set() if known is None else set(known.members)
+
+    def kept(self) -> list[object]:
+        kept = self.feed.pods._members
+        tables = (kept._owners, kept._strangers, kept._named, kept._stand_ins, kept._stands_for)
+        return [it for it in (*tables, self.feed.state.forest.groups) if it]
+
+
+@pytest.mark.parametrize("node", ["", "n"])
+def test_pods_find_the_group_that_stands_for_the_name_they_give_in_any_order(node: str) -> None:
+    for come, go in product(permutations("abgh"), repeat=2):
+        collision = Collision(node)
+        for name in come:
+            collision.come[name]()
+        assert (collision.members("g"), collision.members("h")) == ({"a"}, {"b"}), come
+
+        left = set("abgh")
+        for name in go:
+            collision.go(name)
+            left.remove(name)
+            assert collision.members("h") == ({"b"} if {"b", "h"} <= left else set()), (come, go)
+            assert "a" not in left or "a" in collision.members("g"), (come, go)
+        assert collision.kept() == []
+
+
+def test_only_a_group_that_was_made_for_somebody_stands_for_a_name() -> None:
+    feed = Feed()
+    feed.pod("p", {LABEL: "g"}, job="a", managed="g")
+    feed.pod("user's", {LABEL: "g"})
+    feed.group("h", None, stands_for="g")
+    feed.group("g", JOB, "a")
+
+    assert feed.counted("g") == {"p", "user's"}
+    feed.group("i", JOB, "b", stands_for="g")
+    assert feed.counted("g") == {"p", "user's"}, "what claims nobody is where its name says"
+
+
+def test_no_group_stands_for_one_that_its_owner_has() -> None:
+    """Anybody may write so on a PodGroup in the namespace."""
+    feed = Feed()
+    feed.group("g", JOB, "a")
+    feed.pod("a", {LABEL: "g"}, job="a", managed="g")
+    feed.group("h", JOB, "a", stands_for="g")
+
+    assert feed.counted("g") == {"a"}
+
+
+def test_pods_that_left_for_their_own_group_hold_none_of_the_others() -> None:
+    """Muster holds pods that exceed what their group is for; these are not among them."""
+    feed = Feed()
+    feed.group("g", JOB, "a")
+    for number in range(3):
+        feed.pod(f"b{number}", {LABEL: "g"}, job="b", managed="g")
+    feed.pod("a", {LABEL: "g"}, job="a", managed="g")
+    feed.group("h", JOB, "b", stands_for="g")
+
+    assert feed.counted("g") == {"a"}
+    assert feed.counted("h") == {"b0", "b1", "b2"}
 
 
 @pytest.mark.parametrize("first", ["pod", "group"])

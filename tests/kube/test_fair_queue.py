@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.fair_queue import FairOrder, FairQueue, FairSemaphore
+from kube.fair_queue import FairOrder, FairQueue, FairSemaphore
 
 
 def taken(order: FairOrder[int]) -> list[tuple[str, int]]:
