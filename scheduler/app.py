@@ -285,7 +285,7 @@ class Scheduler:
         preemption = self._config.preemption
         limits = Limits.of(
             SearchBudget(steps=self._config.search.steps, profiles=self._profiles),
-            Effort.at(self._clock.now().timestamp(), preemption.patience_seconds),
+            Effort.at(self._clock.monotonic(), preemption.patience_seconds),
             preempts=preemption.enabled and Feature.PREEMPTION in self._gates,
         )
         pause = self._stepwise.pause

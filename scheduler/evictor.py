@@ -139,7 +139,7 @@ class Evictor:
     def disrupt(self, root: Group, pods: Sequence[Pod], why: str) -> None:
         """Mark and delete pods of a root for another reason than that others need their room."""
         text = f"{SCHEDULER_COMPONENT}: {why}"
-        now = self._clock.now().timestamp()
+        now = self._clock.monotonic()
         for pod in pods:
             self._events.pod(pod, "Warning", "Evicted", text)
         self._start([list(pods)], [root], lambda _namespace: text)
@@ -197,7 +197,7 @@ class Evictor:
                         unit[other.info.uid] = other
         if units:
             victims = [list(unit.values()) for unit in units.values()]
-            now = self._clock.now().timestamp()
+            now = self._clock.monotonic()
             for pod in (each for unit in victims for each in unit):
                 self._state.units.mark_evicting([pod], now + granted(pod.info))
             text = f"{SCHEDULER_COMPONENT}: preempted; its eviction had begun before a restart"

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from api import features
 from api.features import Feature, FeatureGates, off_text
-from kube.clock import Clock
+from kube.clock import Clock, since
 from kube.stepwise import Stepwise
 from scheduler.config import Preemption
 from scheduler.core.forest import Group, Pod
@@ -117,7 +117,7 @@ class Preemptor:
         if not self._enabled:
             return ""
         self._evictor.readmit()
-        effort = Effort.at(self._clock.now().timestamp(), self._config.patience_seconds)
+        effort = Effort.at(self._clock.monotonic(), self._config.patience_seconds)
         # Not in the middle of work that may be begun anew.
         self._state.units.refresh()
         plan = yield from self._stepwise.steps(lambda: self._planned(entity, refusal, effort))
@@ -158,7 +158,7 @@ class Preemptor:
             pods.append(root)
         if example is None or not pods:
             return []
-        effort = Effort.at(self._clock.now().timestamp(), self._config.patience_seconds)
+        effort = Effort.at(self._clock.monotonic(), self._config.patience_seconds)
         self._state.units.refresh()
         return (yield from self._stepwise.steps(lambda: self._equal_plans(pods, example, effort)))
 
@@ -209,8 +209,8 @@ class Preemptor:
     def _evict(self, plan: Plan, entity: Group | Pod) -> str:
         self._nominate(plan, entity)
         self._delayed_since.pop(plan.root, None)
-        self._backoff.evicted(plan, self._state, self._clock.monotonic())
-        now = self._clock.now().timestamp()
+        now = self._clock.monotonic()
+        self._backoff.evicted(plan, self._state, now)
         # Marked last: what is not being evicted must not count as leaving.
         self._evictor.evict(plan, entity.priority)
         for pod in [pod for unit in plan.victims for pod in unit.pods.values()]:
@@ -279,13 +279,11 @@ class Preemptor:
         delay = _delay(entity)
         if not delay:
             return 0.0
-        now, requested = self._clock.monotonic(), _requested(entity)
+        requested = _requested(entity)
         known = self._delayed_since.get(key)
         if known is None or known[0] != requested:
-            age = 0.0 if requested is None else self._clock.now().timestamp() - requested
-            # Clocks differ: no request is made later than it is seen.
-            known = self._delayed_since[key] = (requested, now - max(age, 0.0))
-        return known[1] + delay - now
+            known = self._delayed_since[key] = (requested, since(self._clock, requested))
+        return known[1] + delay - self._clock.monotonic()
 
     def _nominate(self, plan: Plan, entity: Group | Pod) -> None:
         rows = map(self._state.nodes.name_of, plan.placement.rows)

@@ -124,7 +124,8 @@ class Informers:
     `scheduler_names` say whose pods are this scheduler's, `gates` what is on. Devices are watched
     where ResourceClaims are served, which `run_devices` finds out, if their gate is on;
     `claim_news` is told of changes of claims. `expected` are the expected pods of groups, within
-    `expected_limits` for a namespace; None while their gate is off. Watches are timed by `clock`.
+    `expected_limits` for a namespace; None while their gate is off. Watches
+    and deletions of pods are timed by `clock`, which knows the API server's time of day.
     """
 
     client: Client
@@ -165,6 +166,7 @@ class Informers:
             self.scheduler_names,
             claims_refused=self._claims_refused,
             expected=self.expected,
+            clock=self.clock,
         )
         self.priority_classes = PriorityClassHandler(state)
         nodes = NodeHandler(state, on_change)
@@ -410,7 +412,12 @@ async def read(
     await require_groups(client)
     state = State(judge=Selectors().judge)
     informers = Informers(
-        client, state, scheduler_names=scheduler_names, gates=gates, expected_limits=expected_limits
+        client,
+        state,
+        scheduler_names=scheduler_names,
+        gates=gates,
+        expected_limits=expected_limits,
+        clock=client.server_clock,
     )
     runs = [*(reflector.run() for reflector in informers.reflectors), informers.run_devices()]
     tasks = [asyncio.ensure_future(each) for each in runs]

@@ -52,7 +52,7 @@ class HoldingHarness(EvictionHarness):
     def build_holding(self) -> tuple[ExpectedPods, HeldPlaces]:
         state = self.builder.state
         expected = ExpectedPods(state, self.limits)
-        self.pods = PodHandler(state, self.changed.set, expected=expected)
+        self.pods = PodHandler(state, self.changed.set, expected=expected, clock=self.server_clock)
         self.pending = self.pods.pending
         self.groups = GroupHandler(POD_GROUP, state, self.changed.set, self.observed, self.pods)
         held = HeldPlaces(

@@ -199,7 +199,7 @@ async def test_the_grace_period_of_a_victim(
     harness = EvictionHarness()
     harness.builder.nodes(1, cpu=1)
     (low,) = harness.builder.runs(None, "n0")
-    leaves_by = harness.clock.now().timestamp() + 1e8 if terminating else 0.0
+    leaves_by = harness.clock.monotonic() + 1e8 if terminating else 0.0
     preemption = PreemptionInfo(grace=grace, leaves_by=leaves_by)
     info = replace(low, terminating=terminating, preemption=preemption)
     harness.builder.state.set_pod(info)

@@ -162,7 +162,7 @@ class Units:
     def mark_evicting(self, pods: Iterable[Pod], by: float = np.inf) -> None:
         """Count the pods as leaving from now on: they are about to be evicted.
 
-        They should be gone at `by` (seconds since 1970), or later if the API server says so.
+        They should be gone at `by` (monotonic), or later if the API server says so.
         """
         for pod in pods:
             self._evicting[pod.info.uid] = by
@@ -203,7 +203,7 @@ class Units:
         return info.preemption.targeted and info.uid not in self._spared
 
     def _leaves_by(self, pod: Pod) -> float:
-        """When a leaving pod should be gone, in seconds since 1970; infinity if unknown."""
+        """When a leaving pod should be gone (monotonic); infinity if unknown."""
         at = pod.info.preemption.leaves_by or np.inf
         if pod.info.uid not in self._evicting:
             return at
