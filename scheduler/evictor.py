@@ -33,6 +33,7 @@ from scheduler.disruption_marks import DisruptionMarks
 from scheduler.group_events import GroupEvents
 from scheduler.metrics import EVICTIONS_OPEN, VICTIMS, VICTIMS_SPARED
 from scheduler.nominated_nodes import NominatedNodes
+from scheduler.pod_deletions import delete_pod
 from scheduler.preemption_words import preemptor_text, victims_text
 from scheduler.priority_semaphore import SharedSemaphore
 from scheduler.resources import GROUPS
@@ -54,7 +55,8 @@ LONGEST_GRACE: Final = 600
 autoscaler gives pods by default. kube-scheduler has no such limit."""
 
 SPARED_FOR: Final = 600.0
-"""Seconds until a victim may be chosen again whose deletion was not answered."""
+"""Seconds until a victim may be chosen again whose deletion failed: whoever refused it, or did not
+answer, may do otherwise by then."""
 
 _Job = Callable[[Fence], Coroutine[Any, Any, None]]
 _T = TypeVar("_T")
@@ -108,7 +110,7 @@ class Evictor:
         self._nominated = NominatedNodes()
         # Set once the plan that was made last for a root is carried out.
         self._carried_out: dict[GroupKey, asyncio.Event] = {}
-        self._unanswered: dict[str, float] = {}
+        self._spared_until: dict[str, float] = {}
 
     def evict(self, plan: Plan, priority: int) -> None:
         """Mark and delete all pods of the victims, in the background."""
@@ -147,14 +149,14 @@ class Evictor:
             self._state.units.mark_evicting([pod], now + granted(pod.info))
 
     def readmit(self) -> None:
-        """Let victims be chosen again whose deletion failed long ago without an answer."""
+        """Let victims be chosen again whose deletion failed long ago."""
         now = self._clock.monotonic()
         # In the order in which they were spared; all are spared for the same time.
-        while self._unanswered:
-            uid, until = next(iter(self._unanswered.items()))
+        while self._spared_until:
+            uid, until = next(iter(self._spared_until.items()))
             if until > now:
                 return
-            del self._unanswered[uid]
+            del self._spared_until[uid]
             pod = self._state.pods.get(uid)
             if pod is not None:
                 self._state.units.readmit([pod])
@@ -184,7 +186,7 @@ class Evictor:
         EVICTIONS_OPEN.set(0)
         self._nominated.clear()
         self._carried_out.clear()
-        self._unanswered.clear()
+        self._spared_until.clear()
         self._state.units.forget_choices()
         units: dict[GroupKey, dict[str, Pod]] = {}
         for pod in self._state.pods.values():
@@ -331,13 +333,8 @@ class Evictor:
         info = pod.info
         shorter = info.terminating or info.preemption.grace > LONGEST_GRACE
         grace = int(granted(info)) if shorter else None
-        try:
-            await self._api.delete(
-                PODS, info.name, info.namespace, uid=info.uid, grace_seconds=grace
-            )
-        except Conflict:
-            return  # another pod has its name
-        VICTIMS.inc()
+        if await delete_pod(self._api, info, grace):
+            VICTIMS.inc()
 
     def _spare(self, pods: Sequence[Pod], error: Exception) -> None:
         """Give up evicting these pods, take back their marks, and have the roots decided anew."""
@@ -353,9 +350,8 @@ class Evictor:
                 pod, "Warning", "EvictionFailed", f"{SCHEDULER_COMPONENT}: not evicted: {error}"
             )
             self._submit(partial(self._clear_mark, pod))
-            if not answered:
-                self._unanswered.pop(pod.info.uid, None)
-                self._unanswered[pod.info.uid] = until
+            self._spared_until.pop(pod.info.uid, None)
+            self._spared_until[pod.info.uid] = until
         self._state.reconsider_all()  # the roots that wait for them must be decided again
         self._on_change()
 

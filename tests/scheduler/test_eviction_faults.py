@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client import REGISTRY
 
-from kube.errors import Forbidden, KubeError, ServerError
+from kube.errors import Conflict, Forbidden, KubeError, ServerError
 from scheduler.core.model import PodInfo, PreemptionInfo
 from scheduler.evictor import LONGEST_GRACE, SPARED_FOR
 from tests.scheduler.eviction_harness import EvictionHarness
@@ -91,7 +91,7 @@ async def test_what_was_not_answered_may_be_chosen_again_later() -> None:
     assert set(harness.api.bound) == {high.name}
 
 
-async def test_what_was_refused_is_not_tried_again() -> None:
+async def test_what_was_refused_is_tried_again_as_seldom() -> None:
     harness = EvictionHarness()
     harness.builder.nodes(1, cpu=1)
     (low,) = harness.builder.runs(None, "n0")
@@ -99,9 +99,50 @@ async def test_what_was_refused_is_not_tried_again() -> None:
     failing(harness, FORBIDDEN, low.name)
 
     async with harness.leading():
-        await harness.settle(SPARED_FOR + 120)
+        await harness.settle(SPARED_FOR - 60)
+        assert len(harness.events_of("EvictionFailed")) == 1
+        await harness.settle(180)
+        assert len(harness.events_of("EvictionFailed")) == 2
 
-    assert len(harness.events_of("EvictionFailed")) == 1
+
+async def test_a_403_of_an_api_server_that_starts_spares_nobody() -> None:
+    harness = EvictionHarness()
+    harness.builder.nodes(1, cpu=1)
+    (low,) = harness.builder.runs(None, "n0")
+    (high,) = harness.builder.waits(None, priority=5)
+    failing(harness, FORBIDDEN, low.name)
+
+    async with harness.leading():
+        await harness.settle(1)
+        failing(harness, FORBIDDEN)
+        await harness.settle(5)
+        harness.evictor_api.end()
+        await harness.settle(5)
+
+    assert harness.events_of("EvictionFailed") == []
+    assert set(harness.api.bound) == {high.name}
+
+
+@pytest.mark.parametrize("another", [True, False])
+async def test_a_conflict_says_that_another_pod_has_the_name_only_if_one_has(
+    another: bool,
+) -> None:
+    harness = EvictionHarness()
+    first, _, _ = two_nodes(harness)
+    answers = iter([Conflict(409, "Conflict", "modified")])
+
+    def fails(name: str) -> KubeError | None:
+        error = next(answers, None)
+        if error is not None and another:
+            harness.builder.state.remove_pod(first.uid)
+            harness.builder.state.set_pod(replace(first, uid="uid-another"))
+        return error
+
+    harness.evictor_api.fail_delete = fails
+    async with harness.leading(unsettled="the victim ends when the test says so"):
+        await harness.settle(5)
+
+    assert harness.evictor_api.deleted == ([] if another else [first.name])
 
 
 @pytest.mark.parametrize("error", [FORBIDDEN, BROKEN])
@@ -124,7 +165,7 @@ async def test_a_new_leader_does_not_evict_what_an_earlier_one_could_not() -> No
     (high,) = harness.builder.waits(None, priority=5)
     failing(harness, FORBIDDEN, one.name, other.name)
     async with harness.leading():
-        await harness.settle(5)
+        await harness.settle(10)
     harness.builder.state.remove_pod(high.uid)
     failing(harness, FORBIDDEN)
 
@@ -146,7 +187,7 @@ async def test_a_unit_with_a_pod_that_cannot_be_marked_keeps_all_its_pods() -> N
     harness.evictor_api.fail_patch = lambda name: FORBIDDEN if name == one.name else None
 
     async with harness.leading():
-        await harness.settle(5)
+        await harness.settle(10)
 
     assert harness.evictor_api.deleted == []
 

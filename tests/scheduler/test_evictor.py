@@ -154,7 +154,7 @@ async def test_a_victim_that_cannot_be_deleted_stays() -> None:
     preemptor(harness, 2)
 
     async with harness.leading():
-        await harness.settle(2)
+        await harness.settle(10)
 
     assert harness.builder.state.units.leaves(harness.builder.single(low[0])) is False
     assert len(harness.events_of("Preempting")) == 1
@@ -173,7 +173,7 @@ async def test_others_are_evicted_instead_of_a_victim_that_cannot_be_deleted() -
     preemptor(harness, 1)
 
     async with harness.leading():
-        await harness.settle(2)
+        await harness.settle(10)
 
     assert harness.evictor_api.deleted == [other.name]
 
