@@ -6,7 +6,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import structlog
 
@@ -69,6 +69,14 @@ _OPEN_WITHIN: Final = 5.0
 _log = structlog.get_logger()
 
 
+class PartOfATerm(Protocol):
+    """What remembers something between two decisions, while this process leads."""
+
+    def reset(self) -> None:
+        """Forget all of it: a term begins."""
+        ...
+
+
 class Scheduler:
     """All parts of one scheduler. `run` watches the cluster, and decides while it leads."""
 
@@ -120,7 +128,7 @@ class Scheduler:
             clock=clock,
         )
         events = GroupEvents(self._recorder, self.state, self._informers.observed)
-        activity = Activity()
+        self._activity = activity = Activity()
         self._held_places = None
         if self._informers.expected is not None:
             self._held_places = HeldPlaces(
@@ -166,7 +174,7 @@ class Scheduler:
             writers=config.bind_workers,
         )
         self._claim_finalizers = ClaimFinalizers(claims, self.state, device_news)
-        claim_releases = ClaimReleases(
+        self._claim_releases = claim_releases = ClaimReleases(
             claims, self.state, device_news, extended, clock=clock, reshape=pods.reshape
         )
         self._binder = Binder(
@@ -239,6 +247,19 @@ class Scheduler:
             changed=self._changed,
             freeze=self._freeze,
         )
+        held_places = [self._held_places] if self._held_places is not None else []
+        # All that remembers what this process has decided or done: another may have led since.
+        self._parts_of_a_term: tuple[PartOfATerm, ...] = (
+            self._activity,
+            self.queue,
+            self._binder,
+            self._preemptor,
+            self._starvation,
+            self._cycle,
+            *held_places,
+            self._evictor,
+            self._reporter,
+        )
 
     @property
     def synced(self) -> bool:
@@ -274,11 +295,10 @@ class Scheduler:
 
     async def _decide_all(self) -> bytes:
         """Answers once that is done; `leads` false means that this replica decides nothing."""
-        if not self._leading:
-            return b'{"leads":false}'
-        self.state.reconsider_all()
-        await self._loop.round()
-        return b'{"leads":true}'
+        if self._leading:
+            self.state.reconsider_all()
+            await self._loop.round()
+        return b'{"leads":true}' if self._leading else b'{"leads":false}'
 
     async def snapshot(self) -> list[bytes]:
         """The JSON of that page, in parts. The state is frozen while it is read."""
@@ -377,21 +397,16 @@ class Scheduler:
         """Decide and act until the lease is lost, after completing what earlier leaders began."""
         begun = self._clock.monotonic()
         await catch_up(self._informers.watched, fence.since, self._clock)
-        self._leading = True
-        self._allocations.lead(leads=True)
-        self._binder.reset()
-        self._preemptor.reset()
-        self._starvation.reset()
-        self._cycle.reset()
-        if self._held_places is not None:
-            self._held_places.reset()
-        await self._binder.recover(fence)
-        self._evictor.resume()
-        self._preemptor.restore()
-        self.state.reconsider_all()
-        TAKEOVER_SECONDS.set(self._clock.monotonic() - begun)
-        LEADER.source = self._state_metrics
+        for part in self._parts_of_a_term:
+            part.reset()
+        self._set_leading(leads=True)
         try:
+            await self._binder.recover(fence)
+            self._evictor.resume()
+            self._preemptor.restore()
+            self.state.reconsider_all()
+            TAKEOVER_SECONDS.set(self._clock.monotonic() - begun)
+            LEADER.source = self._state_metrics
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._loop.run())
                 group.create_task(self._binder.run(fence))
@@ -401,7 +416,12 @@ class Scheduler:
                 if self._held_places is not None:
                     group.create_task(self._held_places.run(fence))
         finally:
-            self._leading = False
-            self._allocations.lead(leads=False)
+            self._set_leading(leads=False)
+            self._loop.end_round()
             LEADER.source = None
             no_longer_leading()
+
+    def _set_leading(self, *, leads: bool) -> None:
+        self._leading = leads
+        self._allocations.lead(leads=leads)
+        self._claim_releases.lead(leads=leads)

@@ -175,12 +175,8 @@ class Evictor:
         """The nomination is over: clear nominatedNodeName of the root's pods that wait."""
         self._clear(self._nominated.withdraw(root))
 
-    def resume(self) -> None:
-        """Complete what an earlier leader began: the marked pods that are not deleted yet go.
-
-        With them go the others of their units, unless they came after the mark. Pods that are
-        terminating were deleted already: their mark says nothing about those that came since.
-        """
+    def reset(self) -> None:
+        """Begin a new term: nobody is being evicted, and nobody was spared."""
         self._jobs = asyncio.Queue()
         self._activity.evicting.clear()
         EVICTIONS_OPEN.set(0)
@@ -188,6 +184,13 @@ class Evictor:
         self._carried_out.clear()
         self._spared_until.clear()
         self._state.units.forget_choices()
+
+    def resume(self) -> None:
+        """Complete what an earlier leader began: the marked pods that are not deleted yet go.
+
+        With them go the others of their units, unless they came after the mark. Pods that are
+        terminating were deleted already: their mark says nothing about those that came since.
+        """
         units: dict[GroupKey, dict[str, Pod]] = {}
         for pod in self._state.pods.values():
             if pod.info.preemption.targeted and pod.placed and not pod.info.terminating:

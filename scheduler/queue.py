@@ -66,6 +66,10 @@ class Queue:
         self._state = state
         self._device_work = device_work
         self._retry = retry
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a new term: nothing is queued, and nothing failed before."""
         self._heap: list[tuple[Rank, GroupKey]] = []
         self._active: dict[GroupKey, Rank] = {}
         self._ready: Counter[str] = Counter()  # how many of them each namespace has
@@ -85,7 +89,7 @@ class Queue:
         # Made ready because there was room.
         self._woken: dict[GroupKey, RefusedRoot] = {}
         self._first_decisions = FirstDecisions()
-        self._new_room = NewRoom(state, self._unschedulable, self._equal, self._little_work)
+        self._new_room = NewRoom(self._state, self._unschedulable, self._equal, self._little_work)
 
     def __len__(self) -> int:
         return len(self._active)

@@ -129,20 +129,27 @@ class Reporter:
         self._config = config
         self._observed = observed
         self._pending = pending
-        self._blockers: dict[GroupKey, Blocker] = {}
         self._due = DueReports(state, activity, clock=clock, config=config)
-        self._reports: FairKeys[_Report] = FairKeys()
-        self._pod_reports: FairKeys[_Report] = FairKeys()
-        self._causes: dict[GroupKey, Blocker | None] = {}
-        self._told: dict[GroupKey, tuple[object, ...]] = {}
-        self._written: dict[str, tuple[object, ...]] = {}
-        self._written_at: dict[GroupKey, float] = {}
         self._pace = Pace("report", clock)
         self._freeze = freeze or Freeze()
         # By root and step: one step's success says nothing of the others.
         self._failures: Failures[tuple[GroupKey, str]] = Failures(
             "report", lambda each: "/".join(each[0]), first=_RETRY_SECONDS
         )
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a new term: what this process wrote before may have been overwritten since."""
+        self._blockers: dict[GroupKey, Blocker] = {}
+        self._reports: FairKeys[_Report] = FairKeys()
+        self._pod_reports: FairKeys[_Report] = FairKeys()
+        self._causes: dict[GroupKey, Blocker | None] = {}
+        self._told: dict[GroupKey, tuple[object, ...]] = {}
+        self._written: dict[str, tuple[object, ...]] = {}
+        self._written_at: dict[GroupKey, float] = {}
+        self._due.reset()
+        self._failures.clear()
+        self._count_due()
 
     def touched(self, keys: Iterable[GroupKey]) -> None:
         """Report these entities and groups soon."""
@@ -389,12 +396,19 @@ class Reporter:
             seen = self._pending.get(info.uid)
             if seen is None or not (view.pod.waiting or info.exceeds or info.unclaimed):
                 return
+            said = seen.scheduled
+            if said is not None and said.status != "False":
+                said = None
+            if said is not None and (said.reason, said.message) == (view.reason, view.message):
+                self._written[info.uid] = view.significant
+                return
+            since = said.last_transition_time if said is not None else None
             condition = {
                 "type": CONDITION_POD_SCHEDULED,
                 "status": "False",
                 "reason": view.reason,
                 "message": view.message,
-                "lastTransitionTime": rfc3339(self._clock.now()),
+                "lastTransitionTime": since or rfc3339(self._clock.now()),
             }
             ops = PatchBuilder().at_version(seen.resource_version)
             if CONDITION_POD_SCHEDULED in seen.conditions:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from sys import intern
 
 from api import features
-from api.constants import POD_GROUP
+from api.constants import CONDITION_POD_SCHEDULED, POD_GROUP
 from api.features import FeatureGates
 from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
@@ -26,16 +27,33 @@ from scheduler.watch.expected_pods import Changes, ExpectedPods, Left
 from scheduler.watch.growth import Growth
 from scheduler.watch.held_pods import decode_held_pod, held_pod_info
 from scheduler.watch.membership import Membership
-from scheduler.watch.objects import GroupObject, Namespace, Node, Pod, PodDisruptionBudget
+from scheduler.watch.objects import (
+    ConditionType,
+    GroupObject,
+    Namespace,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+)
 from scheduler.watch.pod_claims import PodClaims
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPod:
-    """What a status patch of a waiting pod needs."""
+    """What a status patch of a waiting pod needs; `scheduled` is its condition PodScheduled."""
 
     resource_version: str
     conditions: tuple[str, ...]
+    scheduled: ConditionType | None = None
+
+    @classmethod
+    def of(cls, obj: Pod) -> PendingPod:
+        conditions = obj.status.conditions
+        types = tuple(condition.type for condition in conditions)
+        scheduled = next((it for it in conditions if it.type == CONDITION_POD_SCHEDULED), None)
+        if scheduled is not None:
+            scheduled.message = intern(scheduled.message)  # all pods of a group say the same
+        return cls(obj.metadata.resource_version, types, scheduled)
 
 
 class NodeHandler:
@@ -189,8 +207,7 @@ class PodHandler:
         info = self._departures.timed(info, before_info, meta.deletion_grace_period_seconds)
         self._claims.note(obj, info)
         if info.ours and not info.node:
-            conditions = tuple(condition.type for condition in obj.status.conditions)
-            self.pending[meta.uid] = PendingPod(meta.resource_version, conditions)
+            self.pending[meta.uid] = PendingPod.of(obj)
         else:
             self.pending.pop(meta.uid, None)
         for each in self._growth.judged(obj, self._members.judged(info)):

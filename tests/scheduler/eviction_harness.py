@@ -10,6 +10,7 @@ from typing import Any
 from api import features
 from api.features import FeatureGates
 from kube.meta import Json
+from scheduler.app import PartOfATerm
 from scheduler.config import Preemption
 from scheduler.core.model import ClaimKey, GroupKey
 from scheduler.cycle import Cycle
@@ -141,6 +142,17 @@ class EvictionHarness(Harness):
 
     def build_state(self, claim_changed: Callable[[ClaimKey], None]) -> PreemptionBuilder:
         return PreemptionBuilder(claim_changed)
+
+    def parts_of_a_term(self) -> list[PartOfATerm]:
+        return [*super().parts_of_a_term(), self.evictor, self.preemptor]
+
+    async def new_term(self) -> None:
+        for part in self.parts_of_a_term():
+            part.reset()
+        await self.binder.recover(self.fence)
+        self.evictor.resume()
+        self.preemptor.restore()
+        self.builder.state.reconsider_all()
 
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
         return [*super()._parts(), self.evictor.run(self.fence)]

@@ -147,14 +147,7 @@ class HoldingHarness(EvictionHarness):
 
     async def restart(self) -> None:
         """Another process leads: it has the objects, the Reservations, and no memory."""
-        self.binder.reset()
-        self.preemptor.reset()
-        self.cycle.reset()
-        self.held_places.reset()
-        await self.binder.recover(self.fence)
-        self.evictor.resume()
-        self.preemptor.restore()
-        self.builder.state.reconsider_all()
+        await self.new_term()
 
     def _evict(self, root: Group, pods: list[Pod], why: str) -> None:
         self.evictor.disrupt(root, pods, why)

@@ -170,6 +170,7 @@ async def test_a_new_leader_does_not_evict_what_an_earlier_one_could_not() -> No
     failing(harness, FORBIDDEN)
 
     harness.preemptor.reset()
+    harness.evictor.reset()
     harness.evictor.resume()
     harness.preemptor.restore()
     async with harness.leading():
@@ -201,6 +202,7 @@ async def test_a_mark_on_a_terminating_pod_says_nothing_about_those_that_came_la
     harness.builder.state.set_pod(replace(stuck, terminating=True, preemption=marked))
     harness.builder.runs("g", "n1")
 
+    harness.evictor.reset()
     harness.evictor.resume()
     async with harness.leading():
         await harness.settle()
@@ -216,6 +218,7 @@ async def test_a_pod_that_came_after_the_mark_is_not_evicted_with_its_unit() -> 
     mark = PreemptionInfo(targeted=True, targeted_at=before.created)
     harness.builder.state.set_pod(replace(marked, preemption=mark))
 
+    harness.evictor.reset()
     harness.evictor.resume()
     async with harness.leading():
         await harness.settle()
@@ -259,6 +262,7 @@ async def test_a_new_leader_keeps_the_places_that_are_nominated() -> None:
     harness.builder.state.set_pod(replace(high, nominated="n0"))
 
     harness.preemptor.reset()
+    harness.evictor.reset()
     harness.evictor.resume()
     harness.preemptor.restore()
 
@@ -280,6 +284,7 @@ async def test_a_new_leader_clears_nominations_that_do_not_hold(why: str) -> Non
     harness.builder.state.set_pod(replace(infos[0], nominated=node))
 
     harness.preemptor.reset()
+    harness.evictor.reset()
     harness.evictor.resume()
     harness.preemptor.restore()
     async with harness.leading():
@@ -314,6 +319,7 @@ async def test_who_leads_again_has_forgotten_whom_it_was_about_to_evict() -> Non
     units.refresh()
     before = len(units.below(5))
 
+    harness.evictor.reset()
     harness.evictor.resume()
     units.refresh()
 

@@ -350,6 +350,7 @@ async def test_a_new_leader_completes_evictions_that_were_begun(marked: int) -> 
     for info in low[:marked]:
         harness.builder.state.set_pod(replace(info, preemption=PreemptionInfo(targeted=True)))
 
+    harness.evictor.reset()
     harness.evictor.resume()
     async with harness.leading():
         await harness.settle()

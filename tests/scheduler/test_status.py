@@ -11,6 +11,7 @@ import pytest
 from api.models import v1alpha3 as models
 from kube.meta import Json
 from kube.patch import Operation
+from kube.resources import PODS
 from scheduler import status, status_document
 from scheduler.conditions import exceeding_views
 from scheduler.core.model import Requirements
@@ -466,3 +467,44 @@ async def test_a_gang_that_ran_whole_was_scheduled_whatever_comes_before_the_rep
     assert (status, reason) == ("True", "Scheduled")
     assert message.startswith("had its minCount placed, now waits: has ")
     assert [told[:2] for told in harness.events.told] == [("PodGroup/g", "Scheduled")]
+
+
+async def test_a_pod_waits_since_it_began_to_wait_whatever_it_waits_for() -> None:
+    """Who alerts on pods that are unschedulable for 15 minutes must hear of this one."""
+    harness = Harness()
+    builder = harness.builder
+    builder.nodes(1, cpu=1)
+    harness.observe(builder.gang("g", 2))
+    (one,) = builder.pods("g", 1)
+    harness.observe_pods()
+    async with harness.leading(unsettled="it goes on"):
+        await harness.settle(60)
+        builder.pods("g", 1)  # now it has its pods, and there is no room
+        await harness.settle(120)
+
+    conditions = [written(ops) for kind, name, ops in harness.api.patches if name == one.name]
+    assert len({said["reason"] for said in conditions}) > 1
+    assert len({said["lastTransitionTime"] for said in conditions}) == 1
+
+
+async def test_a_pod_that_was_scheduled_for_others_waits_since_now() -> None:
+    """A condition with another status is no transition of this one."""
+    harness = Harness()
+    builder = harness.builder
+    builder.nodes(1, cpu=1)
+    harness.observe(builder.gang("g", 2))
+    (one, _) = builder.pods("g", 2)
+    harness.observe_pods()
+    stored = harness.api.stored(PODS, one.name, "ns")
+    assert stored is not None
+    said = {
+        "type": "PodScheduled",
+        "status": "Unknown",
+        "lastTransitionTime": "2020-01-01T00:00:00Z",
+    }
+    harness.api.put(PODS, stored | {"status": {"conditions": [said]}})
+    async with harness.leading():
+        await harness.settle(60)
+
+    (now,) = [written(ops) for kind, name, ops in harness.api.patches if name == one.name]
+    assert now["lastTransitionTime"] > "2020-01-01T00:00:00Z"
