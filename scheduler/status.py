@@ -46,6 +46,7 @@ from scheduler.core.explain import Blocker
 from scheduler.core.forest import Group
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.state import State
+from scheduler.core.tree_validation import priorities_differ
 from scheduler.due_reports import DueReports
 from scheduler.fair_keys import FairKeys
 from scheduler.group_events import GroupEvents
@@ -145,6 +146,7 @@ class Reporter:
         self._pod_reports: FairKeys[_Report] = FairKeys()
         self._causes: dict[GroupKey, Blocker | None] = {}
         self._told: dict[GroupKey, tuple[object, ...]] = {}
+        self._priorities_told: dict[GroupKey, str] = {}
         self._written: dict[str, tuple[object, ...]] = {}
         self._written_at: dict[GroupKey, float] = {}
         self._due.reset()
@@ -280,8 +282,19 @@ class Reporter:
         """It is no root, or not any more."""
         self._blockers.pop(key, None)
         self._told.pop(key, None)
+        self._priorities_told.pop(key, None)
+
+    def _tell_priorities(self, top: Group) -> None:
+        """One event for each change of what differs in a tree that goes on all the same."""
+        text = priorities_differ(top) if top.initially_scheduled else ""
+        before = self._priorities_told.pop(top.key, "")
+        if text:
+            self._priorities_told[top.key] = text
+            if text != before:
+                self._events.entity(top.key, "Warning", "PrioritiesDiffer", text)
 
     def _report_tree(self, top: Group) -> _Report:
+        self._tell_priorities(top)
         blocker = self._cause(top)
         significant = blocker.significant if blocker is not None else ()
         if top.size > _SMALL and self._told.get(top.key) == significant:

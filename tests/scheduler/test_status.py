@@ -508,3 +508,27 @@ async def test_a_pod_that_was_scheduled_for_others_waits_since_now() -> None:
 
     (now,) = [written(ops) for kind, name, ops in harness.api.patches if name == one.name]
     assert now["lastTransitionTime"] > "2020-01-01T00:00:00Z"
+
+
+async def test_that_priorities_differ_by_now_is_told_once_for_each_change() -> None:
+    harness = Harness()
+    builder = harness.builder
+    builder.nodes(3, cpu=1)
+    key = builder.gang("g", 2, priority=0)
+    harness.observe(key)
+    first, _ = builder.pods("g", 2)
+
+    async with harness.leading():
+        await harness.settle(5)
+        assert not [why for _, why, _ in harness.events.told if why == "PrioritiesDiffer"]
+        builder.state.remove_pod(first.uid)
+        builder.pod("g", priority=5)
+        await harness.settle(60)
+
+    assert len(harness.api.bound) == 3
+    text = (
+        "has priority 0 and has pods of priorities 0, 5, as a PriorityClass has changed since it"
+        " was made: it counts with 0"
+    )
+    told = [it for it in harness.events.told if it[1] == "PrioritiesDiffer"]
+    assert told == [("PodGroup/g", "PrioritiesDiffer", text)]

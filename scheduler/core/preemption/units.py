@@ -78,9 +78,9 @@ def unit_owner(pod: Pod, forest: Forest) -> tuple[Group | None, int]:
 
 
 def _least(group: Group, pod: Pod) -> int:
-    """The lower priority of the group and the pod; the pod's if the group's is not resolved."""
+    """The lower priority of the group and the pod; the pod's if the group's is its pods'."""
     priority = group.spec.priority if group.spec is not None else None
-    return pod.info.priority if priority is None else min(priority, pod.info.priority)
+    return pod.info.priority if priority is None or group.made else min(priority, pod.info.priority)
 
 
 class Units:
