@@ -81,6 +81,7 @@ class Preemptor:
         self._stepwise = stepwise or Stepwise(clock)
         self._budget = budget
         self._backoff = EvictionBackoff()
+        self._generation = -1
         # What was refused last, if its plan is being carried out.
         self._example: tuple[Refusal, Plan] | None = None
         # When capacity was requested, and when the delay began.
@@ -125,7 +126,7 @@ class Preemptor:
             self._drop_nomination(key)
             PREEMPTIONS.labels("none").inc()
             return ""
-        if plan.victims and self._backoff.waits(key, self._state, effort):
+        if plan.victims and self._backoff.waits(key, refusal.shapes, self._state, effort):
             # Others took a part of its place meanwhile: it must not evict without an end.
             PREEMPTIONS.labels("wait").inc()
             return "waits for evicted pods to end"
@@ -134,7 +135,7 @@ class Preemptor:
             PREEMPTIONS.labels("wait").inc()
             return "waits for evicted pods to end"
         victims = victims_text(plan.victims, key[1])
-        waits = self._pause(key) or self._wait(key, entity, victims)
+        waits = self._pause(key, refusal) or self._wait(key, entity, victims)
         if not waits:
             self._example = (refusal, plan)
         return waits or self._evict(plan, entity)
@@ -182,9 +183,10 @@ class Preemptor:
         PREEMPTION_SECONDS.observe(self._stepwise.monotonic() - begun)
         return plan
 
-    def _pause(self, key: GroupKey) -> str:
+    def _pause(self, key: GroupKey, refusal: Refusal) -> str:
         """Others took the place that the root made: it evicts later. Empty if it need not pause."""
-        paused = self._backoff.pause(key, self._state, self._clock.monotonic())
+        now = self._clock.monotonic()
+        paused = self._backoff.pause(key, refusal.shapes, self._state, now)
         if paused is None:
             return ""
         until, seconds = paused
@@ -232,6 +234,19 @@ class Preemptor:
         """Decide the roots again whose last victims are gone, also if others took the place."""
         for key in self._backoff.gone(uids):
             self._queue.review(key)
+
+    def nodes_changed(self, rows: Iterable[int]) -> None:
+        """Decide the roots again that wait for pods to end there: they may not use it any more."""
+        if not len(self._backoff):
+            return
+        nodes = self._state.nodes
+        for info in [nodes.infos[row] for row in rows if row < nodes.size]:
+            for key in self._backoff.node_changed(info) if info is not None else ():
+                self._queue.review(key)
+        if nodes.generation != self._generation:
+            self._generation = nodes.generation
+            for key in self._backoff.without_nodes(nodes.row_of.keys()):
+                self._queue.review(key)
 
     def forget_gone(self, keys: Iterable[GroupKey]) -> None:
         """Drop the nominations of entities that cannot be decided any more."""
