@@ -27,7 +27,7 @@ from scheduler.api_protocols import EvictorApi
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey, PodInfo
 from scheduler.core.preemption.plan import Plan
-from scheduler.core.preemption.units import unit_owner
+from scheduler.core.preemption.units import LONGEST_GRACE, unit_owner
 from scheduler.core.state import State
 from scheduler.disruption_marks import DisruptionMarks
 from scheduler.group_events import GroupEvents
@@ -49,10 +49,6 @@ _NOMINATIONS: Final = 8
 
 _NOT_YET_BOUND: Final = 1.0
 """Seconds after the victims were told to end when a pod that still waits has its node written."""
-
-LONGEST_GRACE: Final = 600
-"""Seconds that a victim has to end, whatever grace period its owner wrote; as long as the cluster
-autoscaler gives pods by default. kube-scheduler has no such limit."""
 
 SPARED_FOR: Final = 600.0
 """Seconds until a victim may be chosen again whose deletion failed: whoever refused it, or did not

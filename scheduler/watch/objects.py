@@ -31,6 +31,7 @@ class Metadata(_Struct):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: list[OwnerReference] = []
+    finalizers: list[str] = []
 
     @property
     def controller(self) -> OwnerReference | None:
