@@ -39,9 +39,9 @@ from scheduler.new_room import NewRoom
 from scheduler.refused_roots import RefusedRoot, RefusedRoots
 from scheduler.timers import Timers
 
-_STALE: Final = 5.0
-"""Seconds after which an entity that cannot gain from new room is decided all the same, so that its
-status shows current numbers."""
+_RENEWED: Final = 5.0
+"""Seconds after which a refused root whose numbers may have changed is decided again, though that
+cannot help it: its status names how many nodes there are, and how much room they have."""
 
 _STEPS: Final = 32
 """Such steps of one `refresh`; the other shapes are left to the next ones."""
@@ -52,8 +52,13 @@ _RETRIES: Final = 256
 _SKIPPED: Final = 64
 """Roots that one `pop` passes over at most."""
 
-_STALE_PAUSE: Final = 0.02
-"""Seconds between two such decisions, on average: they must not take all the time there is."""
+_RENEWAL_PAUSE: Final = 0.01
+_RENEWAL_REST: Final = 19.0
+"""Seconds between two such decisions, and for each second that one took: all of them together take
+a twentieth of the time, however many roots and nodes there are, and however often these change."""
+
+_LONGEST_RENEWAL: Final = 0.5
+"""Seconds of one that count: meanwhile others may have been decided."""
 
 
 class Queue:
@@ -74,15 +79,17 @@ class Queue:
         self._active: dict[GroupKey, Rank] = {}
         self._ready: Counter[str] = Counter()  # how many of them each namespace has
         self._unschedulable = RefusedRoots()
-        self._stale: dict[GroupKey, float] = {}
+        # When and for which version each was refused, the first one first.
+        self._decided: dict[GroupKey, tuple[float, object]] = {}
+        self._news = 0  # how often there was new room, of devices for instance
+        self._renewing: float | None = None
+        self._next_renewal = 0.0
         self._backoff = BindBackoff()
         self._due = Timers()
         self._long_searches = LongSearches()
         self._blocked: set[GroupKey] = set()
-        self._domains = (0, 0)
         self._behind = False
         self._now = 0.0
-        self._next_stale = 0.0
         self._equal = EqualRoots()
         # Made ready on behalf of their equals, with the answer that they had.
         self._heads: dict[GroupKey, tuple[EqualKind, Answer]] = {}
@@ -133,18 +140,14 @@ class Queue:
                 self._forget(key)
             yield
         self._new_room.add(changes.rows, changes.match_ids)
+        self._news += bool(changes.rows or changes.match_ids)
         for _ in range(_STEPS):
             if not self._new_room:
                 break
-            self._wake_for_room(now)
+            self._wake_for_room()
             yield
         self._behind = changes.more or bool(self._new_room)
-        if self._state.topologies.version != self._domains:
-            # Nodes were added, removed or relabelled: counts that were made on them are outdated.
-            self._domains = self._state.topologies.version
-            for key in self._unschedulable:
-                self._stale.setdefault(key, now + _STALE)
-        if self._backoff.waiting or self._due.keys or self._stale or self._unschedulable:
+        if self._backoff.waiting or self._due.keys or self._unschedulable:
             yield from self._wake_due(now)
 
     def pop(self) -> GroupKey | None:
@@ -188,7 +191,7 @@ class Queue:
         if self._new_room.enough(refused):
             return False
         self._unschedulable.add(key, replace(refused, retry_at=self._now + self._retry))
-        self._stale[key] = self._now + _STALE
+        self._due.set(key, self._now + _RENEWED)
         head, entity = self._heads.pop(key, None), self.entity(key)
         if head is not None and entity is not None:
             kind, answer = head
@@ -250,6 +253,8 @@ class Queue:
         shape = short.shape if exact else None
         priority = entity.priority if entity is not None else 0
         retry_at = now + self._retry
+        if not refusal.timed_out:
+            self._decided[key] = now, self._version
         self._unschedulable.add(
             key,
             RefusedRoot(priority, refusal.shapes, shape, needed, retry_at, minimum=short.minimum),
@@ -363,9 +368,8 @@ class Queue:
             first[1] if first else None,
         )
         times = [moment for moment in moments if moment is not None]
-        stale = next(iter(self._stale.values()), None)
-        if stale is not None:
-            times.append(max(stale, self._next_stale))
+        if (outdated := self._first_outdated()) is not None:
+            times.append(max(outdated[1], self._next_renewal))
         return min(times, default=None)
 
     def review_all(self) -> None:
@@ -403,7 +407,7 @@ class Queue:
         if key in self._unschedulable:  # only those that were refused have equals, and numbers
             self._equal.discard(key)
             self._unschedulable.discard(key)
-            self._stale.pop(key, None)
+            self._decided.pop(key, None)
 
     def _forget(self, key: GroupKey) -> None:
         """It cannot be decided any more; others may have to be in its stead."""
@@ -413,12 +417,9 @@ class Queue:
         if head is not None:
             self._pass_on(head, 1)
 
-    def _wake_for_room(self, now: float) -> None:
+    def _wake_for_room(self) -> None:
         """Make ready some of those that gain from new room, if there is enough for them in all."""
-        gains = self._new_room.look()
-        for key in gains.short:
-            self._stale.setdefault(key, now + _STALE)
-        for gain in gains.enough:
+        for gain in self._new_room.look():
             if gain.first_of is not None:
                 self._pass_on(gain.first_of, 1)
             else:
@@ -443,14 +444,7 @@ class Queue:
             self._equal.expire_old(late, now)
             self.review(late)
             yield
-        while self._stale:
-            key, at = next(iter(self._stale.items()))
-            if max(at, self._next_stale) > now:
-                break
-            self._next_stale = max(now - _STALE, self._next_stale) + _STALE_PAUSE
-            del self._stale[key]
-            self._equal.expire_old(key, now)
-            self.review(key)
+        if self._renews(now):
             yield
         for _ in range(_RETRIES):
             due = self._unschedulable.first_due()
@@ -460,6 +454,37 @@ class Queue:
             self._equal.expire_old(key, now)
             self.review(key)
             yield
+
+    @property
+    def _version(self) -> object:
+        """What the numbers of refusals are of: the nodes, what is free on them, their domains."""
+        return self._state.nodes.version, self._state.topologies.version, self._news
+
+    def _first_outdated(self) -> tuple[GroupKey, float] | None:
+        """The root that was refused first, and when it is due, if the nodes changed since."""
+        for key, (at, version) in self._decided.items():
+            # Those behind it were decided later.
+            return (key, at + _RENEWED) if version != self._version else None
+        return None
+
+    def _renews(self, now: float) -> bool:
+        """Make a root ready whose numbers may have changed, if nothing else is; whether it did."""
+        if self._active:
+            return False
+        if self._renewing is not None:
+            took, self._renewing = min(now - self._renewing, _LONGEST_RENEWAL), None
+            self._next_renewal = now + max(_RENEWAL_PAUSE, _RENEWAL_REST * took)
+        outdated = self._first_outdated()
+        if outdated is None or now < max(outdated[1], self._next_renewal):
+            return False
+        key, _ = outdated
+        del self._decided[key]
+        if key in self._state.nominations:
+            return True  # room is being made for it: it is decided when that is there
+        self._equal.expire_old(key, now)
+        self.review(key)
+        self._renewing = now
+        return True
 
 
 def rank_of(entity: Group | Pod) -> Rank:

@@ -384,10 +384,26 @@ class Reporter:
         first = FirstPods()
         for view in self._pod_views(key):
             uid, told = view.pod.info.uid, first.admits(view)
-            if uid in self._pending and self._written.get(uid) != view.significant:
+            if uid not in self._pending:
+                yield None
+            elif self._written.get(uid) != view.significant:
                 yield self._pod_write(key, view, told=told)
+            elif self._numbers_are_due(view):
+                yield self._pod_write(key, view, told=False)
             else:
                 yield None
+
+    def _numbers_are_due(self, view: PodView) -> bool:
+        """Whether new numbers are to be written: a pod without a group has no other status."""
+        seen = self._pending[view.pod.info.uid].scheduled
+        if view.pod.group is not None or seen is None or seen.message == view.message:
+            return False
+        pause = max(_NUMBERS_SECONDS, len(self._pending) / _NUMBERS_PER_SECOND)
+        key, now = view.pod.key, self._clock.monotonic()
+        left = self._written_at.get(key, -math.inf) + pause - now
+        if left > 0:
+            self._due.pods_after(key, left)
+        return left <= 0
 
     def _pod_views(self, key: GroupKey) -> Iterator[PodView]:
         group = self._state.forest.groups.get(key)
@@ -433,6 +449,8 @@ class Reporter:
                 ops.add("/status/conditions", [condition])
             await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
             self._written[info.uid] = view.significant
+            if view.pod.group is None:
+                self._written_at[view.pod.key] = self._clock.monotonic()
             STATUS_WRITES.labels("Pod", "written").inc()
             if told:
                 self._pod_events.failed(view)
@@ -483,9 +501,12 @@ class Reporter:
         for key, step in self._failures.keys() if self._failures else ():
             if key not in self._state.forest.groups and key not in self._state.singles:
                 self._failures.succeeded((key, step))
-        if len(self._written_at) > 2 * len(self._observed) + 1000:
+        singles = self._state.singles
+        if len(self._written_at) > 2 * (len(self._observed) + len(singles)) + 1000:
             times = self._written_at.items()
-            self._written_at = {key: at for key, at in times if key in self._observed}
+            self._written_at = {
+                key: at for key, at in times if key in self._observed or key in singles
+            }
         if len(self._written) > 2 * len(self._pending) + 1000:
             written = self._written.items()
             self._written = {uid: each for uid, each in written if uid in self._pending}

@@ -98,6 +98,9 @@ def a_deletion_fails(harness: HoldingHarness) -> int:
     return int(SPARED_FOR) + 200
 
 
+ACTS = {"HoldExpired", "Evicted", "Preempting", "Preempted", "EvictionFailed"}
+"""Events of what was done. Others tell of states, which may be over before they are told."""
+
 PLAYS: list[Play] = [
     held_places_expire,
     a_victim_does_not_end,
@@ -138,7 +141,7 @@ async def history(play: Play, jumps: Jumps) -> list[tuple[int, object]]:
                 list(harness.evictor_api.deleted),
                 list(harness.status_api.deleted),
                 sorted(harness.evictor_api.nominated.items()),
-                [(who, why) for who, why, _ in harness.events.told],
+                [(who, why) for who, why, _ in harness.events.told if why in ACTS],
                 harness.held("train"),
             )
             if done != seen:
