@@ -66,6 +66,9 @@ DEFAULT_PROFILES: Final[Mapping[str, Profile]] = {SCHEDULER_NAME: "pack"}
 _OPEN_WITHIN: Final = 5.0
 """Seconds to open connections for Bindings in advance; later they are opened on demand."""
 
+_BOUND_PAUSE: Final = 0.02
+"""Seconds between two events of pods that were bound, while Bindings and evictions go first."""
+
 _log = structlog.get_logger()
 
 
@@ -113,7 +116,17 @@ class Scheduler:
         self.state = State(claim_news.changed, selectors.judge)
         device_work = DeviceWork(self.state.devices.allowance, selectors, clock)
         self.queue = Queue(self.state, retry=config.retry_seconds, device_work=device_work)
+        self._activity = activity = Activity()
         self._recorder = Recorder(client, SCHEDULER_COMPONENT, clock)
+        # There are as many as pods that are bound: sent one after another, and dropped first.
+        self._bound_recorder = Recorder(
+            client,
+            SCHEDULER_COMPONENT,
+            clock,
+            senders=1,
+            attempts=1,
+            pause=lambda: _BOUND_PAUSE if activity.busy else 0.0,
+        )
         self._quarantine = Quarantine(self._recorder)
         self._informers = Informers(
             client,
@@ -127,8 +140,8 @@ class Scheduler:
             expected_limits=config.holding.limits(),
             clock=clock,
         )
-        events = GroupEvents(self._recorder, self.state, self._informers.observed)
-        self._activity = activity = Activity()
+        observed = self._informers.observed
+        events = GroupEvents(self._recorder, self.state, observed, self._bound_recorder)
         self._held_places = None
         if self._informers.expected is not None:
             self._held_places = HeldPlaces(
@@ -247,7 +260,6 @@ class Scheduler:
             changed=self._changed,
             freeze=self._freeze,
         )
-        held_places = [self._held_places] if self._held_places is not None else []
         # All that remembers what this process has decided or done: another may have led since.
         self._parts_of_a_term: tuple[PartOfATerm, ...] = (
             self._activity,
@@ -256,7 +268,7 @@ class Scheduler:
             self._preemptor,
             self._starvation,
             self._cycle,
-            *held_places,
+            *([self._held_places] if self._held_places is not None else []),
             self._evictor,
             self._reporter,
         )
@@ -331,9 +343,8 @@ class Scheduler:
         await self._elector.observe()
         watches = [reflector.run() for reflector in self._informers.reflectors]
         watches.append(self._informers.run_devices())
-        await run_until(
-            stop, *watches, self._recorder.run(), self._keep_up(), self._lead_when_synced()
-        )
+        recorders = (self._recorder.run(), self._bound_recorder.run())
+        await run_until(stop, *watches, *recorders, self._keep_up(), self._lead_when_synced())
 
     async def _keep_up(self) -> None:
         """Let the state catch up in slices; no events are taken in meanwhile."""

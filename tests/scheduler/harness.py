@@ -247,7 +247,8 @@ class Harness:
         self.changed = asyncio.Event()
         self.freeze = Freeze()
         self.stepwise = Stepwise(clock)
-        self.group_events = GroupEvents(self.events, state, self.observed)
+        self.bound_events = FakeEvents()
+        self.group_events = GroupEvents(self.events, state, self.observed, self.bound_events)
         self.expected, self.held_places = self.build_holding()
         self.reporter = Reporter(
             self.api,
