@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,8 @@ from kube.resources import PODS
 from scheduler import status, status_document
 from scheduler.conditions import exceeding_views
 from scheduler.core.model import Requirements
+from scheduler.resources import GROUPS
+from scheduler.watch.objects import decode_group
 from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import requests
 
@@ -532,3 +535,30 @@ async def test_that_priorities_differ_by_now_is_told_once_for_each_change() -> N
     )
     told = [it for it in harness.events.told if it[1] == "PrioritiesDiffer"]
     assert told == [("PodGroup/g", "PrioritiesDiffer", text)]
+
+
+async def test_what_others_wrote_to_a_status_is_not_overwritten() -> None:
+    """The watch is late: the write is refused, and made again once the event has come."""
+    harness = Harness()
+    builder = harness.builder
+    builder.nodes(1, cpu=1)
+    key = builder.gang("g", 2)
+    harness.observe(key)
+    builder.pods("g", 2)
+    foreign = {"type": "Foreign", "status": "True"}
+    groups = GROUPS["PodGroup"]
+    harness.status_api.change(groups, "g", {"status": {"conditions": [foreign]}}, "ns")
+
+    def stored() -> Json:
+        found = harness.status_api.stored(groups, "g", "ns")
+        assert found is not None
+        return found
+
+    async with harness.leading(unsettled="the watch is late"):
+        await harness.settle(2)
+        assert stored()["status"]["conditions"] == [foreign]
+        harness.observed[key] = decode_group(json.dumps(stored()).encode())
+        await harness.settle(5)  # a conflict is no failure, after which it would take longer
+        types = {each["type"] for each in stored()["status"]["conditions"]}
+
+    assert types == {"Foreign", "PodGroupInitiallyScheduled"}

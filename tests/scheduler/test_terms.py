@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -73,6 +75,37 @@ async def test_a_term_that_ends_before_anything_is_decided_leads_no_more(
     assert scheduler._allocations._leads is False
     assert scheduler._claim_releases._leads is False
     assert await scheduler._decide_all() == b'{"leads":false}'
+
+
+async def test_a_term_begins_in_this_order(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is decided before it knows what there is, and what earlier leaders began."""
+    done: list[object] = []
+
+    async def caught_up(watched: object, since: float, _clock: object) -> None:
+        done.append((watched, since))
+
+    async def recover(_fence: Fence) -> None:
+        done.append("recovers")
+
+    async def decide() -> None:
+        done.append("decides")
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(app, "catch_up", caught_up)
+    part = SimpleNamespace(reset=lambda: done.append("forgets"))
+    monkeypatch.setattr(scheduler, "_parts_of_a_term", (part, part))
+    monkeypatch.setattr(scheduler._binder, "recover", recover)
+    monkeypatch.setattr(scheduler._evictor, "resume", lambda: done.append("resumes"))
+    monkeypatch.setattr(scheduler._preemptor, "restore", lambda: done.append("restores"))
+    monkeypatch.setattr(scheduler.state, "reconsider_all", lambda: done.append("reconsiders"))
+    monkeypatch.setattr(scheduler._loop, "run", decide)
+    term = await begun(scheduler)
+    await end(term)
+
+    steps = ["forgets", "forgets", "recovers", "resumes", "restores", "reconsiders", "decides"]
+    assert done == [(scheduler._informers.watched, -math.inf), *steps]
 
 
 async def test_who_waits_for_decisions_does_not_wait_for_a_term_that_ended(
