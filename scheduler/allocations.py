@@ -43,7 +43,7 @@ from scheduler.extended_claims import ExtendedClaims
 from scheduler.fair_queue import FairSemaphore
 from scheduler.group_events import GroupEvents
 from scheduler.metrics import CLAIM_RACES_LOST, CLAIM_WRITES, DEVICES_TWICE
-from scheduler.retry import RETRIABLE, backoff
+from scheduler.retry import RETRIABLE, backoff, wait_after
 from scheduler.waiting import wait_until
 from scheduler.watch.device_handlers import ObservedClaim
 
@@ -175,12 +175,12 @@ class Allocations:
                 conflicts += 1
                 if not await self._access.read(key) or conflicts > _TRIES:
                     raise
-            except RETRIABLE:
+            except RETRIABLE as error:
                 _failed.inc()
                 left = effort.deadline - self._clock.monotonic()
                 if left <= 0:
                     raise
-                await self._clock.sleep(min(waits.next(), left))
+                await self._clock.sleep(min(wait_after(error, waits), left))
 
     async def _write_all(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
         """Write what is missing, one thing after the other."""

@@ -21,7 +21,7 @@ import structlog
 
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
-from kube.errors import ApiError, Conflict, Forbidden, Invalid, KubeError, NotFound
+from kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from kube.freeze import Freeze
 from kube.resources import PODS
 from scheduler.activity import Activity
@@ -383,8 +383,7 @@ class Binder:
             binding.intent.blame(str(error))
             self._reject(binding, str(error))
             return None
-        asked = error.retry_after if isinstance(error, ApiError) else None
-        return min(max(binding.next_wait(), asked or 0.0), left)
+        return min(binding.next_wait(error), left)
 
     def _still_valid(self, binding: PodBinding) -> bool:
         """Whether the pod still exists, is not bound, and its node exists."""

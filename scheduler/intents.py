@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kube.backoff import Backoff
+from kube.errors import KubeError
 from scheduler.core.forest import Pod
 from scheduler.core.model import GroupKey
 from scheduler.reservations import Reservations, StoredReservation
-from scheduler.retry import backoff
+from scheduler.retry import backoff, wait_after
 
 _LONGEST: Final = 500
 
@@ -63,10 +64,10 @@ class PodBinding:
     def namespace(self) -> str:
         return self.pod.info.namespace
 
-    def next_wait(self) -> float:
+    def next_wait(self, error: KubeError) -> float:
         """Seconds to wait after one more failed try."""
         self.waits = self.waits or backoff()  # most Bindings need none
-        return self.waits.next()
+        return wait_after(error, self.waits)
 
 
 class Intents:

@@ -28,7 +28,7 @@ from scheduler.api_protocols import ReservationApi
 from scheduler.core.model import GroupKey
 from scheduler.metrics import RESERVATIONS_OPEN, RESERVATIONS_WRITTEN, RESUMED
 from scheduler.resources import RESERVATIONS
-from scheduler.retry import RETRIABLE, backoff, retry
+from scheduler.retry import RETRIABLE, backoff, retry, wait_after
 from scheduler.watch.expected_info import UID_PREFIX
 
 _LIMIT: Final = 1 << 20
@@ -185,7 +185,7 @@ class Reservations:
                 return []
             except KubeError as error:
                 _log.warning("Reservations not read", problem=str(error))
-                await self._clock.sleep(waits.next())
+                await self._clock.sleep(wait_after(error, waits))
         return []
 
     def _decisions_of(self, items: list[Json]) -> list[StoredDecision]:

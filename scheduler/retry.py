@@ -11,6 +11,7 @@ from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import (
     STARTING,
+    ApiError,
     ConfigError,
     Forbidden,
     KubeError,
@@ -30,6 +31,21 @@ def backoff() -> Backoff:
     return Backoff(first=0.1, limit=5.0)
 
 
+_LONGEST_ASKED: Final = 60.0
+"""Seconds that the server may ask for: nobody waits for ever."""
+
+
+def asked_by(error: KubeError) -> float:
+    """The seconds that the server asks to wait, by Retry-After; 0 if it does not."""
+    asked = error.retry_after if isinstance(error, ApiError) else None
+    return min(asked or 0.0, _LONGEST_ASKED)
+
+
+def wait_after(error: KubeError, waits: Backoff) -> float:
+    """Seconds until the next try of a request that got this error."""
+    return max(waits.next(), asked_by(error))
+
+
 async def retry(
     request: Callable[[], Awaitable[None]],
     fence: Fence,
@@ -47,15 +63,15 @@ async def retry(
     while fence.valid():
         try:
             await request()
-        except on:
+        except on as error:
             if clock.monotonic() >= until:
                 raise
             starts_until = clock.monotonic() + STARTING
-            await clock.sleep(waits.next())
-        except Forbidden:
+            await clock.sleep(wait_after(error, waits))
+        except Forbidden as error:
             if clock.monotonic() >= min(until, starts_until):
                 raise
-            await clock.sleep(waits.next())
+            await clock.sleep(wait_after(error, waits))
         else:
             return True
     return False

@@ -54,6 +54,7 @@ from scheduler.held_places import HeldPlaces
 from scheduler.metrics import REPORTS_DUE, STATUS_WRITES
 from scheduler.pod_events import FirstPods, PodEvents
 from scheduler.resources import GROUPS
+from scheduler.retry import asked_by
 from scheduler.status_document import only_numbers_differ, wanted_status
 from scheduler.watch.event_handlers import PendingPod
 from scheduler.watch.objects import GroupObject
@@ -149,6 +150,8 @@ class Reporter:
         self._priorities_told: dict[GroupKey, str] = {}
         self._written: dict[str, tuple[object, ...]] = {}
         self._written_at: dict[GroupKey, float] = {}
+        # Until when the API server asked not to be asked again about an object.
+        self._not_before: dict[GroupKey, float] = {}
         self._due.reset()
         self._failures.clear()
         self._count_due()
@@ -473,7 +476,11 @@ class Reporter:
         self._forget_gone()
 
     async def _send(self, write: _Write) -> None:
-        kind = write.due[0]
+        kind, now = write.due[0], self._clock.monotonic()
+        left = self._not_before.get(write.target, now) - now
+        if left > 0:
+            self._retry_later(write.due, write.target, left)
+            return
         try:
             await write.send()
         except NotFound:
@@ -485,6 +492,7 @@ class Reporter:
         except KubeError as error:
             STATUS_WRITES.labels(kind, "failed").inc()
             _log.warning("status not written", root="/".join(write.due), problem=str(error))
+            self._not_before[write.target] = now + asked_by(error)
             self._retry_later(write.due, write.target, _RETRY_SECONDS)
         except Exception as error:  # noqa: BLE001 - logged, and tried again
             self._failed(write.due, write.target, "write", error)
@@ -498,6 +506,8 @@ class Reporter:
         self._due.pods_again(root, wait)
 
     def _forget_gone(self) -> None:
+        now, asked = self._clock.monotonic(), self._not_before.items()
+        self._not_before = {target: at for target, at in asked if at > now}
         for key, step in self._failures.keys() if self._failures else ():
             if key not in self._state.forest.groups and key not in self._state.singles:
                 self._failures.succeeded((key, step))

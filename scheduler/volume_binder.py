@@ -27,7 +27,7 @@ from scheduler.core.forest import Pod
 from scheduler.core.model import ClaimInfo, ClaimKey
 from scheduler.core.state import State
 from scheduler.fair_queue import FairSemaphore
-from scheduler.retry import RETRIABLE, backoff
+from scheduler.retry import RETRIABLE, backoff, wait_after
 from scheduler.waiting import wait_until
 from scheduler.watch.volume_decode import SELECTED_NODE
 
@@ -122,11 +122,11 @@ class VolumeBinder:
             try:
                 async with self._semaphore.acquired(key[0]):
                     await self._assign(key, node, fence)
-            except (*RETRIABLE, Conflict):
+            except (*RETRIABLE, Conflict) as error:
                 left = deadline - self._clock.monotonic()
                 if left <= 0:
                     raise
-                await self._clock.sleep(min(waits.next(), left))
+                await self._clock.sleep(min(wait_after(error, waits), left))
             else:
                 return
 

@@ -7,6 +7,7 @@ the end, in few requests.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple
@@ -25,8 +26,10 @@ from kube.errors import (
     Unreachable,
 )
 from scheduler.evictor import SPARED_FOR
+from scheduler.watch.objects import decode_group
 from tests.scheduler.eviction_harness import EvictionHarness
-from tests.support.memory_api import Request
+from tests.scheduler.holding_harness import POD_GROUPS
+from tests.support.memory_api import Event, Request
 
 WITHIN = int(SPARED_FOR) + 60
 """Seconds in which all is done: a victim whose deletion is refused is spared for a time."""
@@ -99,7 +102,11 @@ KINDS: dict[str, Callable[[Request], bool]] = {
     "delete a victim": sends("delete", "pods"),
     "nominate": patches("pods", "/status/nominatedNodeName"),
     "status of a pod": patches("pods", "/status/conditions", "PodScheduled"),
-    "status of a group": patches(GROUPS, "/status"),
+    "status of a group": lambda request: (
+        request.verb == "patch"
+        and request.collection == GROUPS
+        and request.body[-1]["path"] == "/status"
+    ),
 }
 
 
@@ -114,6 +121,12 @@ def stage() -> EvictionHarness:
         harness.observe(builder.group(name, pods, priority=5))
         builder.waits(name, pods, priority=5)
     harness.observe_pods()
+
+    def told(event: Event, _kind: str) -> None:
+        key = ("PodGroup", "ns", event.obj["metadata"]["name"])
+        harness.observed[key] = decode_group(event.raw)
+
+    harness.status_api.follow(POD_GROUPS, told)
     return harness
 
 
@@ -134,13 +147,31 @@ def left(harness: EvictionHarness) -> list[str]:
     return [what for what, done in checks.items() if not done]
 
 
+async def until_all_is_done(harness: EvictionHarness) -> None:
+    async with harness.leading(unsettled="it ends as soon as all is done"):
+        for second in range(0, WITHIN, 2):
+            await harness.settle(2)
+            if second < 4:
+                continue  # the victims take a while
+            harness.evictor_api.end()
+            if not left(harness):
+                return
+
+
+def pause_of(sent: list[tuple[float, Request]]) -> float:
+    """The seconds between the first request and the next one like it; infinite without any."""
+    (first, refused), *others = sent
+    again = [at for at, request in others if request.path == refused.path]
+    return min(again, default=math.inf) - first
+
+
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_one_bad_answer_leaves_nothing_undone(kind: str, answer: str) -> None:
     harness, matches, given = stage(), KINDS[kind], ANSWERS[answer]
     # What is deleted already is what 404 says.
     carried_out = given.carried_out or (answer == "404" and "delete" in kind)
-    sent: list[Request] = []
+    sent: list[tuple[float, Request]] = []
     times = count()
 
     def answers(request: Request) -> None:
@@ -149,20 +180,16 @@ async def test_one_bad_answer_leaves_nothing_undone(kind: str, answer: str) -> N
 
     def counts(request: Request) -> None:
         if matches(request):
-            sent.append(request)
+            sent.append((harness.clock.monotonic(), request))
 
     for api in {id(api): api for api in (harness.evictor_api, harness.status_api)}.values():
         api.on(counts)
         api.on(answers, answered=carried_out)
-    async with harness.leading(unsettled="it ends as soon as all is done"):
-        for second in range(0, WITHIN, 2):
-            await harness.settle(2)
-            if second >= 4:  # the victims take a while
-                harness.evictor_api.end()
-            if second >= 4 and not left(harness):
-                break
+    await until_all_is_done(harness)
     assert left(harness) == []
     assert next(times) > 0, "no such request was sent"
     assert len(sent) <= 20
+    if answer == "429":
+        assert pause_of(sent) >= RETRY_AFTER
     if "group" not in kind or answer not in ("404", "410"):
         assert "PodGroup/low" in harness.evictor_api.marked

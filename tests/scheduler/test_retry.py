@@ -7,8 +7,16 @@ import asyncio
 import pytest
 
 from kube.election import Fence
-from kube.errors import STARTING, Conflict, Forbidden, Invalid, KubeError, Unreachable
-from scheduler.retry import RETRIABLE, retry
+from kube.errors import (
+    STARTING,
+    Conflict,
+    Forbidden,
+    Invalid,
+    KubeError,
+    TooManyRequests,
+    Unreachable,
+)
+from scheduler.retry import RETRIABLE, backoff, retry, wait_after
 from tests.support.clock import FakeClock, settle
 
 FORBIDDEN = Forbidden(403, "Forbidden", "role")
@@ -61,6 +69,15 @@ async def test_a_403_is_repeated_while_the_api_server_may_be_starting() -> None:
 
     assert await result_of(request, Fence(clock, 1, float("inf")), clock)
     assert request.sent == 4
+
+
+@pytest.mark.parametrize(
+    ("asked", "waits"), [(None, 0.05), (0.01, 0.05), (7.0, 7.0), (86400.0, 60.0)]
+)
+def test_the_server_says_how_long_to_wait(asked: float | None, waits: float) -> None:
+    error = TooManyRequests(429, "TooManyRequests", "busy", retry_after=asked)
+
+    assert waits <= wait_after(error, backoff()) <= waits + 0.05
 
 
 async def test_a_403_that_stays_is_the_callers() -> None:
