@@ -27,8 +27,10 @@ from kube.errors import (
 )
 from scheduler.evictor import SPARED_FOR
 from scheduler.watch.objects import decode_group
+from tests.scheduler.core.plugins.cluster import claim, disk, user
 from tests.scheduler.eviction_harness import EvictionHarness
 from tests.scheduler.holding_harness import POD_GROUPS
+from tests.scheduler.test_volume_binder import prepared
 from tests.support.memory_api import Event, Request
 
 WITHIN = int(SPARED_FOR) + 60
@@ -193,3 +195,36 @@ async def test_one_bad_answer_leaves_nothing_undone(kind: str, answer: str) -> N
         assert pause_of(sent) >= RETRY_AFTER
     if "group" not in kind or answer not in ("404", "410"):
         assert "PodGroup/low" in harness.evictor_api.marked
+
+
+VOLUMES = "persistentvolumes"
+
+OF_VOLUMES = {"read a volume": sends("get", VOLUMES), "bind a volume": sends("patch", VOLUMES)}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("kind", OF_VOLUMES)
+async def test_one_bad_answer_about_a_volume_stops_no_pod(kind: str, answer: str) -> None:
+    harness, given = prepared(), ANSWERS[answer]
+    disk(harness.builder, "disk", "b")
+    claim(harness.builder)
+    info = user(harness.builder, "data")
+    sent: list[tuple[float, Request]] = []
+
+    def counts(request: Request) -> None:
+        if OF_VOLUMES[kind](request):
+            sent.append((harness.clock.monotonic(), request))
+
+    def answers(request: Request) -> None:
+        if OF_VOLUMES[kind](request) and len(sent) == 1:
+            raise given.error
+
+    harness.api.on(counts)
+    harness.api.on(answers, answered=given.carried_out)
+    async with harness.leading():
+        await harness.settle(60)
+
+    assert harness.api.bound == {info.name: "b"}
+    assert 0 < len(sent) <= 10
+    if answer == "429":
+        assert pause_of(sent) >= RETRY_AFTER
