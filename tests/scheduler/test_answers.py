@@ -27,6 +27,7 @@ from kube.errors import (
 )
 from scheduler.evictor import SPARED_FOR
 from scheduler.watch.objects import decode_group
+from tests.scheduler.claims.test_allocations import cluster, run
 from tests.scheduler.core.plugins.cluster import claim, disk, user
 from tests.scheduler.eviction_harness import EvictionHarness
 from tests.scheduler.holding_harness import POD_GROUPS
@@ -228,3 +229,37 @@ async def test_one_bad_answer_about_a_volume_stops_no_pod(kind: str, answer: str
     assert 0 < len(sent) <= 10
     if answer == "429":
         assert pause_of(sent) >= RETRY_AFTER
+
+
+CLAIMS = "resourceclaims.resource.k8s.io"
+
+OF_CLAIMS = {
+    "write the finalizer of a claim": sends("patch", CLAIMS),
+    "allocate a claim": sends("patch", CLAIMS, "status"),
+}
+
+
+@pytest.mark.parametrize("answer", [each for each in ANSWERS if each != "404"])
+@pytest.mark.parametrize("kind", OF_CLAIMS)
+async def test_one_bad_answer_about_a_claim_stops_no_pod(kind: str, answer: str) -> None:
+    """404 says that the claim is gone, and its pod waits until it is made again."""
+    harness, given = cluster(1), ANSWERS[answer]
+    harness.pod("p")
+    harness.claim("p-0", owner="p")
+    sent: list[tuple[float, Request]] = []
+
+    def counts(request: Request) -> None:
+        if OF_CLAIMS[kind](request):
+            sent.append((harness.clock.monotonic(), request))
+
+    def answers(request: Request) -> None:
+        if OF_CLAIMS[kind](request) and len(sent) == 1:
+            raise given.error
+
+    harness.api.on(counts)
+    harness.api.on(answers, answered=given.carried_out)
+    await run(harness, 60)
+
+    assert harness.api.bound == {"p": "n0"}
+    assert harness.held() == {"p-0": ["n0/d0"]}
+    assert 0 < len(sent) <= 10
