@@ -37,11 +37,11 @@ from scheduler.long_searches import LongSearches
 from scheduler.metrics import QUEUES
 from scheduler.new_room import NewRoom
 from scheduler.refused_roots import RefusedRoot, RefusedRoots
+from scheduler.renewals import Renewals
 from scheduler.timers import Timers
 
-_RENEWED: Final = 5.0
-"""Seconds after which a refused root whose numbers may have changed is decided again, though that
-cannot help it: its status names how many nodes there are, and how much room they have."""
+_AGAIN: Final = 5.0
+"""Seconds after which a root is decided again that was woken for room which others took."""
 
 _STEPS: Final = 32
 """Such steps of one `refresh`; the other shapes are left to the next ones."""
@@ -51,14 +51,6 @@ _RETRIES: Final = 256
 
 _SKIPPED: Final = 64
 """Roots that one `pop` passes over at most."""
-
-_RENEWAL_PAUSE: Final = 0.01
-_RENEWAL_REST: Final = 19.0
-"""Seconds between two such decisions, and for each second that one took: all of them together take
-a twentieth of the time, however many roots and nodes there are, and however often these change."""
-
-_LONGEST_RENEWAL: Final = 0.5
-"""Seconds of one that count: meanwhile others may have been decided."""
 
 
 class Queue:
@@ -79,11 +71,8 @@ class Queue:
         self._active: dict[GroupKey, Rank] = {}
         self._ready: Counter[str] = Counter()  # how many of them each namespace has
         self._unschedulable = RefusedRoots()
-        # When and for which version each was refused, the first one first.
-        self._decided: dict[GroupKey, tuple[float, object]] = {}
+        self._renewals = Renewals()
         self._news = 0  # how often there was new room, of devices for instance
-        self._renewing: float | None = None
-        self._next_renewal = 0.0
         self._backoff = BindBackoff()
         self._due = Timers()
         self._long_searches = LongSearches()
@@ -191,7 +180,7 @@ class Queue:
         if self._new_room.enough(refused):
             return False
         self._unschedulable.add(key, replace(refused, retry_at=self._now + self._retry))
-        self._due.set(key, self._now + _RENEWED)
+        self._due.set(key, self._now + _AGAIN)
         head, entity = self._heads.pop(key, None), self.entity(key)
         if head is not None and entity is not None:
             kind, answer = head
@@ -254,7 +243,7 @@ class Queue:
         priority = entity.priority if entity is not None else 0
         retry_at = now + self._retry
         if not refusal.timed_out:
-            self._decided[key] = now, self._version
+            self._renewals.refused(key, now, self._version)
         self._unschedulable.add(
             key,
             RefusedRoot(priority, refusal.shapes, shape, needed, retry_at, minimum=short.minimum),
@@ -365,11 +354,10 @@ class Queue:
             self._backoff.next_time(),
             self._due.next(),
             self._long_searches.next_time(),
+            self._renewals.next_time(self._version),
             first[1] if first else None,
         )
         times = [moment for moment in moments if moment is not None]
-        if (outdated := self._first_outdated()) is not None:
-            times.append(max(outdated[1], self._next_renewal))
         return min(times, default=None)
 
     def review_all(self) -> None:
@@ -407,7 +395,7 @@ class Queue:
         if key in self._unschedulable:  # only those that were refused have equals, and numbers
             self._equal.discard(key)
             self._unschedulable.discard(key)
-            self._decided.pop(key, None)
+            self._renewals.discard(key)
 
     def _forget(self, key: GroupKey) -> None:
         """It cannot be decided any more; others may have to be in its stead."""
@@ -460,30 +448,14 @@ class Queue:
         """What the numbers of refusals are of: the nodes, what is free on them, their domains."""
         return self._state.nodes.version, self._state.topologies.version, self._news
 
-    def _first_outdated(self) -> tuple[GroupKey, float] | None:
-        """The root that was refused first, and when it is due, if the nodes changed since."""
-        for key, (at, version) in self._decided.items():
-            # Those behind it were decided later.
-            return (key, at + _RENEWED) if version != self._version else None
-        return None
-
     def _renews(self, now: float) -> bool:
         """Make a root ready whose numbers may have changed, if nothing else is; whether it did."""
-        if self._active:
+        key = self._renewals.pop_due(now, self._version) if not self._active else None
+        if key is None:
             return False
-        if self._renewing is not None:
-            took, self._renewing = min(now - self._renewing, _LONGEST_RENEWAL), None
-            self._next_renewal = now + max(_RENEWAL_PAUSE, _RENEWAL_REST * took)
-        outdated = self._first_outdated()
-        if outdated is None or now < max(outdated[1], self._next_renewal):
-            return False
-        key, _ = outdated
-        del self._decided[key]
-        if key in self._state.nominations:
-            return True  # room is being made for it: it is decided when that is there
-        self._equal.expire_old(key, now)
-        self.review(key)
-        self._renewing = now
+        if key not in self._state.nominations:  # else it is decided when its room is there
+            self._equal.expire_old(key, now)
+            self.review(key)
         return True
 
 

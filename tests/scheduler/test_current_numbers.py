@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.core.model import GroupKey
 from scheduler.core.place import Refusal, SearchBudget, place
 from scheduler.core.state_changes import Changes
 from scheduler.queue import Queue
@@ -76,6 +77,7 @@ class Rounds:
         self.queue = Queue(builder.state, retry=1e9)
         self.now = 0.0
         self.decided: list[float] = []
+        self.keys: list[GroupKey] = []
 
     def drain(self) -> None:
         queue, state = self.queue, self.builder.state
@@ -89,6 +91,7 @@ class Rounds:
             assert isinstance(refusal, Refusal)
             self.now += self.seconds
             self.decided.append(self.now)
+            self.keys.append(key)
             queue.refuse(key, refusal, self.now)
             queue.refresh(Changes(), self.now)
 
@@ -130,6 +133,23 @@ def test_each_has_its_turn() -> None:
     rounds.drain()
 
     assert rounds.run(8, change=True) == 30
+
+
+def test_nobody_waits_behind_the_many_of_another_namespace() -> None:
+    builder = StateBuilder()
+    builder.nodes(1, cpu=1)
+    for index in range(400):
+        builder.pod(None, cpu=2 + index, namespace="flood")
+    rounds = Rounds(builder, 0.02)
+    rounds.drain()
+    alone = builder.pod(None, cpu=2, namespace="alone")
+    rounds.drain()
+    rounds.keys.clear()
+
+    rounds.run(8, change=True)
+
+    assert alone.name in {name for _, _, name in rounds.keys}
+    assert len(rounds.keys) < 40
 
 
 def test_nothing_is_decided_where_nothing_changes() -> None:
