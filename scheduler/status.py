@@ -16,7 +16,7 @@ from typing import Final
 import structlog
 
 from api import features
-from api.constants import CONDITION_POD_SCHEDULED, REASON_INCOMPLETE
+from api.constants import REASON_INCOMPLETE
 from api.features import FeatureGates
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
@@ -28,7 +28,6 @@ from kube.meta import Json
 from kube.object_client import StatusPatcher
 from kube.pace import Pace
 from kube.patch import PatchBuilder
-from kube.resources import PODS
 from scheduler.activity import Activity
 from scheduler.conditions import (
     GroupView,
@@ -52,6 +51,7 @@ from scheduler.fair_keys import FairKeys
 from scheduler.group_events import GroupEvents
 from scheduler.held_places import HeldPlaces
 from scheduler.metrics import REPORTS_DUE, STATUS_WRITES
+from scheduler.pod_conditions import PodConditions
 from scheduler.pod_events import FirstPods, PodEvents
 from scheduler.resources import GROUPS
 from scheduler.retry import asked_by
@@ -126,11 +126,10 @@ class Reporter:
         self._gates = gates
         self._state = state
         self._events = events
-        self._pod_events = PodEvents(events, clock)
         self._clock = clock
         self._config = config
         self._observed = observed
-        self._pending = pending
+        self._pod_conditions = PodConditions(api, PodEvents(events, clock), clock, pending)
         self._due = DueReports(state, activity, clock=clock, config=config)
         self._pace = Pace("report", clock)
         self._freeze = freeze or Freeze()
@@ -148,7 +147,7 @@ class Reporter:
         self._causes: dict[GroupKey, Blocker | None] = {}
         self._told: dict[GroupKey, tuple[object, ...]] = {}
         self._priorities_told: dict[GroupKey, str] = {}
-        self._written: dict[str, tuple[object, ...]] = {}
+        self._pod_conditions.reset()
         self._written_at: dict[GroupKey, float] = {}
         # Until when the API server asked not to be asked again about an object.
         self._not_before: dict[GroupKey, float] = {}
@@ -386,27 +385,14 @@ class Reporter:
     def _report_pods(self, key: GroupKey) -> _Report:
         first = FirstPods()
         for view in self._pod_views(key):
-            uid, told = view.pod.info.uid, first.admits(view)
-            if uid not in self._pending:
-                yield None
-            elif self._written.get(uid) != view.significant:
+            told = first.admits(view)
+            if not self._pod_conditions.says_the_same(view):
                 yield self._pod_write(key, view, told=told)
-            elif self._numbers_are_due(view):
-                yield self._pod_write(key, view, told=False)
-            else:
-                yield None
-
-    def _numbers_are_due(self, view: PodView) -> bool:
-        """Whether new numbers are to be written: a pod without a group has no other status."""
-        seen = self._pending[view.pod.info.uid].scheduled
-        if view.pod.group is not None or seen is None or seen.message == view.message:
-            return False
-        pause = max(_NUMBERS_SECONDS, len(self._pending) / _NUMBERS_PER_SECOND)
-        key, now = view.pod.key, self._clock.monotonic()
-        left = self._written_at.get(key, -math.inf) + pause - now
-        if left > 0:
-            self._due.pods_after(key, left)
-        return left <= 0
+                continue
+            left = self._pod_conditions.numbers_due_in(view)
+            if left is not None and left > 0:
+                self._due.pods_after(key, left)
+            yield None if left is None or left > 0 else self._pod_write(key, view, told=False)
 
     def _pod_views(self, key: GroupKey) -> Iterator[PodView]:
         group = self._state.forest.groups.get(key)
@@ -423,42 +409,7 @@ class Reporter:
             yield from pod_views(self._state, waiting_pods(self._state, key), blocker)
 
     def _pod_write(self, root: GroupKey, view: PodView, *, told: bool) -> _Write:
-        async def write() -> None:
-            info = view.pod.info
-            seen = self._pending.get(info.uid)
-            if seen is None or not (view.pod.waiting or info.exceeds or info.unclaimed):
-                return
-            said = seen.scheduled
-            if said is not None and said.status != "False":
-                said = None
-            if said is not None and (said.reason, said.message) == (view.reason, view.message):
-                self._written[info.uid] = view.significant
-                return
-            since = said.last_transition_time if said is not None else None
-            condition = {
-                "type": CONDITION_POD_SCHEDULED,
-                "status": "False",
-                "reason": view.reason,
-                "message": view.message,
-                "lastTransitionTime": since or rfc3339(self._clock.now()),
-            }
-            ops = PatchBuilder().at_version(seen.resource_version)
-            if CONDITION_POD_SCHEDULED in seen.conditions:
-                index = seen.conditions.index(CONDITION_POD_SCHEDULED)
-                ops.replace(f"/status/conditions/{index}", condition)
-            elif seen.conditions:
-                ops.add("/status/conditions/-", condition)
-            else:
-                ops.add("/status/conditions", [condition])
-            await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
-            self._written[info.uid] = view.significant
-            if view.pod.group is None:
-                self._written_at[view.pod.key] = self._clock.monotonic()
-            STATUS_WRITES.labels("Pod", "written").inc()
-            if told:
-                self._pod_events.failed(view)
-
-        return _Write(view.pod.key, root, write)
+        return _Write(view.pod.key, root, lambda: self._pod_conditions.write(view, told=told))
 
     async def _carry_out(self, writes: list[_Write], fence: Fence) -> None:
         """Send the writes, a few at a time; none once the lease may be lost."""
@@ -511,12 +462,7 @@ class Reporter:
         for key, step in self._failures.keys() if self._failures else ():
             if key not in self._state.forest.groups and key not in self._state.singles:
                 self._failures.succeeded((key, step))
-        singles = self._state.singles
-        if len(self._written_at) > 2 * (len(self._observed) + len(singles)) + 1000:
+        if len(self._written_at) > 2 * len(self._observed) + 1000:
             times = self._written_at.items()
-            self._written_at = {
-                key: at for key, at in times if key in self._observed or key in singles
-            }
-        if len(self._written) > 2 * len(self._pending) + 1000:
-            written = self._written.items()
-            self._written = {uid: each for uid, each in written if uid in self._pending}
+            self._written_at = {key: at for key, at in times if key in self._observed}
+        self._pod_conditions.forget_gone()

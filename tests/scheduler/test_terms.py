@@ -29,7 +29,7 @@ LASTING = {
     "PodEvents._allowances": "limits the events of a namespace, whoever leads",
     "DeviceWork._rest_until": "limits the work for a namespace, whoever leads",
     "Reporter._observed": "what the watch has delivered",
-    "Reporter._pending": "what the watch has delivered",
+    "PodConditions._pending": "what the watch has delivered",
     "HeldPlaces._observed": "what the watch has delivered",
 }
 
