@@ -220,6 +220,7 @@ REASON_GROUP_WAITS: Final = "CoschedulingNotMeetMinMember"
 
 # Event reasons.
 EVENT_FAILED_SCHEDULING: Final = "FailedScheduling"
+EVENT_SCHEDULED: Final = "Scheduled"
 EVENT_NAME_TAKEN: Final = "NameTaken"
 EVENT_CAPACITY_REQUESTED: Final = "CapacityRequested"
 EVENT_CAPACITY_FAILED: Final = "CapacityRequestFailed"

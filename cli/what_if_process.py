@@ -124,7 +124,7 @@ class WhatIfProcess:
     async def _snapshot(self) -> Snapshot:
         """Taken in steps; nothing changes meanwhile."""
         cluster, state, pause = self._cluster, self._cluster.state, self._stepwise.pause
-        effort = Effort.at(time.time(), Preemption().patience_seconds)
+        effort = Effort.at(SystemClock().monotonic(), Preemption().patience_seconds)
         limits = Limits.of(self._budget, effort, preempts=self._preempts)
 
         def taken() -> Snapshot:

@@ -264,6 +264,7 @@ class LiveCluster(ClusterState):
             freeze=self.freeze,
             scheduler_names=scheduler_names,
             gates=gates,
+            clock=client.server_clock,
         )
         self.expected = self._informers.expected
 

@@ -22,7 +22,7 @@ class Clock(Protocol):
         ...
 
     def now(self) -> datetime:
-        """The time of day in UTC, for stamps only."""
+        """The time of day in UTC, for stamps only: it may jump. `since` is for times that pass."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -85,6 +85,16 @@ class ServerClock:
     async def sleep(self, seconds: float) -> None:
         """Wait on the local clock."""
         await self._local.sleep(seconds)
+
+
+def since(clock: Clock, stamp: float | None) -> float:
+    """Return the monotonic time of a stamp in seconds since 1970; now for None and for the future.
+
+    Whoever measures a time from a stamp asks once, and then measures by the monotonic clock: the
+    time of day may jump, and the clocks of those that stamp differ.
+    """
+    age = 0.0 if stamp is None else clock.now().timestamp() - stamp
+    return clock.monotonic() - max(0.0, age)
 
 
 def seconds_of(date: str) -> float | None:

@@ -7,7 +7,7 @@ retry or give up, and the library below may be replaced.
 # ruff: noqa: N818 - the classes are named after what happened, as Kubernetes names its reasons
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -134,7 +134,15 @@ class Invalid(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: not allowed, or refused by admission."""
+    """403: not allowed, or refused by admission.
+
+    A kube-apiserver that has just started answers so, too, until it has read its roles.
+    """
+
+
+STARTING: Final = 5.0
+"""Seconds after which a 403 that is repeated is meant: until then the API server may be starting.
+kube-apiserver takes 0.2 s."""
 
 
 class Unauthorized(ApiError):

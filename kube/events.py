@@ -13,6 +13,7 @@ import asyncio
 import hashlib
 import zlib
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Self
@@ -122,15 +123,22 @@ class Recorder:
         clock: Clock | None = None,
         *,
         capacity: int = 1000,
+        senders: int = SENDERS,
+        attempts: int = _ATTEMPTS,
+        pause: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`capacity` bounds the different events waiting to be sent.
+        """`capacity` bounds the different events waiting to be sent, `senders` those being sent.
 
-        At the bound an event is dropped of the lane that has the most of them.
+        At the bound an event is dropped of the lane that has the most of them. One that cannot be
+        sent in so many `attempts` is, too. `pause` says how many seconds to wait before each.
         """
         self._client = client
         self._component = component
         self._clock = clock or SystemClock()
         self._capacity = capacity
+        self._senders = senders
+        self._attempts = attempts
+        self._pause = pause
         self._pending: dict[_Lane, dict[_EventKey, _Occurrences]] = {}
         self._size = 0
         # Lanes with pending events, but for those that a sender is busy with.
@@ -178,7 +186,7 @@ class Recorder:
     async def run(self) -> None:
         """Send recorded events, in order within each lane, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(SENDERS):
+            for _ in range(self._senders):
                 group.create_task(self._send_in_turn())
 
     def _make_room(self, own: int) -> bool:
@@ -198,6 +206,8 @@ class Recorder:
     async def _send_in_turn(self) -> None:
         while True:
             await self._waiting.acquire()
+            if (seconds := self._pause()) > 0:
+                await self._clock.sleep(seconds)
             lane = self._turns.popleft()
             self._busy.add(lane)
             pending = self._pending[lane]
@@ -219,7 +229,7 @@ class Recorder:
 
     async def _deliver(self, event_key: _EventKey, occurrences: _Occurrences) -> None:
         backoff = Backoff(first=0.5, limit=10.0)
-        for _ in range(_ATTEMPTS):
+        for _ in range(self._attempts):
             try:
                 await self._send(event_key, occurrences)
             except (Unreachable, ServerError, TooManyRequests) as error:

@@ -5,6 +5,7 @@ object that cannot be decoded, or that the sink cannot take, is set aside and al
 """
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
@@ -16,6 +17,7 @@ from kube.backoff import Backoff
 from kube.client import Client, selectors
 from kube.clock import Clock, SystemClock
 from kube.errors import (
+    STARTING,
     ApiError,
     ConfigError,
     Forbidden,
@@ -165,8 +167,8 @@ class Reflector(Generic[T]):
 
         A watch may be silent because its connection is dead. If it is not at the server's version
         within `patience` seconds, or the resource is small, it is listed anew. Retries for ever,
-        or where the right to read may be gone (`permitted` is False) raises Forbidden: waiting
-        gives it back to nobody.
+        or where the right to read may be gone (`permitted` is False) raises Forbidden once that
+        was the answer for `STARTING` seconds: waiting gives it back to nobody.
         """
         if self._listed >= since:
             return
@@ -247,13 +249,16 @@ class Reflector(Generic[T]):
     async def _current_version(self, *, permitted: bool) -> str:
         """The server's version of the resource, by a consistent read. Raises as `catch_up`."""
         waits = Backoff(random=self._jitter)
-        params = self._params | {"limit": "1"}
+        params, refused_since = self._params | {"limit": "1"}, math.inf
         while True:
             try:
                 body = await self._client.request("GET", self._path, params=params)
                 return version_of_list(body)
             except KubeError as error:
-                if not permitted and isinstance(error, Forbidden):
+                now = self._clock.monotonic()
+                refused = isinstance(error, Forbidden)
+                refused_since = min(refused_since, now) if refused else math.inf
+                if not permitted and now - refused_since >= STARTING:
                     raise
                 _log.warning(
                     "version not read", resource=self._resource.full_name, problem=str(error)

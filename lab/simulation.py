@@ -196,7 +196,7 @@ class Simulation:
         self.result.evictions += 1
         life.leaving.add(uid)
         until, turn = self._clock.seconds + life.job.grace, life.round
-        preemption = replace(pod.info.preemption, leaves_by=_EPOCH + until)
+        preemption = replace(pod.info.preemption, leaves_by=until)
         info = replace(life.pods[uid], terminating=True, preemption=preemption)
         life.pods[uid] = info
         self._state.set_pod(info)

@@ -19,6 +19,12 @@ class Activity:
     binding: set[GroupKey] = field(default_factory=set)
     evicting: set[int] = field(default_factory=set)
 
+    def reset(self) -> None:
+        """Begin a new term: nothing is under way."""
+        self.deciding = False
+        self.binding.clear()
+        self.evicting.clear()
+
     @property
     def busy(self) -> bool:
         """Whether Bindings or evictions are under way."""

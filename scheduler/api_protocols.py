@@ -18,7 +18,21 @@ class ReservationApi(Creator, Deleter, Protocol):
     async def list(self, resource: Resource, namespace: str | None = None) -> Json: ...
 
 
-class BinderApi(ReservationApi, Getter, Protocol):
+class PodDeleter(Getter, Deleter, Protocol):
+    """Gets and deletes pods. Raises kube.errors."""
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> None: ...
+
+
+class BinderApi(PodDeleter, ReservationApi, Protocol):
     """Binds pods, gets one, deletes one; and Reservations. Raises kube.errors."""
 
     async def bind(self, namespace: str, pod: str, uid: str, node: str) -> None: ...
@@ -50,18 +64,8 @@ class ContainersOfPods(Protocol):
     def claim_said(self, uid: str) -> str: ...
 
 
-class EvictorApi(Getter, StatusPatcher, Protocol):
+class EvictorApi(PodDeleter, StatusPatcher, Protocol):
     """Gets and marks pods and groups, deletes pods. Raises kube.errors."""
-
-    async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        namespace: str | None = None,
-        *,
-        uid: str | None = None,
-        grace_seconds: int | None = None,
-    ) -> None: ...
 
 
 class EventRecorder(Protocol):

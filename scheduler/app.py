@@ -6,7 +6,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import structlog
 
@@ -67,7 +67,18 @@ DEFAULT_PROFILES: Final[Mapping[str, Profile]] = {SCHEDULER_NAME: "pack"}
 _OPEN_WITHIN: Final = 5.0
 """Seconds to open connections for Bindings in advance; later they are opened on demand."""
 
+_BOUND_PAUSE: Final = 0.02
+"""Seconds between two events of pods that were bound, while Bindings and evictions go first."""
+
 _log = structlog.get_logger()
+
+
+class PartOfATerm(Protocol):
+    """What remembers something between two decisions, while this process leads."""
+
+    def reset(self) -> None:
+        """Forget all of it: a term begins."""
+        ...
 
 
 class Scheduler:
@@ -106,7 +117,17 @@ class Scheduler:
         self.state = State(claim_news.changed, selectors.judge)
         device_work = DeviceWork(self.state.devices.allowance, selectors, clock)
         self.queue = Queue(self.state, retry=config.retry_seconds, device_work=device_work)
+        self._activity = activity = Activity()
         self._recorder = Recorder(client, SCHEDULER_COMPONENT, clock)
+        # There are as many as pods that are bound: sent one after another, and dropped first.
+        self._bound_recorder = Recorder(
+            client,
+            SCHEDULER_COMPONENT,
+            clock,
+            senders=1,
+            attempts=1,
+            pause=lambda: _BOUND_PAUSE if activity.busy else 0.0,
+        )
         self._quarantine = Quarantine(self._recorder)
         self._informers = Informers(
             client,
@@ -120,8 +141,8 @@ class Scheduler:
             expected_limits=config.holding.limits(),
             clock=clock,
         )
-        events = GroupEvents(self._recorder, self.state, self._informers.observed)
-        activity = Activity()
+        observed = self._informers.observed
+        events = GroupEvents(self._recorder, self.state, observed, self._bound_recorder)
         self._held_places = None
         if self._informers.expected is not None:
             self._held_places = HeldPlaces(
@@ -167,7 +188,7 @@ class Scheduler:
             writers=config.bind_workers,
         )
         self._claim_finalizers = ClaimFinalizers(claims, self.state, device_news)
-        claim_releases = ClaimReleases(
+        self._claim_releases = claim_releases = ClaimReleases(
             claims, self.state, device_news, extended, clock=clock, reshape=pods.reshape
         )
         self._binder = Binder(
@@ -240,6 +261,18 @@ class Scheduler:
             changed=self._changed,
             freeze=self._freeze,
         )
+        # All that remembers what this process has decided or done: another may have led since.
+        self._parts_of_a_term: tuple[PartOfATerm, ...] = (
+            self._activity,
+            self.queue,
+            self._binder,
+            self._preemptor,
+            self._starvation,
+            self._cycle,
+            *([self._held_places] if self._held_places is not None else []),
+            self._evictor,
+            self._reporter,
+        )
 
     @property
     def synced(self) -> bool:
@@ -275,18 +308,17 @@ class Scheduler:
 
     async def _decide_all(self) -> bytes:
         """Answers once that is done; `leads` false means that this replica decides nothing."""
-        if not self._leading:
-            return b'{"leads":false}'
-        self.state.reconsider_all()
-        await self._loop.round()
-        return b'{"leads":true}'
+        if self._leading:
+            self.state.reconsider_all()
+            await self._loop.round()
+        return b'{"leads":true}' if self._leading else b'{"leads":false}'
 
     async def snapshot(self) -> list[bytes]:
         """The JSON of that page, in parts. The state is frozen while it is read."""
         preemption = self._config.preemption
         limits = Limits.of(
             SearchBudget(steps=self._config.search.steps, profiles=self._profiles),
-            Effort.at(self._clock.now().timestamp(), preemption.patience_seconds),
+            Effort.at(self._clock.monotonic(), preemption.patience_seconds),
             preempts=preemption.enabled and Feature.PREEMPTION in self._gates,
         )
         pause = self._stepwise.pause
@@ -312,9 +344,8 @@ class Scheduler:
         await self._elector.observe()
         watches = [reflector.run() for reflector in self._informers.reflectors]
         watches.append(self._informers.run_devices())
-        await run_until(
-            stop, *watches, self._recorder.run(), self._keep_up(), self._lead_when_synced()
-        )
+        recorders = (self._recorder.run(), self._bound_recorder.run())
+        await run_until(stop, *watches, *recorders, self._keep_up(), self._lead_when_synced())
 
     async def _keep_up(self) -> None:
         """Let the state catch up in slices; no events are taken in meanwhile."""
@@ -378,21 +409,16 @@ class Scheduler:
         """Decide and act until the lease is lost, after completing what earlier leaders began."""
         begun = self._clock.monotonic()
         await catch_up(self._informers.watched, fence.since, self._clock)
-        self._leading = True
-        self._allocations.lead(leads=True)
-        self._binder.reset()
-        self._preemptor.reset()
-        self._starvation.reset()
-        self._cycle.reset()
-        if self._held_places is not None:
-            self._held_places.reset()
-        await self._binder.recover(fence)
-        self._evictor.resume()
-        self._preemptor.restore()
-        self.state.reconsider_all()
-        TAKEOVER_SECONDS.set(self._clock.monotonic() - begun)
-        LEADER.source = self._state_metrics
+        for part in self._parts_of_a_term:
+            part.reset()
+        self._set_leading(leads=True)
         try:
+            await self._binder.recover(fence)
+            self._evictor.resume()
+            self._preemptor.restore()
+            self.state.reconsider_all()
+            TAKEOVER_SECONDS.set(self._clock.monotonic() - begun)
+            LEADER.source = self._state_metrics
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._loop.run())
                 group.create_task(self._binder.run(fence))
@@ -402,7 +428,12 @@ class Scheduler:
                 if self._held_places is not None:
                     group.create_task(self._held_places.run(fence))
         finally:
-            self._leading = False
-            self._allocations.lead(leads=False)
+            self._set_leading(leads=False)
+            self._loop.end_round()
             LEADER.source = None
             no_longer_leading()
+
+    def _set_leading(self, *, leads: bool) -> None:
+        self._leading = leads
+        self._allocations.lead(leads=leads)
+        self._claim_releases.lead(leads=leads)

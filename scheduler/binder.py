@@ -95,6 +95,7 @@ class Binder:
         self._api = api
         self._state = state
         self._queue = queue
+        self._events = events
         self._activity = activity
         self._clock = clock
         self._workers = workers
@@ -351,6 +352,9 @@ class Binder:
     async def _bind(self, binding: PodBinding, fence: Fence) -> float | None:
         """Bind one pod. Seconds after which to try again, if only the connection is at fault."""
         pod = binding.pod
+        if binding.waits is not None and not pod.assumed and pod.info.node == binding.node:
+            self._is_bound(binding)  # by a request whose answer was lost
+            return None
         # Without a valid fence the lease may be lost: the next leader decides again.
         if not self._still_valid(binding) or not fence.valid():
             return None
@@ -364,9 +368,13 @@ class Binder:
             await self._handle_refusal(binding, error)
         else:
             _bound.inc()
-            binding.intent.bound.append(pod)
+            self._is_bound(binding)
             self._times.bound(binding.intent.root)
         return None
+
+    def _is_bound(self, binding: PodBinding) -> None:
+        binding.intent.bound.append(binding.pod)
+        self._events.bound(binding.pod, binding.node)
 
     def _wait(self, binding: PodBinding, error: KubeError) -> float | None:
         """Seconds until the next try, which the server may ask for; None if the time is over."""
@@ -412,7 +420,7 @@ class Binder:
         elif node := (obj.get("spec") or {}).get("nodeName"):
             # Bound, by a request whose answer was lost or by others; its watch event will follow.
             if node == binding.node:
-                binding.intent.bound.append(binding.pod)
+                self._is_bound(binding)
         else:
             self._reject(binding, str(error))
         self._on_change()

@@ -92,9 +92,12 @@ class ClaimReleases:
                 if claim is not None and pod.info.uid in claim.reserved:
                     self._offer(key)
 
+    def lead(self, *, leads: bool) -> None:
+        """Whether this process leads: only then it gives back what waiting pods hold."""
+        self._leads = leads
+
     def reset(self) -> None:
         """Begin a new term: look at what waiting pods hold, whoever gave it to them."""
-        self._leads = True
         self._queued = FairQueue(RELEASES)
         self._offered.clear()
         self._idle.clear()

@@ -147,6 +147,7 @@ class Cycle:
             yield from self._apply_one_by_one(changes)
         if self._preemptor is not None:
             self._preemptor.victims_gone(changes.victims)
+            self._preemptor.nodes_changed(changes.rows)
             yield from self._preemptor.prepare()
 
     def _apply(self, changes: Changes) -> Iterator[None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -17,11 +16,10 @@ import structlog
 from kube.backoff import Backoff
 from kube.clock import Clock
 from kube.election import Fence
-from kube.errors import Conflict, KubeError, NotFound
+from kube.errors import KubeError
 from kube.fair_queue import FairSemaphore
 from kube.freeze import Freeze
-from kube.object_client import Deleter
-from kube.resources import PODS
+from scheduler.api_protocols import PodDeleter
 from scheduler.conditions import binding_failed
 from scheduler.core.explain import Blocker
 from scheduler.core.forest import Group, Pod
@@ -30,6 +28,7 @@ from scheduler.core.state import State
 from scheduler.group_events import GroupEvents
 from scheduler.intents import Intent, Intents, shortened
 from scheduler.metrics import GANGS_GIVEN_UP, GANGS_STUCK
+from scheduler.pod_deletions import delete_pod
 from scheduler.queue import Queue
 
 _LOOK: Final = 1.0
@@ -54,7 +53,7 @@ class Deadlines:
 
     def __init__(
         self,
-        api: Deleter,
+        api: PodDeleter,
         state: State,
         queue: Queue,
         events: GroupEvents,
@@ -216,8 +215,7 @@ class Deadlines:
         info = pod.info
         async with self._semaphore.acquired(info.namespace):
             if fence.valid():
-                with suppress(NotFound, Conflict):  # gone, or another pod has its name
-                    await self._api.delete(PODS, info.name, info.namespace, uid=info.uid)
+                await delete_pod(self._api, info)
 
     def _exists(self, pod: Pod) -> bool:
         return self._state.pods.get(pod.info.uid) is pod and not pod.info.terminating

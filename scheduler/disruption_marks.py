@@ -78,6 +78,8 @@ class DisruptionMarks:
         condition = self._condition(said)
         if resource is not PODS:
             condition["observedGeneration"] = meta.get("generation", 0)
+            # A pod's says since when it is a victim of this eviction; see Evictor.resume.
+            condition["lastTransitionTime"] = _since(obj, said) or condition["lastTransitionTime"]
         others = [c for c in _conditions(obj) if c.get("type") != CONDITION_DISRUPTION_TARGET]
         ops = PatchBuilder().at_version(meta["resourceVersion"])
         if not obj.get("status"):
@@ -88,6 +90,14 @@ class DisruptionMarks:
     def _condition(self, said: Json) -> Json:
         now = rfc3339(self._clock.now())
         return {"type": CONDITION_DISRUPTION_TARGET, "lastTransitionTime": now, **said}
+
+
+def _since(obj: Json, said: Json) -> str:
+    """Since when the object's condition has this status; empty if it has another, or none."""
+    for each in _conditions(obj):
+        if each.get("type") == CONDITION_DISRUPTION_TARGET and each.get("status") == said["status"]:
+            return str(each.get("lastTransitionTime") or "")
+    return ""
 
 
 def _conditions(obj: Json) -> list[Json]:

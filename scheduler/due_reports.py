@@ -50,6 +50,11 @@ class DueReports:
         self._activity = activity
         self._clock = clock
         self._config = config
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a new term: nothing is due."""
+        self.arrived.clear()
         self._groups: FairKeys[_Due] = FairKeys()
         self._pods: FairKeys[float] = FairKeys()
         self._numbers: FairKeys[float] = FairKeys()

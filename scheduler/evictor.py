@@ -27,12 +27,13 @@ from scheduler.api_protocols import EvictorApi
 from scheduler.core.forest import Group, Pod
 from scheduler.core.model import GroupKey, PodInfo
 from scheduler.core.preemption.plan import Plan
-from scheduler.core.preemption.units import unit_owner
+from scheduler.core.preemption.units import LONGEST_GRACE, unit_owner
 from scheduler.core.state import State
 from scheduler.disruption_marks import DisruptionMarks
 from scheduler.group_events import GroupEvents
 from scheduler.metrics import EVICTIONS_OPEN, VICTIMS, VICTIMS_SPARED
 from scheduler.nominated_nodes import NominatedNodes
+from scheduler.pod_deletions import delete_pod
 from scheduler.preemption_words import preemptor_text, victims_text
 from scheduler.priority_semaphore import SharedSemaphore
 from scheduler.resources import GROUPS
@@ -49,12 +50,9 @@ _NOMINATIONS: Final = 8
 _NOT_YET_BOUND: Final = 1.0
 """Seconds after the victims were told to end when a pod that still waits has its node written."""
 
-LONGEST_GRACE: Final = 600
-"""Seconds that a victim has to end, whatever grace period its owner wrote; as long as the cluster
-autoscaler gives pods by default. kube-scheduler has no such limit."""
-
 SPARED_FOR: Final = 600.0
-"""Seconds until a victim may be chosen again whose deletion was not answered."""
+"""Seconds until a victim may be chosen again whose deletion failed: whoever refused it, or did not
+answer, may do otherwise by then."""
 
 _Job = Callable[[Fence], Coroutine[Any, Any, None]]
 _T = TypeVar("_T")
@@ -108,7 +106,7 @@ class Evictor:
         self._nominated = NominatedNodes()
         # Set once the plan that was made last for a root is carried out.
         self._carried_out: dict[GroupKey, asyncio.Event] = {}
-        self._unanswered: dict[str, float] = {}
+        self._spared_until: dict[str, float] = {}
 
     def evict(self, plan: Plan, priority: int) -> None:
         """Mark and delete all pods of the victims, in the background."""
@@ -139,7 +137,7 @@ class Evictor:
     def disrupt(self, root: Group, pods: Sequence[Pod], why: str) -> None:
         """Mark and delete pods of a root for another reason than that others need their room."""
         text = f"{SCHEDULER_COMPONENT}: {why}"
-        now = self._clock.now().timestamp()
+        now = self._clock.monotonic()
         for pod in pods:
             self._events.pod(pod, "Warning", "Evicted", text)
         self._start([list(pods)], [root], lambda _namespace: text)
@@ -147,14 +145,14 @@ class Evictor:
             self._state.units.mark_evicting([pod], now + granted(pod.info))
 
     def readmit(self) -> None:
-        """Let victims be chosen again whose deletion failed long ago without an answer."""
+        """Let victims be chosen again whose deletion failed long ago."""
         now = self._clock.monotonic()
         # In the order in which they were spared; all are spared for the same time.
-        while self._unanswered:
-            uid, until = next(iter(self._unanswered.items()))
+        while self._spared_until:
+            uid, until = next(iter(self._spared_until.items()))
             if until > now:
                 return
-            del self._unanswered[uid]
+            del self._spared_until[uid]
             pod = self._state.pods.get(uid)
             if pod is not None:
                 self._state.units.readmit([pod])
@@ -173,19 +171,22 @@ class Evictor:
         """The nomination is over: clear nominatedNodeName of the root's pods that wait."""
         self._clear(self._nominated.withdraw(root))
 
+    def reset(self) -> None:
+        """Begin a new term: nobody is being evicted, and nobody was spared."""
+        self._jobs = asyncio.Queue()
+        self._activity.evicting.clear()
+        EVICTIONS_OPEN.set(0)
+        self._nominated.clear()
+        self._carried_out.clear()
+        self._spared_until.clear()
+        self._state.units.forget_choices()
+
     def resume(self) -> None:
         """Complete what an earlier leader began: the marked pods that are not deleted yet go.
 
         With them go the others of their units, unless they came after the mark. Pods that are
         terminating were deleted already: their mark says nothing about those that came since.
         """
-        self._jobs = asyncio.Queue()
-        self._activity.evicting.clear()
-        EVICTIONS_OPEN.set(0)
-        self._nominated.clear()
-        self._carried_out.clear()
-        self._unanswered.clear()
-        self._state.units.forget_choices()
         units: dict[GroupKey, dict[str, Pod]] = {}
         for pod in self._state.pods.values():
             if pod.info.preemption.targeted and pod.placed and not pod.info.terminating:
@@ -197,7 +198,7 @@ class Evictor:
                         unit[other.info.uid] = other
         if units:
             victims = [list(unit.values()) for unit in units.values()]
-            now = self._clock.now().timestamp()
+            now = self._clock.monotonic()
             for pod in (each for unit in victims for each in unit):
                 self._state.units.mark_evicting([pod], now + granted(pod.info))
             text = f"{SCHEDULER_COMPONENT}: preempted; its eviction had begun before a restart"
@@ -331,13 +332,8 @@ class Evictor:
         info = pod.info
         shorter = info.terminating or info.preemption.grace > LONGEST_GRACE
         grace = int(granted(info)) if shorter else None
-        try:
-            await self._api.delete(
-                PODS, info.name, info.namespace, uid=info.uid, grace_seconds=grace
-            )
-        except Conflict:
-            return  # another pod has its name
-        VICTIMS.inc()
+        if await delete_pod(self._api, info, grace):
+            VICTIMS.inc()
 
     def _spare(self, pods: Sequence[Pod], error: Exception) -> None:
         """Give up evicting these pods, take back their marks, and have the roots decided anew."""
@@ -353,9 +349,8 @@ class Evictor:
                 pod, "Warning", "EvictionFailed", f"{SCHEDULER_COMPONENT}: not evicted: {error}"
             )
             self._submit(partial(self._clear_mark, pod))
-            if not answered:
-                self._unanswered.pop(pod.info.uid, None)
-                self._unanswered[pod.info.uid] = until
+            self._spared_until.pop(pod.info.uid, None)
+            self._spared_until[pod.info.uid] = until
         self._state.reconsider_all()  # the roots that wait for them must be decided again
         self._on_change()
 

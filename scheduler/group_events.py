@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from api.constants import EVENT_SCHEDULED
 from kube.events import EventType, ObjectReference
 from scheduler.api_protocols import EventRecorder
 from scheduler.core.forest import Pod
-from scheduler.core.model import SINGLE_POD, GroupKey
+from scheduler.core.model import SINGLE_POD, GroupKey, PodInfo
 from scheduler.core.state import State
 from scheduler.resources import GROUPS
 from scheduler.watch.objects import GroupObject
@@ -16,13 +17,19 @@ from scheduler.watch.objects import GroupObject
 class GroupEvents:
     """Records events, reported in the schedulerName of the pods, as kube-scheduler's profiles do.
 
-    `observed` are the group objects as the watch last delivered them.
+    `observed` are the group objects as the watch last delivered them. `bound` records that pods
+    were bound, of which there are as many as pods; without it nothing does.
     """
 
     def __init__(
-        self, recorder: EventRecorder, state: State, observed: Mapping[GroupKey, GroupObject]
+        self,
+        recorder: EventRecorder,
+        state: State,
+        observed: Mapping[GroupKey, GroupObject],
+        bound: EventRecorder | None = None,
     ) -> None:
         self._recorder = recorder
+        self._bound = bound
         self._state = state
         self._observed = observed
 
@@ -51,10 +58,21 @@ class GroupEvents:
     def pod(self, pod: Pod, kind: EventType, reason: str, message: str) -> None:
         """One event on a pod."""
         info = pod.info
-        reference = ObjectReference("v1", "Pod", info.namespace, info.name, info.uid)
-        self._recorder.event(reference, kind, reason, message, component=info.scheduler)
+        self._recorder.event(_reference(info), kind, reason, message, component=info.scheduler)
+
+    def bound(self, pod: Pod, node: str) -> None:
+        """The event of a pod that was bound, in kube-scheduler's words."""
+        if self._bound is not None:
+            info = pod.info
+            text = f"Successfully assigned {info.namespace}/{info.name} to {node}"
+            reference, component = _reference(info), info.scheduler
+            self._bound.event(reference, "Normal", EVENT_SCHEDULED, text, component=component)
 
     def _scheduler_of(self, key: GroupKey) -> str:
         """The schedulerName of the group's pods; empty without pods."""
         group = self._state.forest.groups.get(key)
         return group.scheduler if group is not None else ""
+
+
+def _reference(info: PodInfo) -> ObjectReference:
+    return ObjectReference("v1", "Pod", info.namespace, info.name, info.uid)

@@ -7,9 +7,11 @@ one of its kind over. What has not come when the time is over is not waited for 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,7 +19,7 @@ import numpy as np
 import structlog
 
 from api.constants import ANNOTATION_ON_HOLD_EXPIRED, ANNOTATION_PROVISIONING_REQUEST
-from kube.clock import Clock, rfc3339
+from kube.clock import Clock, rfc3339, since
 from kube.election import Fence
 from kube.freeze import Freeze
 from kube.meta import Json
@@ -49,6 +51,14 @@ EVICT: Final = "Evict"
 """The value of the annotation on-hold-expired with which nothing goes on; else it is as Keep."""
 
 _log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """When places were first held for a root: by the monotonic clock, and what its status says."""
+
+    at: float
+    stamp: datetime
 
 
 class HeldPlaces:
@@ -87,7 +97,7 @@ class HeldPlaces:
         self._store = store
         self._freeze = freeze or Freeze()
         self._device_work = device_work
-        self._since: dict[GroupKey, datetime] = {}
+        self._begun: dict[GroupKey, _Begun] = {}
         self._ended: set[GroupKey] = set()
         self._told: dict[GroupKey, str] = {}
         self._deferred: set[str] = set()
@@ -96,7 +106,7 @@ class HeldPlaces:
 
     def reset(self) -> None:
         """Another process may have led meanwhile, and places of groups have expired."""
-        self._since.clear()
+        self._begun.clear()
         self._ended.clear()
         self._told.clear()
         self._expected.touch_all()
@@ -147,13 +157,13 @@ class HeldPlaces:
         """`status.heldPlaces` of a group; None if none are held, and none expired."""
         if group.composite or not (group.expected_held or self._expected.expired(group.key)):
             return None
-        since = self._begun(group.top)
+        stamp = self._begun_for(group.top).stamp
         places: Counter[tuple[str, str]] = Counter()
         for kind in self._expected.kinds(group.key):
             places.update((kind.name, pod.node) for pod in self._assumed(kind.expected))
         return {
-            "since": rfc3339(since),
-            "until": rfc3339(since + self._duration(group)),
+            "since": rfc3339(stamp),
+            "until": rfc3339(stamp + self._duration(group)),
             "pods": [
                 {"name": name, "node": node, "count": count}
                 for (name, node), count in sorted(places.items())[:_MOST_SHOWN]
@@ -181,8 +191,8 @@ class HeldPlaces:
         for group in self._groups():
             total += group.expected_held
             roots[group.top.key] = group.top
-        for key in self._since.keys() - roots.keys():
-            del self._since[key]
+        for key in self._begun.keys() - roots.keys():
+            del self._begun[key]
         self._ended &= roots.keys()
         for root in roots.values():
             self._look_at(root)
@@ -216,18 +226,19 @@ class HeldPlaces:
 
     def _look_at(self, root: Group) -> None:
         if self._begins_anew(root):  # whatever its status says yet
-            self._since.pop(root.key, None)
+            self._begun.pop(root.key, None)
             self._ended.add(root.key)
             for leaf in root.leaves():
                 self._set_expired(leaf, expired=False)
             return
         if not root.expected_held and not self._expected.any_expired(root):
-            self._since.pop(root.key, None)  # all came: what is held later has its own time
+            self._begun.pop(root.key, None)  # all came: what is held later has its own time
             self._ended.add(root.key)
             return
-        age = self._clock.now() - self._begun(root) if root.expected_held else None
+        begun = self._begun_for(root).at if root.expected_held else math.inf
+        age = self._clock.monotonic() - begun
         for leaf in root.leaves():
-            if age is not None and leaf.expected_held and age >= self._duration(leaf):
+            if leaf.expected_held and age >= self._duration(leaf).total_seconds():
                 self._expire(leaf)
         if not root.standing and any(map(self._ends_with_hold, root.leaves())):
             self._evict_rest(root)
@@ -410,15 +421,16 @@ class HeldPlaces:
         held = (each.key for key in keys for each in use.held(key))
         return {claim for device in held for claim in use.takers(device) if claim in returning}
 
-    def _begun(self, root: Group) -> datetime:
+    def _begun_for(self, root: Group) -> _Begun:
         """When places were first held for the root: what its status says, or else now."""
-        since = self._since.get(root.key)
-        if since is None:
+        begun = self._begun.get(root.key)
+        if begun is None:
             # A status may be written by hand: nothing began later than now.
             leaves = root.leaves() if root.key not in self._ended else ()
             told = (told_since(self._observed.get(leaf.key)) for leaf in leaves)
-            since = self._since[root.key] = min((self._clock.now(), *filter(None, told)))
-        return since
+            stamp = min((self._clock.now(), *filter(None, told)))
+            begun = self._begun[root.key] = _Begun(since(self._clock, stamp.timestamp()), stamp)
+        return begun
 
     def _came(self, leaf: Group) -> Iterator[tuple[Pod, Pod]]:
         """Pods of the leaf that wait, each with the expected pod whose place it is to have."""

@@ -48,10 +48,15 @@ class Loop:
         self._refreshing = Pace("refresh", clock, slice_seconds=_SLICE)
 
     async def round(self) -> None:
-        """Wait until all that is ready now has been decided; `run` must be running."""
+        """Wait until all that is ready now has been decided, or `end_round` is called."""
         ended = self._ended
         self._changed.set()
         await ended.wait()
+
+    def end_round(self) -> None:
+        """Let those go on that wait for the end of a round."""
+        self._ended.set()
+        self._ended = asyncio.Event()
 
     async def run(self) -> None:
         """Decide until cancelled."""
@@ -59,8 +64,7 @@ class Loop:
             self._changed.clear()
             await self.drain()
             ROUNDS.inc()
-            self._ended.set()
-            self._ended = asyncio.Event()
+            self.end_round()
             await self._clock.sleep(_PAUSE)
             await self._sleep()
 

@@ -38,13 +38,6 @@ class Gain(NamedTuple):
     first_of: EqualKind | None
 
 
-class Gains(NamedTuple):
-    """Refused roots for which there is new room, by key; for those that are `short` too little."""
-
-    enough: list[Gain]
-    short: list[GroupKey]
-
-
 @dataclass(slots=True)
 class _Scan:
     """Shapes for which room is still to be looked for on the rows."""
@@ -81,7 +74,7 @@ class NewRoom:
         self._rows.update(rows)
         self._match_ids.update(match_ids)
 
-    def look(self) -> Gains:
+    def look(self) -> list[Gain]:
         """The roots that gain, for some of the shapes each time."""
         if not self._refused:
             self._rows.clear()
@@ -90,14 +83,14 @@ class NewRoom:
         elif not self._scans:
             self._begin_scans()
         if not self._scans:
-            return Gains([], [])
+            return []
         scan = self._scans[-1]
         shapes, scan.shapes = scan.shapes[-_SHAPES:], scan.shapes[:-_SHAPES]
         if not scan.shapes:
             self._scans.pop()
         # Shapes that nobody waits with any more may be gone altogether.
         waiting = [s for s in shapes if self._refused.waiting(s) or self._equal.firsts(s)]
-        return self._gains(waiting, scan.rows) if waiting else Gains([], [])
+        return self._gains(waiting, scan.rows) if waiting else []
 
     def enough(self, refused: RefusedRoot) -> bool:
         """Whether there is room for as many pods of its one shape as it needs.
@@ -159,7 +152,7 @@ class NewRoom:
             kind.signature.priority > lowest for _, kind in self._equal.firsts(shape)
         )
 
-    def _gains(self, shapes: list[Shape], rows: list[int]) -> Gains:
+    def _gains(self, shapes: list[Shape], rows: list[int]) -> list[Gain]:
         """Those with room for one of the shapes on one of the rows."""
         nominations, region = self._state.nominations, self._known(rows)
         open_to = [s for s in shapes if self._may_fit(s, region)]
@@ -179,18 +172,16 @@ class NewRoom:
             gaining |= self._gaining_equals(shape, lowest, free=shape in free_to)
         return self._with_room_in_all(gaining)
 
-    def _with_room_in_all(self, gaining: Mapping[GroupKey, EqualKind | None]) -> Gains:
+    def _with_room_in_all(self, gaining: Mapping[GroupKey, EqualKind | None]) -> list[Gain]:
         """For which of them there is enough room, all nodes together."""
         rooms: dict[Shape | None, float] = {None: math.inf}
-        found = Gains([], [])
+        found = []
         for key in sorted(gaining):
             refused = self._refused[key]
             if refused.shape is not None and refused.shape not in rooms:
                 rooms[refused.shape] = self._in_all(refused.shape)
             if rooms[refused.shape] >= refused.needed:
-                found.enough.append(Gain(key, refused, gaining[key]))
-            else:
-                found.short.append(key)
+                found.append(Gain(key, refused, gaining[key]))
         return found
 
     def _may_fit(self, shape: Shape, region: Ints) -> bool:

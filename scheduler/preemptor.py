@@ -12,7 +12,7 @@ from typing import Protocol
 
 from api import features
 from api.features import Feature, FeatureGates, off_text
-from kube.clock import Clock
+from kube.clock import Clock, since
 from kube.stepwise import Stepwise
 from scheduler.config import Preemption
 from scheduler.core.forest import Group, Pod
@@ -81,6 +81,7 @@ class Preemptor:
         self._stepwise = stepwise or Stepwise(clock)
         self._budget = budget
         self._backoff = EvictionBackoff()
+        self._generation = -1
         # What was refused last, if its plan is being carried out.
         self._example: tuple[Refusal, Plan] | None = None
         # When capacity was requested, and when the delay began.
@@ -117,7 +118,7 @@ class Preemptor:
         if not self._enabled:
             return ""
         self._evictor.readmit()
-        effort = Effort.at(self._clock.now().timestamp(), self._config.patience_seconds)
+        effort = Effort.at(self._clock.monotonic(), self._config.patience_seconds)
         # Not in the middle of work that may be begun anew.
         self._state.units.refresh()
         plan = yield from self._stepwise.steps(lambda: self._planned(entity, refusal, effort))
@@ -125,7 +126,7 @@ class Preemptor:
             self._drop_nomination(key)
             PREEMPTIONS.labels("none").inc()
             return ""
-        if plan.victims and self._backoff.waits(key, self._state, effort):
+        if plan.victims and self._backoff.waits(key, refusal.shapes, self._state, effort):
             # Others took a part of its place meanwhile: it must not evict without an end.
             PREEMPTIONS.labels("wait").inc()
             return "waits for evicted pods to end"
@@ -134,7 +135,7 @@ class Preemptor:
             PREEMPTIONS.labels("wait").inc()
             return "waits for evicted pods to end"
         victims = victims_text(plan.victims, key[1])
-        waits = self._pause(key) or self._wait(key, entity, victims)
+        waits = self._pause(key, refusal) or self._wait(key, entity, victims)
         if not waits:
             self._example = (refusal, plan)
         return waits or self._evict(plan, entity)
@@ -158,7 +159,7 @@ class Preemptor:
             pods.append(root)
         if example is None or not pods:
             return []
-        effort = Effort.at(self._clock.now().timestamp(), self._config.patience_seconds)
+        effort = Effort.at(self._clock.monotonic(), self._config.patience_seconds)
         self._state.units.refresh()
         return (yield from self._stepwise.steps(lambda: self._equal_plans(pods, example, effort)))
 
@@ -182,9 +183,10 @@ class Preemptor:
         PREEMPTION_SECONDS.observe(self._stepwise.monotonic() - begun)
         return plan
 
-    def _pause(self, key: GroupKey) -> str:
+    def _pause(self, key: GroupKey, refusal: Refusal) -> str:
         """Others took the place that the root made: it evicts later. Empty if it need not pause."""
-        paused = self._backoff.pause(key, self._state, self._clock.monotonic())
+        now = self._clock.monotonic()
+        paused = self._backoff.pause(key, refusal.shapes, self._state, now)
         if paused is None:
             return ""
         until, seconds = paused
@@ -209,8 +211,8 @@ class Preemptor:
     def _evict(self, plan: Plan, entity: Group | Pod) -> str:
         self._nominate(plan, entity)
         self._delayed_since.pop(plan.root, None)
-        self._backoff.evicted(plan, self._state, self._clock.monotonic())
-        now = self._clock.now().timestamp()
+        now = self._clock.monotonic()
+        self._backoff.evicted(plan, self._state, now)
         # Marked last: what is not being evicted must not count as leaving.
         self._evictor.evict(plan, entity.priority)
         for pod in [pod for unit in plan.victims for pod in unit.pods.values()]:
@@ -232,6 +234,19 @@ class Preemptor:
         """Decide the roots again whose last victims are gone, also if others took the place."""
         for key in self._backoff.gone(uids):
             self._queue.review(key)
+
+    def nodes_changed(self, rows: Iterable[int]) -> None:
+        """Decide the roots again that wait for pods to end there: they may not use it any more."""
+        if not len(self._backoff):
+            return
+        nodes = self._state.nodes
+        for info in [nodes.infos[row] for row in rows if row < nodes.size]:
+            for key in self._backoff.node_changed(info) if info is not None else ():
+                self._queue.review(key)
+        if nodes.generation != self._generation:
+            self._generation = nodes.generation
+            for key in self._backoff.without_nodes(nodes.row_of.keys()):
+                self._queue.review(key)
 
     def forget_gone(self, keys: Iterable[GroupKey]) -> None:
         """Drop the nominations of entities that cannot be decided any more."""
@@ -279,13 +294,11 @@ class Preemptor:
         delay = _delay(entity)
         if not delay:
             return 0.0
-        now, requested = self._clock.monotonic(), _requested(entity)
+        requested = _requested(entity)
         known = self._delayed_since.get(key)
         if known is None or known[0] != requested:
-            age = 0.0 if requested is None else self._clock.now().timestamp() - requested
-            # Clocks differ: no request is made later than it is seen.
-            known = self._delayed_since[key] = (requested, now - max(age, 0.0))
-        return known[1] + delay - now
+            known = self._delayed_since[key] = (requested, since(self._clock, requested))
+        return known[1] + delay - self._clock.monotonic()
 
     def _nominate(self, plan: Plan, entity: Group | Pod) -> None:
         rows = map(self._state.nodes.name_of, plan.placement.rows)

@@ -37,11 +37,11 @@ from scheduler.long_searches import LongSearches
 from scheduler.metrics import QUEUES
 from scheduler.new_room import NewRoom
 from scheduler.refused_roots import RefusedRoot, RefusedRoots
+from scheduler.renewals import Renewals
 from scheduler.timers import Timers
 
-_STALE: Final = 5.0
-"""Seconds after which an entity that cannot gain from new room is decided all the same, so that its
-status shows current numbers."""
+_AGAIN: Final = 5.0
+"""Seconds after which a root is decided again that was woken for room which others took."""
 
 _STEPS: Final = 32
 """Such steps of one `refresh`; the other shapes are left to the next ones."""
@@ -51,9 +51,6 @@ _RETRIES: Final = 256
 
 _SKIPPED: Final = 64
 """Roots that one `pop` passes over at most."""
-
-_STALE_PAUSE: Final = 0.02
-"""Seconds between two such decisions, on average: they must not take all the time there is."""
 
 
 class Queue:
@@ -66,26 +63,29 @@ class Queue:
         self._state = state
         self._device_work = device_work
         self._retry = retry
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a new term: nothing is queued, and nothing failed before."""
         self._heap: list[tuple[Rank, GroupKey]] = []
         self._active: dict[GroupKey, Rank] = {}
         self._ready: Counter[str] = Counter()  # how many of them each namespace has
         self._unschedulable = RefusedRoots()
-        self._stale: dict[GroupKey, float] = {}
+        self._renewals = Renewals()
+        self._news = 0  # how often there was new room, of devices for instance
         self._backoff = BindBackoff()
         self._due = Timers()
         self._long_searches = LongSearches()
         self._blocked: set[GroupKey] = set()
-        self._domains = (0, 0)
         self._behind = False
         self._now = 0.0
-        self._next_stale = 0.0
         self._equal = EqualRoots()
         # Made ready on behalf of their equals, with the answer that they had.
         self._heads: dict[GroupKey, tuple[EqualKind, Answer]] = {}
         # Made ready because there was room.
         self._woken: dict[GroupKey, RefusedRoot] = {}
         self._first_decisions = FirstDecisions()
-        self._new_room = NewRoom(state, self._unschedulable, self._equal, self._little_work)
+        self._new_room = NewRoom(self._state, self._unschedulable, self._equal, self._little_work)
 
     def __len__(self) -> int:
         return len(self._active)
@@ -129,18 +129,14 @@ class Queue:
                 self._forget(key)
             yield
         self._new_room.add(changes.rows, changes.match_ids)
+        self._news += bool(changes.rows or changes.match_ids)
         for _ in range(_STEPS):
             if not self._new_room:
                 break
-            self._wake_for_room(now)
+            self._wake_for_room()
             yield
         self._behind = changes.more or bool(self._new_room)
-        if self._state.topologies.version != self._domains:
-            # Nodes were added, removed or relabelled: counts that were made on them are outdated.
-            self._domains = self._state.topologies.version
-            for key in self._unschedulable:
-                self._stale.setdefault(key, now + _STALE)
-        if self._backoff.waiting or self._due.keys or self._stale or self._unschedulable:
+        if self._backoff.waiting or self._due.keys or self._unschedulable:
             yield from self._wake_due(now)
 
     def pop(self) -> GroupKey | None:
@@ -184,7 +180,7 @@ class Queue:
         if self._new_room.enough(refused):
             return False
         self._unschedulable.add(key, replace(refused, retry_at=self._now + self._retry))
-        self._stale[key] = self._now + _STALE
+        self._due.set(key, self._now + _AGAIN)
         head, entity = self._heads.pop(key, None), self.entity(key)
         if head is not None and entity is not None:
             kind, answer = head
@@ -246,6 +242,8 @@ class Queue:
         shape = short.shape if exact else None
         priority = entity.priority if entity is not None else 0
         retry_at = now + self._retry
+        if not refusal.timed_out:
+            self._renewals.refused(key, now, self._version)
         self._unschedulable.add(
             key,
             RefusedRoot(priority, refusal.shapes, shape, needed, retry_at, minimum=short.minimum),
@@ -356,12 +354,10 @@ class Queue:
             self._backoff.next_time(),
             self._due.next(),
             self._long_searches.next_time(),
+            self._renewals.next_time(self._version),
             first[1] if first else None,
         )
         times = [moment for moment in moments if moment is not None]
-        stale = next(iter(self._stale.values()), None)
-        if stale is not None:
-            times.append(max(stale, self._next_stale))
         return min(times, default=None)
 
     def review_all(self) -> None:
@@ -399,7 +395,7 @@ class Queue:
         if key in self._unschedulable:  # only those that were refused have equals, and numbers
             self._equal.discard(key)
             self._unschedulable.discard(key)
-            self._stale.pop(key, None)
+            self._renewals.discard(key)
 
     def _forget(self, key: GroupKey) -> None:
         """It cannot be decided any more; others may have to be in its stead."""
@@ -409,12 +405,9 @@ class Queue:
         if head is not None:
             self._pass_on(head, 1)
 
-    def _wake_for_room(self, now: float) -> None:
+    def _wake_for_room(self) -> None:
         """Make ready some of those that gain from new room, if there is enough for them in all."""
-        gains = self._new_room.look()
-        for key in gains.short:
-            self._stale.setdefault(key, now + _STALE)
-        for gain in gains.enough:
+        for gain in self._new_room.look():
             if gain.first_of is not None:
                 self._pass_on(gain.first_of, 1)
             else:
@@ -439,14 +432,7 @@ class Queue:
             self._equal.expire_old(late, now)
             self.review(late)
             yield
-        while self._stale:
-            key, at = next(iter(self._stale.items()))
-            if max(at, self._next_stale) > now:
-                break
-            self._next_stale = max(now - _STALE, self._next_stale) + _STALE_PAUSE
-            del self._stale[key]
-            self._equal.expire_old(key, now)
-            self.review(key)
+        if self._renews(now):
             yield
         for _ in range(_RETRIES):
             due = self._unschedulable.first_due()
@@ -456,6 +442,21 @@ class Queue:
             self._equal.expire_old(key, now)
             self.review(key)
             yield
+
+    @property
+    def _version(self) -> object:
+        """What the numbers of refusals are of: the nodes, what is free on them, their domains."""
+        return self._state.nodes.version, self._state.topologies.version, self._news
+
+    def _renews(self, now: float) -> bool:
+        """Make a root ready whose numbers may have changed, if nothing else is; whether it did."""
+        key = self._renewals.pop_due(now, self._version) if not self._active else None
+        if key is None:
+            return False
+        if key not in self._state.nominations:  # else it is decided when its room is there
+            self._equal.expire_old(key, now)
+            self.review(key)
+        return True
 
 
 def rank_of(entity: Group | Pod) -> Rank:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 import structlog
 
-from kube.clock import Clock
+from kube.clock import Clock, since
 from kube.election import Fence
 from scheduler.core.forest import Pod
 from scheduler.core.model import GroupKey
@@ -60,22 +60,22 @@ class Recovery:
 
     def _intent_of(self, decision: StoredDecision) -> Intent:
         """Our intent for an earlier leader's decision, with the remaining time."""
-        age = max(0.0, (self._clock.now() - self._begun(decision)).total_seconds())
-        deadline = self._clock.monotonic() + max(0.0, self._timeout_of(decision.root) - age)
+        begun = since(self._clock, self._begun(decision))
+        deadline = max(self._clock.monotonic(), begun + self._timeout_of(decision.root))
         intent = Intent(
             decision.root, deadline, decision.since, reservations=list(decision.reservations)
         )
         intent.reserved.update(pod.uid for pod in decision.pods)
         return intent
 
-    def _begun(self, decision: StoredDecision) -> datetime:
-        """When the decision was first stored; now if it does not say so."""
+    def _begun(self, decision: StoredDecision) -> float | None:
+        """When the decision was first stored, in seconds since 1970; None if it does not say so."""
         try:
             moment = datetime.fromisoformat(decision.since)
         except ValueError as error:
             _log.error("decision without a time", root="/".join(decision.root), problem=str(error))
-            return self._clock.now()
-        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+            return None
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 
     def _members(self, decision: StoredDecision) -> list[tuple[Pod, str]]:
         """The pods of the decision that exist and belong to its root, with their nodes."""

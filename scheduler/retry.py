@@ -10,7 +10,9 @@ from kube.backoff import Backoff
 from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import (
+    STARTING,
     ConfigError,
+    Forbidden,
     KubeError,
     LeaseLost,
     ServerError,
@@ -38,15 +40,20 @@ async def retry(
 ) -> bool:
     """Repeat the request while it raises one of `on`; other errors go to the caller.
 
-    From `until` (monotonic) on, all errors do. False if the lease may have been lost before it
-    succeeded.
+    From `until` (monotonic) on, all errors do, and a 403 once it was repeated for `STARTING`
+    seconds. False if the lease may have been lost before it succeeded.
     """
-    waits = backoff()
+    waits, starts_until = backoff(), clock.monotonic() + STARTING
     while fence.valid():
         try:
             await request()
         except on as error:
             if clock.monotonic() >= until:
+                raise
+            starts_until = clock.monotonic() + STARTING
+            await clock.sleep(waits.next(error))
+        except Forbidden as error:
+            if clock.monotonic() >= min(until, starts_until):
                 raise
             await clock.sleep(waits.next(error))
         else:

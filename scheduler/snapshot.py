@@ -63,7 +63,8 @@ T = TypeVar("T")
 class Limits(msgspec.Struct, frozen=True):
     """The budget of one decision, without a limit of time.
 
-    `preempts` says whether anybody may be evicted, `overdue` (seconds since 1970) which
+    `preempts` says whether anybody may be evicted, `overdue` (seconds of the
+    monotonic clock, as all its times) which
     terminating pods are not waited for any more, `soon` which of those that others deleted are not
     waited for yet; None waits for all. `profiles` are by schedulerName, and `profile` for others.
     """

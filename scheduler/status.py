@@ -16,8 +16,9 @@ from typing import Final
 import structlog
 
 from api import features
-from api.constants import CONDITION_POD_SCHEDULED, REASON_INCOMPLETE
+from api.constants import REASON_INCOMPLETE
 from api.features import FeatureGates
+from kube.backoff import retry_after
 from kube.clock import Clock, rfc3339
 from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
@@ -28,7 +29,6 @@ from kube.meta import Json
 from kube.object_client import StatusPatcher
 from kube.pace import Pace
 from kube.patch import PatchBuilder
-from kube.resources import PODS
 from scheduler.activity import Activity
 from scheduler.conditions import (
     GroupView,
@@ -46,11 +46,13 @@ from scheduler.core.explain import Blocker
 from scheduler.core.forest import Group
 from scheduler.core.model import SINGLE_POD, GroupKey
 from scheduler.core.state import State
+from scheduler.core.tree_validation import priorities_differ
 from scheduler.due_reports import DueReports
 from scheduler.fair_keys import FairKeys
 from scheduler.group_events import GroupEvents
 from scheduler.held_places import HeldPlaces
 from scheduler.metrics import REPORTS_DUE, STATUS_WRITES
+from scheduler.pod_conditions import PodConditions
 from scheduler.pod_events import FirstPods, PodEvents
 from scheduler.resources import GROUPS
 from scheduler.status_document import only_numbers_differ, wanted_status
@@ -124,25 +126,34 @@ class Reporter:
         self._gates = gates
         self._state = state
         self._events = events
-        self._pod_events = PodEvents(events, clock)
         self._clock = clock
         self._config = config
         self._observed = observed
-        self._pending = pending
-        self._blockers: dict[GroupKey, Blocker] = {}
+        self._pod_conditions = PodConditions(api, PodEvents(events, clock), clock, pending)
         self._due = DueReports(state, activity, clock=clock, config=config)
-        self._reports: FairKeys[_Report] = FairKeys()
-        self._pod_reports: FairKeys[_Report] = FairKeys()
-        self._causes: dict[GroupKey, Blocker | None] = {}
-        self._told: dict[GroupKey, tuple[object, ...]] = {}
-        self._written: dict[str, tuple[object, ...]] = {}
-        self._written_at: dict[GroupKey, float] = {}
         self._pace = Pace("report", clock)
         self._freeze = freeze or Freeze()
         # By root and step: one step's success says nothing of the others.
         self._failures: Failures[tuple[GroupKey, str]] = Failures(
             "report", lambda each: "/".join(each[0]), first=_RETRY_SECONDS
         )
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a new term: what this process wrote before may have been overwritten since."""
+        self._blockers: dict[GroupKey, Blocker] = {}
+        self._reports: FairKeys[_Report] = FairKeys()
+        self._pod_reports: FairKeys[_Report] = FairKeys()
+        self._causes: dict[GroupKey, Blocker | None] = {}
+        self._told: dict[GroupKey, tuple[object, ...]] = {}
+        self._priorities_told: dict[GroupKey, str] = {}
+        self._pod_conditions.reset()
+        self._written_at: dict[GroupKey, float] = {}
+        # Until when the API server asked not to be asked again about an object.
+        self._not_before: dict[GroupKey, float] = {}
+        self._due.reset()
+        self._failures.clear()
+        self._count_due()
 
     def touched(self, keys: Iterable[GroupKey]) -> None:
         """Report these entities and groups soon."""
@@ -273,8 +284,19 @@ class Reporter:
         """It is no root, or not any more."""
         self._blockers.pop(key, None)
         self._told.pop(key, None)
+        self._priorities_told.pop(key, None)
+
+    def _tell_priorities(self, top: Group) -> None:
+        """One event for each change of what differs in a tree that goes on all the same."""
+        text = priorities_differ(top) if top.initially_scheduled else ""
+        before = self._priorities_told.pop(top.key, "")
+        if text:
+            self._priorities_told[top.key] = text
+            if text != before:
+                self._events.entity(top.key, "Warning", "PrioritiesDiffer", text)
 
     def _report_tree(self, top: Group) -> _Report:
+        self._tell_priorities(top)
         blocker = self._cause(top)
         significant = blocker.significant if blocker is not None else ()
         if top.size > _SMALL and self._told.get(top.key) == significant:
@@ -363,11 +385,14 @@ class Reporter:
     def _report_pods(self, key: GroupKey) -> _Report:
         first = FirstPods()
         for view in self._pod_views(key):
-            uid, told = view.pod.info.uid, first.admits(view)
-            if uid in self._pending and self._written.get(uid) != view.significant:
+            told = first.admits(view)
+            if not self._pod_conditions.says_the_same(view):
                 yield self._pod_write(key, view, told=told)
-            else:
-                yield None
+                continue
+            left = self._pod_conditions.numbers_due_in(view)
+            if left is not None and left > 0:
+                self._due.pods_after(key, left)
+            yield None if left is None or left > 0 else self._pod_write(key, view, told=False)
 
     def _pod_views(self, key: GroupKey) -> Iterator[PodView]:
         group = self._state.forest.groups.get(key)
@@ -384,33 +409,7 @@ class Reporter:
             yield from pod_views(self._state, waiting_pods(self._state, key), blocker)
 
     def _pod_write(self, root: GroupKey, view: PodView, *, told: bool) -> _Write:
-        async def write() -> None:
-            info = view.pod.info
-            seen = self._pending.get(info.uid)
-            if seen is None or not (view.pod.waiting or info.exceeds or info.unclaimed):
-                return
-            condition = {
-                "type": CONDITION_POD_SCHEDULED,
-                "status": "False",
-                "reason": view.reason,
-                "message": view.message,
-                "lastTransitionTime": rfc3339(self._clock.now()),
-            }
-            ops = PatchBuilder().at_version(seen.resource_version)
-            if CONDITION_POD_SCHEDULED in seen.conditions:
-                index = seen.conditions.index(CONDITION_POD_SCHEDULED)
-                ops.replace(f"/status/conditions/{index}", condition)
-            elif seen.conditions:
-                ops.add("/status/conditions/-", condition)
-            else:
-                ops.add("/status/conditions", [condition])
-            await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
-            self._written[info.uid] = view.significant
-            STATUS_WRITES.labels("Pod", "written").inc()
-            if told:
-                self._pod_events.failed(view)
-
-        return _Write(view.pod.key, root, write)
+        return _Write(view.pod.key, root, lambda: self._pod_conditions.write(view, told=told))
 
     async def _carry_out(self, writes: list[_Write], fence: Fence) -> None:
         """Send the writes, a few at a time; none once the lease may be lost."""
@@ -428,7 +427,11 @@ class Reporter:
         self._forget_gone()
 
     async def _send(self, write: _Write) -> None:
-        kind = write.due[0]
+        kind, now = write.due[0], self._clock.monotonic()
+        left = self._not_before.get(write.target, now) - now
+        if left > 0:
+            self._retry_later(write.due, write.target, left)
+            return
         try:
             await write.send()
         except NotFound:
@@ -440,6 +443,7 @@ class Reporter:
         except KubeError as error:
             STATUS_WRITES.labels(kind, "failed").inc()
             _log.warning("status not written", root="/".join(write.due), problem=str(error))
+            self._not_before[write.target] = now + retry_after(error)
             self._retry_later(write.due, write.target, _RETRY_SECONDS)
         except Exception as error:  # noqa: BLE001 - logged, and tried again
             self._failed(write.due, write.target, "write", error)
@@ -453,12 +457,12 @@ class Reporter:
         self._due.pods_again(root, wait)
 
     def _forget_gone(self) -> None:
+        now, asked = self._clock.monotonic(), self._not_before.items()
+        self._not_before = {target: at for target, at in asked if at > now}
         for key, step in self._failures.keys() if self._failures else ():
             if key not in self._state.forest.groups and key not in self._state.singles:
                 self._failures.succeeded((key, step))
         if len(self._written_at) > 2 * len(self._observed) + 1000:
             times = self._written_at.items()
             self._written_at = {key: at for key, at in times if key in self._observed}
-        if len(self._written) > 2 * len(self._pending) + 1000:
-            written = self._written.items()
-            self._written = {uid: each for uid, each in written if uid in self._pending}
+        self._pod_conditions.forget_gone()

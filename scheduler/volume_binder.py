@@ -197,8 +197,8 @@ def _reference(volume: Json, claim: ClaimInfo) -> PatchBuilder:
     uid = (ref.get("uid") or "") if ref else ""
     owner = (ref.get("namespace") or "", ref.get("name") or "") if ref else claim.key
     if owner != claim.key or uid not in ("", claim.uid):
-        of = "/".join(owner)
-        raise _VolumeTakenError(f'persistentvolume "{metadata["name"]}" is bound to {of}')
+        # Whose it is, another tenant is not to know.
+        raise _VolumeTakenError(f'persistentvolume "{metadata["name"]}" is bound to another claim')
     if "deletionTimestamp" in metadata:
         raise _VolumeTakenError(f'persistentvolume "{metadata["name"]}" is being deleted')
     if uid:

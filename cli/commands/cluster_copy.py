@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,7 +69,7 @@ def cluster_copy(kubeconfig: Path | None, snapshot: Path | None, file: File) -> 
                 gates=file.gates,
                 expected_limits=file.scheduler.holding.limits(),
             )
-            effort = Effort.at(time.time(), Preemption().patience_seconds)
+            effort = Effort.at(client.server_clock.monotonic(), Preemption().patience_seconds)
             preempts = file.scheduler.preemption.enabled and Feature.PREEMPTION in file.gates
             budget = SearchBudget(profiles=file.scoring)
             return ClusterCopy(

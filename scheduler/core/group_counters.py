@@ -84,11 +84,12 @@ class GroupCounters:
 
     def was_scheduled(self, group: Group) -> None:
         """The group is initially_scheduled, by what others say."""
-        group.initially_scheduled = True
-        self.note_state(group)
+        _set_scheduled(group)
         if group.parent is not None:
             group.parent.initially_scheduled_children += 1
             self.settle(group.parent)
+        self.settle(group)
+        self.note_state(group)
 
     def renew(self, group: Group) -> None:
         """The group's object is new, or gone: count the pods that failed since it exists.
@@ -183,13 +184,16 @@ class GroupCounters:
             self.visited += 1
             minimum = node.minimum
             quorate, standing, bound = _minimum_met(node, minimum)
-            initially = node.initially_scheduled or bound or _was_bound(node, minimum)
+            before = node.initially_scheduled
+            initially = before or bound or _was_bound(node, minimum)
+            if initially and not before:
+                _set_scheduled(node)
             faulty, off = _faulty(node), _off(node)
             if (
                 quorate == node.quorate
                 and standing == node.standing
                 and bound == node.bound
-                and initially == node.initially_scheduled
+                and initially == before
                 and faulty == node.faulty
                 and off == node.off
             ):
@@ -199,7 +203,7 @@ class GroupCounters:
                 above.quorate_children += quorate - node.quorate
                 above.standing_children += standing - node.standing
                 above.bound_children += bound - node.bound
-                above.initially_scheduled_children += initially - node.initially_scheduled
+                above.initially_scheduled_children += initially - before
                 if faulty:
                     above.faulty_children[node.key] = node
                 else:
@@ -210,7 +214,6 @@ class GroupCounters:
                     above.off_children.pop(node.key, None)
             node.off = off
             node.quorate, node.standing, node.bound, node.faulty = quorate, standing, bound, faulty
-            node.initially_scheduled = initially
             self.note_state(node)
             node = above
 
@@ -332,11 +335,22 @@ def _count_traits(parent: Group, traits: Traits, sign: int) -> None:
     parent.clashing = _clashing(parent)
 
 
+def _set_scheduled(group: Group) -> None:
+    group.initially_scheduled = True
+    group.clashing = _clashing(group)
+
+
 def _clashing(group: Group) -> int:
     """How many children's traits do not go with the group's; they differ in few ways."""
     traits = group.traits
     if traits is None or group.spec is None:
         return 0
+    if group.initially_scheduled:
+        return sum(
+            count
+            for child, count in group.child_traits.items()
+            if not _goes_with(child, traits, group.spec.template)
+        )
     modes: tuple[Literal["single", "all"], ...] = ("single", "all")
     alike = sum(
         group.child_traits[Traits(traits.workload, traits.priority, disruption, below)]
@@ -345,6 +359,12 @@ def _clashing(group: Group) -> int:
         if disruption == "all" or traits.disruption == "single"
     )
     return group.described_children - alike
+
+
+def _goes_with(child: Traits, traits: Traits, template: str) -> bool:
+    """Whether a child's traits go with these, whatever its priority: the tree runs already."""
+    modes = child.disruption == "all" or traits.disruption == "single"
+    return child.workload == traits.workload and modes and child.below in (None, template)
 
 
 def _count_pending(group: Group, pod: Pod, sign: int) -> None:
@@ -428,9 +448,13 @@ def _off(group: Group) -> bool:
 
 
 def has_other_priorities(group: Group) -> bool:
-    """Whether a pod of the leaf has another priority than the leaf. Composites have no pods."""
+    """Whether a pod of the leaf has another priority than the leaf. Composites have no pods.
+
+    That of a group which Muster made is its pods', where these agree. One that was scheduled once
+    goes on whatever its new pods have: a PriorityClass may come, change and go.
+    """
     priority = group.spec.priority if group.spec is not None else None
     present = group.priorities
-    if priority is None or not present or group.composite:
+    if priority is None or not present or group.composite or group.initially_scheduled:
         return False
-    return len(present) > 1 or priority not in present
+    return len(present) > 1 or (priority not in present and not group.made)

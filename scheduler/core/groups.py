@@ -316,10 +316,21 @@ class Group:
 
     @property
     def priority(self) -> int:
-        """The spec's priority; if it was not resolved, the lowest of the pods', 0 without pods."""
-        if self.spec is not None and self.spec.priority is not None:
-            return self.spec.priority
-        return min(self.priorities, default=0)
+        """The least of the spec's priority and the pods', 0 if there are none.
+
+        Of a group that Muster made the pods' count, if there are any: their template may name
+        another PriorityClass by now, or its class may have another value.
+        """
+        own = self.spec.priority if self.spec is not None else None
+        least = min(self.priorities, default=None)
+        if own is None or least is None:
+            return own or least or 0
+        return least if self.made else min(own, least)
+
+    @property
+    def made(self) -> bool:
+        """Whether Muster made it, for an owner or for pods."""
+        return self.spec is not None and self.spec.owner is not None
 
     @property
     def scheduler(self) -> str:

@@ -15,6 +15,8 @@ from scheduler.core.groups import MAX_DEPTH, Group, by_creation
 _STEPS: Final = 4 * MAX_DEPTH
 """How many names are followed to tell a cycle from a tree that is too deep."""
 
+_SHOWN: Final = 5
+
 _CYCLE: Final = "its parents form a cycle: take parentCompositePodGroupName off one of them"
 
 
@@ -66,12 +68,36 @@ def _of_its_own(group: Group) -> str:
         )
     if has_other_priorities(group) and group.spec is not None:
         own = group.spec.priority
+        if group.made:
+            return f"{has_pods_of_priorities(group)}: give all its pods the same priorityClassName"
         other = min(priority for priority in group.priorities if priority != own)
         return (
             f"has priority {own}, one of its pods {other}:"
             " give the group and its pods the same priorityClassName"
         )
     return ""
+
+
+def has_pods_of_priorities(group: Group) -> str:
+    """The priorities of a group's pods, as words; some of them if there are many."""
+    shown = sorted(group.priorities)[:_SHOWN]
+    more = ", ..." if len(group.priorities) > len(shown) else ""
+    several = "priorities" if len(group.priorities) > 1 else "priority"
+    return f"has pods of {several} {', '.join(map(str, shown))}{more}"
+
+
+def priorities_differ(top: Group) -> str:
+    """What to say of a tree that goes on though its pods and groups differ; empty if they do not.
+
+    Kubernetes gives only new pods the value that a PriorityClass has by now.
+    """
+    own = top.spec.priority if top.spec is not None else None
+    if own is None or not top.priorities or set(top.priorities) == {own}:
+        return ""
+    return (
+        f"has priority {own} and {has_pods_of_priorities(top)}, as a PriorityClass has changed"
+        f" since it was made: it counts with {top.priority}"
+    )
 
 
 def _mixes_schedulers(group: Group) -> bool:
@@ -91,7 +117,7 @@ def _clash(child: Group, parent: Group) -> str:
             f"belongs to workload {_said(mine.workload)}, its root to {_said(theirs.workload)}:"
             " give all groups of a tree the same workloadRef.workloadName"
         )
-    if mine.priority != theirs.priority:
+    if mine.priority != theirs.priority and not parent.initially_scheduled:
         return (
             f"has priority {_said(mine.priority)}, its root {_said(theirs.priority)}:"
             " give all groups of a tree the same priorityClassName"

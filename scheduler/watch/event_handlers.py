@@ -8,32 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from sys import intern
 
 from api import features
-from api.constants import POD_GROUP
+from api.constants import CONDITION_POD_SCHEDULED, POD_GROUP
 from api.features import FeatureGates
 from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
+from kube.clock import Clock, SystemClock
 from kube.meta import Key, Partial, RawObject
 from scheduler.core.devices.extended import ContainerDevices
 from scheduler.core.model import ClaimKey, GroupKey, PodInfo
 from scheduler.core.state import State
 from scheduler.watch import decode
+from scheduler.watch.departures import Departures
 from scheduler.watch.expected_claims import CLAIM, RESOURCE, Thing
 from scheduler.watch.expected_pods import Changes, ExpectedPods, Left
 from scheduler.watch.growth import Growth
 from scheduler.watch.held_pods import decode_held_pod, held_pod_info
 from scheduler.watch.membership import Membership
-from scheduler.watch.objects import GroupObject, Namespace, Node, Pod, PodDisruptionBudget
+from scheduler.watch.objects import (
+    ConditionType,
+    GroupObject,
+    Namespace,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+)
 from scheduler.watch.pod_claims import PodClaims
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPod:
-    """What a status patch of a waiting pod needs."""
+    """What a status patch of a waiting pod needs; `scheduled` is its condition PodScheduled."""
 
     resource_version: str
     conditions: tuple[str, ...]
+    scheduled: ConditionType | None = None
+
+    @classmethod
+    def of(cls, obj: Pod) -> PendingPod:
+        conditions = obj.status.conditions
+        types = tuple(condition.type for condition in conditions)
+        scheduled = next((it for it in conditions if it.type == CONDITION_POD_SCHEDULED), None)
+        if scheduled is not None:
+            scheduled.message = intern(scheduled.message)  # all pods of a group say the same
+        return cls(obj.metadata.resource_version, types, scheduled)
 
 
 class NodeHandler:
@@ -83,10 +103,12 @@ class PodHandler:
         *,
         claims_refused: str = "",
         expected: ExpectedPods | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """`claims_refused` says why pods with ResourceClaims are refused; empty if they are not.
 
-        Without `expected` groups have no pods but those that exist.
+        Without `expected` groups have no pods but those that exist, without `clock` the machine's
+        counts.
         """
         self.pending: dict[str, PendingPod] = {}
         self._state = state
@@ -95,6 +117,7 @@ class PodHandler:
         self._uids: dict[Key, str] = {}
         self._members = Membership(state)
         self._growth = Growth()
+        self._departures = Departures(clock or SystemClock())
         self._expected = expected
         self.unreadable_claims: dict[ClaimKey, str] = {}
         self._claims = PodClaims(state.devices, self.unreadable_claims, claims_refused)
@@ -181,10 +204,10 @@ class PodHandler:
         known = self._state.pods.get(meta.uid)
         before_info = known.info if known is not None else None
         info = decode.pod_info(obj, before_info, self._schedulers)
+        info = self._departures.timed(info, before_info, meta.deletion_grace_period_seconds)
         self._claims.note(obj, info)
         if info.ours and not info.node:
-            conditions = tuple(condition.type for condition in obj.status.conditions)
-            self.pending[meta.uid] = PendingPod(meta.resource_version, conditions)
+            self.pending[meta.uid] = PendingPod.of(obj)
         else:
             self.pending.pop(meta.uid, None)
         for each in self._growth.judged(obj, self._members.judged(info)):
@@ -237,6 +260,7 @@ class PodHandler:
     def _forget(self, uid: str) -> None:
         self.pending.pop(uid, None)
         self._members.forget(uid)
+        self._departures.forget(uid)
         for info in self._growth.forget(uid):
             self._set(info)
         others = self._claims.forget(uid)

@@ -14,7 +14,7 @@ from api.features import Feature, FeatureGates, off_text
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.client import Client
 from kube.clock import Clock, SystemClock
-from kube.errors import ConfigError, Forbidden, KubeError, NotFound
+from kube.errors import STARTING, ConfigError, Forbidden, KubeError, NotFound
 from kube.freeze import Freeze
 from kube.meta import HasMeta, decode_partial, decode_raw
 from kube.quarantine import Quarantine
@@ -102,6 +102,9 @@ _PATIENCE: Final = 30.0
 _TAINT_RULE_VERSIONS: Final = ("v1beta2", "v1alpha3")
 """From Kubernetes 1.36 on, and before; none is served by default."""
 
+_ASKED_AGAIN: Final = 1.0
+"""Seconds after which is asked again what the API server serves, if it did not say."""
+
 _PROBE_SECONDS: Final = 60.0
 """Seconds between two looks whether ResourceClaims are served by now."""
 
@@ -124,7 +127,8 @@ class Informers:
     `scheduler_names` say whose pods are this scheduler's, `gates` what is on. Devices are watched
     where ResourceClaims are served, which `run_devices` finds out, if their gate is on;
     `claim_news` is told of changes of claims. `expected` are the expected pods of groups, within
-    `expected_limits` for a namespace; None while their gate is off. Watches are timed by `clock`.
+    `expected_limits` for a namespace; None while their gate is off. Watches
+    and deletions of pods are timed by `clock`, which knows the API server's time of day.
     """
 
     client: Client
@@ -165,6 +169,7 @@ class Informers:
             self.scheduler_names,
             claims_refused=self._claims_refused,
             expected=self.expected,
+            clock=self.clock,
         )
         self.priority_classes = PriorityClassHandler(state)
         nodes = NodeHandler(state, on_change)
@@ -337,18 +342,19 @@ class Informers:
         return True
 
     async def _serves(self, resource: Resource, otherwise: str) -> bool:
+        starts_until = self.clock.monotonic() + STARTING
         while True:
             try:
                 await self.client.request("GET", resource.path(), params={"limit": "1"})
             except NotFound:
                 return False
-            except Forbidden as error:
-                # While a version goes back, the roles are already those of the earlier one.
-                _log.error(otherwise, problem=str(error))
-                return False
             except KubeError as error:
+                if isinstance(error, Forbidden) and self.clock.monotonic() >= starts_until:
+                    # While a version goes back, the roles are already those of the earlier one.
+                    _log.error(otherwise, problem=str(error))
+                    return False
                 _log.warning("devices not looked for", problem=str(error))
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(_ASKED_AGAIN)
             else:
                 return True
 
@@ -410,7 +416,12 @@ async def read(
     await require_groups(client)
     state = State(judge=Selectors().judge)
     informers = Informers(
-        client, state, scheduler_names=scheduler_names, gates=gates, expected_limits=expected_limits
+        client,
+        state,
+        scheduler_names=scheduler_names,
+        gates=gates,
+        expected_limits=expected_limits,
+        clock=client.server_clock,
     )
     runs = [*(reflector.run() for reflector in informers.reflectors), informers.run_devices()]
     tasks = [asyncio.ensure_future(each) for each in runs]

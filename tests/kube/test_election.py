@@ -18,7 +18,7 @@ from kube.meta import Json
 from kube.resources import LEASES
 from kube.settings import LeaderElection
 from tests.support.api_server import Answer, Reply, ScriptedServer, Seen, failure
-from tests.support.clock import FakeClock
+from tests.support.clock import FakeClock, settle
 from tests.support.memory_api import FOREVER, Event, MemoryApi
 
 BROKEN = ServerError(500, "InternalError", "no")
@@ -493,3 +493,24 @@ async def test_a_server_that_is_away_is_not_waited_for_to_observe(
     await elector(leases.api, "muster", "ns", LeaderElection(), clock=clock).observe()
 
     assert leases.lease is None
+
+
+@pytest.mark.parametrize("write", [1, 2], ids=["taking it", "renewing it"])
+async def test_the_lease_counts_from_the_request_and_not_from_its_answer(
+    leases: Leases, electing: Electing, clock: FakeClock, write: int
+) -> None:
+    """Others count from the moment when the API server carried it out, which may be long ago."""
+    worker = Worker()
+    sent: list[float] = []
+    leases.api.on(lambda _request: sent.append(clock.monotonic()), "create", "update")
+    leases.api.on(
+        lambda _request: clock.jump(4), "create", "update", answered=True, nth=write, times=1
+    )
+
+    async with electing("a", worker, lease=15, renew=10, retry=2):
+        await worker.started.wait()
+        if write > 1:
+            await clock.sleeping()
+            await clock.advance(2)
+        await settle()
+        assert worker.fences[0].until == sent[write - 1] + 10

@@ -339,3 +339,38 @@ async def test_an_answer_that_is_no_object_ends_nothing(
     await recorder.drained()
 
     assert [seen.body["reason"] for seen in server.seen] == ["A", "B"]
+
+
+async def test_events_that_may_be_dropped_are_sent_one_after_another_with_pauses(
+    server: ScriptedServer, client: Client, clock: FakeClock
+) -> None:
+    pauses = [0.0, 2.0, 0.0]
+    recorder = Recorder(
+        client, "muster-test", clock, senders=1, attempts=1, pause=lambda: pauses.pop(0)
+    )
+    task = asyncio.ensure_future(recorder.run())
+    begun = clock.monotonic()
+    for name in ("a", "b", "c"):
+        await server.answer(Reply({}, 201))
+        recorder.event(ObjectReference("v1", "Pod", "ns", name, name), "Normal", "Scheduled", "x")
+    await clock.play(recorder.drained())
+
+    assert len(server.seen) == 3
+    assert clock.monotonic() - begun == 2.0
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def test_what_is_tried_once_is_dropped_then(
+    server: ScriptedServer, client: Client, clock: FakeClock, dropped: Any
+) -> None:
+    recorder = Recorder(client, "muster-test", clock, senders=1, attempts=1)
+    task = asyncio.ensure_future(recorder.run())
+    await server.answer(failure(429, "TooManyRequests"))
+    recorder.event(POD, "Normal", "Scheduled", "x")
+    await clock.play(recorder.drained())
+
+    assert len(server.seen) == 1
+    assert dropped("unreachable") == 1
+    task.cancel()
+    await asyncio.wait({task})

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from kube import config
 from kube.client import Client
-from kube.errors import Forbidden
+from kube.errors import STARTING, Forbidden
 from kube.freeze import Freeze
 from kube.meta import decode_partial
 from kube.reflector import Reflector
@@ -568,11 +568,25 @@ async def test_catching_up_without_the_right_ends_where_that_may_be_so(
     async with following() as reflector:
         await reflector.synced.wait()
         await server.received(2)
-        await server.answer(refused)
+        await server.answer(*[refused] * 20)
+        begun = clock.monotonic()
         with pytest.raises(Forbidden):
-            await clock.play(reflector.catch_up(clock.monotonic() + 1, permitted=False))
-        await server.answer(refused, at("20"), page("b"), Stream())
-        await clock.play(reflector.catch_up(clock.monotonic() + 1))
+            await clock.play(reflector.catch_up(begun + 1, permitted=False))
+        assert clock.monotonic() - begun >= STARTING
+
+
+@pytest.mark.parametrize("permitted", [True, False])
+async def test_catching_up_outlives_the_403_of_a_server_that_starts(
+    server: ScriptedServer, sink: Record, clock: FakeClock, following: Following, permitted: bool
+) -> None:
+    await server.answer(page("a"), Stream())
+    refused = failure(403, "Forbidden")
+
+    async with following() as reflector:
+        await reflector.synced.wait()
+        await server.received(2)
+        await server.answer(refused, refused, at("20"), page("b"), Stream())
+        await clock.play(reflector.catch_up(clock.monotonic() + 1, permitted=permitted))
 
     assert sink.told == ["+a", "+b", "-a"]
 

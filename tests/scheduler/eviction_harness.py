@@ -8,6 +8,7 @@ from typing import Any
 from api import features
 from api.features import FeatureGates
 from kube.meta import Json
+from scheduler.app import PartOfATerm
 from scheduler.config import Preemption
 from scheduler.core.model import ClaimKey, GroupKey
 from scheduler.cycle import Cycle
@@ -109,7 +110,7 @@ class EvictionHarness(Harness):
             self.builder.state,
             self.group_events,
             self.activity,
-            clock=self.clock,
+            clock=self.server_clock,
             writers=writers,
             patience=60,
             on_change=self.changed.set,
@@ -118,7 +119,7 @@ class EvictionHarness(Harness):
             self.builder.state,
             self.queue,
             self.evictor,
-            clock=self.clock,
+            clock=self.server_clock,
             config=config or Preemption(),
             stepwise=self.stepwise,
             budget=self.budget,
@@ -129,7 +130,7 @@ class EvictionHarness(Harness):
             self.queue,
             self.binder,
             self.reporter,
-            clock=self.clock,
+            clock=self.server_clock,
             stepwise=self.stepwise,
             budget=self.budget,
             preemptor=self.preemptor,
@@ -139,6 +140,17 @@ class EvictionHarness(Harness):
 
     def build_state(self, claim_changed: Callable[[ClaimKey], None]) -> PreemptionBuilder:
         return PreemptionBuilder(claim_changed)
+
+    def parts_of_a_term(self) -> list[PartOfATerm]:
+        return [*super().parts_of_a_term(), self.evictor, self.preemptor]
+
+    async def new_term(self) -> None:
+        for part in self.parts_of_a_term():
+            part.reset()
+        await self.binder.recover(self.fence)
+        self.evictor.resume()
+        self.preemptor.restore()
+        self.builder.state.reconsider_all()
 
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
         return [*super()._parts(), self.evictor.run(self.fence)]

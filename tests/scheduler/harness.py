@@ -22,6 +22,7 @@ from kube.resources import PODS, PVCS, PVS
 from kube.stepwise import Stepwise
 from scheduler.activity import Activity
 from scheduler.allocations import Allocations
+from scheduler.app import PartOfATerm
 from scheduler.binder import Binder
 from scheduler.claim_news import ClaimNews
 from scheduler.claim_releases import ClaimReleases
@@ -41,7 +42,7 @@ from scheduler.status import Reporter
 from scheduler.volume_binder import VolumeBinder
 from scheduler.watch.event_handlers import PendingPod
 from scheduler.watch.expected_pods import ExpectedPods
-from scheduler.watch.objects import GroupObject, decode_group
+from scheduler.watch.objects import GroupObject, decode_group, decode_pod
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.clock import FakeClock, settle
 from tests.support.memory_api import Event, MemoryApi, Request
@@ -166,8 +167,7 @@ class SchedulerApi(MemoryApi):
     def pod_changed(self, event: Event, _kind: str) -> None:
         meta = event.obj["metadata"]
         if meta["uid"] in self._pending:
-            conditions = tuple(it["type"] for it in event.obj["status"].get("conditions", ()))
-            self._pending[meta["uid"]] = PendingPod(meta["resourceVersion"], conditions)
+            self._pending[meta["uid"]] = PendingPod.of(decode_pod(event.raw))
         if "deletionTimestamp" in meta and not meta.get("finalizers"):  # it ends at once
             self.builder.state.remove_pod(meta["uid"])
 
@@ -245,7 +245,8 @@ class Harness:
         self.changed = asyncio.Event()
         self.freeze = Freeze()
         self.stepwise = Stepwise(clock)
-        self.group_events = GroupEvents(self.events, state, self.observed)
+        self.bound_events = FakeEvents()
+        self.group_events = GroupEvents(self.events, state, self.observed, self.bound_events)
         self.expected, self.held_places = self.build_holding()
         self.reporter = Reporter(
             self.api,
@@ -357,6 +358,19 @@ class Harness:
             for result in results:
                 if not isinstance(result, asyncio.CancelledError):
                     assert result is None, result
+
+    def parts_of_a_term(self) -> list[PartOfATerm]:
+        """What forgets all when a term begins."""
+        held = [self.held_places] if self.held_places is not None else []
+        parts = (self.activity, self.queue, self.binder, self.starvation, self.cycle)
+        return [*parts, self.reporter, *held]
+
+    async def new_term(self) -> None:
+        """Another process has led since: begin a term as `Scheduler` does."""
+        for part in self.parts_of_a_term():
+            part.reset()
+        await self.binder.recover(self.fence)
+        self.builder.state.reconsider_all()
 
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
         return [self.loop.run(), self.binder.run(self.fence), self.reporter.run(self.fence)]

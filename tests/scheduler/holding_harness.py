@@ -50,7 +50,7 @@ class HoldingHarness(EvictionHarness):
     def build_holding(self) -> tuple[ExpectedPods, HeldPlaces]:
         state = self.builder.state
         expected = ExpectedPods(state, self.limits)
-        self.pods = PodHandler(state, self.changed.set, expected=expected)
+        self.pods = PodHandler(state, self.changed.set, expected=expected, clock=self.server_clock)
         self.pending = self.pods.pending
         self.groups = GroupHandler(POD_GROUP, state, self.changed.set, self.observed, self.pods)
         held = HeldPlaces(
@@ -145,14 +145,7 @@ class HoldingHarness(EvictionHarness):
 
     async def restart(self) -> None:
         """Another process leads: it has the objects, the Reservations, and no memory."""
-        self.binder.reset()
-        self.preemptor.reset()
-        self.cycle.reset()
-        self.held_places.reset()
-        await self.binder.recover(self.fence)
-        self.evictor.resume()
-        self.preemptor.restore()
-        self.builder.state.reconsider_all()
+        await self.new_term()
 
     def _evict(self, root: Group, pods: list[Pod], why: str) -> None:
         self.evictor.disrupt(root, pods, why)

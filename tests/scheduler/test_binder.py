@@ -18,6 +18,7 @@ from kube.errors import (
 from scheduler.deadlines import Deadlines
 from scheduler.intents import Intent
 from tests.scheduler.harness import Harness
+from tests.support.memory_api import Request
 
 
 def gang_of_two(harness: Harness) -> tuple[str, str]:
@@ -388,3 +389,38 @@ async def test_a_gang_whose_member_is_refused_says_so() -> None:
 
     assert harness.summary(key).endswith("403 Forbidden: denied by policy")
     assert harness.condition(key)[:2] == ("False", "Unschedulable")
+
+
+async def test_each_bound_pod_gets_the_event_that_kube_scheduler_writes() -> None:
+    harness = Harness()
+    harness.builder.nodes(2, cpu=1)
+    harness.builder.gang("g", 2)
+    harness.builder.pods("g", 2)
+    # One is bound by a request whose answer is lost.
+    lost = iter([Unreachable("POST", "/", "reset")])
+
+    def loses(request: Request) -> None:
+        if request.subresource == "binding" and (error := next(lost, None)) is not None:
+            raise error
+
+    harness.api.on(loses, "create", answered=True)
+
+    async with harness.leading():
+        await harness.settle(5)
+
+    assert sorted(harness.bound_events.told) == [
+        (f"Pod/{name}", "Scheduled", f"Successfully assigned ns/{name} to {node}")
+        for name, node in sorted(harness.api.bound.items())
+    ]
+
+
+async def test_a_pod_that_was_not_bound_gets_no_such_event() -> None:
+    harness = Harness()
+    harness.builder.nodes(1, cpu=1)
+    harness.builder.pod()
+    harness.api.fail_bind = lambda _name: Forbidden(403, "Forbidden", "no")
+
+    async with harness.leading(unsettled="it is tried again and again"):
+        await harness.settle(5)
+
+    assert harness.bound_events.told == []

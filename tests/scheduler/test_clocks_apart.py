@@ -1,7 +1,9 @@
 """What the server has stamped is compared with the server's clock, not with the machine's."""
 
+from __future__ import annotations
+
+import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -9,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from kube.client import Client
+from kube.clock import rfc3339
 from kube.settings import LeaderElection
 from scheduler.app import Scheduler
 from scheduler.config import Config, Preemption
-from scheduler.core.model import PreemptionInfo
 from scheduler.core.place import Refusal, SearchBudget, place
+from scheduler.watch.objects import Pod, decode_pod
 from tests.scheduler.harness import Harness
 from tests.scheduler.preemption_builder import PreemptionBuilder
 from tests.scheduler.test_recovery import lead, left_behind
@@ -32,6 +35,22 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
         yield client
 
 
+def terminating_pod(node: str, deletion_timestamp: str) -> Pod:
+    container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+    obj = {
+        "metadata": {
+            "name": "leaving",
+            "namespace": "ns",
+            "uid": "uid-leaving",
+            "deletionTimestamp": deletion_timestamp,
+            "deletionGracePeriodSeconds": 86400,
+        },
+        "spec": {"nodeName": node, "containers": [container]},
+        "status": {"phase": "Running"},
+    }
+    return decode_pod(json.dumps(obj).encode())
+
+
 @pytest.mark.parametrize("apart", APART, ids=str)
 @pytest.mark.parametrize(("leaves_in", "evicts"), [(30, False), (-30, False), (-90, True)])
 async def test_a_victim_that_leaves_in_time_is_waited_for(
@@ -43,11 +62,9 @@ async def test_a_victim_that_leaves_in_time_is_waited_for(
     builder = PreemptionBuilder()
     builder.state = scheduler.state
     builder.nodes(2, cpu=1)
-    (leaving,) = builder.runs(None, "n0")
+    by = rfc3339(there + timedelta(seconds=leaves_in))
+    scheduler._informers.pods.upsert(terminating_pod("n0", by))
     builder.runs(None, "n1", priority=1)
-    by = (there + timedelta(seconds=leaves_in)).timestamp()
-    info = builder.single(leaving).info
-    builder.state.set_pod(replace(info, terminating=True, preemption=PreemptionInfo(leaves_by=by)))
     (high,) = builder.waits(None, priority=5)
     pod = builder.single(high)
     refusal = place(builder.state, pod, SearchBudget())

@@ -60,5 +60,5 @@ def test_all_that_may_be_sent_at_once_has_a_connection() -> None:
     watches = len(informers.reflectors) + len(informers.device_reflectors) + 1
 
     others = deadlines.DELETIONS + volume_binder.REQUESTS + claim_releases.RELEASES + watches
-    others += claim_finalizers.FINALIZERS + events.SENDERS
+    others += claim_finalizers.FINALIZERS + events.SENDERS + 1  # of events of bound pods
     assert writers + others <= CONNECTIONS

@@ -8,6 +8,7 @@ from kube.meta import Json
 from kube.resources import PODS
 from scheduler.core.model import PodInfo, Requirements
 from scheduler.disruption_marks import DisruptionMarks
+from scheduler.resources import GROUPS
 from tests.support.clock import FakeClock
 from tests.support.memory_api import MemoryApi
 
@@ -109,3 +110,46 @@ async def test_a_pod_that_was_never_delivered_is_read_first() -> None:
     await mark(server, PodInfo(known.uid, "ns", "pod", Requirements()))
 
     assert server.requests == ["get", "patch"]
+
+
+GROUP: Json = {"metadata": {"name": "g"}, "spec": {}}
+OURS: Json = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "message": "muster-scheduler: preempted",
+    "lastTransitionTime": "2020-01-01T00:00:00Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "kept"), [("True", True), ("False", False)], ids=["marked", "spared"]
+)
+async def test_a_group_is_a_target_since_it_was_none(before: str, kept: bool) -> None:
+    server, groups = MemoryApi(), GROUPS["PodGroup"]
+    server.put(groups, GROUP | {"status": {"conditions": [OURS | {"status": before}]}}, "ns")
+
+    await DisruptionMarks(server, FakeClock()).set_group(groups, "ns", "g", "again")
+
+    (now,) = server.all(groups)[0]["status"]["conditions"]
+    assert (now["status"], now["message"]) == ("True", "again")
+    assert (now["lastTransitionTime"] == OURS["lastTransitionTime"]) == kept
+
+
+@pytest.mark.parametrize(
+    ("said", "uid", "cleared"),
+    [
+        pytest.param(OURS, "", True, id="our mark"),
+        pytest.param(OURS, "another", False, id="of another pod of its name"),
+        pytest.param(OURS | {"message": "taint"}, "", False, id="of somebody else"),
+        pytest.param(OURS | {"status": "False"}, "", False, id="taken back already"),
+    ],
+)
+async def test_only_our_mark_of_this_very_pod_is_taken_back(
+    said: Json, uid: str, cleared: bool
+) -> None:
+    server = Server([said])
+    marks = DisruptionMarks(server, FakeClock())
+
+    await marks.clear(PODS, "ns", "pod", uid or server.known().uid)
+
+    assert (server.now() != [said]) == cleared

@@ -53,7 +53,8 @@ def lost_again(backoff: EvictionBackoff, builder: PreemptionBuilder, at: float) 
     builder.evict(plan)
     builder.state.remove_pod(high.uid)
     assert low.uid not in builder.state.pods
-    paused = backoff.pause(ROOT, builder.state, at)
+    shapes = [pod.shape for pod in plan.placement.pods]
+    paused = backoff.pause(ROOT, shapes, builder.state, at)
     assert paused is not None
     assert paused[0] == at + paused[1]
     return paused[1]

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 from prometheus_client import REGISTRY
 
-from kube.errors import Forbidden, KubeError, ServerError
+from kube.errors import Conflict, Forbidden, KubeError, ServerError
 from scheduler.core.model import PodInfo, PreemptionInfo
-from scheduler.evictor import LONGEST_GRACE, SPARED_FOR
+from scheduler.core.preemption.units import LONGEST_GRACE
+from scheduler.evictor import SPARED_FOR
 from tests.scheduler.eviction_harness import EvictionHarness
 
 FORBIDDEN = Forbidden(403, "Forbidden", "not yours")
@@ -89,7 +90,7 @@ async def test_what_was_not_answered_may_be_chosen_again_later() -> None:
     assert set(harness.api.bound) == {high.name}
 
 
-async def test_what_was_refused_is_not_tried_again() -> None:
+async def test_what_was_refused_is_tried_again_as_seldom() -> None:
     harness = EvictionHarness()
     harness.builder.nodes(1, cpu=1)
     (low,) = harness.builder.runs(None, "n0")
@@ -97,9 +98,50 @@ async def test_what_was_refused_is_not_tried_again() -> None:
     failing(harness, FORBIDDEN, low.name)
 
     async with harness.leading():
-        await harness.settle(SPARED_FOR + 120)
+        await harness.settle(SPARED_FOR - 60)
+        assert len(harness.events_of("EvictionFailed")) == 1
+        await harness.settle(180)
+        assert len(harness.events_of("EvictionFailed")) == 2
 
-    assert len(harness.events_of("EvictionFailed")) == 1
+
+async def test_a_403_of_an_api_server_that_starts_spares_nobody() -> None:
+    harness = EvictionHarness()
+    harness.builder.nodes(1, cpu=1)
+    (low,) = harness.builder.runs(None, "n0")
+    (high,) = harness.builder.waits(None, priority=5)
+    failing(harness, FORBIDDEN, low.name)
+
+    async with harness.leading():
+        await harness.settle(1)
+        failing(harness, FORBIDDEN)
+        await harness.settle(5)
+        harness.evictor_api.end()
+        await harness.settle(5)
+
+    assert harness.events_of("EvictionFailed") == []
+    assert set(harness.api.bound) == {high.name}
+
+
+@pytest.mark.parametrize("another", [True, False])
+async def test_a_conflict_says_that_another_pod_has_the_name_only_if_one_has(
+    another: bool,
+) -> None:
+    harness = EvictionHarness()
+    first, _, _ = two_nodes(harness)
+    answers = iter([Conflict(409, "Conflict", "modified")])
+
+    def fails(name: str) -> KubeError | None:
+        error = next(answers, None)
+        if error is not None and another:
+            harness.builder.state.remove_pod(first.uid)
+            harness.builder.state.set_pod(replace(first, uid="uid-another"))
+        return error
+
+    harness.evictor_api.fail_delete = fails
+    async with harness.leading(unsettled="the victim ends when the test says so"):
+        await harness.settle(5)
+
+    assert harness.evictor_api.deleted == ([] if another else [first.name])
 
 
 @pytest.mark.parametrize("error", [FORBIDDEN, BROKEN])
@@ -122,11 +164,12 @@ async def test_a_new_leader_does_not_evict_what_an_earlier_one_could_not() -> No
     (high,) = harness.builder.waits(None, priority=5)
     failing(harness, FORBIDDEN, one.name, other.name)
     async with harness.leading():
-        await harness.settle(5)
+        await harness.settle(10)
     harness.builder.state.remove_pod(high.uid)
     failing(harness, FORBIDDEN)
 
     harness.preemptor.reset()
+    harness.evictor.reset()
     harness.evictor.resume()
     harness.preemptor.restore()
     async with harness.leading():
@@ -144,7 +187,7 @@ async def test_a_unit_with_a_pod_that_cannot_be_marked_keeps_all_its_pods() -> N
     harness.evictor_api.fail_patch = lambda name: FORBIDDEN if name == one.name else None
 
     async with harness.leading():
-        await harness.settle(5)
+        await harness.settle(10)
 
     assert harness.evictor_api.deleted == []
 
@@ -158,6 +201,7 @@ async def test_a_mark_on_a_terminating_pod_says_nothing_about_those_that_came_la
     harness.builder.state.set_pod(replace(stuck, terminating=True, preemption=marked))
     harness.builder.runs("g", "n1")
 
+    harness.evictor.reset()
     harness.evictor.resume()
     async with harness.leading():
         await harness.settle()
@@ -173,6 +217,7 @@ async def test_a_pod_that_came_after_the_mark_is_not_evicted_with_its_unit() -> 
     mark = PreemptionInfo(targeted=True, targeted_at=before.created)
     harness.builder.state.set_pod(replace(marked, preemption=mark))
 
+    harness.evictor.reset()
     harness.evictor.resume()
     async with harness.leading():
         await harness.settle()
@@ -197,7 +242,7 @@ async def test_the_grace_period_of_a_victim(
     harness = EvictionHarness()
     harness.builder.nodes(1, cpu=1)
     (low,) = harness.builder.runs(None, "n0")
-    leaves_by = harness.clock.now().timestamp() + 1e8 if terminating else 0.0
+    leaves_by = harness.clock.monotonic() + 1e8 if terminating else 0.0
     preemption = PreemptionInfo(grace=grace, leaves_by=leaves_by)
     info = replace(low, terminating=terminating, preemption=preemption)
     harness.builder.state.set_pod(info)
@@ -216,6 +261,7 @@ async def test_a_new_leader_keeps_the_places_that_are_nominated() -> None:
     harness.builder.state.set_pod(replace(high, nominated="n0"))
 
     harness.preemptor.reset()
+    harness.evictor.reset()
     harness.evictor.resume()
     harness.preemptor.restore()
 
@@ -237,6 +283,7 @@ async def test_a_new_leader_clears_nominations_that_do_not_hold(why: str) -> Non
     harness.builder.state.set_pod(replace(infos[0], nominated=node))
 
     harness.preemptor.reset()
+    harness.evictor.reset()
     harness.evictor.resume()
     harness.preemptor.restore()
     async with harness.leading():
@@ -271,6 +318,7 @@ async def test_who_leads_again_has_forgotten_whom_it_was_about_to_evict() -> Non
     units.refresh()
     before = len(units.below(5))
 
+    harness.evictor.reset()
     harness.evictor.resume()
     units.refresh()
 

@@ -152,7 +152,7 @@ async def test_a_victim_that_cannot_be_deleted_stays() -> None:
     preemptor(harness, 2)
 
     async with harness.leading():
-        await harness.settle(2)
+        await harness.settle(10)
 
     assert harness.builder.state.units.leaves(harness.builder.single(low[0])) is False
     assert len(harness.events_of("Preempting")) == 1
@@ -171,7 +171,7 @@ async def test_others_are_evicted_instead_of_a_victim_that_cannot_be_deleted() -
     preemptor(harness, 1)
 
     async with harness.leading():
-        await harness.settle(2)
+        await harness.settle(10)
 
     assert harness.evictor_api.deleted == [other.name]
 
@@ -296,7 +296,7 @@ async def test_a_victim_that_does_not_terminate_is_not_waited_for_for_ever() -> 
     async with harness.leading():
         await harness.settle()
         assert set(harness.evictor_api.deleted) == names(stuck)
-        by = harness.clock.now().timestamp() + 30
+        by = harness.clock.monotonic() + 30
         info = harness.builder.single(stuck[0]).info
         harness.builder.state.set_pod(replace(info, preemption=PreemptionInfo(leaves_by=by)))
         await harness.settle(180)
@@ -348,6 +348,7 @@ async def test_a_new_leader_completes_evictions_that_were_begun(marked: int) -> 
     for info in low[:marked]:
         harness.builder.state.set_pod(replace(info, preemption=PreemptionInfo(targeted=True)))
 
+    harness.evictor.reset()
     harness.evictor.resume()
     async with harness.leading():
         await harness.settle()

@@ -1,7 +1,9 @@
 """The whole tree's place: pods that are created after others run find theirs held for them."""
 
 import pytest
+from structlog.testing import capture_logs
 
+from kube.errors import ServerError
 from scheduler.config import ExpectedLimits
 from scheduler.core.place import SearchBudget
 from scheduler.snapshot import Limits, decode, encode, restore, take
@@ -499,3 +501,62 @@ async def test_a_tree_is_placed_with_what_its_leaves_expect() -> None:
         await harness.settle(3)
         assert len(harness.where("worker")) == 8
         assert not harness.where("rival")
+
+
+async def test_a_status_that_was_written_by_hand_holds_no_place_for_longer() -> None:
+    harness = HoldingHarness()
+    harness.builder.nodes(9, cpu=1)
+    held = {"since": "2099-01-01T00:00:00Z", "until": "2099-01-02T00:00:00Z"}
+    places = [{"name": "worker", "node": "n0", "count": 1}]
+    kinds = (kind("driver", 1), kind("worker", 8))
+    harness.group("train", 9, *kinds, status={"heldPlaces": held | {"pods": places}})
+    harness.pod("driver", "train")
+    async with harness.leading():
+        await harness.settle(5)
+        assert sum(harness.held("train").values()) == 8
+        said = (harness.observed["PodGroup", "ns", "train"].status or {})["heldPlaces"]
+        assert said["since"] < "2027"
+        await harness.settle(HOLD + 5)
+        assert not harness.held("train")
+
+
+async def test_a_new_leader_holds_places_for_the_rest_of_their_time() -> None:
+    harness = HoldingHarness()
+    async with harness.leading():
+        await started(harness)
+        await harness.settle(HOLD - 200)
+    await harness.restart()
+    async with harness.leading():
+        await harness.settle(150)
+        assert sum(harness.held("train").values()) == 8
+        await harness.settle(100)
+        assert not harness.held("train")
+
+
+async def test_a_pod_that_comes_late_to_its_place_has_its_own_time_to_be_bound() -> None:
+    """What the first pods of its group had is over."""
+    harness = HoldingHarness()
+    async with harness.leading():
+        await started(harness)
+        await harness.settle(200)
+        fails = iter([ServerError(500, "InternalError", "etcd")] * 2)
+        harness.evictor_api.fail_bind = lambda _name: next(fails, None)
+        with capture_logs() as logs:
+            harness.pod("worker-0", "train")
+            await harness.settle(5)
+        assert "worker-0" in harness.where()
+    assert "binding failed" not in {each["event"] for each in logs}
+
+
+async def test_pods_that_go_on_coming_give_one_that_cannot_be_bound_no_more_time() -> None:
+    harness = HoldingHarness()
+    broken = ServerError(500, "InternalError", "etcd")
+    harness.evictor_api.fail_bind = lambda name: broken if name == "worker-0" else None
+    async with harness.leading(unsettled="one cannot be bound"):
+        await started(harness)
+        with capture_logs() as logs:
+            for index in range(6):
+                harness.pod(f"worker-{index}", "train")
+                await harness.settle(25)
+    assert len(harness.where("worker")) == 5
+    assert "worker-0" in {it.get("pod") for it in logs if it["event"] == "binding failed"}

@@ -9,9 +9,17 @@ import pytest
 
 from kube.clock import rfc3339
 from kube.errors import Forbidden
-from scheduler.core.model import POD_GROUP, PodInfo
+from scheduler.core.model import (
+    POD_GROUP,
+    Expression,
+    PodInfo,
+    PodSelector,
+    PodTerm,
+    Requirements,
+)
 from scheduler.resources import RESERVATIONS
 from tests.scheduler.harness import Harness
+from tests.scheduler.state_builder import requests
 
 
 def left_behind(
@@ -356,3 +364,21 @@ async def test_other_tasks_run_between_the_decisions_of_an_earlier_leader() -> N
     task.cancel()
 
     assert turns >= 50
+
+
+async def test_pods_that_exclude_each_other_on_their_decided_node_are_decided_again() -> None:
+    """The first fits there, and does not keep the place for a root that is not completed."""
+    harness = Harness()
+    harness.builder.nodes(3, cpu=2, rack_of=1)
+    harness.builder.gang("g", 2)
+    web = PodSelector((Expression("app", "In", ("web",)),), ("ns",))
+    apart = Requirements(requests(1), required_anti_affinity=(PodTerm(web, "rack"),))
+    labels = {"app": "web"}
+    one, other = (harness.builder.pod("g", requirements=apart, labels=labels) for _ in range(2))
+    left_behind(harness, (one, "n2"), (other, "n2"))
+
+    await harness.binder.recover(harness.fence)
+    assert not [pod for pod in harness.builder.state.pods.values() if pod.assumed]
+    await lead(harness)
+
+    assert len(set(harness.api.bound.values())) == 2

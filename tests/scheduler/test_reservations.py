@@ -1,14 +1,16 @@
 """Reservations: stored before the first Binding, few, small enough, and deleted in the end."""
 
 import json
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
 
-from kube.errors import Forbidden, KubeError, Unreachable
+from kube.errors import Forbidden, Invalid, KubeError, Unreachable
 from kube.meta import Json
 from scheduler.activity import Activity
-from scheduler.reservations import Reservations
+from scheduler.reservations import Reservations, ReservedPod, StoredDecision, _merge
 from tests.scheduler.harness import Harness
 
 
@@ -246,3 +248,40 @@ async def test_an_empty_reservation_is_deleted() -> None:
         await harness.settle(1)
 
     assert harness.api.reservations == {}
+
+
+async def test_of_a_decision_that_is_stored_in_part_nothing_stays() -> None:
+    harness = Harness()
+    harness.binder._intents.reservations = Reservations(
+        harness.api,
+        clock=harness.clock,
+        activity=Activity(),
+        saturated=lambda: False,
+        limit=700,
+    )
+    gangs(harness, 1, size=60)
+    stored = count()
+    refused = Invalid(422, "Invalid", "too much")
+    # The first part is stored, and no other.
+    harness.api.fail_store = lambda _obj: refused if next(stored) > 0 else None
+
+    async with harness.leading(unsettled="it is tried again and again"):
+        await harness.settle(5)
+        assert harness.api.bound == {}
+        assert harness.api.reservations == {}
+
+
+def test_a_later_addition_to_a_decision_takes_nothing_off_its_age() -> None:
+    old, new = (
+        StoredDecision(("PodGroup", "ns", "g"), attempt, since, (ReservedPod(uid, "n"),), ())
+        for attempt, since, uid in (
+            (2, "2026-01-01T00:00:00Z", "a"),
+            (1, "2026-01-02T00:00:00Z", "b"),
+        )
+    )
+
+    merged = _merge(old, new)
+
+    assert (merged.attempt, merged.since) == (2, "2026-01-01T00:00:00Z")
+    assert [pod.uid for pod in merged.pods] == ["a", "b"]
+    assert _merge(replace(old, since=""), new).since == "2026-01-02T00:00:00Z"

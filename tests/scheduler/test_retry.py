@@ -5,10 +5,18 @@ import asyncio
 import pytest
 
 from kube.election import Fence
-from kube.errors import Conflict, Forbidden, KubeError, Unreachable
+from kube.errors import (
+    STARTING,
+    Conflict,
+    Forbidden,
+    Invalid,
+    KubeError,
+    Unreachable,
+)
 from scheduler.retry import RETRIABLE, retry
 from tests.support.clock import FakeClock, settle
 
+FORBIDDEN = Forbidden(403, "Forbidden", "role")
 RESET = Unreachable("GET", "/", "reset")
 
 
@@ -46,11 +54,28 @@ async def test_a_request_is_repeated_until_it_succeeds() -> None:
 
 
 async def test_other_errors_are_the_callers() -> None:
-    clock, request = FakeClock(), Request(RESET, Forbidden(403, "Forbidden", "role"))
+    clock, request = FakeClock(), Request(RESET, Invalid(422, "Invalid", "no such field"))
+
+    with pytest.raises(Invalid):
+        await result_of(request, Fence(clock, 1, float("inf")), clock)
+    assert request.sent == 2
+
+
+async def test_a_403_is_repeated_while_the_api_server_may_be_starting() -> None:
+    clock, request = FakeClock(), Request(RESET, FORBIDDEN, FORBIDDEN)
+
+    assert await result_of(request, Fence(clock, 1, float("inf")), clock)
+    assert request.sent == 4
+
+
+async def test_a_403_that_stays_is_the_callers() -> None:
+    clock, request = FakeClock(), Request(*[FORBIDDEN] * 99)
+    begun = clock.monotonic()
 
     with pytest.raises(Forbidden):
         await result_of(request, Fence(clock, 1, float("inf")), clock)
-    assert request.sent == 2
+    assert clock.monotonic() - begun >= STARTING
+    assert request.sent < 12
 
 
 async def test_further_errors_may_be_retried() -> None:

@@ -1,5 +1,8 @@
 """The statuses of groups and pods, and the events of groups and owners."""
 
+from __future__ import annotations
+
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,9 +12,12 @@ import pytest
 from api.models import v1alpha3 as models
 from kube.meta import Json
 from kube.patch import Operation
+from kube.resources import PODS
 from scheduler import status, status_document
 from scheduler.conditions import exceeding_views
 from scheduler.core.model import Requirements
+from scheduler.resources import GROUPS
+from scheduler.watch.objects import decode_group
 from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import requests
 
@@ -464,3 +470,95 @@ async def test_a_gang_that_ran_whole_was_scheduled_whatever_comes_before_the_rep
     assert (status, reason) == ("True", "Scheduled")
     assert message.startswith("had its minCount placed, now waits: has ")
     assert [told[:2] for told in harness.events.told] == [("PodGroup/g", "Scheduled")]
+
+
+async def test_a_pod_waits_since_it_began_to_wait_whatever_it_waits_for() -> None:
+    """Who alerts on pods that are unschedulable for 15 minutes must hear of this one."""
+    harness = Harness()
+    builder = harness.builder
+    builder.nodes(1, cpu=1)
+    harness.observe(builder.gang("g", 2))
+    (one,) = builder.pods("g", 1)
+    harness.observe_pods()
+    async with harness.leading(unsettled="it goes on"):
+        await harness.settle(60)
+        builder.pods("g", 1)  # now it has its pods, and there is no room
+        await harness.settle(120)
+
+    conditions = [written(ops) for kind, name, ops in harness.api.patches if name == one.name]
+    assert len({said["reason"] for said in conditions}) > 1
+    assert len({said["lastTransitionTime"] for said in conditions}) == 1
+
+
+async def test_a_pod_that_was_scheduled_for_others_waits_since_now() -> None:
+    """A condition with another status is no transition of this one."""
+    harness = Harness()
+    builder = harness.builder
+    builder.nodes(1, cpu=1)
+    harness.observe(builder.gang("g", 2))
+    (one, _) = builder.pods("g", 2)
+    harness.observe_pods()
+    stored = harness.api.stored(PODS, one.name, "ns")
+    assert stored is not None
+    said = {
+        "type": "PodScheduled",
+        "status": "Unknown",
+        "lastTransitionTime": "2020-01-01T00:00:00Z",
+    }
+    harness.api.put(PODS, stored | {"status": {"conditions": [said]}})
+    async with harness.leading():
+        await harness.settle(60)
+
+    (now,) = [written(ops) for kind, name, ops in harness.api.patches if name == one.name]
+    assert now["lastTransitionTime"] > "2020-01-01T00:00:00Z"
+
+
+async def test_that_priorities_differ_by_now_is_told_once_for_each_change() -> None:
+    harness = Harness()
+    builder = harness.builder
+    builder.nodes(3, cpu=1)
+    key = builder.gang("g", 2, priority=0)
+    harness.observe(key)
+    first, _ = builder.pods("g", 2)
+
+    async with harness.leading():
+        await harness.settle(5)
+        assert not [why for _, why, _ in harness.events.told if why == "PrioritiesDiffer"]
+        builder.state.remove_pod(first.uid)
+        builder.pod("g", priority=5)
+        await harness.settle(60)
+
+    assert len(harness.api.bound) == 3
+    text = (
+        "has priority 0 and has pods of priorities 0, 5, as a PriorityClass has changed since it"
+        " was made: it counts with 0"
+    )
+    told = [it for it in harness.events.told if it[1] == "PrioritiesDiffer"]
+    assert told == [("PodGroup/g", "PrioritiesDiffer", text)]
+
+
+async def test_what_others_wrote_to_a_status_is_not_overwritten() -> None:
+    """The watch is late: the write is refused, and made again once the event has come."""
+    harness = Harness()
+    builder = harness.builder
+    builder.nodes(1, cpu=1)
+    key = builder.gang("g", 2)
+    harness.observe(key)
+    builder.pods("g", 2)
+    foreign = {"type": "Foreign", "status": "True"}
+    groups = GROUPS["PodGroup"]
+    harness.status_api.change(groups, "g", {"status": {"conditions": [foreign]}}, "ns")
+
+    def stored() -> Json:
+        found = harness.status_api.stored(groups, "g", "ns")
+        assert found is not None
+        return found
+
+    async with harness.leading(unsettled="the watch is late"):
+        await harness.settle(2)
+        assert stored()["status"]["conditions"] == [foreign]
+        harness.observed[key] = decode_group(json.dumps(stored()).encode())
+        await harness.settle(5)  # a conflict is no failure, after which it would take longer
+        types = {each["type"] for each in stored()["status"]["conditions"]}
+
+    assert types == {"Foreign", "PodGroupInitiallyScheduled"}

@@ -1,5 +1,8 @@
 """Claims of a pod are bound before the pod is."""
 
+from __future__ import annotations
+
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -502,3 +505,26 @@ async def test_a_volume_whose_claim_ref_names_no_claim_is_not_taken(ref: dict[st
 
     assert given(harness) == []
     assert info.name not in harness.api.bound
+
+
+async def test_whose_a_volume_is_that_others_took_is_not_told() -> None:
+    """Conditions, events and blockers do not name what is in another namespace."""
+    harness = prepared("a b")
+    disk(harness.builder, "disk", "b")
+    claim(harness.builder)
+    user(harness.builder, "data")
+    harness.observe_pods()
+    theirs = {"namespace": "acme-merger", "name": "q3-forecast-data", "uid": "other"}
+    get = harness.api.get
+
+    async def taken(resource: Any, name: str, namespace: str | None = None) -> Any:
+        found = await get(resource, name, namespace)
+        return found | {"spec": {"claimRef": theirs}} if name == "disk" else found
+
+    harness.api.get = taken  # type: ignore[method-assign]
+    async with harness.leading(unsettled="it is tried again and again"):
+        await harness.settle(30)
+
+    said = f"{harness.api.patches} {harness.events.told}"
+    assert 'persistentvolume \\"disk\\" is bound to another claim' in json.dumps(said)
+    assert not [name for name in ("acme-merger", "q3-forecast-data") if name in said]

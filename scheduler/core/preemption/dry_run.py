@@ -24,7 +24,7 @@ class Effort:
     dry runs for sets of fewer units, `cells` the numbers that are read to leave out such sets,
     `steps` the search that shows of such sets that they are too few, and `families` the candidate
     sets that violate budgets least.
-    Pods that should have been gone before `overdue` (seconds since 1970) do not count as leaving,
+    Pods that should have been gone before `overdue` (monotonic seconds) do not count as leaving,
     nor do pods that others deleted and that will be there after `soon`: those can be evicted.
     """
 
@@ -39,7 +39,7 @@ class Effort:
 
     @classmethod
     def at(cls, now: float, patience: float) -> Self:
-        """For a decision at this time (seconds since 1970); `patience` is in seconds."""
+        """For a decision at this time (monotonic); `patience` is in seconds."""
         return cls(overdue=now - patience, soon=now + patience)
 
 

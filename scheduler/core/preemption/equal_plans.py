@@ -45,7 +45,7 @@ def preempt_equals(
     if not (state.framework.alone(shape) and _plain(state, shape)):
         return []
     state.units.refresh()
-    candidates = state.units.below(roots[0].priority, effort.soon)
+    candidates = state.units.prompt(state.units.below(roots[0].priority, effort.soon))
     candidates = candidates[state.units.priorities[candidates] <= cost.priority]
     if not _single_pods(state, candidates, cost, budget):
         return []

@@ -86,13 +86,16 @@ def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
             return Plan(refusal.root, placement, (), None, dry_run.solves, proved=True)
     if not may_preempt(state, root):
         return refusal
-    candidates = everyone = state.units.below(root.priority, dry_run.effort.soon)
-    if not dry_run.open(candidates):
-        candidates = _unneeded(state, refusal, candidates)
-        if not dry_run.open(candidates):
-            return refusal
+    everyone = state.units.below(root.priority, dry_run.effort.soon)
+    prompt = state.units.prompt(everyone)
+    # Whom it takes long to evict makes no room: only if nobody else can.
+    opened = _opened(dry_run, refusal, prompt) if len(prompt) < len(everyone) else None
+    opened = opened or _opened(dry_run, refusal, everyone)
+    if opened is None:
+        return refusal
+    candidates, complete = opened
     protected = ProtectedUnits(state.disruption_budgets, state.units, candidates, budget)
-    proof = Proof(dry_run, protected) if candidates is everyone else None
+    proof = Proof(dry_run, protected) if complete else None
     choices = [_Choice(dry_run, family, protected) for family in _affordable(dry_run, protected)]
     least = min(choice.cost.priority for choice in choices)
     lowest = [choice for choice in choices if choice.cost.priority == least]
@@ -103,6 +106,14 @@ def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
     cheapest.fewer(lowest, proof)
     cheapest.take_places(lowest)
     return cheapest.plan()
+
+
+def _opened(dry_run: DryRun, refusal: Refusal, everyone: Ints) -> tuple[Ints, bool] | None:
+    """Candidates of these whose eviction suffices, and whether they are all of these."""
+    if dry_run.open(everyone):
+        return everyone, True
+    unneeded = _unneeded(dry_run.state, refusal, everyone)
+    return (unneeded, False) if dry_run.open(unneeded) else None
 
 
 def _affordable(dry_run: DryRun, protected: ProtectedUnits) -> list[Ints]:

@@ -27,6 +27,10 @@ from scheduler.core.shapes import Shape
 
 _FIRST: Final = 64
 
+LONGEST_GRACE: Final = 600
+"""Seconds that a victim has to end, whatever grace period its owner wrote; as long as the cluster
+autoscaler gives pods by default. kube-scheduler has no such limit."""
+
 _TREES: Final = 1024
 """How many changed trees are kept before they are walked although nobody has asked."""
 
@@ -37,7 +41,8 @@ class Unit:
 
     `priority` is the least of its root group's and its pods' own: a pod of low priority cannot hide
     in a group of high priority. `priorities` counts the pods by priority, of which there are few:
-    each is a PriorityClass's. `spared` are those of its pods that cannot be evicted.
+    each is a PriorityClass's. `spared` are those of its pods that cannot be evicted, `slow` those
+    that take long to end.
     """
 
     key: GroupKey
@@ -48,6 +53,7 @@ class Unit:
     slots: set[int] = field(default_factory=set)
     priorities: Counter[int] = field(default_factory=Counter)
     spared: set[str] = field(default_factory=set)
+    slow: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -78,9 +84,15 @@ def unit_owner(pod: Pod, forest: Forest) -> tuple[Group | None, int]:
 
 
 def _least(group: Group, pod: Pod) -> int:
-    """The lower priority of the group and the pod; the pod's if the group's is not resolved."""
+    """The lower priority of the group and the pod; the pod's if the group's is its pods'."""
     priority = group.spec.priority if group.spec is not None else None
-    return pod.info.priority if priority is None else min(priority, pod.info.priority)
+    return pod.info.priority if priority is None or group.made else min(priority, pod.info.priority)
+
+
+def _is_slow(pod: Pod) -> bool:
+    """Whether the pod will not be gone soon after it is deleted."""
+    preemption = pod.info.preemption
+    return preemption.lingers or preemption.grace > LONGEST_GRACE
 
 
 class Units:
@@ -90,9 +102,10 @@ class Units:
     shape, `started` is its start time and `ranks` the priority it counts with. Vacant slots have
     row -1. `leaving` pods should be gone by `leaves_by` (infinity if unknown); those that are
     `evicted` were chosen as victims. Evicted pods and daemons of the node have owner -1: they
-    belong to no unit. `priorities`, `alive` and `ends` are per unit. A unit with a pod that cannot
-    be evicted is not alive. A pod that others deleted is a unit of its own, which `ends` then;
-    other units never do (infinity). `places` is how many are held for pods that do not exist yet.
+    belong to no unit. `priorities`, `alive`, `slow` and `ends` are per unit. A unit with a pod that
+    cannot be evicted is not alive; one with a pod that takes long to end is `slow`. A pod that
+    others deleted is a unit of its own, which `ends` then; other units never do (infinity).
+    `places` is how many are held for pods that do not exist yet.
     """
 
     def __init__(self, framework: Framework, forest: Forest, devices: DeviceTable) -> None:
@@ -127,6 +140,7 @@ class Units:
         self.priorities: Ints = np.zeros(_FIRST, np.int64)
         self.alive: Bools = np.zeros(_FIRST, np.bool_)
         self.ends: Floats = np.zeros(_FIRST)
+        self.slow: Bools = np.zeros(_FIRST, np.bool_)
 
     def stale(self, pod: Pod) -> None:
         """Mark the pod as changed; the next `refresh` updates it."""
@@ -162,7 +176,7 @@ class Units:
     def mark_evicting(self, pods: Iterable[Pod], by: float = np.inf) -> None:
         """Count the pods as leaving from now on: they are about to be evicted.
 
-        They should be gone at `by` (seconds since 1970), or later if the API server says so.
+        They should be gone at `by` (monotonic), or later if the API server says so.
         """
         for pod in pods:
             self._evicting[pod.info.uid] = by
@@ -203,7 +217,7 @@ class Units:
         return info.preemption.targeted and info.uid not in self._spared
 
     def _leaves_by(self, pod: Pod) -> float:
-        """When a leaving pod should be gone, in seconds since 1970; infinity if unknown."""
+        """When a leaving pod should be gone (monotonic); infinity if unknown."""
         at = pod.info.preemption.leaves_by or np.inf
         if pod.info.uid not in self._evicting:
             return at
@@ -285,6 +299,11 @@ class Units:
         stays = np.isinf(self.ends) | (self.ends > soon)
         lower: Ints = np.flatnonzero(self.alive & stays & (self.priorities < priority))
         return lower
+
+    def prompt(self, chosen: Ints) -> Ints:
+        """Those of the chosen units whose pods end soon after they are deleted, in their order."""
+        found: Ints = chosen[~self.slow[chosen]]
+        return found
 
     def departing(self, overdue: float, soon: float) -> Ints:
         """The slots of pods that count as gone.
@@ -459,6 +478,8 @@ class Units:
         unit.slots.add(slot)
         if uid in self._spared:
             unit.spared.add(uid)
+        if _is_slow(pod):
+            unit.slow.add(uid)
         self.owners[slot] = unit.index
         self.ranks[slot] = rank
         self.ends[unit.index] = pod.info.preemption.leaves_by if pod.info.terminating else np.inf
@@ -487,6 +508,7 @@ class Units:
         del unit.pods[uid]
         unit.slots.discard(slot)
         unit.spared.discard(uid)
+        unit.slow.discard(uid)
         unit.priorities[rank] -= 1
         if not unit.priorities[rank]:
             del unit.priorities[rank]
@@ -514,6 +536,7 @@ class Units:
         unit.priority = min(unit.priorities, default=0)
         self.priorities[unit.index] = unit.priority
         self.alive[unit.index] = bool(unit.pods) and not unit.spared
+        self.slow[unit.index] = bool(unit.slow)
 
     def _forget(self, uid: str) -> None:
         self._evicting.pop(uid, None)
@@ -549,4 +572,5 @@ class Units:
             self.priorities = np.concatenate((self.priorities, np.zeros(index, np.int64)))
             self.alive = np.concatenate((self.alive, np.zeros(index, np.bool_)))
             self.ends = np.concatenate((self.ends, np.zeros(index)))
+            self.slow = np.concatenate((self.slow, np.zeros(index, np.bool_)))
         return index

@@ -118,11 +118,7 @@ class HoldingClaimsHarness(ClaimsHarness):
         state = self.builder.state
         for uid in [uid for uid, pod in state.pods.items() if pod.assumed]:
             state.forget(uid)
-        self.binder.reset()
-        self.cycle.reset()
-        self.held_places.reset()
-        await self.binder.recover(self.fence)
-        state.reconsider_all()
+        await self.new_term()
 
     def _evict(self, root: Group, pods: list[Pod], why: str) -> None:
         raise AssertionError((root, pods, why))

@@ -174,6 +174,7 @@ async def test_what_was_made_for_a_pod_that_is_not_bound_is_deleted(
     assert {each["problem"] for each in logs if "problem" in each} == {str(error)}
 
     harness.api.before_write = lambda _name, _step: None
+    await harness.new_term()
     await run(harness, 120)
     assert harness.api.bound == {"p": "n0"}
     assert harness.held() == {name: ["n0/d0"]}

@@ -153,3 +153,14 @@ async def test_forged_consumers_are_of_no_use() -> None:
 
     assert harness.api.bound == {"p": "n0"}
     assert ("forged", "status") not in harness.api.writes
+
+
+async def test_the_claim_of_another_namespace_is_not_given_back_for_a_pod_it_names() -> None:
+    """Who may write the status of his claim may name any UID there."""
+    harness = cluster(1)
+    harness.pod("p")
+    (uid,) = (pod.info.uid for pod in harness.builder.state.pods.values())
+    assert harness.claim_releases is not None
+
+    assert harness.claim_releases._waits_with(uid, ("ns", "claim"))
+    assert not harness.claim_releases._waits_with(uid, ("another", "claim"))

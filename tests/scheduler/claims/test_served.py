@@ -89,6 +89,25 @@ async def test_pods_with_claims_are_refused_where_a_kind_is_not_served(at: int) 
     task.cancel()
 
 
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A 403 is meant at once, unless a test says otherwise."""
+    monkeypatch.setattr(informers_module, "STARTING", 0.0)
+    monkeypatch.setattr(informers_module, "_ASKED_AGAIN", 0.0)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_the_403_of_an_api_server_that_starts_refuses_no_pod(
+    monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    monkeypatch.setattr(informers_module, "STARTING", 60.0)
+    informers = of(*[Forbidden(403, "Forbidden", "no")] * times)
+    task = await known(informers)
+
+    assert said(informers) == ('could not find ResourceClaim "ns/common"',)
+    task.cancel()
+
+
 async def test_a_right_that_is_lacking_is_told_and_stops_nothing() -> None:
     informers = of(Forbidden(403, "Forbidden", "no"))
     with capture_logs() as logs:

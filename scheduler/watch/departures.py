@@ -1,0 +1,50 @@
+"""When pods that are being deleted should be gone, by the clock of this process.
+
+The API server stamps the time of day, which may jump, and which differs between API servers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kube.clock import Clock
+from scheduler.core.model import PodInfo
+
+
+class Departures:
+    """Replaces deletionTimestamps by seconds of the monotonic clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        """`clock` knows the time of day of the API server."""
+        self._clock = clock
+        self._stamps: dict[str, float] = {}
+
+    def timed(self, info: PodInfo, before: PodInfo | None, grace: float | None) -> PodInfo:
+        """Return the pod with `leaves_by` in seconds of the monotonic clock.
+
+        `before` is the pod as it was returned the last time, `grace` its
+        deletionGracePeriodSeconds.
+        """
+        if not info.terminating:
+            self._stamps.pop(info.uid, None)
+            return info
+        stamp = info.preemption.leaves_by
+        by = self._leaves_by(stamp, self._stamps.get(info.uid), before, grace)
+        self._stamps[info.uid] = stamp
+        return replace(info, preemption=replace(info.preemption, leaves_by=by))
+
+    def forget(self, uid: str) -> None:
+        """Forget a pod that is deleted."""
+        self._stamps.pop(uid, None)
+
+    def _leaves_by(
+        self, stamp: float, known: float | None, before: PodInfo | None, grace: float | None
+    ) -> float:
+        """Compare stamps of one pod with each other, and with the time of day only once."""
+        now = self._clock.monotonic()
+        if known is not None and before is not None:
+            return before.preemption.leaves_by + stamp - known
+        if before is not None and grace is not None:
+            return now + grace  # its deletion has just begun
+        left = stamp - self._clock.now().timestamp()
+        return now + (left if grace is None else min(left, grace))

@@ -1,0 +1,75 @@
+"""Times that pass are measured by the monotonic clock; the time of day is for stamps alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.structure.graph import ROOT
+
+PACKAGES = ("api", "certs", "console", "controllers", "kube", "scheduler", "webhooks")
+
+STAMPS = {"rfc3339", "rfc3339_micro"}
+"""What writes a time of day."""
+
+ALLOWED = {
+    "kube/clock.py": "it is the clock",
+    "kube/events.py": "the stamps of events, which are written later",
+    "scheduler/held_places.py": "the stamp of a status, of which `since` measures",
+    "scheduler/watch/departures.py": "compares a stamp with the time of day once",
+    "controllers/idle_groups.py": "compares its own annotation, and writes it",
+    "webhooks/maintenance.py": "certificates are valid by the time of day",
+}
+
+
+def readings(source: str) -> Iterator[int]:
+    """The lines that read the time of day for anything but a stamp."""
+    tree = ast.parse(source)
+    stamped = {
+        id(argument)
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and _name(call.func) in STAMPS
+        for argument in call.args
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and id(node) not in stamped and _reads(node.func):
+            yield node.lineno
+
+
+def _reads(function: ast.expr) -> bool:
+    if not isinstance(function, ast.Attribute):
+        return False
+    return function.attr in {"now", "utcnow"} or ast.unparse(function) == "time.time"
+
+
+def _name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def test_only_stamps_read_the_time_of_day() -> None:
+    found = {
+        str(path.relative_to(ROOT))
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        if list(readings(path.read_text(encoding="utf-8")))
+    }
+    assert found == set(ALLOWED)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("rfc3339(clock.now())", False),
+        ("clock.monotonic() - since", False),
+        ("time.monotonic()", False),
+        ("clock.now() - since > patience", True),
+        ("now = self._clock.now().timestamp()", True),
+        ("time.time()", True),
+        ("self.now() - begun", True),
+        ("datetime.now(UTC)", True),
+    ],
+)
+def test_what_reads_the_time_of_day(line: str, found: bool) -> None:
+    assert bool(list(readings(line))) == found
