@@ -11,6 +11,7 @@ from api.constants import (
     JOB_CONTROLLER,
     JOBSET_CONTROLLER,
 )
+from api.integration.exclusive_topology import exclusive_path
 from api.integration.managed_by import other_controller
 from api.integration.options import (
     BASIC,
@@ -39,7 +40,8 @@ class ReplicatedJob:
     """One entry of `spec.replicatedJobs`; `members` are the pods of one of its Jobs.
 
     `depends_on` are the names of those it comes after, `depends_on_complete` of those among them
-    that have ended then. `is_grouped`: its pod template names a group of the user's.
+    that have ended then. `is_grouped`: its pod template names a group of the user's. `exclusive`:
+    the path of the annotation by which the pods of its Jobs come after the first one has a node.
     """
 
     name: str
@@ -58,6 +60,7 @@ class ReplicatedJob:
     managed_by: str = ""
     is_grouped: bool = False
     depends_on_complete: tuple[str, ...] = ()
+    exclusive: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -126,7 +129,9 @@ def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
         uid=text(dig(jobset, "metadata", "uid")),
         options=options,
         replicated_jobs=tuple(
-            _read_replicated_job(mapping(item), f"spec.replicatedJobs[{at}]", options, faults)
+            _read_replicated_job(
+                jobset, mapping(item), f"spec.replicatedJobs[{at}]", options, faults
+            )
             for at, item in enumerate(listing(spec.get("replicatedJobs")))
         ),
         in_order=order == "InOrder",
@@ -159,7 +164,11 @@ def parallelism_of(job_spec: Mapping[str, Any]) -> int:
 
 
 def _read_replicated_job(
-    job: Mapping[str, Any], path: str, jobset: Options, faults: list[Cause]
+    jobset: Mapping[str, Any],
+    job: Mapping[str, Any],
+    path: str,
+    above: Options,
+    faults: list[Cause],
 ) -> ReplicatedJob:
     template = mapping(job.get("template"))
     job_spec = mapping(template.get("spec"))
@@ -183,13 +192,14 @@ def _read_replicated_job(
         pod_template=pod_template,
         depends_on=tuple(text(it.get("name")) for it in dependencies),
         mark=mark,
-        scope="" if grouped or managed_by else _scope(jobset.mode, options.mode),
+        scope="" if grouped or managed_by else _scope(above.mode, options.mode),
         names_taken=names_taken,
         managed_by=managed_by,
         is_grouped=grouped,
         depends_on_complete=tuple(
             text(it.get("name")) for it in dependencies if it.get("status") == "Complete"
         ),
+        exclusive=exclusive_path(jobset, template, pod_template, holder),
     )
 
 
