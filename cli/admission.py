@@ -11,6 +11,7 @@ from api.constants import POD_GROUP
 from api.defaults import defaults
 from api.reading import dig, text
 from api.rules.validation import validate
+from cli.simulated_jobs import place
 from cli.stored_pods import PodAdmission
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
@@ -35,6 +36,7 @@ class Admission:
         if obj["kind"] == SINGLE_POD:
             try:
                 apply(obj, self._pods.store(obj), ())
+                place(obj)
             except QuantityError as error:
                 raise ConfigError(f"{_name(obj)}: {error}") from error
             return

@@ -22,9 +22,6 @@ from api.constants import (
     CRON_JOB,
     JOB,
     JOBSET,
-    JOBSET_LABEL_JOB_INDEX,
-    JOBSET_LABEL_NAME,
-    JOBSET_LABEL_REPLICATED_JOB,
     LEADER_WORKER_SET,
     MAX_EXPECTED_PODS,
     POD_GROUP,
@@ -50,6 +47,7 @@ from cli.explain import (
 )
 from cli.simulated_devices import DEVICE_KINDS, SimulatedDevices
 from cli.simulated_groups import as_stored, coscheduling_kind, made_for_pods
+from cli.simulated_jobs import job_of_jobset, pod_of_job
 from cli.simulated_kinds import (
     AS_THEY_ARE,
     LIST,
@@ -81,6 +79,8 @@ from scheduler.watch.workload_templates import templates_of
 Json = dict[str, Any]
 
 _UID = "00000000-0000-0000-0000-000000000000"
+_SUFFIX = "new"
+"""In place of the characters that an API server adds to a generateName."""
 
 
 class _Rules(NamedTuple):
@@ -236,7 +236,9 @@ def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json
 def _expand(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
     """The groups and pods that an object stands for; the object itself where it has none."""
     made: Json = without_nulls(document)
-    made.setdefault("metadata", {}).setdefault("namespace", namespace)
+    meta = made.setdefault("metadata", {})
+    meta.setdefault("namespace", namespace)
+    meta.setdefault("name", meta.get("generateName", "") + _SUFFIX)
     kind = made["kind"]
     if not is_simulated(made) or kind in AS_THEY_ARE or coscheduling_kind(made) is not None:
         yield made
@@ -251,7 +253,8 @@ def _expand(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
 
 def _of_owner(owner: Json, rules: _Rules) -> Iterator[Json]:
     """The groups and pods that Muster and the owner's controller make."""
-    kind = owner["kind"]
+    kind, meta = owner["kind"], owner["metadata"]
+    meta.setdefault("uid", f"simulated-{kind}-{meta['namespace']}-{meta.get('name')}")
     if kind == JOBSET.kind:
         yield from _of_jobset(owner, rules)
     elif kind == JOB.kind:
@@ -295,36 +298,17 @@ def _of_jobset(jobset: Json, rules: _Rules) -> Iterator[Json]:
     admitted = jobset_admission(jobset, None, "CREATE", schedulers=schedulers, expects=expects)
     apply(jobset, admitted.causes, admitted.patch)
     yield from jobset_objects(read_jobset(jobset))
-    meta = jobset["metadata"]
     for replicated in jobset.get("spec", {}).get("replicatedJobs") or ():
         for index in range(replicated.get("replicas", 1)):
-            template = copy.deepcopy(replicated["template"])
-            labels = {
-                JOBSET_LABEL_NAME: meta["name"],
-                JOBSET_LABEL_REPLICATED_JOB: replicated["name"],
-                JOBSET_LABEL_JOB_INDEX: str(index),
-            }
-            inner = template.setdefault("metadata", {})
-            inner["labels"] = (inner.get("labels") or {}) | labels
-            inner["name"] = f"{meta['name']}-{replicated['name']}-{index}"
-            inner["namespace"] = meta["namespace"]
-            job = {"apiVersion": "batch/v1", "kind": JOB.kind} | template
-            yield from _of_job(job, schedulers)
+            yield from _of_job(job_of_jobset(jobset, replicated, index), schedulers)
 
 
 def _of_job(job: Json, schedulers: SchedulerNames) -> Iterator[Json]:
     admitted = job_admission(job, None, "CREATE", request_uid=_UID, schedulers=schedulers)
     apply(job, admitted.causes, admitted.patch)
     yield from job_groups(job)
-    template = job["spec"]["template"]
     for index in range(members_of(job["spec"])):
-        pod = copy.deepcopy(template)
-        meta = pod.setdefault("metadata", {})
-        meta |= {
-            "name": f"{job['metadata'].get('name', 'job')}-{index}",
-            "namespace": job["metadata"]["namespace"],
-        }
-        yield {"apiVersion": "v1", "kind": SINGLE_POD} | pod
+        yield pod_of_job(job, index)
 
 
 def _add(

@@ -126,7 +126,7 @@ def _kind(obj: Json) -> str:
 def job_of(cron_job: Json) -> Json:
     """A Job that a CronJob makes."""
     template: Json = cron_job["spec"]["jobTemplate"]
-    named = {key: cron_job["metadata"].get(key) for key in ("name", "namespace")}
+    named = {key: cron_job["metadata"].get(key) for key in ("name", "namespace", "uid")}
     meta = {**mapping(template.get("metadata")), **named}
     return {"apiVersion": "batch/v1", "kind": JOB.kind} | template | {"metadata": meta}
 
