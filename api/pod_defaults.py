@@ -22,7 +22,8 @@ def with_defaults(spec: Mapping[str, Any]) -> Json:
     for key in CONTAINERS:
         if isinstance(spec.get(key), list):
             made[key] = [_container(it, on_host) for it in spec[key]]
-    resources = _of_pod(mapping(spec.get("resources")), listing(spec.get("containers")))
+    containers = [it for key in CONTAINERS for it in listing(spec.get(key))]
+    resources = _of_pod(mapping(spec.get("resources")), containers)
     return made | ({"resources": resources} if resources else {})
 
 

@@ -52,6 +52,17 @@ def faults(pod: Json, limit_range: Json) -> Iterator[Cause]:
         yield from _beyond(item, _total(pod, "requests"), _total(pod, "limits"), "spec", _POD)
 
 
+def contradictions(pod: Json) -> Iterator[Cause]:
+    """Requests above their limits, as a default limit makes them. Raises QuantityError."""
+    for path, container in _containers(pod):
+        said = mapping(container.get("resources"))
+        asked, most = (mapping(said.get(key)) for key in ("requests", "limits"))
+        for resource in sorted(asked.keys() & most.keys()):
+            if parse_milli(asked[resource]) > parse_milli(most[resource]):
+                problem = f"must be less than or equal to {resource} limit of {most[resource]}"
+                yield causes.invalid(f"{path}.resources.requests", asked[resource], problem)
+
+
 def _beyond(
     item: Json, requests: _Amounts, limits: _Amounts, path: str, kind: str
 ) -> Iterator[Cause]:

@@ -45,19 +45,14 @@ class PodAdmission:
 
     async def with_cluster(self, client: Client) -> Self:
         """The same with the LimitRanges and RuntimeClasses there, as far as they may be read."""
-        found: dict[Resource, list[Json]] = {}
-        notes: list[str] = []
-        for resource in (LIMIT_RANGES, RUNTIME_CLASSES):
-            try:
-                found[resource] = (await client.list(resource))["items"]
-            except (Forbidden, NotFound) as error:
-                notes.append(f"left out: what {resource.kind}s add to pods: {error}")
+        ranges, unread_ranges = await _listed(client, LIMIT_RANGES)
+        classes, unread_classes = await _listed(client, RUNTIME_CLASSES)
         return replace(
             self,
-            limit_ranges=tuple(found.get(LIMIT_RANGES, ())),
-            runtime_classes={_key(it)[1]: it for it in found.get(RUNTIME_CLASSES, ())},
-            complete=RUNTIME_CLASSES in found,
-            notes=tuple(notes),
+            limit_ranges=tuple(ranges),
+            runtime_classes={_key(it)[1]: it for it in classes},
+            complete=not unread_classes,
+            notes=(*unread_ranges, *unread_classes),
         )
 
     def with_manifests(self, objects: Iterable[Json]) -> Self:
@@ -88,7 +83,7 @@ class PodAdmission:
         if isinstance(resolved, Cause):
             return [resolved]
         spec |= {it["path"].rpartition("/")[2]: it["value"] for it in resolved.operations(spec)}
-        wrong = list(self._set_runtime(spec))
+        wrong = [*self._set_runtime(spec), *limit_ranges.contradictions(pod)]
         return [*wrong, *(it for each in here for it in limit_ranges.faults(pod, each))]
 
     def _set_runtime(self, spec: Json) -> Iterator[Cause]:
@@ -119,6 +114,16 @@ class PodAdmission:
         spec["nodeSelector"] = {**selector, **wanted}
         tolerations = [*listing(spec.get("tolerations")), *listing(scheduling.get("tolerations"))]
         spec["tolerations"] = tolerations
+
+
+async def _listed(client: Client, resource: Resource) -> tuple[list[Json], list[str]]:
+    """What there is, none of a kind that is not served; and why it may not be read."""
+    try:
+        return (await client.list(resource))["items"], []
+    except NotFound:
+        return [], []
+    except Forbidden as error:
+        return [], [f"left out: what {resource.plural} add to pods: {error}"]
 
 
 def _amounts(quantities: Mapping[str, Any]) -> dict[str, int]:

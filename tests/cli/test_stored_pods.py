@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,7 +12,9 @@ from api.pod_defaults import with_defaults
 from api.priority import PriorityClass
 from cli.simulate import simulate
 from cli.stored_pods import PodAdmission
-from kube.errors import ConfigError
+from kube.client import Client
+from kube.errors import ConfigError, Forbidden, KubeError, NotFound
+from kube.resources import Resource
 from scheduler.core.place import SearchBudget
 from tests.scheduler.state_builder import StateBuilder
 
@@ -102,8 +104,12 @@ def test_limits_are_requests(made: Json, want: Json, key: str) -> None:
         pytest.param({"limits": {"cpu": "4"}}, {"cpu": "1"}, None, id="a container has one"),
     ],
 )
-def test_limits_of_the_whole_pod(resources: Json, inner: Json, want: Json | None) -> None:
-    spec = stored(pod(container(inner or None), resources=resources))
+@pytest.mark.parametrize("key", ["containers", "initContainers"])
+def test_limits_of_the_whole_pod(resources: Json, inner: Json, want: Json | None, key: str) -> None:
+    more = {"initContainers": [container(inner)]} if key == "initContainers" else {}
+    first = container() if more else container(inner or None)
+
+    spec = stored(pod(first, resources=resources, **more))
 
     assert spec["resources"].get("requests") == want
 
@@ -335,3 +341,39 @@ def test_a_priority_class_of_the_files_counts() -> None:
     lines = simulate(builder.state, [gang(1, asks), cls], "ns", SearchBudget())
 
     assert "      Pod ns/low, priority 0, 1 pod" in lines
+
+
+class Answers:
+    """A client whose lists are these, or raise."""
+
+    def __init__(self, **lists: list[Json] | KubeError) -> None:
+        self._lists = lists
+
+    async def list(self, resource: Resource) -> Json:
+        found = self._lists[resource.plural]
+        if isinstance(found, KubeError):
+            raise found
+        return {"items": found}
+
+
+async def test_what_the_cluster_has_is_read() -> None:
+    ranges = [limit_range(of_containers(defaultRequest={"cpu": "1"}))]
+    client = Answers(limitranges=ranges, runtimeclasses=[runtime_class()])
+
+    found = await PodAdmission().with_cluster(cast("Client", client))
+
+    assert found.limit_ranges == tuple(ranges)
+    assert found.runtime_classes.keys() == {"vm"}
+    assert (found.complete, found.notes) == (True, ())
+
+
+async def test_what_may_not_be_read_is_said_and_what_is_not_served_is_not_there() -> None:
+    forbidden = Forbidden(403, "Forbidden", "limitranges is forbidden")
+    client = Answers(limitranges=forbidden, runtimeclasses=NotFound(404, "NotFound", "no"))
+
+    found = await PodAdmission().with_cluster(cast("Client", client))
+
+    assert found.complete
+    assert found.notes[0].startswith("left out: what limitranges add to pods: ")
+    lines = simulate(StateBuilder().state, [pod(container())], "ns", SearchBudget(), found)
+    assert lines[-1] == found.notes[0]
