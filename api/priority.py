@@ -33,6 +33,11 @@ class PriorityClass:
             obj.get("preemptionPolicy") or DEFAULT_PREEMPTION_POLICY,
         )
 
+    @property
+    def preempts_never(self) -> bool:
+        """Whether pods of the class never preempt."""
+        return self.preemption_policy == NEVER
+
 
 @dataclass(frozen=True, slots=True)
 class Resolved:

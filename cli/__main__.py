@@ -1,8 +1,25 @@
-"""`python -m cli` is `muster`."""
+"""The `muster` command, and `python -m cli`: ends on SIGTERM from its first moment on."""
 
+import signal
 import sys
+from types import FrameType
 
-from cli.main import main
+
+def main() -> int:
+    """Run one command; return the exit code.
+
+    A container's first process has no default action for SIGTERM: one that is still importing
+    would take the pod's whole grace period. Servers replace this handler once they run.
+    """
+    signal.signal(signal.SIGTERM, _end)
+    from cli.main import main as run
+
+    return run()
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from api import inherit, priority
 from api.causes import Cause
 from api.constants import POD_GROUP
 from api.defaults import defaults
-from api.priority import PriorityClass
 from api.reading import dig, text
 from api.rules.validation import validate
+from cli.simulated_jobs import place
+from cli.stored_pods import PodAdmission
 from kube.errors import ConfigError
+from kube.quantity import QuantityError
 from scheduler.core.model import SINGLE_POD
 
 Json = dict[str, Any]
@@ -21,18 +23,22 @@ Json = dict[str, Any]
 class Admission:
     """Of groups and pods: the template's values, defaults, priority, rules.
 
-    `workloads` are those that the manifests bring.
+    `pods` is the API server's, `workloads` are those that the manifests bring.
     """
 
-    def __init__(self, classes: Sequence[PriorityClass], workloads: Iterable[Json]) -> None:
-        self._classes = classes
+    def __init__(self, pods: PodAdmission, workloads: Iterable[Json]) -> None:
+        self._pods = pods
         self._workloads = {_key(obj["metadata"]): obj for obj in workloads}
 
     def admit(self, obj: Json) -> None:
         """Complete the object in place. Raises ConfigError where it would be refused."""
         spec = obj.setdefault("spec", {})
         if obj["kind"] == SINGLE_POD:
-            self._set_priority(obj, spec)
+            try:
+                apply(obj, self._pods.store(obj), ())
+                place(obj)
+            except QuantityError as error:
+                raise ConfigError(f"{_name(obj)}: {error}") from error
             return
         if obj["kind"] == POD_GROUP.kind and inherit.is_incomplete(spec):
             spec |= inherit.inherited_values(spec, self._template(obj, spec) or {})
@@ -49,7 +55,7 @@ class Admission:
         return inherit.template_of(found, template)
 
     def _set_priority(self, obj: Json, spec: Json) -> None:
-        resolved = priority.resolve(spec, self._classes)
+        resolved = priority.resolve(spec, self._pods.priority_classes)
         if isinstance(resolved, Cause):
             apply(obj, [resolved], ())
         else:

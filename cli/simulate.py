@@ -1,14 +1,14 @@
 """`muster simulate`: manifests added to a copy of the cluster, and decided.
 
-Jobs, JobSets, LeaderWorkerSets and kinds with one pod template become the groups and pods that the
-webhooks and controllers would make of them, by the same functions; every pod is decided as if it
-were Muster's. Nothing is sent to the cluster.
+Jobs, JobSets, LeaderWorkerSets and kinds with pod templates become the groups and pods that the
+webhooks and controllers would make of them, by the same functions; every pod is as the API server
+would store it, and decided as if it were Muster's. Nothing is sent to the cluster.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -19,11 +19,9 @@ import yaml
 from api import features
 from api.constants import (
     COMPOSITE_POD_GROUP,
+    CRON_JOB,
     JOB,
     JOBSET,
-    JOBSET_LABEL_JOB_INDEX,
-    JOBSET_LABEL_NAME,
-    JOBSET_LABEL_REPLICATED_JOB,
     LEADER_WORKER_SET,
     MAX_EXPECTED_PODS,
     POD_GROUP,
@@ -36,9 +34,8 @@ from api.integration.job import job_admission, job_groups
 from api.integration.jobset import jobset_admission
 from api.integration.objects import jobset_objects
 from api.integration.view import members_of, read_jobset
-from api.priority import PriorityClass
 from api.reading import integer
-from api.scheduler_names import USUAL, SchedulerNames
+from api.scheduler_names import USUAL, SchedulerNames, is_open
 from cli.admission import Admission, apply
 from cli.explain import (
     blocker_lines,
@@ -50,7 +47,21 @@ from cli.explain import (
 )
 from cli.simulated_devices import DEVICE_KINDS, SimulatedDevices
 from cli.simulated_groups import as_stored, coscheduling_kind, made_for_pods
+from cli.simulated_jobs import job_of_jobset, pod_of_job
+from cli.simulated_kinds import (
+    AS_THEY_ARE,
+    LIST,
+    REPLICA_SET,
+    is_simulated,
+    job_of,
+    left_out,
+    of_others,
+    pods_of_parts,
+    without_nulls,
+)
 from cli.simulated_sets import of_lws
+from cli.stored_pods import KINDS as POD_RULES
+from cli.stored_pods import PodAdmission
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
 from scheduler.config import ExpectedLimits
@@ -67,12 +78,12 @@ from scheduler.watch.workload_templates import templates_of
 
 Json = dict[str, Any]
 
-REPLICA_SET: Final = "ReplicaSet"
-
 MOST_OBJECTS: Final = 200_000
 """Groups and pods that the documents may stand for."""
 
 _UID = "00000000-0000-0000-0000-000000000000"
+_SUFFIX = "new"
+"""In place of the characters that an API server adds to a generateName."""
 
 
 class _Rules(NamedTuple):
@@ -87,19 +98,20 @@ def simulate(
     documents: Iterable[Json],
     namespace: str,
     budget: SearchBudget,
-    classes: Sequence[PriorityClass] = (),
+    pods: PodAdmission = PodAdmission(),
     *,
     schedulers: SchedulerNames = USUAL,
     gates: FeatureGates = features.USUAL,
 ) -> list[str]:
     """Add the documents to the state and decide what is new, in the order of the queue.
 
-    `classes` give priorities their numbers, `schedulers` are Muster's names, `gates` is what is
-    on. Lines of text, one block for each root. Raises ConfigError for what is refused at admission.
+    `pods` says what the API server makes of pods, `schedulers` are Muster's names, `gates` is what
+    is on. Lines of text: one block for each root, and what is left out. Raises ConfigError for what
+    is refused at admission.
     """
     before = {*state.forest.groups, *state.pods}
-    add_all(
-        state, documents, namespace, classes, schedulers=schedulers, gates=gates, most=MOST_OBJECTS
+    notes = add_all(
+        state, documents, namespace, pods, schedulers=schedulers, gates=gates, most=MOST_OBJECTS
     )
     lines: list[str] = []
     for key in queue_of(state).waiting():
@@ -111,31 +123,38 @@ def simulate(
             continue
         if not state.forest.ready(group) or (group.expected_waiting and not group.to_be_decided):
             lines += explain_lines(state, group, budget, gates)
-    return lines
+    return lines + notes
 
 
 def add_all(
     state: State,
     documents: Iterable[Json],
     namespace: str,
-    classes: Sequence[PriorityClass] = (),
+    pods: PodAdmission = PodAdmission(),
     *,
     schedulers: SchedulerNames = USUAL,
     gates: FeatureGates = features.USUAL,
     most: int,
-) -> None:
-    """Add what the documents stand for to the state, `most` objects at most.
+) -> list[str]:
+    """Add what the documents stand for to the state, `most` objects at most; return notes.
 
-    Raises ConfigError for what is refused at admission, and for more objects.
+    Raises ConfigError for what is refused at admission, for more objects, and where no document is
+    of a kind that can be simulated.
     """
     rules = _Rules(schedulers, Feature.EXPECTED_PODS in gates)
     expanded = (obj for each in documents for obj in _well_formed(each, namespace, rules))
     objects = list(islice(expanded, most))
     if next(expanded, None) is not None:
         raise ConfigError(f"the manifests stand for more than {most} groups and pods: try fewer")
+    unknown = [obj for obj in objects if not is_simulated(obj)]
+    notes = [*pods.notes, *left_out(unknown, others=len(unknown) < len(objects))]
+    pods = pods.with_manifests(objects)
+    state.modest_classes |= {it.name for it in pods.priority_classes if it.preempts_never}
+    objects = [obj for obj in objects if is_simulated(obj) and obj["kind"] not in POD_RULES]
+    notes += of_others(objects, schedulers)
     objects += made_for_pods(state, objects)
     objects = [obj for obj in objects if coscheduling_kind(obj) is None]
-    admission = Admission(classes, [obj for obj in objects if obj["kind"] == WORKLOAD.kind])
+    admission = Admission(pods, [obj for obj in objects if obj["kind"] == WORKLOAD.kind])
     devices = SimulatedDevices(state)
     others = [each for each in objects if each["kind"] not in DEVICE_KINDS]
     for obj in (each for each in others if each["kind"] != WORKLOAD.kind):
@@ -145,6 +164,7 @@ def add_all(
         _add(state, obj, schedulers, devices, gates)
     if Feature.EXPECTED_PODS in gates:
         _expect(state, objects, schedulers, devices)
+    return notes
 
 
 def _expect(
@@ -219,33 +239,41 @@ def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json
 
 
 def _expand(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
-    """The groups and pods that an object stands for."""
-    made = copy.deepcopy(document)
-    made.setdefault("metadata", {}).setdefault("namespace", namespace)
+    """The groups and pods that an object stands for; the object itself where it has none."""
+    made: Json = without_nulls(document)
+    meta = made.setdefault("metadata", {})
+    meta.setdefault("namespace", namespace)
+    meta.setdefault("name", meta.get("generateName", "") + _SUFFIX)
     kind = made["kind"]
-    if kind == "List":
+    if not is_simulated(made) or kind in AS_THEY_ARE or coscheduling_kind(made) is not None:
+        yield made
+    elif kind == LIST:
         for item in made.get("items") or ():
             yield from _expand(item, namespace, rules)
-    elif kind == JOBSET.kind:
-        yield from _of_jobset(made, rules)
-    elif kind == JOB.kind:
-        yield from _of_job(made, rules.schedulers)
-    elif kind == LEADER_WORKER_SET.kind:
-        yield from of_lws(made, rules.schedulers, expects=rules.expects)
-    elif kind in APPS:
-        yield from _of_app(made, rules.schedulers)
-    elif kind == REPLICA_SET:
-        yield from _of_template(made)
-    elif kind in (SINGLE_POD, *DEVICE_KINDS) or coscheduling_kind(made) is not None:
-        yield made
     elif kind in (POD_GROUP.kind, COMPOSITE_POD_GROUP.kind, WORKLOAD.kind):
         yield as_stored(made)
     else:
-        raise ConfigError(
-            f"{kind} {made['metadata'].get('name')}: only Job, JobSet, LeaderWorkerSet,"
-            " Deployment, ReplicaSet, StatefulSet, Pod, PodGroup, CompositePodGroup, Workload and"
-            f" {', '.join(DEVICE_KINDS)} can be simulated; of other kinds give their pods"
-        )
+        yield from _of_owner(made, rules)
+
+
+def _of_owner(owner: Json, rules: _Rules) -> Iterator[Json]:
+    """The groups and pods that Muster and the owner's controller make."""
+    kind, meta = owner["kind"], owner["metadata"]
+    meta.setdefault("uid", f"simulated-{kind}-{meta['namespace']}-{meta.get('name')}")
+    if kind == JOBSET.kind:
+        yield from _of_jobset(owner, rules)
+    elif kind == JOB.kind:
+        yield from _of_job(owner, rules.schedulers)
+    elif kind == CRON_JOB.kind:
+        yield from _of_job(job_of(owner), rules.schedulers)
+    elif kind == LEADER_WORKER_SET.kind:
+        yield from of_lws(owner, rules.schedulers, expects=rules.expects)
+    elif kind in APPS:
+        yield from _of_app(owner, rules.schedulers)
+    elif kind == REPLICA_SET:
+        yield from _of_template(owner)
+    else:
+        yield from pods_of_parts(owner)
 
 
 def _of_app(app: Json, schedulers: SchedulerNames) -> Iterator[Json]:
@@ -275,39 +303,20 @@ def _of_jobset(jobset: Json, rules: _Rules) -> Iterator[Json]:
     admitted = jobset_admission(jobset, None, "CREATE", schedulers=schedulers, expects=expects)
     apply(jobset, admitted.causes, admitted.patch)
     yield from jobset_objects(read_jobset(jobset))
-    meta = jobset["metadata"]
-    for replicated in jobset["spec"].get("replicatedJobs") or ():
+    for replicated in jobset.get("spec", {}).get("replicatedJobs") or ():
         replicas = (
             replicated.get("replicas", 1) if members_of(replicated["template"]["spec"]) else 0
         )
         for index in range(replicas):
-            template = copy.deepcopy(replicated["template"])
-            labels = {
-                JOBSET_LABEL_NAME: meta["name"],
-                JOBSET_LABEL_REPLICATED_JOB: replicated["name"],
-                JOBSET_LABEL_JOB_INDEX: str(index),
-            }
-            inner = template.setdefault("metadata", {})
-            inner["labels"] = (inner.get("labels") or {}) | labels
-            inner["name"] = f"{meta['name']}-{replicated['name']}-{index}"
-            inner["namespace"] = meta["namespace"]
-            job = {"apiVersion": "batch/v1", "kind": JOB.kind} | template
-            yield from _of_job(job, schedulers)
+            yield from _of_job(job_of_jobset(jobset, replicated, index), schedulers)
 
 
 def _of_job(job: Json, schedulers: SchedulerNames) -> Iterator[Json]:
     admitted = job_admission(job, None, "CREATE", request_uid=_UID, schedulers=schedulers)
     apply(job, admitted.causes, admitted.patch)
     yield from job_groups(job)
-    template = job["spec"]["template"]
     for index in range(members_of(job["spec"])):
-        pod = copy.deepcopy(template)
-        meta = pod.setdefault("metadata", {})
-        meta |= {
-            "name": f"{job['metadata'].get('name', 'job')}-{index}",
-            "namespace": job["metadata"]["namespace"],
-        }
-        yield {"apiVersion": "v1", "kind": SINGLE_POD} | pod
+        yield pod_of_job(job, index)
 
 
 def _add(
@@ -330,7 +339,8 @@ def _add(
             group = group_of(obj)
             state.set_group(decode.group_spec(obj["kind"], group, gates))
             return
-        obj.setdefault("spec", {}).setdefault("schedulerName", schedulers.default)
+        if is_open(obj.setdefault("spec", {}).get("schedulerName")):
+            obj["spec"]["schedulerName"] = schedulers.default
         info = decode.pod_info(pod_of(obj), schedulers=schedulers)
         devices.check(obj)
         state.set_pod(devices.with_claims(obj, info))

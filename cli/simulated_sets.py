@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from api.constants import (
@@ -23,6 +23,7 @@ from api.integration.lws_view import LwsView, read_lws
 from api.reading import annotations_of, dig, integer, labels_of, mapping, text
 from api.scheduler_names import SchedulerNames
 from cli.admission import apply
+from cli.exclusive_placement import keep_apart
 from scheduler.core.model import SINGLE_POD
 
 Json = dict[str, Any]
@@ -85,7 +86,7 @@ def _part(pod: Json, view: LwsView, subgroups: _Subgroups, replica: int, worker:
     pod["metadata"]["labels"] |= {SUBGROUP_INDEX: str(index), SUBGROUP_KEY: key}
     # A leader that is alone in a domain of this key with its replica gets no terms for less.
     if subgroups.exclusive and (worker or subgroups.exclusive != view.exclusive):
-        _keep_apart(pod, subgroups.exclusive, key, label=SUBGROUP_KEY)
+        keep_apart(pod, subgroups.exclusive, SUBGROUP_KEY)
 
 
 def _pod(view: LwsView, replica: int, worker: int) -> Json:
@@ -105,34 +106,5 @@ def _pod(view: LwsView, replica: int, worker: int) -> Json:
         "annotations": {**annotations_of(template), LWS_ANNOTATION_SIZE: str(view.size)},
     }
     if view.exclusive:
-        _keep_apart(template, view.exclusive, labels[GROUP_KEY], leads=not worker)
+        keep_apart(template, view.exclusive, GROUP_KEY, leads=not worker)
     return {"apiVersion": "v1", "kind": SINGLE_POD} | template
-
-
-def _keep_apart(
-    pod: Json, topology: str, key: str, *, label: str = GROUP_KEY, leads: bool = True
-) -> None:
-    """One domain for the pods of a replica, or of a subgroup.
-
-    Those that lead keep others of such sets out of it: the leader of a replica, all of a subgroup.
-    """
-    spec = pod.setdefault("spec", {})
-    affinity = spec["affinity"] = dict(mapping(spec.get("affinity")))
-    own = {"key": label, "operator": "In", "values": [key]}
-    _require(affinity, "podAffinity", topology, own)
-    if leads:
-        others = {"key": label, "operator": "NotIn", "values": [key]}
-        _require(
-            affinity,
-            "podAntiAffinity",
-            topology,
-            {"key": label, "operator": "Exists"},
-            others,
-        )
-
-
-def _require(affinity: Json, kind: str, topology: str, *wanted: Mapping[str, Any]) -> None:
-    term = {"labelSelector": {"matchExpressions": list(wanted)}, "topologyKey": topology}
-    said = dict(mapping(affinity.get(kind)))
-    field = "requiredDuringSchedulingIgnoredDuringExecution"
-    affinity[kind] = said | {field: [*(said.get(field) or ()), term]}

@@ -6,7 +6,7 @@ Nothing ends or arrives meanwhile, and what would be evicted does not come back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -14,9 +14,9 @@ import yaml
 
 from api import features
 from api.features import FeatureGates
-from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
 from cli.simulate import add_all
+from cli.stored_pods import PodAdmission
 from console.messages import (
     MOST_CHANGES,
     AddNodes,
@@ -64,7 +64,7 @@ class Setup:
     budget: SearchBudget = field(default_factory=SearchBudget)
     effort: Effort = field(default_factory=Effort)
     preempts: bool = True
-    classes: Sequence[PriorityClass] = ()
+    pods: PodAdmission = field(default_factory=PodAdmission)
     schedulers: SchedulerNames = USUAL
     gates: FeatureGates = features.USUAL
     expired: Callable[[], bool] = lambda: False
@@ -87,11 +87,11 @@ def what_if(state: State, request: WhatIfRequest, setup: Setup) -> WhatIfAnswer:
     for at, change in enumerate(request.changes):
         _change(state, change, f"changes[{at}]")
     before = set(state.forest.groups)
-    add_all(
+    notes = add_all(
         state,
         documents_of(request.manifests),
         NAMESPACE,
-        setup.classes,
+        setup.pods,
         schedulers=setup.schedulers,
         gates=setup.gates,
         most=MOST_OBJECTS,
@@ -106,7 +106,7 @@ def what_if(state: State, request: WhatIfRequest, setup: Setup) -> WhatIfAnswer:
         else:
             _decide(state, entity, setup, outcome)
     _add_not_ready(state, before, setup, outcome)
-    return _answer(outcome)
+    return _answer(outcome, notes)
 
 
 def documents_of(manifests: str) -> Iterator[Json]:
@@ -271,12 +271,12 @@ def _add_not_ready(state: State, before: set[GroupKey], setup: Setup, outcome: _
             outcome.waiting.append(WouldWait(id=_id(group.key), sentence=held.summary))
 
 
-def _answer(outcome: _Outcome) -> WhatIfAnswer:
+def _answer(outcome: _Outcome, notes: list[str]) -> WhatIfAnswer:
     return WhatIfAnswer(
         placements=outcome.placed[:MOST_SHOWN],
         waiting=outcome.waiting[:MOST_SHOWN],
         evicted=outcome.evicted[:MOST_SHOWN],
-        lines=list(_lines(outcome)),
+        lines=[*_lines(outcome), *notes],
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from api.features import Feature, FeatureGates
 from api.scheduler_names import SchedulerNames
+from cli.stored_pods import PodAdmission
 from cli.what_if import Setup, what_if
 from cli.what_if_process import MEMORY, SECONDS, WRONG, Question
 from console.messages import WhatIfAnswer
@@ -62,7 +63,7 @@ def _answered(data: bytes, until: float) -> WhatIfAnswer:
         budget=taken.limits.budget(),
         effort=taken.limits.effort(),
         preempts=taken.limits.preempts,
-        classes=taken.priorities,
+        pods=PodAdmission(tuple(taken.priorities)),
         schedulers=SchedulerNames(tuple(question.schedulers)),
         gates=FeatureGates(on),
         expired=lambda: time.monotonic() >= until,

@@ -7,6 +7,7 @@ import msgspec
 from api.constants import ANNOTATION_ATTEMPT, POD_TEMPLATE, PROVISIONING_REQUEST
 from controllers.namespace_pace import NamespacePace
 from kube.clock import Clock
+from kube.decoding import Decoder
 from kube.meta import ObjectMeta
 from kube.resources import Resource
 
@@ -50,7 +51,7 @@ class _Condition(msgspec.Struct, gc=False):
 
 
 class _Status(msgspec.Struct, gc=False):
-    conditions: list[_Condition] | None = None
+    conditions: list[_Condition] = []
 
 
 class _RawRequest(msgspec.Struct, gc=False):
@@ -84,14 +85,14 @@ class CapacityRequest(msgspec.Struct, gc=False):
         return int(said) if said.isascii() and said.isdigit() and len(said) < 4 else 1
 
 
-_request = msgspec.json.Decoder(_RawRequest)
+_request = Decoder(_RawRequest)
 
 
 def decode_request(data: bytes) -> CapacityRequest:
     """A ProvisioningRequest. Raises msgspec.DecodeError."""
-    raw = _request.decode(data)
+    raw = _request(data)
     spec = raw.spec
-    said = {it.type: it for it in raw.status.conditions or [] if it.status == "True"}
+    said = {it.type: it for it in raw.status.conditions if it.status == "True"}
     end = next((said[each] for each in _ENDS if each in said), None)
     request = CapacityRequest(
         metadata=raw.metadata,

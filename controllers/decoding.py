@@ -47,6 +47,7 @@ from controllers.objects import (
     PodMeta,
     Workload,
 )
+from kube.decoding import Decoder
 from kube.meta import ObjectMeta, OwnerReference
 from kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
 
@@ -82,7 +83,7 @@ class _PodSpec(msgspec.Struct, rename="camel", gc=False):
     preemption_policy: str = ""
     node_name: str = ""
     scheduler_name: str = ""
-    scheduling_gates: list[msgspec.Raw] | None = None
+    scheduling_gates: list[msgspec.Raw] = []
 
 
 class _Condition(msgspec.Struct, gc=False):
@@ -94,20 +95,20 @@ class _Condition(msgspec.Struct, gc=False):
 
 class _PodStatus(msgspec.Struct, rename="camel", gc=False):
     phase: str = ""
-    conditions: list[_Condition] | None = None
+    conditions: list[_Condition] = []
     nominated_node_name: str = ""
 
 
 class _FullPodMeta(PodMeta, rename="camel", gc=False):
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
     deletion_timestamp: str | None = None
-    owner_references: list[OwnerReference] | None = None
+    owner_references: list[OwnerReference] = msgspec.field(default_factory=list)
 
     @property
     def controller(self) -> OwnerReference | None:
         """The owner that manages the pod, if one does."""
-        return next((it for it in self.owner_references or [] if it.controller), None)
+        return next((it for it in self.owner_references if it.controller), None)
 
 
 class _RawPod(msgspec.Struct, gc=False):
@@ -123,10 +124,10 @@ class _TemplateRef(msgspec.Struct, rename="camel", gc=False):
 
 class _GroupSpec(msgspec.Struct, rename="camel", gc=False):
     parent_composite_pod_group_name: str | None = None
-    scheduling_policy: dict[str, Any] | None = None
+    scheduling_policy: dict[str, Any] = {}
     workload_ref: _TemplateRef | None = None
-    resource_claims: tuple[ClaimEntry, ...] | None = None
-    expected_pods: list[Any] | None = None
+    resource_claims: tuple[ClaimEntry, ...] = ()
+    expected_pods: list[Any] = []
 
 
 class _Blocker(msgspec.Struct, gc=False):
@@ -135,9 +136,9 @@ class _Blocker(msgspec.Struct, gc=False):
 
 
 class _GroupStatus(msgspec.Struct, rename="camel", gc=False):
-    conditions: list[_Condition] | None = None
+    conditions: list[_Condition] = []
     blocker: _Blocker | None = None
-    resource_claim_statuses: tuple[ClaimStatus, ...] | None = None
+    resource_claim_statuses: tuple[ClaimStatus, ...] = ()
 
 
 class _RawGroup(_RawObject, gc=False):
@@ -158,7 +159,7 @@ class _OwnerStatus(msgspec.Struct, rename="camel", gc=False):
     succeeded: int | None = None
     failed_indexes: str | None = None
     restarts: int | None = None
-    conditions: list[_Condition] | None = None
+    conditions: list[_Condition] = []
 
 
 class _OwnerSpec(msgspec.Struct, gc=False):
@@ -187,23 +188,21 @@ class _RawLws(_RawObject, gc=False):
     status: _LwsStatus = msgspec.field(default_factory=_LwsStatus)
 
 
-class _RawOwner(msgspec.Struct, gc=False):
-    metadata: ObjectMeta
-    spec: msgspec.Raw
+class _RawOwner(_RawObject, gc=False):
     status: _OwnerStatus = msgspec.field(default_factory=_OwnerStatus)
 
 
-decode_named = msgspec.json.Decoder(NamedObject).decode
-_pod = msgspec.json.Decoder(_RawPod)
-_group = msgspec.json.Decoder(_RawGroup)
-_group_spec = msgspec.json.Decoder(_GroupSpec)
-_workload = msgspec.json.Decoder(_RawObject)
-_workload_spec = msgspec.json.Decoder(_WorkloadSpec)
-_owner = msgspec.json.Decoder(_RawOwner)
-_app = msgspec.json.Decoder(_RawApp)
-_lws = msgspec.json.Decoder(_RawLws)
-_coscheduling = msgspec.json.Decoder(_RawCoscheduling)
-_owner_spec = msgspec.json.Decoder(_OwnerSpec)
+decode_named = Decoder(NamedObject)
+_pod = Decoder(_RawPod)
+_group = Decoder(_RawGroup)
+_group_spec = Decoder(_GroupSpec)
+_workload = Decoder(_RawObject)
+_workload_spec = Decoder(_WorkloadSpec)
+_owner = Decoder(_RawOwner)
+_app = Decoder(_RawApp)
+_lws = Decoder(_RawLws)
+_coscheduling = Decoder(_RawCoscheduling)
+_owner_spec = Decoder(_OwnerSpec)
 
 
 def _replica_size(labels: Mapping[str, str], annotations: Mapping[str, str]) -> int:
@@ -219,16 +218,16 @@ def _job_of(controller: OwnerReference | None) -> str:
 
 def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
     """A pod; `schedulers` say whether it is Muster's. Raises msgspec.DecodeError."""
-    raw = _pod.decode(data)
+    raw = _pod(data)
     meta, spec = raw.metadata, raw.spec
     group = spec.scheduling_group.pod_group_name if spec.scheduling_group else ""
     workload = None
     if spec.workload_ref is not None:
         ref = spec.workload_ref
         workload = WorkloadForm(ref.name, ref.pod_group, ref.pod_group_replica_key)
-    labels, ours = meta.labels or {}, spec.scheduler_name in schedulers
+    labels, ours = meta.labels, spec.scheduler_name in schedulers
     workload = workload if ours else None
-    annotations = meta.annotations or {}
+    annotations = meta.annotations
     named = groups_of_pod(
         labels,
         ours=ours,
@@ -247,7 +246,7 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
     )
     taken = pod.bound or spec.scheduling_gates or raw.status.nominated_node_name
     pod.waits = pod.active and pod.counts and not taken
-    pod.consumes = (meta.annotations or {}).get(ANNOTATION_CONSUMES_REQUEST, "") if named else ""
+    pod.consumes = annotations.get(ANNOTATION_CONSUMES_REQUEST, "") if named else ""
     if pod.waits and pod.consumes:
         pod.shape = shape_of(msgspec.json.decode(data))
     if named:
@@ -275,31 +274,31 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
 
 def decode_group(data: bytes) -> Group:
     """A PodGroup or CompositePodGroup. Raises msgspec.DecodeError."""
-    raw = _group.decode(data)
-    spec, status = _group_spec.decode(raw.spec), raw.status or _GroupStatus()
+    raw = _group(data)
+    spec, status = _group_spec(raw.spec), raw.status or _GroupStatus()
     reference, from_pods = spec.workload_ref, is_from_pods(raw.metadata, raw.metadata.name)
-    condition = next((it for it in status.conditions or [] if it.type in _SCHEDULED_TYPES), None)
+    condition = next((it for it in status.conditions if it.type in _SCHEDULED_TYPES), None)
     return Group(
         metadata=raw.metadata,
         parent=spec.parent_composite_pod_group_name or "",
-        policy=spec.scheduling_policy or {},
+        policy=spec.scheduling_policy,
         template=(reference.workload_name, reference.template_name) if reference else None,
         scheduled=condition is not None and condition.status == "True",
         condition=msgspec.to_builtins(condition) if condition else None,
         waiting=status.blocker.summary if status.blocker else "",
         spec=b"" if spec.scheduling_policy and not from_pods else bytes(raw.spec),
         blocked_by=status.blocker.kind if status.blocker else "",
-        claims=spec.resource_claims or (),
-        claim_statuses=status.resource_claim_statuses or (),
+        claims=spec.resource_claims,
+        claim_statuses=status.resource_claim_statuses,
         has_status=raw.status is not None,
-        expected=spec.expected_pods or [],
+        expected=spec.expected_pods,
     )
 
 
 def decode_workload(data: bytes) -> Workload:
     """A Workload. Raises msgspec.DecodeError."""
-    raw = _workload.decode(data)
-    ref = _workload_spec.decode(raw.spec).controller_ref
+    raw = _workload(data)
+    ref = _workload_spec(raw.spec).controller_ref
     reference = (ref.api_group, ref.kind, ref.name) if ref else None
     return Workload(raw.metadata, reference, bytes(raw.spec))
 
@@ -316,7 +315,7 @@ def decode_plugins_pod_group(data: bytes) -> Owner:
 
 def decode_job(data: bytes) -> Owner:
     """A Job; its spec is kept if admission named a group for it that no JobSet makes."""
-    raw = _owner.decode(data)
+    raw = _owner(data)
     meta = raw.metadata
     managed = ANNOTATION_MANAGED_GROUP in meta.annotations
     by_jobset = JOBSET_LABEL_NAME in meta.labels and ANNOTATION_GROUP_SCOPE in meta.annotations
@@ -325,7 +324,7 @@ def decode_job(data: bytes) -> Owner:
 
 def decode_jobset(data: bytes) -> Owner:
     """A JobSet; its spec is kept if one of its Job templates is marked."""
-    raw = _owner.decode(data)
+    raw = _owner(data)
     return _as_owner(JOBSETS, raw, _SCOPE_MARK in bytes(raw.spec))
 
 
@@ -344,7 +343,7 @@ def decode_lws(data: bytes) -> Owner:
 
     Of its status only `replicas`. Raises msgspec.DecodeError.
     """
-    raw = _lws.decode(data)
+    raw = _lws(data)
     marked = ANNOTATION_GANG_MODE in raw.metadata.annotations and _GROUP_MARK in bytes(raw.spec)
     return Owner(
         resource=LEADER_WORKER_SETS,
@@ -358,7 +357,7 @@ def decode_lws(data: bytes) -> Owner:
 
 def _as_app(resource: Resource, data: bytes) -> Owner:
     """Of one that never had a group no more is kept than its name."""
-    raw = _app.decode(data)
+    raw = _app(data)
     pods, updated = raw.status.replicas or 0, raw.status.updated_replicas or 0
     marked, meta = ANNOTATION_MANAGED_GROUP in raw.metadata.annotations, raw.metadata
     return Owner(
@@ -385,12 +384,12 @@ def _pod_state(status: _PodStatus) -> str:
     """`Running`, the reason why it is not scheduled, or nothing."""
     if status.phase == "Running":
         return status.phase
-    found = (it for it in status.conditions or [] if it.type == CONDITION_POD_SCHEDULED)
+    found = (it for it in status.conditions if it.type == CONDITION_POD_SCHEDULED)
     return next((it.reason for it in found if it.status == "False"), "")
 
 
 def _as_coscheduling(resource: Resource, data: bytes) -> Owner:
-    raw = _coscheduling.decode(data)
+    raw = _coscheduling(data)
     return Owner(
         resource=resource,
         metadata=raw.metadata,
@@ -402,8 +401,8 @@ def _as_coscheduling(resource: Resource, data: bytes) -> Owner:
 
 
 def _as_owner(resource: Resource, raw: _RawOwner, has_group: bool) -> Owner:
-    status, spec = raw.status, _owner_spec.decode(raw.spec)
-    ended = {it.type for it in status.conditions or [] if it.status == "True"}
+    status, spec = raw.status, _owner_spec(raw.spec)
+    ended = {it.type for it in status.conditions if it.status == "True"}
     attempt = raw.metadata.labels.get(JOBSET_LABEL_RESTART, "") if resource == JOBS else ""
     return Owner(
         resource=resource,

@@ -142,7 +142,7 @@ class Group(msgspec.Struct, gc=False):
 
     def spec_object(self) -> Json:
         """The spec of a group that keeps it."""
-        spec: Json = msgspec.json.decode(self.spec)
+        spec: Json = msgspec.json.decode(self.spec) or {}
         return spec
 
 
@@ -156,7 +156,7 @@ class Workload(msgspec.Struct, gc=False):
     def as_object(self) -> Json:
         """The object as `api.integration` reads it."""
         meta = {"name": self.metadata.name, "uid": self.metadata.uid}
-        return {"metadata": meta, "spec": msgspec.json.decode(self.spec)}
+        return {"metadata": meta, "spec": msgspec.json.decode(self.spec) or {}}
 
 
 class Owner(msgspec.Struct, gc=False):
@@ -204,5 +204,5 @@ class Owner(msgspec.Struct, gc=False):
                 "labels": meta.labels,
                 "annotations": meta.annotations,
             },
-            "spec": msgspec.json.decode(self.spec),
+            "spec": msgspec.json.decode(self.spec) or {},
         }

@@ -19,6 +19,7 @@ from api.constants import GROUP, POD
 from api.names import is_dns_label, is_dns_subdomain, is_path_segment
 from controllers.runtime import METADATA
 from kube.clock import Clock
+from kube.decoding import Decoder
 from kube.errors import Forbidden, KubeError, NotFound
 from kube.meta import ObjectMeta, OwnerReference, decode_partial
 from kube.resources import Resource
@@ -85,7 +86,7 @@ class _ApiResources(msgspec.Struct, gc=False):
     resources: list[_ApiResource] = []
 
 
-_resources = msgspec.json.Decoder(_ApiResources)
+_resources = Decoder(_ApiResources)
 
 
 class _Kept(Generic[K, V]):
@@ -237,7 +238,7 @@ def _may_own(reference: OwnerReference) -> bool:
 def _served(body: bytes, group: str, version: str, kind: str) -> Resource | Unknown:
     """The resource of a kind in the list of what its group and version have."""
     try:
-        listed = _resources.decode(body).resources
+        listed = _resources(body).resources
     except msgspec.DecodeError:
         return Unknown.FAILED
     for it in listed:

@@ -1,15 +1,19 @@
-"""JSON as deep as an API server takes it: 10,000 levels, ten times what Python takes unasked.
+"""JSON as an API server writes it: with fields that are null, and up to 10,000 levels deep.
 
-Only objects made to do harm are that deep, and the deep part is never in a field that is read
-(`managedFields` takes anything). It must be skipped without failing the list that it is part of.
+Only objects made to do harm are that deep, ten times what Python takes unasked, and the deep part
+is never in a field that is read (`managedFields` takes anything). It must be skipped without
+failing the list that it is part of.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
+
+import msgspec
+from msgspec import inspect
 
 T = TypeVar("T")
 
@@ -34,3 +38,80 @@ def _deeper() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(usual)
+
+
+class Decoder(Generic[T]):
+    """Decode JSON into `form`; a field that is null counts as absent, as it does in Go.
+
+    Go writes slices, maps and pointers that are nil as null, as kubelets do the `drivers` of a
+    CSINode. Only JSON that msgspec rejects is read a second time. Raises msgspec.DecodeError.
+    """
+
+    __slots__ = ("_decode", "form")
+
+    def __init__(self, form: type[T], *, strict: bool = True) -> None:
+        """If not `strict`, text stands for numbers and booleans, as in YAML that people write."""
+        self.form = form
+        self._decode = msgspec.json.Decoder(form, strict=strict).decode
+
+    def __call__(self, data: bytes | msgspec.Raw) -> T:
+        """Return the value."""
+        try:
+            return self._decode(data)
+        except msgspec.ValidationError:
+            # Decoded again outside: its error is the one that a reader can use.
+            without = _without_nulls(data, inspect.type_info(self.form))
+        return self._decode(without)
+
+
+_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def _without_nulls(data: bytes | msgspec.Raw, form: inspect.Type) -> bytes | msgspec.Raw:
+    """The JSON without the null fields of its structs. Raw parts stay as they are."""
+    try:
+        match form:
+            case inspect.StructType():
+                return _cleaned(data, {it.encode_name: it.type for it in form.fields})
+            case inspect.DictType():
+                parts = {key: _part(it, form.value_type) for key, it in _fields(data).items()}
+                return msgspec.json.encode(parts)
+            case inspect.ListType() | inspect.VarTupleType():
+                return msgspec.json.encode([_part(it, form.item_type) for it in _items(data)])
+            case inspect.UnionType():
+                return _without_nulls(data, next(filter(_has_parts, form.types), form.types[0]))
+    except msgspec.ValidationError:
+        pass  # Of another type: that error is for the caller.
+    return data
+
+
+def _cleaned(data: bytes | msgspec.Raw, types: Mapping[str, inspect.Type]) -> bytes:
+    found = {} if _is_null(data) else without_nulls(_fields(data))
+    return msgspec.json.encode({key: _part(it, types.get(key, _ANY)) for key, it in found.items()})
+
+
+def _part(data: msgspec.Raw, form: inspect.Type) -> msgspec.Raw:
+    return msgspec.Raw(bytes(_without_nulls(data, form)))
+
+
+def without_nulls(fields: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    """The fields that have a value."""
+    return {key: value for key, value in fields.items() if not _is_null(value)}
+
+
+def _is_null(data: bytes | msgspec.Raw) -> bool:
+    return bytes(data) == b"null"
+
+
+def _has_parts(form: inspect.Type) -> bool:
+    return isinstance(form, _WITH_PARTS)
+
+
+_ANY: Final = inspect.AnyType()
+_WITH_PARTS: Final = (
+    inspect.StructType,
+    inspect.DictType,
+    inspect.ListType,
+    inspect.VarTupleType,
+)

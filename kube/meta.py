@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from kube.decoding import Decoder
+
 Key = tuple[str, str]
 """(namespace, name); the namespace of a cluster-scoped object is the empty string."""
 
@@ -86,15 +88,15 @@ class RawObject(msgspec.Struct, gc=False):
     raw: Json
 
 
-_partial = msgspec.json.Decoder(Partial)
+_partial = Decoder(Partial)
 _mapping = msgspec.json.Decoder(dict[str, Any])
 
 
 def decode_partial(data: bytes) -> Partial:
     """Decode the metadata alone. Raises msgspec.DecodeError."""
-    return _partial.decode(data)
+    return _partial(data)
 
 
 def decode_raw(data: bytes) -> RawObject:
     """Decode metadata and the whole object. Raises msgspec.DecodeError."""
-    return RawObject(metadata=_partial.decode(data).metadata, raw=_mapping.decode(data))
+    return RawObject(metadata=_partial(data).metadata, raw=_mapping.decode(data))

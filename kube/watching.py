@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from kube.decoding import decode_deep
+from kube.decoding import Decoder, decode_deep
 from kube.errors import ProtocolError, from_status
 from kube.meta import HasMeta, Key, Meta
 
@@ -62,7 +62,7 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 class _Page(msgspec.Struct):
     metadata: _ListMeta
-    items: list[msgspec.Raw] | None = None
+    items: list[msgspec.Raw] = []
 
 
 class _Identity(msgspec.Struct, rename="camel"):
@@ -76,9 +76,9 @@ class _Identified(msgspec.Struct):
     metadata: _Identity
 
 
-_line = msgspec.json.Decoder(_Line)
-_page = msgspec.json.Decoder(_Page)
-_identified = msgspec.json.Decoder(_Identified)
+_line = Decoder(_Line)
+_page = Decoder(_Page)
+_identified = Decoder(_Identified)
 
 
 class WatchState(Generic[T]):
@@ -112,11 +112,11 @@ class WatchState(Generic[T]):
         Each object is decoded when its change is asked for, which raises ProtocolError as well.
         """
         try:
-            page = decode_deep(_page.decode, body)
+            page = decode_deep(_page, body)
         except (msgspec.DecodeError, RecursionError) as error:
             raise ProtocolError(f"list page: {error}") from error
         self._list_version = page.metadata.resource_version
-        return self._list(page.items or ()), page.metadata.continue_
+        return self._list(page.items), page.metadata.continue_
 
     def end_list(self) -> Iterator[Change[T]]:
         """After the last page: the deletions that nobody told us of. Then `version` is known.
@@ -135,7 +135,7 @@ class WatchState(Generic[T]):
         After either the stream is of no more use, and the next thing is a list.
         """
         try:
-            event = decode_deep(_line.decode, line)
+            event = decode_deep(_line, line)
         except (msgspec.DecodeError, RecursionError) as error:
             self.forget()
             raise ProtocolError(f"watch line: {error}") from error
@@ -195,7 +195,7 @@ class WatchState(Generic[T]):
 def version_of_list(body: bytes) -> str:
     """The version of a list. Raises ProtocolError."""
     try:
-        return decode_deep(_page.decode, body).metadata.resource_version
+        return decode_deep(_page, body).metadata.resource_version
     except (msgspec.DecodeError, RecursionError) as error:
         raise ProtocolError(f"list page: {error}") from error
 
@@ -220,6 +220,6 @@ def _is_number(version: str) -> bool:
 def _identify(raw: msgspec.Raw) -> _Identity:
     """Only what every object has, so that no odd timestamp or label makes it nameless."""
     try:
-        return decode_deep(_identified.decode, raw).metadata
+        return decode_deep(_identified, raw).metadata
     except (msgspec.DecodeError, RecursionError) as error:
         raise ProtocolError(f"object without metadata: {error}") from error

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -22,13 +22,12 @@ from api.ownership import OwnerId, made_for
 from api.priority import DEFAULT_PREEMPTION_POLICY, PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.client import Client
+from kube.decoding import Decoder
 from kube.meta import Key, ObjectMeta
 from kube.quarantine import Quarantine
 from kube.reflector import Reflector
 from kube.resources import PRIORITY_CLASSES, Resource
 from webhooks.workloads import WorkloadCache, decode_workload
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +176,7 @@ class ClaimEntry(msgspec.Struct, rename="camel", gc=False):
 class PodGroupSpec(msgspec.Struct, rename="camel", gc=False):
     """The one field of a PodGroup's spec in use."""
 
-    resource_claims: list[ClaimEntry] | None = None
+    resource_claims: list[ClaimEntry] = []
 
 
 class PodGroupObject(msgspec.Struct, gc=False):
@@ -201,9 +200,7 @@ class PodGroups:
     def upsert(self, obj: PodGroupObject) -> None:
         """A PodGroup is there, as it is now."""
         self.owners.upsert(obj)
-        found = (
-            (it.name, it.resource_claim_template_name) for it in obj.spec.resource_claims or ()
-        )
+        found = ((it.name, it.resource_claim_template_name) for it in obj.spec.resource_claims)
         claims = {name: template for name, template in found if template}
         if claims:
             self._claims[obj.metadata.key] = claims
@@ -256,6 +253,11 @@ class Composites:
         self._parents.pop(key, None)
 
 
+_decode_class: Final = Decoder(PriorityClassObject)
+_decode_composite: Final = Decoder(CompositeObject)
+decode_pod_group: Final = Decoder(PodGroupObject)
+
+
 class ClusterInformers:
     """The lister over the webhook's own informers."""
 
@@ -277,10 +279,10 @@ class ClusterInformers:
         self._reflectors: dict[str, Reflector[Any]] = {
             resource.plural: Reflector(client, resource, sink, decode=decode, quarantine=quarantine)
             for resource, sink, decode in (
-                (PRIORITY_CLASSES, self._classes, _decoder(PriorityClassObject)),
+                (PRIORITY_CLASSES, self._classes, _decode_class),
                 (Resource(*WORKLOAD), self._workloads, decode_workload),
-                (Resource(*COMPOSITE_POD_GROUP), self._composites, _decoder(CompositeObject)),
-                (Resource(*POD_GROUP), self._pod_groups, _decoder(PodGroupObject)),
+                (Resource(*COMPOSITE_POD_GROUP), self._composites, _decode_composite),
+                (Resource(*POD_GROUP), self._pod_groups, decode_pod_group),
             )
         }
 
@@ -332,7 +334,3 @@ class ClusterInformers:
     def shared_claims(self, namespace: str, pod_group: str) -> Mapping[str, str]:
         """The ResourceClaimTemplates of a PodGroup's claims, by entry; empty if it is not there."""
         return self._pod_groups.shared_claims((namespace, pod_group))
-
-
-def _decoder(form: type[T]) -> Callable[[bytes], T]:
-    return msgspec.json.Decoder(form).decode

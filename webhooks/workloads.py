@@ -10,6 +10,7 @@ import msgspec
 from api.integration.workloads import OwnerName
 from api.ownership import made_for
 from kube.cache import Cache
+from kube.decoding import Decoder
 
 _BY_OWNER: Final = "owner"
 """By (namespace, API group, kind, name) of what the controllerRef names."""
@@ -86,8 +87,8 @@ class WorkloadCache(Cache[WorkloadObject]):
         return [it for it in found if it.metadata.deletion_timestamp is None]
 
 
-_decode_raw: Final = msgspec.json.Decoder(_RawWorkload).decode
-_decode_spec: Final = msgspec.json.Decoder(_WorkloadSpec).decode
+_decode_raw: Final = Decoder(_RawWorkload)
+_decode_spec: Final = Decoder(_WorkloadSpec)
 
 
 def decode_workload(data: bytes) -> WorkloadObject:

@@ -21,6 +21,7 @@ from api.constants import (
     MAX_TEMPLATES,
 )
 from api.integration import expected
+from api.integration.exclusive_topology import FIRST_POD_TEXT
 from api.integration.managed_by import warnings_for
 from api.integration.objects import pod_group_names
 from api.integration.options import (
@@ -71,6 +72,7 @@ def faults(
         *view.faults,
         *_exclusion(view),
         *(expected.faults(view) if expects else _order(view)),
+        *_exclusive_topology(view),
         *_template_count(view),
         *_minimums(view),
         *_disruption(view),
@@ -94,12 +96,19 @@ def changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
         if job.name in known:
             found += frozen(job.options, known[job.name].options)
             found += frozen(job.outer, known[job.name].outer)
-    had = {*before.faults, *_minimums(before), *_shared_claims(before)}
-    wrong = (*after.faults, *_minimums(after), *_shared_claims(after))
+    had = {*before.faults, *_mutable(before)}
+    wrong = (*after.faults, *_mutable(after))
     found += [fault for fault in wrong if fault not in had]
     if after.oversize is not None and before.oversize is None:
         found.append(after.oversize)
     return list(dict.fromkeys(found))
+
+
+def _mutable(view: JobSetView) -> Iterator[Cause]:
+    """What is wrong in fields that may change."""
+    yield from _minimums(view)
+    yield from _shared_claims(view)
+    yield from _exclusive_topology(view)
 
 
 def warnings(view: JobSetView) -> list[str]:
@@ -117,6 +126,8 @@ def warnings(view: JobSetView) -> list[str]:
             found += _unused_below_root(job.options)
         if job.is_grouped and job.options.asks:
             found.append(f"{job.options.mode_path}: {GROUPED_TEXT}")
+        if job.is_grouped and job.exclusive and job.members > 1:
+            found.append(f"{job.exclusive}: {FIRST_POD_TEXT}")
     return found
 
 
@@ -190,6 +201,26 @@ def _order(view: JobSetView) -> Iterator[Cause]:
     for job in view.wanted:
         if members.intersection(job.depends_on):
             yield causes.invalid(f"{job.path}.dependsOn", list(job.depends_on), ORDER_TEXT)
+
+
+def _exclusive_topology(view: JobSetView) -> Iterator[Cause]:
+    """A gang may not need pods that are created after others of it have a node."""
+    alone = [job for job in view.wanted if job.scope != SCOPE_JOBSET]
+    shared = [job for job in view.wanted if job.scope == SCOPE_JOBSET]
+    gangs = [(view.options, shared), *((job.options, [job]) for job in alone)]
+    for options, jobs in gangs:
+        late = [job for job in jobs if job.exclusive and job.members > 1 and job.replicas]
+        pods = sum(_jobs(job) * job.members for job in jobs)
+        lacking = sum(_jobs(job) * (job.members - 1) for job in late)
+        needed = pods if options.min_count is None else options.min_count
+        if options.mode != BASIC and pods - lacking < needed:
+            for path in dict.fromkeys(job.exclusive for job in late):
+                yield causes.forbidden(path, FIRST_POD_TEXT)
+
+
+def _jobs(job: ReplicatedJob) -> int:
+    """The Jobs of a replicatedJob in one PodGroup."""
+    return 1 if job.scope == SCOPE_JOB else job.replicas
 
 
 def _template_count(view: JobSetView) -> Iterator[Cause]:

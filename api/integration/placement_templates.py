@@ -5,10 +5,11 @@ pod that comes asks for the same as the one that was expected.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from api.constants import MAX_EXPECTED_TEMPLATE
+from api.pod_defaults import CONTAINERS, with_defaults
 from api.reading import labels_of, listing, mapping
 
 Json = dict[str, Any]
@@ -32,16 +33,15 @@ _ANYWHERE: Final = frozenset(
 
 def placement_template(pod_template: Mapping[str, Any], labels: Mapping[str, str]) -> Json:
     """The pruned template; `labels` are those that its owner adds to the pods."""
-    spec = mapping(pod_template.get("spec"))
+    spec = with_defaults(mapping(pod_template.get("spec")))
     made: Json = {key: spec[key] for key in _COPIED if spec.get(key)}
-    on_host = spec.get("hostNetwork") is True
-    for key in ("containers", "initContainers"):
-        containers = [_container(it, on_host) for it in map(mapping, listing(spec.get(key)))]
+    for key in CONTAINERS:
+        containers = [_container(it) for it in map(mapping, listing(spec.get(key)))]
         if containers:
             made[key] = containers
-    resources = _of_pod(mapping(spec.get("resources")), listing(spec.get("containers")))
-    if resources:
-        made["resources"] = resources
+    requests = mapping(spec.get("resources")).get("requests")
+    if requests:
+        made["resources"] = {"requests": requests}
     volumes = [it for it in map(mapping, listing(spec.get("volumes"))) if not _ANYWHERE & it.keys()]
     if volumes:
         made["volumes"] = volumes
@@ -62,36 +62,24 @@ def encoded_size(template: Json) -> int:
     return len(encoded(template).encode(errors="surrogatepass"))
 
 
-def _container(container: Mapping[str, Any], on_host: bool) -> Json:
+def _container(container: Mapping[str, Any]) -> Json:
     made: Json = {key: container[key] for key in ("name", "restartPolicy") if container.get(key)}
     resources = mapping(container.get("resources"))
-    asked = {**mapping(resources.get("limits")), **mapping(resources.get("requests"))}
-    said = {"requests": asked, "claims": listing(resources.get("claims"))}
-    if any(said.values()):
-        made["resources"] = {key: value for key, value in said.items() if value}
-    ports = list(_host_ports(container, on_host))
-    if ports:
-        made["ports"] = ports
+    asked = {
+        "requests": mapping(resources.get("requests")),
+        "claims": listing(resources.get("claims")),
+    }
+    if any(asked.values()):
+        made["resources"] = {key: value for key, value in asked.items() if value}
+    ports = [_host_port(it) for it in map(mapping, listing(container.get("ports")))]
+    if any(ports):
+        made["ports"] = [it for it in ports if it]
     return made
 
 
-def _host_ports(container: Mapping[str, Any], on_host: bool) -> Iterator[Json]:
-    for port in map(mapping, listing(container.get("ports"))):
-        number = port.get("hostPort") or (on_host and port.get("containerPort"))
-        if number:
-            kept = {key: port[key] for key in ("hostIP", "protocol") if port.get(key)}
-            yield kept | {"containerPort": port.get("containerPort"), "hostPort": number}
-
-
-def _of_pod(resources: Mapping[str, Any], containers: list[Any]) -> Json:
-    """Requests of the whole pod: a limit is one where neither pod nor containers have another."""
-    asked = dict(mapping(resources.get("requests")))
-    inside = {
-        key
-        for each in map(mapping, containers)
-        for said in ("requests", "limits")
-        for key in mapping(mapping(each.get("resources")).get(said))
-    }
-    limits = mapping(resources.get("limits"))
-    asked |= {key: it for key, it in limits.items() if key not in asked and key not in inside}
-    return {"requests": asked} if asked else {}
+def _host_port(port: Mapping[str, Any]) -> Json:
+    """What counts of a port; nothing of one that takes none of the host."""
+    if not port.get("hostPort"):
+        return {}
+    kept = {key: port[key] for key in ("hostIP", "protocol") if port.get(key)}
+    return kept | {"containerPort": port.get("containerPort"), "hostPort": port["hostPort"]}

@@ -14,6 +14,7 @@ from api.constants import (
     MAX_JOBS,
     MAX_REPLICATED_JOBS,
 )
+from api.integration.exclusive_topology import exclusive_path
 from api.integration.managed_by import other_controller
 from api.integration.options import (
     BASIC,
@@ -49,7 +50,8 @@ class ReplicatedJob:
     `indexes` are those of its Jobs, cut off where the JobSet has more than `MAX_JOBS`: whoever
     visits Jobs one by one uses these. `depends_on` are the names of those it comes after,
     `depends_on_complete` of those among them that have ended then. `is_grouped`: its pod template
-    names a group of the user's.
+    names a group of the user's. `exclusive`: the path of the annotation by which the pods of its
+    Jobs come after the first one has a node.
     """
 
     name: str
@@ -69,6 +71,7 @@ class ReplicatedJob:
     managed_by: str = ""
     is_grouped: bool = False
     depends_on_complete: tuple[str, ...] = ()
+    exclusive: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -137,7 +140,9 @@ def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
     left = MAX_JOBS
     for at, item in enumerate(items if len(items) <= MAX_REPLICATED_JOBS else ()):
         path = f"spec.replicatedJobs[{at}]"
-        job = _read_replicated_job(mapping(item), path, options, faults, left)
+        job = _read_replicated_job(
+            jobset, mapping(item), path, above=options, faults=faults, left=left
+        )
         left -= len(job.indexes) if job.group_scope else 0
         jobs.append(job)
     return JobSetView(
@@ -197,7 +202,13 @@ def _asks(job: Any) -> bool:
 
 
 def _read_replicated_job(
-    job: Mapping[str, Any], path: str, jobset: Options, faults: list[Cause], left: int
+    jobset: Mapping[str, Any],
+    job: Mapping[str, Any],
+    path: str,
+    *,
+    above: Options,
+    faults: list[Cause],
+    left: int,
 ) -> ReplicatedJob:
     template = mapping(job.get("template"))
     job_spec = mapping(template.get("spec"))
@@ -223,13 +234,14 @@ def _read_replicated_job(
         pod_template=pod_template,
         depends_on=tuple(text(it.get("name")) for it in dependencies),
         mark=mark,
-        scope="" if grouped or managed_by else _scope(jobset.mode, options.mode),
+        scope="" if grouped or managed_by else _scope(above.mode, options.mode),
         names_taken=names_taken,
         managed_by=managed_by,
         is_grouped=grouped,
         depends_on_complete=tuple(
             text(it.get("name")) for it in dependencies if it.get("status") == "Complete"
         ),
+        exclusive=exclusive_path(jobset, template, pod_template, holder),
     )
 
 

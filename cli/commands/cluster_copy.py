@@ -11,9 +11,9 @@ import typer
 
 from api import features
 from api.features import Feature, FeatureGates
-from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
 from cli.config import File
+from cli.stored_pods import PodAdmission
 from kube.client import Client
 from kube.errors import ConfigError
 from kube.rest_config import DEFAULT_NAMESPACE
@@ -32,13 +32,13 @@ from scheduler.watch.objects import GroupObject
 class ClusterCopy:
     """A copy of a cluster to decide on; `observed` is empty for a snapshot, which has no owners.
 
-    `namespace` is that of the kubeconfig's context, for names without one; `gates` is what is on
-    there, by the configuration file.
+    `pods` says what the API server makes of new pods there. `namespace` is that of the kubeconfig's
+    context, for names without one; `gates` is what is on, by the configuration file.
     """
 
     state: State
     limits: Limits
-    priorities: list[PriorityClass]
+    pods: PodAdmission
     observed: Mapping[GroupKey, GroupObject] = field(default_factory=dict)
     namespace: str = DEFAULT_NAMESPACE
     gates: FeatureGates = features.USUAL
@@ -54,12 +54,18 @@ class ClusterCopy:
         return self.limits.budget()
 
 
-def cluster_copy(kubeconfig: Path | None, snapshot: Path | None, file: File) -> ClusterCopy:
-    """The snapshot if there is one, else the cluster. Raises ConfigError, KubeError."""
+def cluster_copy(
+    kubeconfig: Path | None, snapshot: Path | None, file: File, *, for_new_pods: bool = False
+) -> ClusterCopy:
+    """The snapshot if there is one, else the cluster. Raises ConfigError, KubeError.
+
+    `for_new_pods`: with the LimitRanges and RuntimeClasses, which a snapshot does not have.
+    """
     if snapshot is not None:
         recorded = read_snapshot(snapshot)
         state, _ = snapshots.restore(recorded)
-        return ClusterCopy(state, recorded.limits, recorded.priorities, gates=file.gates)
+        pods = PodAdmission(tuple(recorded.priorities))
+        return ClusterCopy(state, recorded.limits, pods, gates=file.gates)
 
     async def read_cluster() -> ClusterCopy:
         async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:
@@ -69,13 +75,16 @@ def cluster_copy(kubeconfig: Path | None, snapshot: Path | None, file: File) -> 
                 gates=file.gates,
                 expected_limits=file.scheduler.holding.limits(),
             )
+            pods = PodAdmission(tuple(sources.priority_classes.all()))
+            if for_new_pods:
+                pods = await pods.with_cluster(client)
             effort = Effort.at(client.server_clock.monotonic(), Preemption().patience_seconds)
             preempts = file.scheduler.preemption.enabled and Feature.PREEMPTION in file.gates
             budget = SearchBudget(profiles=file.scoring)
             return ClusterCopy(
                 sources.state,
                 Limits.of(budget, effort, preempts=preempts),
-                sources.priority_classes.all(),
+                pods,
                 sources.observed,
                 client.namespace,
                 file.gates,

@@ -23,13 +23,13 @@ def simulate_(
     """Say whether manifests would fit, where, and if not why; exit code 1 if one would not."""
     with user_errors():
         documents = list(documents_of(files))
-        copy = cluster_copy(kubeconfig, snapshot, load(config))
+        copy = cluster_copy(kubeconfig, snapshot, load(config), for_new_pods=True)
         lines = simulate(
             copy.state,
             documents,
             namespace or copy.namespace,
             copy.budget,
-            copy.priorities,
+            copy.pods,
             schedulers=copy.scheduler_names,
             gates=copy.gates,
         )

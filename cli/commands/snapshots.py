@@ -28,7 +28,7 @@ def snapshot_(
     with user_errors():
         copy = cluster_copy(kubeconfig, None, load(config))
         queue = snapshots.queue_of(copy.state)
-        taken = snapshots.take(copy.state, queue, copy.limits, copy.priorities)
+        taken = snapshots.take(copy.state, queue, copy.limits, copy.pods.priority_classes)
         data = encode(taken)
         file.write_bytes(data)
     typer.echo(f"{file}: {len(data)} bytes, {len(queue.waiting())} roots wait")

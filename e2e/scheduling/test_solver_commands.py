@@ -17,11 +17,12 @@ from e2e.muster import SCHEDULER
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, remove_finalizers
 from e2e.suite.objects import Json, job, jobset, of_jobset, replicated_job
-from kube.resources import JOBSETS
+from kube.resources import JOBSETS, LIMIT_RANGES
 from scheduler import snapshot as snapshots
 from scheduler.snapshot import Decision, Snapshot
 
 HOLD = "test.muster.dev/hold"
+SERVICE: Json = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
 
 
 async def muster(env: Environment, *arguments: str, code: int = 0) -> str:
@@ -120,6 +121,26 @@ async def test_all_commands_agree_with_the_scheduler(
     evicts = await muster(env, "simulate", "-f", manifest(tmp_path, large), *here,
                           "--snapshot", str(file), code=1)  # fmt: skip
     assert "would evict pods of lower priority, 1 in all" in evicts
+
+
+async def test_a_simulation_knows_the_limit_ranges_of_the_cluster(
+    env: Environment, tmp_path: Path
+) -> None:
+    await env.add_node(cpu=3)
+    asks = job("a", env.name, pods=2)
+    for container in asks["spec"]["template"]["spec"]["containers"]:
+        container.pop("resources", None)
+    file, here = manifest(tmp_path, SERVICE, asks), ("-n", env.name)
+
+    assert "  fits: " in await muster(env, "simulate", "-f", file, *here)
+
+    limits = [{"type": "Container", "defaultRequest": {"cpu": "2"}}]
+    limit_range = {"metadata": {"name": "r", "namespace": env.name}, "spec": {"limits": limits}}
+    await env.create(LIMIT_RANGES, limit_range)
+    lines = await muster(env, "simulate", "-f", file, *here, code=1)
+
+    assert "needs room for 2 more pods, there is room for 1" in lines
+    assert "left out: Service s: " in lines
 
 
 @pytest.mark.long

@@ -182,7 +182,7 @@ def slice_info(resource_slice: ResourceSlice) -> tuple[SliceInfo, tuple[str, ...
         raise _not_understood("spec", error) from None
     hidden: list[str] = []
     devices: list[DeviceInfo] = []
-    for at, raw in enumerate(spec.devices or ()):
+    for at, raw in enumerate(spec.devices):
         try:
             devices.append(_device(decode_device(raw)))
         except msgspec.DecodeError as error:

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from kube.decoding import Decoder
 from scheduler.watch.objects import Metadata, NodeSelector, TolerationSpec
 
 Amount = str | int
@@ -326,17 +327,14 @@ class PoolWritten(_Strict):
 
 
 class SliceSpec(_Strict):
-    """The spec of a ResourceSlice; devices stay bytes, so that one unknown hides itself alone.
-
-    Kubernetes 1.34 writes null where there are none.
-    """
+    """The spec of a ResourceSlice; devices stay bytes, so that one unknown hides itself alone."""
 
     driver: str = ""
     pool: PoolWritten = msgspec.field(default_factory=PoolWritten)
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None
-    devices: list[msgspec.Raw] | None = None
+    devices: list[msgspec.Raw] = []
     per_device_node_selection: bool | None = None
     shared_counters: list[CounterSetWritten] = []
 
@@ -373,14 +371,14 @@ class ResourceSlice(_Struct):
 
 
 # Each raises msgspec.DecodeError, of which msgspec.ValidationError is one.
-decode_resource_claim: Final = msgspec.json.Decoder(ResourceClaim).decode
-decode_claim_template: Final = msgspec.json.Decoder(ClaimTemplate).decode
-decode_device_class: Final = msgspec.json.Decoder(DeviceClass).decode
-decode_resource_slice: Final = msgspec.json.Decoder(ResourceSlice).decode
-decode_taint_rule: Final = msgspec.json.Decoder(TaintRule).decode
-decode_taint_rule_spec: Final = msgspec.json.Decoder(TaintRuleSpec).decode
-decode_pod_claim: Final = msgspec.json.Decoder(PodClaimEntry).decode
-decode_claim_spec: Final = msgspec.json.Decoder(ClaimSpecWritten).decode
-decode_class_spec: Final = msgspec.json.Decoder(ClassSpec).decode
-decode_slice_spec: Final = msgspec.json.Decoder(SliceSpec).decode
-decode_device: Final = msgspec.json.Decoder(DeviceWritten).decode
+decode_resource_claim: Final = Decoder(ResourceClaim)
+decode_claim_template: Final = Decoder(ClaimTemplate)
+decode_device_class: Final = Decoder(DeviceClass)
+decode_resource_slice: Final = Decoder(ResourceSlice)
+decode_taint_rule: Final = Decoder(TaintRule)
+decode_taint_rule_spec: Final = Decoder(TaintRuleSpec)
+decode_pod_claim: Final = Decoder(PodClaimEntry)
+decode_claim_spec: Final = Decoder(ClaimSpecWritten)
+decode_class_spec: Final = Decoder(ClassSpec)
+decode_slice_spec: Final = Decoder(SliceSpec)
+decode_device: Final = Decoder(DeviceWritten)

@@ -290,7 +290,7 @@ class PriorityClassHandler:
     def upsert(self, obj: RawObject) -> None:
         self.delete(("", obj.metadata.name))
         found = self._by_name[obj.metadata.name] = PriorityClass.of(obj.raw)
-        if found.preemption_policy == decode.NEVER:
+        if found.preempts_never:
             self._state.modest_classes.add(found.name)
 
     def delete(self, key: Key) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from kube.decoding import Decoder
 from kube.quantity import QuantityError
 from scheduler.core.model import NodeInfo, PodInfo, Requirements
 from scheduler.watch.objects import ResourceRequirements
@@ -47,10 +48,10 @@ class _HeldContainer(msgspec.Struct, gc=False):
     resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
 
 
-decode_held_pod: Final = msgspec.json.Decoder(HeldPod).decode
+decode_held_pod: Final = Decoder(HeldPod)
 """Raises msgspec.DecodeError."""
 
-_container: Final = msgspec.json.Decoder(_HeldContainer)
+_container: Final = Decoder(_HeldContainer)
 
 
 def held_pod_info(pod: HeldPod, before: PodInfo | None, node: NodeInfo | None) -> PodInfo:
@@ -83,7 +84,7 @@ def _requirements(pod: HeldPod, node: NodeInfo | None) -> Requirements:
 
 def _readable(container: msgspec.Raw) -> dict[str, int]:
     try:
-        requests = _container.decode(container).resources.requests
+        requests = _container(container).resources.requests
     except msgspec.DecodeError:
         return {}
     amounts: dict[str, int] = {}

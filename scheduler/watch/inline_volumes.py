@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from kube.decoding import Decoder
 from scheduler.core.model import Attachment, Disk
 
 Volume = Mapping[str, msgspec.Raw]
@@ -72,6 +73,14 @@ class _VolumeId(_Struct):
     volume_id: str = msgspec.field(name="volumeID", default="")
 
 
+_gce: Final = Decoder(_GceDisk)
+_aws: Final = Decoder(_AwsDisk)
+_iscsi: Final = Decoder(_Iscsi)
+_rbd: Final = Decoder(_Rbd)
+_azure: Final = Decoder(_AzureDisk)
+_volume_id: Final = Decoder(_VolumeId)
+
+
 def disks(volumes: Iterable[Volume]) -> tuple[Disk, ...]:
     """What VolumeRestrictions compares, sorted; of a disk that is named twice the stronger use.
 
@@ -93,16 +102,16 @@ def _by_strength(disk: Disk) -> tuple[tuple[str, ...], bool]:
 
 def _disks(volume: Volume) -> Iterator[Disk]:
     if _GCE in volume:
-        gce = msgspec.json.decode(volume[_GCE], type=_GceDisk)
+        gce = _gce(volume[_GCE])
         yield Disk(_GCE, gce.pd_name, shared=gce.read_only)
     elif _AWS in volume:
-        aws = msgspec.json.decode(volume[_AWS], type=_AwsDisk)
+        aws = _aws(volume[_AWS])
         yield Disk(_AWS, aws.volume_id)  # not even readers share it
     elif "iscsi" in volume:
-        iscsi = msgspec.json.decode(volume["iscsi"], type=_Iscsi)
+        iscsi = _iscsi(volume["iscsi"])
         yield Disk("iscsi", iscsi.iqn, shared=iscsi.read_only)
     elif "rbd" in volume:
-        rbd = msgspec.json.decode(volume["rbd"], type=_Rbd)
+        rbd = _rbd(volume["rbd"])
         for monitor in rbd.monitors:
             location = (rbd.pool or _POOL, monitor)
             yield Disk("rbd", rbd.image, location, shared=rbd.read_only)
@@ -118,7 +127,7 @@ def _attachments(volume: Volume) -> Iterator[Attachment]:
 
 def _aws_handle(raw: msgspec.Raw) -> str:
     """The volume's own ID, from `aws://zone/vol-1` as well; empty if the address has none."""
-    name = msgspec.json.decode(raw, type=_AwsDisk).volume_id
+    name = _aws(raw).volume_id
     if not name.startswith(_AWS_PREFIX):
         return name
     handle = name.removeprefix(_AWS_PREFIX).partition("/")[2].strip("/")
@@ -127,24 +136,24 @@ def _aws_handle(raw: msgspec.Raw) -> str:
 
 def _azure_handle(raw: msgspec.Raw) -> str:
     """Empty for a disk that its driver does not manage, and so does not attach."""
-    disk = msgspec.json.decode(raw, type=_AzureDisk)
+    disk = _azure(raw)
     return disk.disk_uri if disk.kind.lower() == "managed" else ""
 
 
 _ATTACHED: Final[Mapping[str, tuple[str, Callable[[msgspec.Raw], str]]]] = {
     _GCE: (
         "pd.csi.storage.gke.io",
-        lambda raw: msgspec.json.decode(raw, type=_GceDisk).pd_name,
+        lambda raw: _gce(raw).pd_name,
     ),
     _AWS: ("ebs.csi.aws.com", _aws_handle),
     "azureDisk": ("disk.csi.azure.com", _azure_handle),
     "cinder": (
         "cinder.csi.openstack.org",
-        lambda raw: msgspec.json.decode(raw, type=_VolumeId).volume_id,
+        lambda raw: _volume_id(raw).volume_id,
     ),
     "portworxVolume": (
         "pxd.portworx.com",
-        lambda raw: msgspec.json.decode(raw, type=_VolumeId).volume_id,
+        lambda raw: _volume_id(raw).volume_id,
     ),
 }
 """By kind: the CSI driver that took it over, and how to read the disk's handle there."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import msgspec
 
+from kube.decoding import Decoder, without_nulls
 from scheduler.core.model import Attachment, ClaimKey, Disk, HostPort
 from scheduler.watch import inline_volumes
-from scheduler.watch.objects import ClaimSource, Pod, PodSpec
+from scheduler.watch.inline_volumes import Volume
+from scheduler.watch.objects import ClaimSource, Metadata, Pod, PodSpec
 from scheduler.watch.requests import pod_requests
 
 
@@ -22,6 +25,8 @@ class PodVolumes(NamedTuple):
 
 
 NO_VOLUMES: Final = PodVolumes()
+
+_claim_source: Final = Decoder(ClaimSource)
 
 
 class NodeUses(NamedTuple):
@@ -51,26 +56,26 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 
 
 def _volumes(pod: Pod) -> PodVolumes:
-    volumes = pod.spec.volumes
-    kinds: set[str] = set().union(*volumes)
+    kinds: set[str] = set().union(*pod.spec.volumes)
     if kinds <= inline_volumes.NOT_FILTERED:  # those of nearly all pods
         return NO_VOLUMES
+    volumes = [without_nulls(volume) for volume in pod.spec.volumes]
+    kinds = set().union(*volumes)
     return PodVolumes(
-        _claims(pod),
+        tuple(_claims(pod.metadata, volumes)),
         inline_volumes.disks(volumes),
         inline_volumes.attachments(volumes),
         min(kinds - inline_volumes.KNOWN, default=""),
     )
 
 
-def _claims(pod: Pod) -> tuple[ClaimKey, ...]:
+def _claims(pod: Metadata, volumes: Iterable[Volume]) -> list[ClaimKey]:
     """The pod's claims: by name, and those of its generic ephemeral volumes."""
     names: set[str] = set()
-    for volume in pod.spec.volumes:
+    for volume in volumes:
         if "persistentVolumeClaim" in volume:
-            source = msgspec.json.decode(volume["persistentVolumeClaim"], type=ClaimSource)
-            names.add(source.claim_name)
+            names.add(_claim_source(volume["persistentVolumeClaim"]).claim_name)
         elif "ephemeral" in volume:
             name = msgspec.json.decode(volume["name"], type=str)
-            names.add(f"{pod.metadata.name}-{name}")
-    return tuple((pod.metadata.namespace, name) for name in sorted(names))
+            names.add(f"{pod.name}-{name}")
+    return [(pod.namespace, name) for name in sorted(names)]

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kube.decoding import Decoder
 from kube.meta import Json, OwnerReference
 
 
@@ -382,13 +383,13 @@ class GroupObject(_Struct):
 def pod_of(obj: Mapping[str, Any]) -> Pod:
     """A pod from JSON that may have been written as YAML. Raises msgspec.ValidationError."""
     # What its volumes and claims are is looked at later and kept as bytes until then.
-    return msgspec.json.decode(msgspec.json.encode(obj), type=Pod, strict=False)
+    return _written_pod(msgspec.json.encode(obj))
 
 
 def group_of(obj: Mapping[str, Any]) -> GroupObject:
     """A group from JSON that may have been written as YAML. Raises msgspec.ValidationError."""
     # What its expected pods have of claims and volumes is kept as bytes.
-    return msgspec.json.decode(msgspec.json.encode(obj), type=GroupObject, strict=False)
+    return _written_group(msgspec.json.encode(obj))
 
 
 class LeafTemplate(_Struct):
@@ -461,9 +462,12 @@ class PodDisruptionBudget(_Struct):
 
 
 # Each raises msgspec.DecodeError.
-decode_budget: Final = msgspec.json.Decoder(PodDisruptionBudget).decode
-decode_group: Final = msgspec.json.Decoder(GroupObject).decode
-decode_namespace: Final = msgspec.json.Decoder(Namespace).decode
-decode_node: Final = msgspec.json.Decoder(Node).decode
-decode_pod: Final = msgspec.json.Decoder(Pod).decode
-decode_workload: Final = msgspec.json.Decoder(Workload).decode
+decode_budget: Final = Decoder(PodDisruptionBudget)
+decode_group: Final = Decoder(GroupObject)
+decode_namespace: Final = Decoder(Namespace)
+decode_node: Final = Decoder(Node)
+decode_pod: Final = Decoder(Pod)
+decode_workload: Final = Decoder(Workload)
+
+_written_group: Final = Decoder(GroupObject, strict=False)
+_written_pod: Final = Decoder(Pod, strict=False)

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from kube.decoding import Decoder
 from scheduler.watch.objects import (
     LabelSelector,
     Metadata,
@@ -165,7 +166,7 @@ class CsiNode(_Struct):
 
 
 # Each raises msgspec.DecodeError.
-decode_claim: Final = msgspec.json.Decoder(Claim).decode
-decode_class: Final = msgspec.json.Decoder(StorageClass).decode
-decode_csi_node: Final = msgspec.json.Decoder(CsiNode).decode
-decode_volume: Final = msgspec.json.Decoder(Volume).decode
+decode_claim: Final = Decoder(Claim)
+decode_class: Final = Decoder(StorageClass)
+decode_csi_node: Final = Decoder(CsiNode)
+decode_volume: Final = Decoder(Volume)

@@ -1,15 +1,18 @@
 """The command line of the server processes, and the one file that configures them."""
 
 import argparse
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from cli import __main__ as entry
 from cli.config import File, load
 from cli.main import main
 from cli.servers import address
 from cli.webhook_config import webhook_config
 from kube.errors import ConfigError
+from tests.structure.graph import ROOT
 from webhooks.registration import ServiceTarget, UrlTarget
 
 
@@ -89,3 +92,9 @@ def test_with_a_url_the_webhook_listens_where_the_url_points() -> None:
 def test_a_url_that_no_api_server_could_call_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="--url"):
         webhook_config(File(), url)
+
+
+def test_the_installed_command_begins_with_the_handler() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    assert project["scripts"] == {"muster": f"{entry.__name__}:main"}

@@ -195,12 +195,12 @@ def test_a_group_that_is_there_counts_as_it_is() -> None:
     assert len(builder.state.forest.groups["PodGroup", "ns", "g"].members) == 2
 
 
-def test_another_ones_kind_of_that_name_is_refused_with_the_versions_that_are_known() -> None:
-    builder = StateBuilder()
-    foreign = plugins_group(1) | {"apiVersion": "scheduling.volcano.sh/v1beta1"}
+def test_a_version_that_is_not_known_is_refused_with_those_that_are() -> None:
+    unknown = {"kind": "PodGroup", "metadata": {"name": "g"}}
+    unknown |= {"apiVersion": "scheduling.muster.dev/v9"}
 
-    with pytest.raises(ConfigError, match=r"PodGroup g: no conversion for PodGroup scheduling\.v"):
-        simulate(builder.state, [foreign], "ns", SearchBudget())
+    with pytest.raises(ConfigError, match=r"PodGroup g: no conversion for PodGroup scheduling\.m"):
+        simulate(StateBuilder().state, [unknown], "ns", SearchBudget())
 
 
 @pytest.mark.parametrize("pods", [0, 1])

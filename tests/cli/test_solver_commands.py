@@ -11,6 +11,7 @@ from api.priority import PriorityClass
 from cli.explain import explain_lines, find
 from cli.main import main
 from cli.simulate import simulate
+from cli.stored_pods import PodAdmission
 from kube.errors import ConfigError
 from kube.meta import OwnerReference
 from scheduler.core.place import SearchBudget
@@ -213,9 +214,8 @@ def test_a_priority_class_counts_as_after_admission(documents: list[Json]) -> No
     builder.nodes(2, cpu=1)
     builder.pod("", node="n0", name="low")
 
-    lines = simulate(
-        builder.state, documents, "ns", SearchBudget(), [PriorityClass("urgent", 1000, False)]
-    )
+    urgent_class = PodAdmission((PriorityClass("urgent", 1000, False),))
+    lines = simulate(builder.state, documents, "ns", SearchBudget(), urgent_class)
 
     at = lines.index("    would evict pods of lower priority, 1 in all:")
     assert lines[at + 1] == "      Pod ns/low, priority 0, 1 pod"
@@ -225,16 +225,16 @@ def test_the_global_default_is_used_where_no_class_is_named() -> None:
     builder = StateBuilder()
     builder.nodes(1, cpu=1)
     builder.pod("", node="n0", name="low")
-    default = PriorityClass("usual", 5, global_default=True)
+    default = PodAdmission((PriorityClass("usual", 5, global_default=True),))
 
-    lines = simulate(builder.state, [job("a", 1)], "ns", SearchBudget(), [default])
+    lines = simulate(builder.state, [job("a", 1)], "ns", SearchBudget(), default)
 
     assert "      Pod ns/low, priority 0, 1 pod" in lines
 
 
 def test_a_class_that_is_not_there_is_refused_as_at_admission() -> None:
     with pytest.raises(ConfigError, match=r"Pod a-0 would be refused: .*no PriorityClass"):
-        simulate(StateBuilder().state, [urgent(job("a", 1, mode="Off"))], "ns", SearchBudget(), [])
+        simulate(StateBuilder().state, [urgent(job("a", 1, mode="Off"))], "ns", SearchBudget())
 
 
 @pytest.mark.parametrize(

@@ -290,3 +290,26 @@ async def test_a_process_imports_what_it_needs(name: str, parents: Parents, tmp_
     ready = f"http://{health}/readyz"
 
     await parents.run(PROCESS_CASES[name], tmp_path, "--health", health, *url, until=ready)
+
+
+# A process that is still importing: the signal comes where the rest of the program would be read.
+IMPORTS: Final = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+
+class Slow(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "cli.main":
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.pause()
+
+import cli.__main__
+sys.meta_path.insert(0, Slow())
+sys.exit(cli.__main__.main())
+"""
+
+
+async def test_a_process_that_is_still_starting_ends_on_sigterm() -> None:
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", IMPORTS, cwd=ROOT)
+
+    assert await child.wait() == 128 + signal.SIGTERM

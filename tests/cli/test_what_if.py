@@ -5,8 +5,15 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.what_if import MOST_CHANGES, MOST_NEW_NODES, Setup, what_if
-from console.messages import AddNodes, Change, RemoveDomain, WhatIfAnswer, WhatIfRequest
+from cli.what_if import MOST_NEW_NODES, Setup, what_if
+from console.messages import (
+    MOST_CHANGES,
+    AddNodes,
+    Change,
+    RemoveDomain,
+    WhatIfAnswer,
+    WhatIfRequest,
+)
 from kube.errors import ConfigError
 from tests.scheduler.state_builder import StateBuilder
 

@@ -5,8 +5,6 @@ request that was sent and for each answer that an API server may give: the first
 kind get the answer, and in the end there must be the same objects.
 """
 
-from __future__ import annotations
-
 import asyncio
 from functools import cache
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Controllers of what is off do not run, and nothing is made that uses what is off."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

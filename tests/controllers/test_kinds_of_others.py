@@ -1,7 +1,5 @@
 """An optional kind that cannot be listed stops what is about it, and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Owners that are created together and whose groups would have one name: both start."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

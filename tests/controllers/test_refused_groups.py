@@ -1,7 +1,5 @@
 """Groups that the API server refuses: users read so where they look first, until it is over."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A policy webhook of a namespace that hangs on the groups made there delays no other namespace."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What a process keeps: of an earlier term nothing, and of objects that are gone nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import math

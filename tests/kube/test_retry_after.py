@@ -1,7 +1,5 @@
 """`Retry-After` of an API server: nothing asks again any sooner, whatever it asks for."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Certificates that are rotated while a process runs: authorities, and those of clients."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import ssl

@@ -5,8 +5,6 @@ replaced, and those of other writers. Each is given once; whatever the request w
 the end, in few requests.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import count

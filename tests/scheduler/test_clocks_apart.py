@@ -1,7 +1,5 @@
 """What the server has stamped is compared with the server's clock, not with the machine's."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta

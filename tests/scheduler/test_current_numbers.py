@@ -1,7 +1,5 @@
 """What a refused root is told of nodes and of their room is true some seconds later, too."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.model import GroupKey

@@ -1,7 +1,5 @@
 """A node where victims end cannot be used any more: the root evicts elsewhere at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ An operator may set that clock, and one of several API servers may be ahead of t
 header Date of an answer then says another hour than the one before.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Mapping

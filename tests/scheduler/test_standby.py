@@ -1,7 +1,5 @@
 """A scheduler that does not lead keeps nothing of objects that are gone."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from collections import Counter

@@ -1,7 +1,5 @@
 """The statuses of groups and pods, and the events of groups and owners."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

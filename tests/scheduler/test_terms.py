@@ -1,7 +1,5 @@
 """What a process remembers of an earlier term: nothing, as another may have led since."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections import deque

@@ -1,7 +1,5 @@
 """Claims of a pod are bound before the pod is."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

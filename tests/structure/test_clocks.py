@@ -1,7 +1,5 @@
 """Times that pass are measured by the monotonic clock; the time of day is for stamps alone."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

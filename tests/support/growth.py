@@ -1,7 +1,5 @@
 """How much is kept by an object: what can be reached from it, counted."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import types

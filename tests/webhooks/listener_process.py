@@ -1,7 +1,5 @@
 """The listener in a process of its own, for what its memory shows; it prints its port."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

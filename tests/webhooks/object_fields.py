@@ -1,7 +1,5 @@
 """Every number, list and map that an object of a kind may have, and objects with extreme ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import pairwise

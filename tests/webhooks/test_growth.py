@@ -1,7 +1,5 @@
 """The caches of the webhook keep nothing of objects that are gone."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Whoever reaches the port: the process stays within the memory that the manifests give it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

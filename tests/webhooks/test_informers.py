@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 import pytest
 
 from api.constants import JOB
@@ -21,6 +20,7 @@ from webhooks.informers import (
     PodGroups,
     PriorityClasses,
     PriorityClassObject,
+    decode_pod_group,
 )
 
 GONE = datetime(2026, 1, 1, tzinfo=UTC)
@@ -128,10 +128,11 @@ def test_a_composite_has_its_parent_until_it_is_gone() -> None:
 
 def test_the_claims_of_a_group_are_known_while_it_is_there() -> None:
     groups, key = PodGroups(), ("team", "g")
-    decode = msgspec.json.Decoder(PodGroupObject).decode
 
     def group(spec: bytes) -> PodGroupObject:
-        return decode(b'{"metadata":{"name":"g","namespace":"team"},"spec":' + spec + b"}")
+        return decode_pod_group(
+            b'{"metadata":{"name":"g","namespace":"team"},"spec":' + spec + b"}"
+        )
 
     entries = b'[{"name":"a","resourceClaimTemplateName":"t"},{"name":"b","resourceClaimName":"c"}]'
     groups.upsert(group(b'{"resourceClaims":' + entries + b"}"))

@@ -1,7 +1,5 @@
 """How much of what clients send is held at a time: who gives way, who is turned away."""
 
-from __future__ import annotations
-
 import pytest
 
 from webhooks.intake import CONVERSION_ROOM, REVIEW_ROOM, BusyError, Room

@@ -4,8 +4,6 @@ The webhook answers one review at a time, for all namespaces. Work is counted in
 which are the same on every machine.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from functools import partial

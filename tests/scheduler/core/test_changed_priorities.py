@@ -4,8 +4,6 @@ A tree has one priority when it is scheduled first. What runs goes on later, wha
 have, and counts with one number that nobody can make higher than his pods'.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """When a pod that is being deleted should be gone, whatever the API server's time of day says."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 from email.utils import format_datetime

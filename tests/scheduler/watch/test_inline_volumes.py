@@ -66,6 +66,11 @@ GCE, AWS = "gcePersistentDisk", "awsElasticBlockStore"
         pytest.param([rbd("x", "a")], [Disk("rbd", "x", ("rbd", "a"))], id="the default pool"),
         pytest.param([rbd("x")], [], id="no monitor, no disk"),
         pytest.param(
+            [gce("x") | {"rbd": None, "persistentVolumeClaim": None, "iscsi": None}, {GCE: None}],
+            [Disk(GCE, "x")],
+            id="kinds that are null",
+        ),
+        pytest.param(
             [gce("x", readOnly=True), gce("x"), gce("x", readOnly=True)], [Disk(GCE, "x")],
             id="named more than once: written",
         ),

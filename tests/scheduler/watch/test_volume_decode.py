@@ -7,7 +7,13 @@ import pytest
 
 from scheduler.core.model import ClaimInfo, Expression, StorageClassInfo, Term, VolumeInfo
 from scheduler.watch.volume_decode import attach_limits, claim_info, class_info, volume_info
-from scheduler.watch.volume_objects import Claim, CsiNode, StorageClass, Volume
+from scheduler.watch.volume_objects import (
+    Claim,
+    CsiNode,
+    StorageClass,
+    Volume,
+    decode_csi_node,
+)
 
 SSD = (Term((Expression("disk", "In", ("ssd",)),)),)
 
@@ -135,3 +141,9 @@ def test_reading_volumes_classes_and_limits() -> None:
     )  # fmt: skip
     assert class_info(storage_class) == StorageClassInfo("x", "d", True, SSD)
     assert attach_limits(read(CsiNode, spec={"drivers": drivers})) == {"d": 3}
+
+
+def test_a_node_without_csi_drivers_as_its_kubelet_writes_it() -> None:
+    node = decode_csi_node(b'{"metadata": {"name": "x"}, "spec": {"drivers": null}}')
+
+    assert attach_limits(node) == {}

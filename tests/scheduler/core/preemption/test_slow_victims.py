@@ -3,8 +3,6 @@
 Anybody may give his pods a grace period of ten years, or a finalizer that nobody removes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,0 +1,61 @@
+"""What the API server fills in of a pod that decides where it may run, but not of pod templates.
+
+As `SetDefaults_Pod` of Kubernetes does: requests from limits, and host ports on the host's network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from api.reading import listing, mapping
+
+Json = dict[str, Any]
+
+CONTAINERS: Final = ("containers", "initContainers")
+
+
+def with_defaults(spec: Mapping[str, Any]) -> Json:
+    """A pod's spec with them; the given one stays as it is."""
+    made = dict(spec)
+    on_host = spec.get("hostNetwork") is True
+    for key in CONTAINERS:
+        if isinstance(spec.get(key), list):
+            made[key] = [_container(it, on_host) for it in spec[key]]
+    containers = [it for key in CONTAINERS for it in listing(spec.get(key))]
+    resources = _of_pod(mapping(spec.get("resources")), containers)
+    return made | ({"resources": resources} if resources else {})
+
+
+def _container(container: Any, on_host: bool) -> Any:
+    """As it is where it is no container: that is for others to reject."""
+    if not isinstance(container, Mapping):
+        return container
+    made = dict(container)
+    resources = mapping(container.get("resources"))
+    requests = {**mapping(resources.get("limits")), **mapping(resources.get("requests"))}
+    if requests:
+        made["resources"] = {**resources, "requests": requests}
+    if on_host and container.get("ports"):
+        made["ports"] = list(_on_host(container))
+    return made
+
+
+def _on_host(container: Mapping[str, Any]) -> Iterator[Json]:
+    for port in map(mapping, listing(container.get("ports"))):
+        number = port.get("hostPort") or port.get("containerPort")
+        yield {**port, "hostPort": number} if number else dict(port)
+
+
+def _of_pod(resources: Mapping[str, Any], containers: list[Any]) -> Json:
+    """Those of the whole pod: a limit is a request where neither pod nor containers have one."""
+    inside = {
+        key
+        for each in map(mapping, containers)
+        for said in ("requests", "limits")
+        for key in mapping(mapping(each.get("resources")).get(said))
+    }
+    limits = mapping(resources.get("limits"))
+    missing = {key: it for key, it in limits.items() if key not in inside}
+    requests = missing | dict(mapping(resources.get("requests")))
+    return {**resources, "requests": requests} if requests else {}
