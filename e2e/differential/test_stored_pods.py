@@ -39,7 +39,7 @@ OF_NODES: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachab
 """Tolerations that every pod gets, for less than for ever."""
 
 
-class Maker:
+class PodsOf:
     """Random pods and LimitRanges, the same for the same seed."""
 
     def __init__(self, number: int) -> None:
@@ -137,7 +137,7 @@ async def test_pods_are_stored_as_by_a_kube_apiserver(server_kind: str, long: bo
             complete=True,
         )
         for number in range(100 if long else 20):
-            maker, namespace = Maker(number), f"n{number}"
+            maker, namespace = PodsOf(number), f"n{number}"
             limit_range = maker.limit_range()
             (await rest.post("/api/v1/namespaces", {"metadata": {"name": namespace}})).ok()
             path = f"/api/v1/namespaces/{namespace}/limitranges"
