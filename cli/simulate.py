@@ -60,6 +60,7 @@ from cli.simulated_kinds import (
     without_nulls,
 )
 from cli.simulated_sets import of_lws
+from cli.simulated_volumes import VOLUME_KINDS, add_volumes, with_claims
 from cli.stored_pods import KINDS as POD_RULES
 from cli.stored_pods import PodAdmission
 from kube.errors import ConfigError
@@ -152,6 +153,8 @@ def add_all(
     state.modest_classes |= {it.name for it in pods.priority_classes if it.preempts_never}
     objects = [obj for obj in objects if is_simulated(obj) and obj["kind"] not in POD_RULES]
     notes += of_others(objects, schedulers)
+    notes += add_volumes(state, objects, pods.default_storage_class)
+    objects = [obj for obj in objects if obj["kind"] not in VOLUME_KINDS]
     objects += made_for_pods(state, objects)
     objects = [obj for obj in objects if coscheduling_kind(obj) is None]
     admission = Admission(pods, [obj for obj in objects if obj["kind"] == WORKLOAD.kind])
@@ -284,7 +287,7 @@ def _of_app(app: Json, schedulers: SchedulerNames) -> Iterator[Json]:
     view = read_app(kind, app)
     if view.managed and view.options.asks and view.replicas:
         yield app_group(view, Rollout(), 0)
-    yield from _of_template(app)
+    yield from with_claims(app, _of_template(app))
 
 
 def _of_template(owner: Json) -> Iterator[Json]:

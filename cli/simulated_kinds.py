@@ -28,6 +28,8 @@ from api.constants import (
 from api.reading import dig, integer, labels_of, listing, mapping, text
 from api.scheduler_names import SchedulerNames
 from cli.simulated_devices import DEVICE_KINDS
+from cli.simulated_volumes import STORAGE_CLASS, VOLUME_KINDS
+from cli.stored_pods import KINDS as POD_RULES
 from cli.stored_pods import LIMIT_RANGE, PRIORITY_CLASS, RUNTIME_CLASS
 from kube.errors import ConfigError
 from scheduler.core.advice import count
@@ -57,12 +59,14 @@ _GROUPS: Final[Mapping[str, frozenset[str]]] = {
     LIST: frozenset({""}),
     POD_GROUP.kind: frozenset({GROUP, COSCHEDULING.group, PLUGINS_POD_GROUP.group}),
     REPLICA_SET: frozenset({DEPLOYMENT.group}),
+    **dict.fromkeys(VOLUME_KINDS, frozenset({""})),
+    STORAGE_CLASS: frozenset({"storage.k8s.io"}),
     LIMIT_RANGE: frozenset({""}),
     PRIORITY_CLASS: frozenset({"scheduling.k8s.io"}),
     RUNTIME_CLASS: frozenset({"node.k8s.io"}),
 }
 
-AS_THEY_ARE: Final = (POD.kind, *DEVICE_KINDS, LIMIT_RANGE, PRIORITY_CLASS, RUNTIME_CLASS)
+AS_THEY_ARE: Final = (POD.kind, *DEVICE_KINDS, *VOLUME_KINDS, *POD_RULES)
 """Kinds that stand for nothing but themselves."""
 
 _NODE_TYPE: Final = "ray.io/node-type"

@@ -15,10 +15,11 @@ from api.pod_defaults import with_defaults
 from api.priority import PriorityClass
 from api.reading import dig, listing, mapping, text
 from cli import limit_ranges
+from cli.simulated_volumes import default_class
 from kube.client import Client
 from kube.errors import Forbidden, NotFound
 from kube.quantity import parse_milli
-from kube.resources import LIMIT_RANGES, RUNTIME_CLASSES, Resource
+from kube.resources import LIMIT_RANGES, RUNTIME_CLASSES, STORAGE_CLASSES, Resource
 
 Json = dict[str, Any]
 
@@ -34,25 +35,28 @@ KINDS: Final = (LIMIT_RANGE, PRIORITY_CLASS, RUNTIME_CLASS)
 class PodAdmission:
     """What there is of these kinds; `complete`: a RuntimeClass that is not here does not exist.
 
-    `notes` say what could not be read.
+    `default_storage_class` is that of claims which name none. `notes` say what could not be read.
     """
 
     priority_classes: tuple[PriorityClass, ...] = ()
     limit_ranges: tuple[Json, ...] = ()
     runtime_classes: dict[str, Json] = field(default_factory=dict)
     complete: bool = False
+    default_storage_class: str = ""
     notes: tuple[str, ...] = ()
 
     async def with_cluster(self, client: Client) -> Self:
-        """The same with the LimitRanges and RuntimeClasses there, as far as they may be read."""
+        """The same with what of these kinds is there, as far as it may be read."""
         ranges, unread_ranges = await _listed(client, LIMIT_RANGES)
         classes, unread_classes = await _listed(client, RUNTIME_CLASSES)
+        storage, unread_storage = await _listed(client, STORAGE_CLASSES)
         return replace(
             self,
             limit_ranges=tuple(ranges),
             runtime_classes={_key(it)[1]: it for it in classes},
             complete=not unread_classes,
-            notes=(*unread_ranges, *unread_classes),
+            default_storage_class=default_class(storage),
+            notes=(*unread_ranges, *unread_classes, *unread_storage),
         )
 
     def with_manifests(self, objects: Iterable[Json]) -> Self:
@@ -123,7 +127,7 @@ async def _listed(client: Client, resource: Resource) -> tuple[list[Json], list[
     except NotFound:
         return [], []
     except Forbidden as error:
-        return [], [f"left out: what {resource.plural} add to pods: {error}"]
+        return [], [f"left out: what {resource.plural} change: {error}"]
 
 
 def _amounts(quantities: Mapping[str, Any]) -> dict[str, int]:

@@ -59,8 +59,10 @@ class Decoder(Generic[T]):
         try:
             return self._decode(data)
         except msgspec.ValidationError:
-            # Decoded again outside: its error is the one that a reader can use.
             without = _without_nulls(data, inspect.type_info(self.form))
+            if without is data:
+                raise
+        # Outside, as the error of this one is the one that a reader can use.
         return self._decode(without)
 
 
@@ -70,6 +72,8 @@ _items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 def _without_nulls(data: bytes | msgspec.Raw, form: inspect.Type) -> bytes | msgspec.Raw:
     """The JSON without the null fields of its structs. Raw parts stay as they are."""
+    if _NULL not in bytes(data):
+        return data
     try:
         match form:
             case inspect.StructType():
@@ -92,7 +96,8 @@ def _cleaned(data: bytes | msgspec.Raw, types: Mapping[str, inspect.Type]) -> by
 
 
 def _part(data: msgspec.Raw, form: inspect.Type) -> msgspec.Raw:
-    return msgspec.Raw(bytes(_without_nulls(data, form)))
+    without = _without_nulls(data, form)
+    return data if without is data else msgspec.Raw(without)
 
 
 def without_nulls(fields: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
@@ -101,13 +106,14 @@ def without_nulls(fields: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
 
 
 def _is_null(data: bytes | msgspec.Raw) -> bool:
-    return bytes(data) == b"null"
+    return bytes(data) == _NULL
 
 
 def _has_parts(form: inspect.Type) -> bool:
     return isinstance(form, _WITH_PARTS)
 
 
+_NULL: Final = b"null"
 _ANY: Final = inspect.AnyType()
 _WITH_PARTS: Final = (
     inspect.StructType,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from api.causes import Cause, invalid
 from api.conversion import ConversionError, convert
+from kube.decoding import Decoder
 from webhooks.metrics import REVIEW_SECONDS, REVIEWS
 from webhooks.review import OBJECT_MEMORY, MalformedReviewError, decoded, json_bytes
 
@@ -50,6 +51,10 @@ class ConversionReview(msgspec.Struct, rename="camel", gc=False):
             yield invalid("kind", self.kind, "must be ConversionReview")
 
 
+decode_review: Final = Decoder(ConversionReview)
+decode_request: Final = Decoder(ConversionRequest)
+
+
 def review(body: bytes) -> bytes:
     """The ConversionReview that answers the one in `body`: all objects converted, or none.
 
@@ -74,11 +79,11 @@ def _request(body: bytes) -> ConversionRequest:
     """The request in a review. Raises MalformedReviewError."""
     path = ""
     try:
-        envelope = msgspec.json.decode(body, type=ConversionReview)
+        envelope = decode_review(body)
         if faults := list(envelope.faults()):
             raise MalformedReviewError(faults)
         path = "request"
-        return msgspec.json.decode(envelope.request, type=ConversionRequest)
+        return decode_request(envelope.request)
     except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedReviewError([Cause(path, "FieldValueInvalid", str(error))]) from error
 

@@ -3,6 +3,8 @@
 Both are given random pods, LimitRanges and RuntimeClasses; what one rejects the other rejects.
 """
 
+from __future__ import annotations
+
 import copy
 import random
 from typing import Any, Final
@@ -39,7 +41,7 @@ OF_NODES: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachab
 """Tolerations that every pod gets, for less than for ever."""
 
 
-class PodsOf:
+class Draw:
     """Random pods and LimitRanges, the same for the same seed."""
 
     def __init__(self, number: int) -> None:
@@ -137,8 +139,8 @@ async def test_pods_are_stored_as_by_a_kube_apiserver(server_kind: str, long: bo
             complete=True,
         )
         for number in range(100 if long else 20):
-            maker, namespace = PodsOf(number), f"n{number}"
-            limit_range = maker.limit_range()
+            draw, namespace = Draw(number), f"n{number}"
+            limit_range = draw.limit_range()
             (await rest.post("/api/v1/namespaces", {"metadata": {"name": namespace}})).ok()
             path = f"/api/v1/namespaces/{namespace}/limitranges"
             answer = await rest.post(path, limit_range)
@@ -148,7 +150,7 @@ async def test_pods_are_stored_as_by_a_kube_apiserver(server_kind: str, long: bo
                 [{"kind": "LimitRange", **limit_range} | _named(namespace)]
             )
             for at in range(10):
-                pod = maker.pod(f"p{at}", adds="Container" in str(limit_range))
+                pod = draw.pod(f"p{at}", adds="Container" in str(limit_range))
                 said, mine = await theirs(rest, namespace, pod), ours(of_namespace, namespace, pod)
                 stored += not isinstance(said, str)
                 rejected += isinstance(said, str)

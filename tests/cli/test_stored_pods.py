@@ -19,6 +19,7 @@ from tests.scheduler.state_builder import StateBuilder
 Json = dict[str, Any]
 
 GPU = "nvidia.com/gpu"
+DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
 def container(requests: Json | None = None, limits: Json | None = None, **fields: Any) -> Json:
@@ -356,22 +357,27 @@ class Answers:
 
 async def test_what_the_cluster_has_is_read() -> None:
     ranges = [limit_range(of_containers(defaultRequest={"cpu": "1"}))]
-    client = Answers(limitranges=ranges, runtimeclasses=[runtime_class()])
+    standard = {"metadata": {"name": "standard", "annotations": {DEFAULT: "true"}}}
+    client = Answers(
+        limitranges=ranges, runtimeclasses=[runtime_class()], storageclasses=[standard]
+    )
 
     found = await PodAdmission().with_cluster(cast("Client", client))
 
     assert found.limit_ranges == tuple(ranges)
     assert found.runtime_classes.keys() == {"vm"}
+    assert found.default_storage_class == "standard"
     assert (found.complete, found.notes) == (True, ())
 
 
 async def test_what_may_not_be_read_is_said_and_what_is_not_served_is_not_there() -> None:
     forbidden = Forbidden(403, "Forbidden", "limitranges is forbidden")
-    client = Answers(limitranges=forbidden, runtimeclasses=NotFound(404, "NotFound", "no"))
+    none = NotFound(404, "NotFound", "no")
+    client = Answers(limitranges=forbidden, runtimeclasses=none, storageclasses=none)
 
     found = await PodAdmission().with_cluster(cast("Client", client))
 
     assert found.complete
-    assert found.notes[0].startswith("left out: what limitranges add to pods: ")
+    assert found.notes[0].startswith("left out: what limitranges change: ")
     lines = simulate(StateBuilder().state, [pod(container())], "ns", SearchBudget(), found)
     assert lines[-1] == found.notes[0]

@@ -1,0 +1,97 @@
+"""Claims, volumes and StorageClasses of the files in a simulation, and the claims of StatefulSets.
+
+A claim gets the default StorageClass as the API server gives it. One whose class makes volumes at
+once is taken for bound to a volume that all nodes can use, as nobody knows where that will be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from api.reading import annotations_of, dig, listing, mapping, text
+from kube.errors import ConfigError
+from kube.quantity import QuantityError
+from scheduler.core.model import VolumeInfo
+from scheduler.core.state import State
+from scheduler.watch.volume_decode import claim_info, class_info, volume_info
+from scheduler.watch.volume_objects import decode_claim, decode_class, decode_volume
+
+Json = dict[str, Any]
+
+CLAIM: Final = "PersistentVolumeClaim"
+STORAGE_CLASS: Final = "StorageClass"
+VOLUME: Final = "PersistentVolume"
+
+VOLUME_KINDS: Final = (STORAGE_CLASS, VOLUME, CLAIM)
+"""In the order in which they are added."""
+
+_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
+
+
+def default_class(classes: Iterable[Json]) -> str:
+    """The StorageClass of claims that name none: the newest default; empty without one."""
+    defaults = [it for it in classes if annotations_of(it).get(_DEFAULT) == "true"]
+    newest = max(
+        defaults, key=lambda it: text(dig(it, "metadata", "creationTimestamp")), default={}
+    )
+    return text(dig(newest, "metadata", "name"))
+
+
+def add_volumes(state: State, objects: Iterable[Json], default: str) -> list[str]:
+    """Add those of the objects that are not there yet; return notes. Raises ConfigError."""
+    found = [obj for obj in objects if obj["kind"] in VOLUME_KINDS]
+    default = default_class(obj for obj in found if obj["kind"] == STORAGE_CLASS) or default
+    notes: list[str] = []
+    for obj in sorted(found, key=lambda it: VOLUME_KINDS.index(it["kind"])):
+        try:
+            notes += _add(state, obj, default)
+        except (msgspec.DecodeError, QuantityError) as error:
+            name = mapping(obj.get("metadata")).get("name")
+            raise ConfigError(f"{obj['kind']} {name}: {error}") from error
+    if found:
+        state.volumes_changed()
+    return notes
+
+
+def _add(state: State, obj: Json, default: str) -> Iterator[str]:
+    volumes, data = state.volumes, msgspec.json.encode(obj)
+    if obj["kind"] == STORAGE_CLASS:
+        volumes.set_class(class_info(decode_class(data)))
+    elif obj["kind"] == VOLUME:
+        volumes.set_volume(replace(volume_info(decode_volume(data)), available=True))
+    else:
+        claim = claim_info(decode_claim(data))
+        if claim.key in volumes.claims:
+            return
+        named = "storageClassName" in mapping(obj.get("spec"))
+        claim = claim if named else replace(claim, storage_class=default)
+        found = volumes.classes.get(claim.storage_class)
+        if found is not None and not found.waits and not claim.requested_volume:
+            name = f"simulated-{'-'.join(claim.key)}"
+            volumes.set_volume(VolumeInfo(name, claim=claim.key))
+            claim = replace(claim, volume=name)
+            yield (
+                f"{CLAIM} {claim.key[1]}: StorageClass {found.name} makes its volume at once, and"
+                " where is not known: its pods are placed as if all nodes could use it"
+            )
+        volumes.set_claim(claim)
+
+
+def with_claims(owner: Json, pods: Iterable[Json]) -> Iterator[Json]:
+    """The pods of a StatefulSet, and the claims that are made for them from its templates."""
+    templates = listing(mapping(owner.get("spec")).get("volumeClaimTemplates"))
+    for pod in pods:
+        for template in templates:
+            entry = text(dig(template, "metadata", "name"))
+            meta = {"namespace": pod["metadata"]["namespace"]}
+            meta["name"] = f"{entry}-{pod['metadata']['name']}"
+            yield {"apiVersion": "v1", "kind": CLAIM} | template | {"metadata": meta}
+            spec = pod.setdefault("spec", {})
+            others = [it for it in listing(spec.get("volumes")) if it.get("name") != entry]
+            source = {"persistentVolumeClaim": {"claimName": meta["name"]}}
+            spec["volumes"] = [*others, {"name": entry} | source]
+        yield pod
