@@ -385,8 +385,7 @@ class PreemptionInfo:
     the time `targeted_at` (as in `created`), and `target_says` is its message. `leaves_by` is the
     deletionTimestamp in seconds of the monotonic clock, 0 if unset. `grace` is the
     terminationGracePeriodSeconds. `daemon_set` is the UID of the DaemonSet that it says controls
-    it, `mirror_of` that of the node whose static pod it says it shows. `lingers` means that a
-    finalizer keeps it after it has ended, for somebody who may take his time.
+    it, `mirror_of` that of the node whose static pod it says it shows.
     """
 
     preempts: bool = True
@@ -398,7 +397,6 @@ class PreemptionInfo:
     daemon_set: str = ""
     mirror_of: str = ""
     target_says: str = ""
-    lingers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,11 +61,6 @@ NEVER: Final = "Never"
 MIRROR: Final = "kubernetes.io/config.mirror"
 """The annotation of mirror pods, which show static pods of a kubelet."""
 
-_PROMPT_FINALIZERS: Final = frozenset(
-    ("batch.kubernetes.io/job-tracking", "kueue.x-k8s.io/managed", "foregroundDeletion", "orphan")
-)
-"""Finalizers of pods that their controllers remove as soon as the pod has ended."""
-
 _USUAL_PREEMPTION: Final = PreemptionInfo()
 _USUAL_VALUES: Final = astuple(_USUAL_PREEMPTION)
 _NO_MEMBERSHIP: Final = MembershipInfo()
@@ -161,7 +156,6 @@ def _preemption(pod: Pod, owner: OwnerReference | None) -> PreemptionInfo:
         _owner_uid(owner, "v1", "Node") if MIRROR in meta.annotations else "",
         # All victims of a plan say the same.
         intern(mark.message[:_LONGEST_MESSAGE]) if mark is not None else "",
-        not _PROMPT_FINALIZERS.issuperset(meta.finalizers),
     )
     return _USUAL_PREEMPTION if values == _USUAL_VALUES else PreemptionInfo(*values)
 

@@ -91,8 +91,7 @@ def _least(group: Group, pod: Pod) -> int:
 
 def _is_slow(pod: Pod) -> bool:
     """Whether the pod will not be gone soon after it is deleted."""
-    preemption = pod.info.preemption
-    return preemption.lingers or preemption.grace > LONGEST_GRACE
+    return pod.info.preemption.grace > LONGEST_GRACE
 
 
 class Units:

@@ -187,17 +187,3 @@ def test_when_capacity_was_requested(said: str | None, want: float | None) -> No
     spec = decode.group_spec(POD_GROUP, decode_group(msgspec.json.encode(group)))
 
     assert spec.requested == want
-
-
-@pytest.mark.parametrize(
-    ("finalizers", "lingers"),
-    [
-        ([], False),
-        (["batch.kubernetes.io/job-tracking"], False),
-        (["batch.kubernetes.io/job-tracking", "foregroundDeletion"], False),
-        (["example.com/slow"], True),
-        (["batch.kubernetes.io/job-tracking", "example.com/slow"], True),
-    ],
-)
-def test_a_finalizer_of_somebody_else_may_keep_a_pod(finalizers: list[str], lingers: bool) -> None:
-    assert pod(meta={"finalizers": finalizers}).preemption.lingers == lingers
