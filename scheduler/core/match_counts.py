@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +23,8 @@ class MatchCounts:
 
     `moved` are the `watched` ids of which other nodes than before have pods, or that ended. A pod
     with a stage does not meet the pods of the other stages of its tree: what is `seen_by` it leaves
-    them out, unless they exist as it does.
+    them out, unless they exist as it does. What is needed of other pods must be there with the pods
+    that are `nominated` and without them, as upstream: they may never come.
     """
 
     def __init__(self) -> None:
@@ -29,6 +32,8 @@ class MatchCounts:
         self._counts: dict[int, _ByRow] = {}
         self._staged: dict[int, _Staged] = {}
         self.watched: set[int] = set()
+        self._nominated: dict[int, _ByRow] = {}
+        self._nominating = False
         self._ids = itertools.count()
 
     def __len__(self) -> int:
@@ -61,6 +66,9 @@ class MatchCounts:
         counts = self._counts.get(match_id)
         if counts is None:
             return  # it was removed; a shape in a nomination may still name it
+        if self._nominating:
+            nominated = self._nominated.setdefault(match_id, {})
+            nominated[row] = nominated.get(row, 0) + count
         before = counts.get(row, 0)
         total = before + count
         if total:
@@ -82,25 +90,44 @@ class MatchCounts:
             for stage, by_row in staged:
                 self._add_staged(match_id, row, -by_row.get(row, 0), stage)
 
+    @contextmanager
+    def nominating(self, take: Callable[[], None]) -> Iterator[None]:
+        """Inside, the pods that `take` counts are nominated ones."""
+        before, self._nominated = self._nominated, {}
+        try:
+            self._nominating = True
+            take()
+            self._nominating = False
+            yield
+        finally:
+            self._nominating, self._nominated = False, before
+
+    def views(self, match_id: int) -> tuple[bool, ...]:
+        """With nominated pods, and without them if there are any: values for `nominated`."""
+        return (True, False) if any(self._nominated.get(match_id, {}).values()) else (True,)
+
     def empty(self, match_id: int, seen_by: Stage | None = None) -> bool:
         return not self._seen(match_id, seen_by)
 
-    def rows(self, match_id: int, seen_by: Stage | None = None) -> Ints:
+    def rows(self, match_id: int, seen_by: Stage | None = None, *, nominated: bool = True) -> Ints:
         """The rows with at least one matching pod."""
-        counts = self._seen(match_id, seen_by)
+        counts = self._seen(match_id, seen_by, nominated=nominated)
         return np.fromiter(counts, np.int64, len(counts))
 
-    def amounts(self, match_id: int, seen_by: Stage | None = None) -> Ints:
+    def amounts(
+        self, match_id: int, seen_by: Stage | None = None, *, nominated: bool = True
+    ) -> Ints:
         """The counts on the rows of `rows(match_id)`, in the same order."""
-        counts = self._seen(match_id, seen_by)
+        counts = self._seen(match_id, seen_by, nominated=nominated)
         return np.fromiter(counts.values(), np.int64, len(counts))
 
-    def _seen(self, match_id: int, stage: Stage | None) -> _ByRow:
-        counts = self._counts[match_id]
-        if stage is None or not self._staged:
-            return counts
-        others = self._staged.get(match_id, {}).get(stage.tree, {})
-        apart = [by_row for other, by_row in others.items() if stage.apart(other)]
+    def _seen(self, match_id: int, stage: Stage | None, *, nominated: bool = True) -> _ByRow:
+        counts, apart = self._counts[match_id], list[_ByRow]()
+        if not nominated:
+            apart.append(self._nominated.get(match_id, {}))
+        if stage is not None and self._staged:
+            others = self._staged.get(match_id, {}).get(stage.tree, {})
+            apart += (by_row for other, by_row in others.items() if stage.apart(other))
         if not apart:
             return counts
         seen = dict(counts)

@@ -167,25 +167,31 @@ class Nominations:
         Only those on `rows`, if these are given: that costs O(number of places on them). With
         `shapes`, the root has no others, and what says nothing to them may be left out.
         """
-        if rows is not None:
-            with self._nodes.trial():
-                for row in rows.tolist():
-                    for other, nominated in self._at(row).items():
-                        if other != root and self._nominations[other].priority >= priority:
-                            self._take_all(row, nominated)
-                yield
+        if rows is None and (self._kept == (root, priority) or not self._taken(priority)):
+            yield
             return
-        taken = self._taken(priority)
+
+        def take() -> None:
+            if rows is None:
+                self._take_but_own(root, priority, shapes)
+            else:
+                self._take_on(rows, root, priority)
+
+        with self._nodes.trial(), self._nodes.match_counts.nominating(take):
+            yield
+
+    def _take_on(self, rows: Ints, root: GroupKey, priority: int) -> None:
+        for row in rows.tolist():
+            for other, nominated in self._at(row).items():
+                if other != root and self._nominations[other].priority >= priority:
+                    self._take_all(row, nominated)
+
+    def _take_but_own(self, root: GroupKey, priority: int, shapes: Iterable[Shape] | None) -> None:
+        self._taken(priority).take(shapes)
         own = self._nominations.get(root)
-        if self._kept == (root, priority) or not taken:
-            yield
-            return
-        with self._nodes.trial():
-            taken.take(shapes)
-            if own is not None and own.priority >= priority:
-                for shape, places in _by_shape(own).items():
-                    occupy(self._framework, shape, places, sign=-1)
-            yield
+        if own is not None and own.priority >= priority:
+            for shape, places in _by_shape(own).items():
+                occupy(self._framework, shape, places, sign=-1)
 
     @contextmanager
     def kept(

@@ -122,7 +122,13 @@ class InterPodAffinity:
         if not wants.required_affinity:
             return False
         peers = self._peers(wants)
-        return peers in shape.matches.counted and not self._any(peers, wants)
+        views = self._nodes.match_counts.views(peers)
+        return any(self._is_first(shape, peers, view) for view in views)
+
+    def _is_first(self, shape: Shape, peers: int, nominated: bool) -> bool:
+        """The same, with nominated pods or without them."""
+        matches_itself = peers in shape.matches.counted
+        return matches_itself and not self._any(peers, shape.requirements, nominated)
 
     def has_peers(self, shape: Shape) -> bool:
         """Whether a pod runs that those of the shape must be near."""
@@ -133,13 +139,15 @@ class InterPodAffinity:
         wants = shape.requirements
         if not wants.required_affinity:
             return
-        first = self.first_of_its_kind(shape)
-        for term in wants.required_affinity:
-            if first:
-                met: Bools = self._topologies.domains(term.key).codes >= 0
-            else:
-                met = self._beside(self._peers(wants), term.key, wants.stage)
-            shape.rule_out(codes, ~met, AFFINITY)
+        peers = self._peers(wants)
+        for nominated in self._nodes.match_counts.views(peers):
+            first = self._is_first(shape, peers, nominated)
+            for term in wants.required_affinity:
+                if first:
+                    met: Bools = self._topologies.domains(term.key).codes >= 0
+                else:
+                    met = self._beside(peers, term.key, wants.stage, nominated=nominated)
+                shape.rule_out(codes, ~met, AFFINITY)
 
     def _peers(self, wants: Requirements) -> int:
         """The match id of the pods that match every required term."""
@@ -150,17 +158,20 @@ class InterPodAffinity:
         terms, match_id = shape.requirements.required_anti_affinity, self._selectors.match_id
         return {t.key for t in terms if match_id((t.selector,)) in shape.matches.counted}
 
-    def _any(self, match_id: int, wants: Requirements) -> bool:
+    def _any(self, match_id: int, wants: Requirements, nominated: bool) -> bool:
         """Whether a counted pod runs in a domain of any required affinity term."""
-        rows = self._nodes.match_counts.rows(match_id, wants.stage)
+        rows = self._nodes.match_counts.rows(match_id, wants.stage, nominated=nominated)
         keys = {term.key for term in wants.required_affinity}
         return any((self._topologies.domains(key).codes[rows] >= 0).any() for key in keys)
 
-    def _beside(self, match_id: int, key: str, stage: Stage | None) -> Bools:
+    def _beside(
+        self, match_id: int, key: str, stage: Stage | None, *, nominated: bool = True
+    ) -> Bools:
         """Nodes (N,) that share a domain of the key with a counted pod, as seen by the stage."""
         domains = self._topologies.domains(key)
         held = np.zeros(len(domains.values) + 1, np.bool_)
-        held[domains.codes[self._nodes.match_counts.rows(match_id, stage)]] = True
+        rows = self._nodes.match_counts.rows(match_id, stage, nominated=nominated)
+        held[domains.codes[rows]] = True
         held[-1] = False  # nodes without the label are in no domain
         beside: Bools = held[domains.codes]
         return beside

@@ -51,12 +51,12 @@ class PodTopologySpread:
         spreads = shape.requirements.spread
         eligible = self._labelled(spreads)
         for spread in spreads:
-            limit = self._skew_limit(shape, spread, eligible)
-            domain_of = limit.domains.codes
             itself = int(self._match_id(spread) in shape.matches.counted)
-            skewed = np.append(limit.quota.most[:-1] < itself, False)
-            shape.rule_out(codes, domain_of < 0, MISSING_LABEL)
-            shape.rule_out(codes, skewed[domain_of], REASON)
+            for limit in self._limits(shape, spread, eligible):
+                domain_of = limit.domains.codes
+                skewed = np.append(limit.quota.most[:-1] < itself, False)
+                shape.rule_out(codes, domain_of < 0, MISSING_LABEL)
+                shape.rule_out(codes, skewed[domain_of], REASON)
 
     def score(self, shape: Shape, rows: Ints) -> Ints:
         """The score of each row, (len(rows),), in thousandths of a node's utilisation.
@@ -87,9 +87,10 @@ class PodTopologySpread:
         spreads = shape.requirements.spread
         eligible = self._labelled(spreads)
         return [
-            self._skew_limit(shape, spread, eligible)
+            limit
             for spread in spreads
             if self._match_id(spread) in shape.matches.counted
+            for limit in self._limits(shape, spread, eligible)
         ]
 
     def preferences(self, shape: Shape) -> list[Preference]:
@@ -111,7 +112,14 @@ class PodTopologySpread:
             every = labelled if every is None else every & labelled
         return every
 
-    def _skew_limit(self, shape: Shape, spread: Spread, eligible: Bools | None) -> SkewLimit:
+    def _limits(self, shape: Shape, spread: Spread, eligible: Bools | None) -> list[SkewLimit]:
+        """The limits of one constraint: with nominated pods, and without them."""
+        views = self._nodes.match_counts.views(self._match_id(spread))
+        return [self._skew_limit(shape, spread, eligible, nominated=view) for view in views]
+
+    def _skew_limit(
+        self, shape: Shape, spread: Spread, eligible: Bools | None, *, nominated: bool = True
+    ) -> SkewLimit:
         """The limit of one constraint; only `eligible` nodes (N,) count, all nodes if None."""
         domains = self._topologies.domains(spread.key)
         included = self._included(shape, spread)
@@ -119,7 +127,8 @@ class PodTopologySpread:
             included = included & eligible
         counts, match_id = self._nodes.match_counts, self._match_id(spread)
         stage = shape.load.stage
-        rows, amounts = counts.rows(match_id, stage), counts.amounts(match_id, stage)
+        rows = counts.rows(match_id, stage, nominated=nominated)
+        amounts = counts.amounts(match_id, stage, nominated=nominated)
         inside = included[rows]
         size = len(domains.values)
         present = np.bincount(
