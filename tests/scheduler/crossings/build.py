@@ -1,0 +1,217 @@
+"""A scheduler's state with the objects of an instance, and its decisions as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from kube.meta import Json, decode_partial
+from kube.resources import (
+    CSI_NODES,
+    DAEMON_SETS,
+    DEVICE_CLASSES,
+    NODES,
+    PDBS,
+    PODS,
+    PVCS,
+    PVS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    STORAGE_CLASSES,
+    Resource,
+)
+from scheduler.claim_news import ClaimNews
+from scheduler.config import ExpectedLimits
+from scheduler.core.decide import decide
+from scheduler.core.devices.model import Allocation
+from scheduler.core.forest import Group, Pod
+from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
+from scheduler.core.nominations import Nomination
+from scheduler.core.place import Placement, SearchBudget
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.state import State
+from scheduler.queue import Queue
+from scheduler.resources import GROUPS
+from scheduler.selectors.selectors import Selectors
+from scheduler.watch.device_handlers import (
+    ClaimTemplateHandler,
+    DeviceClassHandler,
+    ResourceClaimHandler,
+    ResourceSliceHandler,
+)
+from scheduler.watch.device_objects import (
+    decode_claim_template,
+    decode_device_class,
+    decode_resource_claim,
+    decode_resource_slice,
+)
+from scheduler.watch.event_handlers import (
+    DaemonSetHandler,
+    DisruptionBudgetHandler,
+    GroupHandler,
+    NodeHandler,
+    PodHandler,
+)
+from scheduler.watch.expected_info import UID_PREFIX
+from scheduler.watch.expected_pods import ExpectedPods
+from scheduler.watch.objects import decode_budget, decode_group, decode_node, decode_pod
+from scheduler.watch.volume_handlers import (
+    ClaimHandler,
+    CsiNodeHandler,
+    StorageClassHandler,
+    VolumeHandler,
+)
+from scheduler.watch.volume_objects import (
+    decode_claim,
+    decode_class,
+    decode_csi_node,
+    decode_volume,
+)
+from tests.scheduler.crossings.objects import NAMESPACE, objects
+
+SELECTORS = Selectors()
+NANO = 1_000_000_000
+
+
+def _nothing() -> None:
+    """Nobody waits for changes."""
+
+
+class Built:
+    """The state, its queue, and the handlers through which the objects came."""
+
+    def __init__(self, instance: Mapping[str, Any]) -> None:
+        self.state = state = State(judge=SELECTORS.judge)
+        self.queue = Queue(state)
+        self.now = 0.0
+        expected = ExpectedPods(state, ExpectedLimits(1000))
+        pods = PodHandler(state, _nothing, expected=expected)
+        self._sinks: dict[Resource, tuple[Any, Callable[[bytes], Any]]] = {
+            NODES: (NodeHandler(state, _nothing), decode_node),
+            PDBS: (DisruptionBudgetHandler(state), decode_budget),
+            DAEMON_SETS: (DaemonSetHandler(state), decode_partial),
+            PVCS: (ClaimHandler(state, _nothing), decode_claim),
+            PVS: (VolumeHandler(state, _nothing), decode_volume),
+            STORAGE_CLASSES: (StorageClassHandler(state, _nothing), decode_class),
+            CSI_NODES: (CsiNodeHandler(state, _nothing), decode_csi_node),
+            PODS: (pods, decode_pod),
+            DEVICE_CLASSES: (DeviceClassHandler(state, _nothing, pods), decode_device_class),
+            RESOURCE_SLICES: (ResourceSliceHandler(state, _nothing), decode_resource_slice),
+            RESOURCE_CLAIMS: (
+                ResourceClaimHandler(state, _nothing, pods, ClaimNews()),
+                decode_resource_claim,
+            ),
+            RESOURCE_CLAIM_TEMPLATES: (ClaimTemplateHandler(_nothing, pods), decode_claim_template),
+        }
+        for name, members in ((COMPOSITE_POD_GROUP, None), (POD_GROUP, pods)):
+            handler = GroupHandler(name, state, _nothing, {}, members)
+            self._sinks[GROUPS[name]] = (handler, decode_group)
+        pods.serve_claims(templates=True)
+        for kind, obj in objects(instance):
+            self.deliver(kind, obj)
+
+    def deliver(self, kind: Resource, obj: Json) -> None:
+        """The object as a watch delivers it."""
+        handler, decode = self._sinks[kind]
+        handler.upsert(decode(msgspec.json.encode(obj)))
+
+    def delete_pod(self, name: str) -> None:
+        self._sinks[PODS][0].delete((NAMESPACE, name))
+
+    def delete_claim(self, name: str) -> None:
+        self._sinks[RESOURCE_CLAIMS][0].delete((NAMESPACE, name))
+
+    def next(self) -> GroupKey | None:
+        """The root that is decided next."""
+        for _ in self.state.catch_up():
+            pass
+        while True:
+            self.queue.refresh(self.state.take_changes(), self.now)
+            key = self.queue.pop()
+            if key is None or self.queue.entity(key) is not None:
+                return key
+
+    def decide(self, key: GroupKey) -> Json:
+        """Decide the root, and carry the decision out as far as the state goes."""
+        entity = self.queue.entity(key)
+        assert entity is not None
+        decision = decide(self.state, entity, SearchBudget())
+        if isinstance(decision, Placement):
+            result = self._placed(decision)
+            self.state.assume(decision.pods, decision.rows, decision.volumes, decision.devices)
+            self.state.end_nomination(key, decision.rows)
+            self.queue.review(key)
+            return result | {"minimums": decision.minimums, "steps": decision.steps}
+        plan = preempt(self.state, entity, decision, SearchBudget(), Effort())
+        self.queue.refuse(key, decision, self.now)
+        if not isinstance(plan, Plan):
+            self.state.end_nomination(key)
+            return {"root": key[2], "kind": key[0], "steps": decision.steps}
+        self._nominate(plan, entity)
+        victims = [[pod.info.name for pod in unit.pods.values()] for unit in plan.victims]
+        gone = [pod for unit in plan.victims for pod in unit.pods.values()]
+        for pod in gone:
+            if pod.info.expected:
+                self.state.forget(pod.info.uid)
+            else:
+                self.state.units.mark_evicting([pod])
+                self.state.set_pod(replace(pod.info, terminating=True))
+        said = {"victims": victims, "minimal": plan.minimal, "steps": decision.steps}
+        return self._placed(plan.placement) | said
+
+    def _nominate(self, plan: Plan, entity: Group | Pod) -> None:
+        name = self.state.nodes.name_of
+        placement = plan.placement
+        places = tuple(
+            (pod.shape, ((name(row), 1),))
+            for pod, row in zip(placement.pods, placement.rows, strict=True)
+        )
+        self.state.nominations.set(Nomination(plan.root, entity.priority, places))
+
+    def _placed(self, placement: Placement) -> Json:
+        name = self.state.nodes.name_of
+        pods = list(zip(placement.pods, map(name, placement.rows), strict=True))
+        claims: dict[str, list[list[Any]]] = {}
+        for key, allocation in (placement.devices or {}).items():
+            claims[_claim_name(key[1])] = _given(allocation)
+        volumes = {key[1]: assumed.volume for key, assumed in (placement.volumes or {}).items()}
+        return {
+            "root": placement.root[2],
+            "kind": placement.root[0],
+            "places": [[pod_name(pod), node] for pod, node in pods],
+            "users": {pod_name(pod): _claims(pod) for pod, _ in pods if pod.info.device_claims},
+            "claims": claims,
+            "volumes": volumes,
+        }
+
+
+def pod_name(pod: Pod) -> str:
+    """The name; of an expected pod GROUP/KIND/NUMBER."""
+    uid = pod.info.uid
+    return uid.split("/", 2)[2] if uid.startswith(UID_PREFIX) else pod.info.name
+
+
+def _claim_name(name: str) -> str:
+    return name.split("/", 2)[2] if name.startswith(UID_PREFIX) else name
+
+
+def _claims(pod: Pod) -> list[str]:
+    return [_claim_name(key[1]) for key in pod.info.device_claims]
+
+
+def _given(allocation: Allocation) -> list[list[Any]]:
+    """[pool, device, option, amount] of each device."""
+    return [
+        [
+            each.key[1],
+            each.key[2],
+            int(each.request.rpartition("/o")[2]) if "/" in each.request else 0,
+            sum(amount for _, amount in each.consumed) // NANO,
+        ]
+        for each in allocation.devices
+    ]

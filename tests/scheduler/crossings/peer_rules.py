@@ -1,0 +1,79 @@
+"""The rules about other pods: affinity, anti-affinity, spread."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.scheduler.crossings.placed import Placed
+from tests.scheduler.crossings.world import Entry
+
+
+class PeerRules(Placed):
+    """What is wrong with the company of pods."""
+
+    def _apart(self, pod: Entry, other: Entry) -> bool:
+        """Whether the two never run at the same time."""
+        one, two = self.world.stage(pod), self.world.stage(other)
+        if one is None or two is None or one[0] != two[0] or (one[2] and two[2]):
+            return False
+        return one[1] != two[1]
+
+    def peers(self, pod: Entry) -> Iterator[str]:
+        yield from self.keeps_away(pod)
+        for app, key in pod.get("affinity", ()):
+            yield from self._affinity(pod, app, key)
+        for app, key, skew in pod.get("spread", ()):
+            yield from self._spread(pod, app, key, skew)
+
+    def keeps_away(self, pod: Entry) -> Iterator[str]:
+        for other in self.all:
+            if other["name"] == pod["name"] or self._apart(pod, other):
+                continue
+            for one, two in ((pod, other), (other, pod)):
+                for app, key in one.get("anti", ()):
+                    where = self.value(pod["node"], key)
+                    same = where is not None and where == self.value(other["node"], key)
+                    if two.get("app") == app and same:
+                        yield f"{one['name']} keeps {two['name']} away from its {key}"
+
+    def _affinity(self, pod: Entry, app: str, key: str) -> Iterator[str]:
+        where = self.value(pod["node"], key)
+        if where is None:
+            yield f"{pod['name']} is on {pod['node']} without {key}, which its affinity needs"
+            return
+        peers = [it for it in self.all if it.get("app") == app and it["name"] != pod["name"]]
+        if any(self.value(it["node"], key) == where for it in peers):
+            return
+        first = pod.get("app") == app and not any(
+            it.get("app") == app and self.value(it["node"], key) is not None for it in self.before
+        )
+        if not first:
+            yield f"{pod['name']} is in {key} {where} without a pod {app}, which it needs"
+
+    def _spread(self, pod: Entry, app: str, key: str, skew: int) -> Iterator[str]:
+        where = self.value(pod["node"], key)
+        if where is None:
+            yield f"{pod['name']} is on {pod['node']} without {key}, which it is spread over"
+            return
+        constraint = [app, key, skew]
+        counted = [it for it in self.all if it.get("app") == app and not it.get("deleted")]
+        alike = all(
+            constraint in it.get("spread", ()) and it.get("rack") == pod.get("rack")
+            for it in self.new
+            if it.get("app") == app
+        )
+        staged = any(self.world.stage(it) for it in counted)
+        if pod.get("app") != app or not alike or staged:
+            return  # then it depends on the order
+        keys = {it[1] for it in pod["spread"]}
+        eligible = {
+            self.value(name, key)
+            for name, node in self.world.nodes.items()
+            if all(self.value(name, it) is not None for it in keys)
+            and pod.get("rack") in (None, node.get("rack"))
+        } - {None}
+        counts = Counter(self.value(it["node"], key) for it in counted)
+        least = min((counts[it] for it in eligible), default=0)
+        if counts[where] - least > skew:
+            yield f"{pod['name']}: {counts[where]} pods {app} in {key} {where}, {least} in another"

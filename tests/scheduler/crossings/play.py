@@ -1,0 +1,54 @@
+"""Plays an instance: decides all roots, judges each decision, and lets victims end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kube.resources import RESOURCE_CLAIMS
+from tests.scheduler.crossings.build import Built, pod_name
+from tests.scheduler.crossings.judge import complaints
+from tests.scheduler.crossings.objects import claim_object
+from tests.scheduler.crossings.world import World
+
+MOST = 16
+"""Decisions of an instance."""
+
+
+def play(instance: Mapping[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
+    """What is wrong, and all decisions."""
+    built, world, decisions = Built(instance), World(instance), list[dict[str, Any]]()
+    while len(decisions) < MOST:
+        key = built.next()
+        if key is None:
+            if not _victims_end(built, world):
+                break
+            continue
+        decision = built.decide(key)
+        decisions.append(decision)
+        found = complaints(world, decision)
+        if found:
+            return [f"{key[2]}: {it}" for it in found], decisions
+        world.apply(decision)
+    return [], decisions
+
+
+def _victims_end(built: Built, world: World) -> bool:
+    """The pods that are being deleted are gone; whether there were any."""
+    gone = [it for it in world.pods.values() if it.get("deleted")]
+    for pod in gone:
+        claims = world.users.get(pod["name"], ())
+        world.release(pod["name"])
+        built.delete_pod(pod["name"])
+        for name in claims:
+            claim = world.claims.get(name)
+            if claim is None or claim.get("owner") == pod["name"]:
+                built.delete_claim(name)
+            elif name not in world.given:
+                free = {key: value for key, value in claim.items() if key != "given"}
+                built.deliver(RESOURCE_CLAIMS, claim_object(free, world.instance))
+    for held in built.state.pods.values():
+        if held.info.expected and held.assumed:
+            name = pod_name(held)
+            world.pods.setdefault(name, world.pod(name) | {"node": held.node})
+    return bool(gone)

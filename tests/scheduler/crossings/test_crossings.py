@@ -1,0 +1,118 @@
+"""All features at once: random instances and whole courses beside an independent judge.
+
+New ones each time; the seed is printed, and a failure is shown as a test of a few lines. For more:
+`python -m tests.scheduler.crossings --help`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.scheduler.crossings.draw import Instance
+from tests.scheduler.crossings.judge import complaints
+from tests.scheduler.crossings.play import play
+from tests.scheduler.crossings.run import Totals, courses, instances
+from tests.scheduler.crossings.world import World
+from tools.testing.effort import count
+
+Run = Callable[[str, float, Totals], Iterator[str]]
+
+
+@pytest.mark.parametrize(("run", "short", "full"), [(instances, 10, 1200), (courses, 6, 500)])
+def test_whatever_crosses_the_judge_finds_nothing(run: Run, short: int, full: int) -> None:
+    seed, totals = str(time.time_ns()), Totals()
+    sys.stdout.write(f"seed {seed}\n")
+    failures = list(run(seed, count(short, full), totals))
+    assert not failures, "\n".join(failures)
+    assert totals.runs
+
+
+def test_decisions_are_the_same_in_each_process() -> None:
+    seed, runs = str(time.time_ns()), str(count(30, 2000))
+    command = [sys.executable, "-m", "tests.scheduler.crossings", "--seed", seed, "--digest", runs]
+    found = {
+        subprocess.run(
+            command, env=os.environ | {"PYTHONHASHSEED": str(it)}, capture_output=True, check=True
+        ).stdout
+        for it in range(3)
+    }
+    assert len(found) == 1, seed
+
+
+HOST: Instance = {"nodes": [{"name": "n", "cpu": 2, "rack": "r", "devices": [{"name": "d"}]}]}
+TWO: Instance = {
+    "nodes": [{"name": "n", "cpu": 2, "rack": "r"}, {"name": "m", "cpu": 2, "rack": "s"}]
+}
+
+
+def waiting(*pods: Instance, **group: Any) -> Instance:
+    """Pods p0, p1, ... of one group."""
+    named = [{"name": f"p{at}", "cpu": 1, "group": "g", **pod} for at, pod in enumerate(pods)]
+    return {"pods": named, "groups": [{"name": "g", "min": len(pods), **group}]}
+
+
+@pytest.mark.parametrize(
+    ("instance", "places", "more", "found"),
+    [
+        (HOST | waiting({"cpu": 3}), "n", {}, "n: 3 of 2 cpu"),
+        (HOST | waiting({"port": 80}, {"port": 80}), "nn", {}, "n: port 80 of 2 pods"),
+        (HOST | waiting({}, {}), "n", {}, "g has pods, and fewer than its minimum"),
+        (TWO | waiting({}, {}, key="rack"), "nm", {}, "g requires one rack"),
+        (TWO | waiting({"app": "a", "anti": [["a", "host"]]}, {"app": "a"}), "nn", {}, "keeps p1"),
+        (TWO | waiting({"affinity": [["a", "host"]]}), "n", {}, "without a pod a"),
+        (TWO | waiting(*[{"app": "a", "spread": [["a", "host", 1]]}] * 2), "nn", {}, "2 pods a"),
+        (TWO | waiting({"rack": "s"}), "n", {}, "which its node selector excludes"),
+        (HOST | waiting({"gated": True}), "n", {}, "p0 does not wait"),
+        (
+            HOST | waiting({"claims": ["a"]}, {"claims": ["b"]}) | {"claims": [
+                {"name": "a", "owner": "p0"}, {"name": "b", "owner": "p1"}]},
+            "nn",
+            {"claims": {"a": [["n", "d", 0, 0]], "b": [["n", "d", 0, 0]]}},
+            "n/d is given to ['a', 'b']",
+        ),
+        (
+            HOST
+            | waiting({"claims": ["a"]})
+            | {"claims": [{"name": "a", "ask": {"size": "large"}}]},
+            "n",
+            {"claims": {"a": [["n", "d", 0, 0]]}},
+            "claim a is given",
+        ),
+    ],
+)  # fmt: skip
+def test_the_judge_sees(instance: Instance, places: str, more: Instance, found: str) -> None:
+    decided = [[f"p{at}", node] for at, node in enumerate(places)]
+    decision = {"root": "g", "kind": "PodGroup", "places": decided, **more}
+    assert any(found in each for each in complaints(World(instance), decision))
+
+
+def test_the_judge_sees_needless_and_forbidden_victims() -> None:
+    instance = HOST | waiting({}, priority=5)
+    instance["pods"] += [{"name": "old", "cpu": 1, "node": "n"}]
+    decision = {"root": "g", "kind": "PodGroup", "places": [["p0", "n"]], "minimal": True}
+    decision["victims"] = [["old"]]
+    assert complaints(World(instance), decision) == ["['old'] are evicted without effect"]
+    instance["pods"][1] |= {"priority": 5, "cpu": 2}
+    assert complaints(World(instance), decision) == ["old is evicted, whose priority is not lower"]
+
+
+def test_nobody_is_near_a_peer_that_is_nominated_only() -> None:
+    instance: Instance = {
+        "nodes": [{"name": "n0", "cpu": 4}, {"name": "n1", "cpu": 3}],
+        "groups": [{"name": "g", "min": 2, "priority": 9}],
+        "pods": [
+            {"name": "old0", "cpu": 2, "node": "n0"},
+            {"name": "old1", "cpu": 2, "node": "n1"},
+            {"name": "web", "cpu": 3, "app": "b", "priority": 9},
+            {"name": "g-0", "cpu": 1, "group": "g", "priority": 9, "affinity": [["b", "host"]]},
+            {"name": "g-1", "cpu": 1, "group": "g", "priority": 9},
+        ],
+    }
+    assert not play(instance)[0]
