@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.model import Requirements, Topology
-from scheduler.core.place import Placement, SearchBudget
+from scheduler.core.place import Placement
 from scheduler.core.search.node_selection import choose
 from tests.scheduler.state_builder import StateBuilder, requests
 
@@ -68,56 +68,6 @@ def test_packing_that_needs_a_search_is_found_among_nodes_of_several_kinds() -> 
         builder.pod("g", requirements=Requirements(requests(cpu), selector=selector))
 
     assert len(builder.where(builder.place("g"))) == 4
-
-
-@given(
-    st.lists(st.integers(1, 5), min_size=1, max_size=3),
-    st.lists(st.integers(1, 4), min_size=1, max_size=4),
-    st.data(),
-)
-def test_unequal_pods_are_never_placed_where_they_cannot_fit(
-    nodes: list[int], pods: list[int], data: st.DataObject
-) -> None:
-    minimum = data.draw(st.integers(1, len(pods)))
-    builder = build(nodes, pods)
-    builder.gang("g", minimum)
-
-    if isinstance(builder.place("g"), Placement):
-        assert feasible(nodes, pods, minimum)
-
-
-@given(SIZES, SIZES, st.integers(1, 5), st.booleans(), st.sampled_from(["pack", "spread"]))
-def test_no_node_is_overcommitted_and_floors_hold(
-    nodes: list[int], pods: list[int], minimum: int, rack: bool, profile: str
-) -> None:
-    builder = build(nodes, pods)
-    builder.gang("g", minimum, rack=rack)
-    budget = SearchBudget(profile="spread" if profile == "spread" else "pack")
-    before = builder.state.nodes.free.copy()
-
-    decision = builder.place("g", budget=budget)
-
-    assert (builder.state.nodes.free == before).all()
-    if isinstance(decision, Placement):
-        builder.run(decision)
-        assert len(decision.pods) >= decision.minimums == minimum
-        assert (builder.state.nodes.free >= 0).all()
-        racks = {builder.state.nodes.infos[row].labels["rack"] for row in decision.rows}  # type: ignore[union-attr]
-        assert len(racks) == 1 or not rack
-
-
-@given(SIZES, SIZES, st.integers(1, 4))
-def test_the_same_state_gives_the_same_answer(
-    nodes: list[int], pods: list[int], minimum: int
-) -> None:
-    answers = []
-    for _ in range(2):
-        builder = build(nodes, pods)
-        builder.gang("g", minimum)
-        decision = builder.place("g")
-        answers.append(builder.where(decision) if isinstance(decision, Placement) else None)
-
-    assert answers[0] == answers[1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 3)), max_size=12), st.integers(0, 12))

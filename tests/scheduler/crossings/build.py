@@ -89,6 +89,7 @@ class Built:
         self.state = state = State(judge=SELECTORS.judge)
         self.queue = Queue(state)
         self.now = 0.0
+        self._budget = SearchBudget(profile="spread" if instance.get("spread") else "pack")
         expected = ExpectedPods(state, ExpectedLimits(1000))
         pods = PodHandler(state, _nothing, expected=expected)
         self._sinks: dict[Resource, tuple[Any, Callable[[bytes], Any]]] = {
@@ -140,20 +141,23 @@ class Built:
         """Decide the root, and carry the decision out as far as the state goes."""
         entity = self.queue.entity(key)
         assert entity is not None
-        decision = decide(self.state, entity, SearchBudget())
+        free = self.state.nodes.free.copy()
+        decision = decide(self.state, entity, self._budget)
         if isinstance(decision, Placement):
+            assert (self.state.nodes.free == free).all(), "the decision changed the state"
             result = self._placed(decision)
             self.state.assume(decision.pods, decision.rows, decision.volumes, decision.devices)
             self.state.end_nomination(key, decision.rows)
             self.queue.review(key)
             return result | {"minimums": decision.minimums, "steps": decision.steps}
-        plan = preempt(self.state, entity, decision, SearchBudget(), Effort())
+        plan = preempt(self.state, entity, decision, self._budget, Effort())
+        assert (self.state.nodes.free == free).all(), "the decision changed the state"
         self.queue.refuse(key, decision, self.now)
         if not isinstance(plan, Plan):
             self.state.end_nomination(key)
             return {"root": key[2], "kind": key[0], "steps": decision.steps}
         self._nominate(plan, entity)
-        victims = [[pod.info.name for pod in unit.pods.values()] for unit in plan.victims]
+        victims = [[*map(pod_name, unit.pods.values())] for unit in plan.victims]
         gone = [pod for unit in plan.victims for pod in unit.pods.values()]
         for pod in gone:
             if pod.info.expected:

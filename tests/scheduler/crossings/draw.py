@@ -12,7 +12,7 @@ pods     name, group, kind, cpu, memory, priority, node, phase, deleted, gated, 
 claims   name, ask, owner (a pod) or group, given: [node, device, option, amount] of each device
 asks     count, size, constraint (same or distinct rails), amount (of a shared device), any: options
 volumes  name, claim, zone, size;  pvcs: name, volume, size, one_pod, kind (class)
-budgets  app, allowed
+budgets  app, allowed;  spread: the profile, instead of pack
 
 A field that is missing has its usual value, so fewer fields are a simpler instance.
 """
@@ -43,8 +43,11 @@ class _Draw:
         self.listed = self.chance(0.4)
         self.roomy = self.chance(0.4)  # then it is not the CPU that is scarce
         names = ("topology", "devices", "volumes", "peers", "stages", "unequal", "running", "tree")
-        self.likely = {name: dice.choice((0.0, 0.0, 0.3, 0.8)) for name in names}
-        self.made: Instance = {}
+        # A few of them a lot, or all of them: what is asked too much of is only refused.
+        much = dice.sample(names, dice.choice((1, 2, 2, 3, 3, len(names))))
+        share = 0.4 if len(much) == len(names) else 0.8
+        self.likely = {name: share if name in much else 0.0 for name in names}
+        self.made: Instance = {"spread": True} if self.chance(0.3) else {}
 
     def chance(self, share: float) -> bool:
         return self.dice.random() < share
@@ -391,6 +394,7 @@ def features(instance: Instance) -> list[str]:
         "unequal pods": any(len(it) > 1 for group, it in shapes.items() if group),
         "partitions": any(it.get("uses") for it in devices),
         "shared capacity": any(it.get("shared") for it in devices),
+        "profile spread": bool(instance.get("spread")),
         "network devices": bool(instance.get("network")),
         "attach limit": any("attach" in node for node in nodes),
         "budget": bool(instance.get("budgets")),

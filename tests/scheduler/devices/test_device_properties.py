@@ -4,7 +4,6 @@ from dataclasses import replace
 from random import Random
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +23,6 @@ from tests.scheduler.devices.builders import (
     same,
 )
 from tests.scheduler.devices.cluster import DeviceCluster
-from tests.scheduler.devices.instances import build, instance
 from tools.testing.effort import examples
 
 ASKS = (
@@ -143,55 +141,6 @@ def test_what_is_in_use_is_what_claims_hold(operations: list[tuple[str, object]]
             view = story.made.table.view(story.made.state.nodes.row_of[name])
             used = {key[2] for at, key in enumerate(view.keys) if usage.used >> at & 1}
             assert used == held[name] & {key[2] for key in view.keys}
-
-
-@examples(13, 200)
-@given(OPERATIONS)
-def test_no_device_is_given_away_twice(operations: list[tuple[str, object]]) -> None:
-    """Slices may take devices away that claims hold: only doubles are looked for."""
-    story = Story()
-    for what, of in operations:
-        story.do(what, of)
-
-    table = story.made.table
-    allocations = [table.allocation(key) for key in {*table.claims, *table.assumed}]
-    keys = [each.key for found in allocations if found for each in found.devices]
-    assert len(keys) == len(set(keys))
-
-
-@examples(20, 300)
-@given(st.integers(0, 10**6))
-def test_a_decision_changes_nothing_and_is_the_same_again(number: int) -> None:
-    of = instance(17, number)
-    made, again = build(of), build(of)
-    rows = np.arange(made.state.nodes.size)
-    before = made.table.states_of(rows).tolist()
-    free = made.state.nodes.free.copy()
-
-    first = made.place("g")
-
-    assert made.table.states_of(rows).tolist() == before
-    assert (made.state.nodes.free == free).all()
-    second, third = made.place("g"), again.place("g")
-    assert isinstance(first, Placement) == isinstance(second, Placement)
-    if isinstance(first, Placement):
-        assert isinstance(second, Placement)
-        assert isinstance(third, Placement)
-        assert first.rows == second.rows == third.rows
-        assert first.devices == second.devices == third.devices
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_what_was_decided_is_as_the_checker_wants_it(seed: int) -> None:
-    placed = 0
-    for number in range(8):
-        made = build(instance(seed + 100, number))
-        decision = made.place("g")
-        if isinstance(decision, Placement):
-            made.write(decision)
-            placed += 1
-            assert made.complaints() == []
-    assert placed
 
 
 @given(

@@ -458,25 +458,3 @@ def test_a_device_is_given_to_one_claim_where_another_pod_has_an_equal_one_of_it
 
     assert cluster.complaints() == []
     assert len(set(cluster.devices_of(cluster.table.claims))) == 2
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_own_and_shared_claims_that_ask_for_the_same(seed: int) -> None:
-    """Random gangs on few nodes; each decision is carried out, and the checker looks on."""
-    drawn = random.Random(seed)
-    cluster = DeviceCluster()
-    for node in range(drawn.randint(1, 3)):
-        cluster.gpu_node(f"n{node}", count=drawn.randint(1, 4))
-    shared = [cluster.claim(f"s{at}", ask(gpu(drawn.randint(1, 2)))) for at in range(2)]
-    for name in "ab":
-        count = drawn.randint(1, 3)
-        cluster.gang(name, drawn.randint(1, count))
-        for _ in range(count):
-            own = [ask(gpu(drawn.randint(1, 2)))] * drawn.randint(0, 1)
-            cluster.asks(name, *own, *drawn.sample(shared, drawn.randint(1 - len(own), 1)))
-
-    for name in "ab":
-        if isinstance(found := cluster.place(name), Placement):
-            cluster.write(found)
-
-    assert cluster.complaints() == []

@@ -1,13 +1,11 @@
 """Pods with a stage in a preferred domain: no node takes more pods than it has room for."""
 
-import random
 from collections import Counter
 
 import numpy as np
 import pytest
 
 from scheduler.core.model import Requirements, Stage
-from scheduler.core.place import Placement
 from tests.scheduler.state_builder import StateBuilder, requests
 
 
@@ -36,22 +34,6 @@ def test_domains_are_not_in_the_order_of_their_nodes(
 
     assert sum(used.values()) == pods
     assert all(count <= cpus[int(node[1:])] for node, count in used.items())
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_random_racks(seed: int) -> None:
-    drawn = random.Random(seed)
-    count = drawn.randint(2, 9)
-    racks = [f"r{drawn.randint(0, 3)}" for _ in range(count)]
-    cpus = [drawn.randint(1, 4) for _ in range(count)]
-    pods = drawn.randint(2, sum(cpus) + 1)
-    builder, room = staged(racks, cpus, pods)
-
-    found = builder.place("g")
-
-    assert isinstance(found, Placement) == (pods <= room)
-    used = Counter(builder.where(found).values()) if isinstance(found, Placement) else Counter()
-    assert all(number <= cpus[int(node[1:])] for node, number in used.items())
 
 
 def test_several_domains_together_are_in_the_order_of_their_nodes() -> None:
