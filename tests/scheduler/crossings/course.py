@@ -28,8 +28,9 @@ from kube.settings import LeaderElection
 from scheduler.app import Scheduler
 from scheduler.config import Config, Status
 from scheduler.resources import GROUPS
+from tests.scheduler.crossings.checks import lasting
+from tests.scheduler.crossings.cluster import Cluster
 from tests.scheduler.crossings.draw import Entry, Instance, draw
-from tests.scheduler.crossings.judge import lasting
 from tests.scheduler.crossings.objects import (
     CSI,
     DRIVER,
@@ -40,7 +41,6 @@ from tests.scheduler.crossings.objects import (
     objects,
     pod_object,
 )
-from tests.scheduler.crossings.world import World
 from tests.support.clock import FakeClock, settle
 from tests.support.memory_api import Event, MemoryApi
 
@@ -137,7 +137,7 @@ class Course:
         details = [*self._scheduler.details()]
         if details:
             self.complaints.append(f"details: {details}")
-        self.complaints += lasting(self._world(), self.bound)
+        self.complaints += lasting(self._cluster(), self.bound)
 
     async def _calm(self) -> None:
         """Nobody disturbs any more: no gang stays half bound, and nobody is evicted for nothing."""
@@ -158,12 +158,12 @@ class Course:
 
     def _half(self) -> list[str]:
         """Gangs that nobody disturbed, which run below their minimum."""
-        world, found = self._world(), []
-        for group in world.groups.values():
-            root = world.above(group["name"])[-1]["name"]
+        cluster, found = self._cluster(), []
+        for group in cluster.groups.values():
+            root = cluster.above(group["name"])[-1]["name"]
             if group.get("composite") or root in self.disturbed or not self._there(group["name"]):
                 continue
-            members = [it for it in world.pods.values() if it.get("group") == group["name"]]
+            members = [it for it in cluster.pods.values() if it.get("group") == group["name"]]
             running = sum(bool(it.get("node")) for it in members)
             least = 1 if group.get("basic") else group.get("min", 1)
             if 0 < running < min(least, len(members)) and not group.get("expects"):
@@ -173,7 +173,7 @@ class Course:
     def _there(self, group: str) -> bool:
         return any(self.server.stored(it, group, NAMESPACE) is not None for it in GROUPS.values())
 
-    def _world(self) -> World:
+    def _cluster(self) -> Cluster:
         """What the server has, as an instance."""
         shown = dict(self.instance)
         pods, claims = [], []
@@ -200,7 +200,7 @@ class Course:
         for claim in shown.get("pvcs", ()):
             stored = self.server.stored(PVCS, claim["name"], NAMESPACE) or {"spec": {}}
             pvcs.append(claim | {"volume": stored["spec"].get("volumeName", "")})
-        return World(shown | {"pods": pods, "claims": claims, "nodes": nodes, "pvcs": pvcs})
+        return Cluster(shown | {"pods": pods, "claims": claims, "nodes": nodes, "pvcs": pvcs})
 
     # What happens.
 
@@ -280,7 +280,7 @@ class Course:
                     self._disturb(pod)
                     self.server.remove(PODS, pod["name"], NAMESPACE, grace=0)
             # What is being bound there is disturbed as well.
-            self.disturbed |= {World(self.instance).root(it) for it in self._pods(bound=False)}
+            self.disturbed |= {Cluster(self.instance).root(it) for it in self._pods(bound=False)}
             return
         self.serial += 1
         node = draw(f"{self.seed}/n{self.serial}")["nodes"][0] | {"name": f"n{self.serial}x"}
@@ -301,7 +301,7 @@ class Course:
         if groups:
             group = self.dice.choice(groups)
             group["min"] = self.dice.randint(1, 4)
-            self.disturbed.add(World(self.instance).above(group["name"])[-1]["name"])
+            self.disturbed.add(Cluster(self.instance).above(group["name"])[-1]["name"])
             composite = bool(group.get("composite"))
             field = "minGroupCount" if composite else "minCount"
             kind = GROUPS["CompositePodGroup" if composite else "PodGroup"]
@@ -347,7 +347,7 @@ class Course:
         )  # fmt: skip
 
     def _disturb(self, pod: Entry) -> None:
-        self.disturbed.add(World(self.instance).root(pod))
+        self.disturbed.add(Cluster(self.instance).root(pod))
 
     # What kube-controller-manager does.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from tests.scheduler.crossings.cluster import NETWORK, Entry, Stage, load
 from tests.scheduler.crossings.placed import Placed
-from tests.scheduler.crossings.world import NETWORK, Entry, Stage, load
 
 
 class DeviceRules(Placed):
@@ -14,9 +14,9 @@ class DeviceRules(Placed):
 
     def volumes(self, pod: Entry) -> Iterator[str]:
         """Judge the volumes of a pod's claims."""
-        assumed = self.world.assumed | self.decision.get("volumes", {})
+        assumed = self.cluster.assumed | self.decision.get("volumes", {})
         for name in pod.get("volumes", ()):
-            claim = self.world.pvcs[name]
+            claim = self.cluster.pvcs[name]
             users = [it["name"] for it in self.all if name in it.get("volumes", ())]
             if claim.get("one_pod") and len(users) > 1:
                 yield f"{name} is for one pod, and used by {users}"
@@ -32,8 +32,8 @@ class DeviceRules(Placed):
             yield f"{twice} are chosen for several claims"
 
     def _chosen(self, pod: Entry, claim: Entry, chosen: str) -> Iterator[str]:
-        zone = self.world.nodes[pod["node"]].get("zone")
-        volume = self.world.volumes[chosen]
+        zone = self.cluster.nodes[pod["node"]].get("zone")
+        volume = self.cluster.volumes[chosen]
         if volume.get("zone") not in (None, zone):
             yield f"{pod['name']} is in {zone}, its volume {chosen} in {volume['zone']}"
         fits = not volume.get("claim") and volume.get("size", 1) >= claim.get("size", 1)
@@ -43,7 +43,7 @@ class DeviceRules(Placed):
     def _asked(self, pod: Entry, claim: str, at: int) -> Entry:
         if pod.get("expected") and claim.startswith(pod["name"] + "/"):
             return dict(pod["asks"][at])
-        return dict(self.world.claims[claim].get("ask", {}))
+        return dict(self.cluster.claims[claim].get("ask", {}))
 
     def claims(self, pod: Entry) -> Iterator[str]:
         names = self.users.get(pod["name"], ())
@@ -62,7 +62,7 @@ class DeviceRules(Placed):
 
     def _fits(self, name: str, ask: Entry) -> Iterator[str]:
         given = self.given[name]
-        before = self.world.given.get(name)
+        before = self.cluster.given.get(name)
         if before and not self.plan and [*map(list, before)] != [*map(list, given)]:
             yield f"claim {name} had {before}, and is given {given}"
             return
@@ -80,9 +80,9 @@ class DeviceRules(Placed):
             yield f"claim {name} has devices of rails {rails}"
 
     def _device(self, pool: str, name: str) -> Entry:
-        listed = self.world.nodes.get(pool, {}).get("devices", ())
+        listed = self.cluster.nodes.get(pool, {}).get("devices", ())
         if pool == NETWORK:
-            listed = self.world.instance.get("network", ())
+            listed = self.cluster.instance.get("network", ())
         return next((it for it in listed if it["name"] == name), {})
 
     def devices(self) -> Iterator[str]:
@@ -104,7 +104,7 @@ class DeviceRules(Placed):
             elif load((1, stage) for *_, stage in held) > 1:
                 yield f"{pool}/{name} is given to {[claim for claim, *_ in held]}"
         for pool in {pool for pool, _ in added} - {NETWORK}:
-            most = self.world.nodes.get(pool, {}).get("counter", 0)
+            most = self.cluster.nodes.get(pool, {}).get("counter", 0)
             used = load(
                 (self._device(of, name).get("uses", 0), stage)
                 for (of, name), held in holders.items()
@@ -115,7 +115,7 @@ class DeviceRules(Placed):
                 yield f"{pool}: {used} of the counter's {most}"
 
     def _stage_of(self, pods: Sequence[Entry]) -> Stage | None:
-        stages = {self.world.stage(it) for it in pods}
+        stages = {self.cluster.stage(it) for it in pods}
         numbers = {None if it is None else it[:2] for it in stages}
         if len(numbers) != 1 or None in numbers:
             return None

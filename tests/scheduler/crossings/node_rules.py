@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tests.scheduler.crossings.cluster import Entry, load
 from tests.scheduler.crossings.placed import Placed
-from tests.scheduler.crossings.world import Entry, load
 
 
 class NodeRules(Placed):
@@ -14,7 +14,7 @@ class NodeRules(Placed):
     def capacity(self) -> Iterator[str]:
         others = self._reserved()
         for name in sorted({pod["node"] for pod in self.new}):
-            node = self.world.nodes[name]
+            node = self.cluster.nodes[name]
             added = [it for it in self.new if it["node"] == name]
             here = [it for it in (*self.all, *others) if it["node"] == name]
             for resource, most in (
@@ -23,7 +23,7 @@ class NodeRules(Placed):
                 ("pods", node.get("pods") or 110),
             ):
                 used = load(
-                    (1 if resource == "pods" else it.get(resource, 0), self.world.stage(it))
+                    (1 if resource == "pods" else it.get(resource, 0), self.cluster.stage(it))
                     for it in here
                 )
                 asked = any(it.get(resource) or resource == "pods" for it in added)
@@ -31,7 +31,7 @@ class NodeRules(Placed):
                     yield f"{name}: {used} of {most} {resource}"
             here = [it for it in self.all if it["node"] == name]
             for port in {it["port"] for it in here if it.get("port")}:
-                used = load((1, self.world.stage(it)) for it in here if it.get("port") == port)
+                used = load((1, self.cluster.stage(it)) for it in here if it.get("port") == port)
                 if used > 1 and any(it.get("port") == port for it in added):
                     yield f"{name}: port {port} of {used} pods"
             volumes = {*self._attached(here)}
@@ -41,7 +41,7 @@ class NodeRules(Placed):
     def _attached(self, pods: Iterable[Entry]) -> Iterator[str]:
         """What the driver attaches; a volume that is yet to be chosen may be of any driver."""
         for name in (it for pod in pods for it in pod.get("volumes", ())):
-            if self.world.pvcs.get(name, {}).get("kind") != "hand":
+            if self.cluster.pvcs.get(name, {}).get("kind") != "hand":
                 yield name
 
     def _reserved(self) -> list[Entry]:
@@ -49,17 +49,18 @@ class NodeRules(Placed):
         own = (self.decision["kind"], self.decision["root"])
         if not self.decision["root"]:
             return []
-        priority = self.world.priority(self.decision)
+        priority = self.cluster.priority(self.decision)
         return [
             pod
-            for root, (of, pods) in self.world.reserved.items()
+            for root, (of, pods) in self.cluster.reserved.items()
             if root != own and of >= priority
             for pod in pods
-            if not self.world.pods.get(pod["name"], {}).get("node") and pod["name"] not in self.gone
+            if not self.cluster.pods.get(pod["name"], {}).get("node")
+            and pod["name"] not in self.gone
         ]
 
     def filters(self, pod: Entry) -> Iterator[str]:
-        node = self.world.nodes[pod["node"]]
+        node = self.cluster.nodes[pod["node"]]
         if pod.get("rack") and node.get("rack") != pod["rack"]:
             yield f"{pod['name']} is on {node['name']}, which its node selector excludes"
         if node.get("taint") and not pod.get("tolerates"):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tests.scheduler.crossings.cluster import Entry
 from tests.scheduler.crossings.placed import Placed
-from tests.scheduler.crossings.world import Entry
 
 
 class PeerRules(Placed):
-    """What is wrong with the company of pods."""
+    """What is wrong with the peers of pods."""
 
     def _apart(self, pod: Entry, other: Entry) -> bool:
         """Whether the two never run at the same time."""
-        one, two = self.world.stage(pod), self.world.stage(other)
+        one, two = self.cluster.stage(pod), self.cluster.stage(other)
         if one is None or two is None or one[0] != two[0] or (one[2] and two[2]):
             return False
         return one[1] != two[1]
@@ -63,13 +63,13 @@ class PeerRules(Placed):
             for it in self.new
             if it.get("app") == app
         )
-        staged = any(self.world.stage(it) for it in counted)
+        staged = any(self.cluster.stage(it) for it in counted)
         if pod.get("app") != app or not alike or staged:
             return  # then it depends on the order
         keys = {it[1] for it in pod["spread"]}
         eligible = {
             self.value(name, key)
-            for name, node in self.world.nodes.items()
+            for name, node in self.cluster.nodes.items()
             if all(self.value(name, it) is not None for it in keys)
             and pod.get("rack") in (None, node.get("rack"))
         } - {None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tests.scheduler.crossings.world import Entry, World
+from tests.scheduler.crossings.cluster import Cluster, Entry
 
 
 class Placed:
@@ -13,15 +13,15 @@ class Placed:
     With a `plan` others are evicted first; claims without users are free by then.
     """
 
-    def __init__(self, world: World, decision: Entry, gone: Collection[str] = ()) -> None:
-        self.world = world
+    def __init__(self, cluster: Cluster, decision: Entry, gone: Collection[str] = ()) -> None:
+        self.cluster = cluster
         self.decision = decision
-        self.before = world.present(gone)
+        self.before = cluster.present(gone)
         self.gone = gone
-        self.new = [world.pod(name) | {"node": node} for name, node in decision["places"]]
+        self.new = [cluster.pod(name) | {"node": node} for name, node in decision["places"]]
         self.all = [*self.before, *self.new]
-        self.users = world.users | decision.get("users", {})
-        self.given = dict(world.given)
+        self.users = cluster.users | decision.get("users", {})
+        self.given = dict(cluster.given)
         self.plan = "victims" in decision
         if self.plan:
             living = {claim for it in self.before for claim in self.users.get(it["name"], ())}
@@ -29,5 +29,5 @@ class Placed:
         self.given |= decision.get("claims", {})
 
     def value(self, node: str, key: str) -> str | None:
-        labels = self.world.nodes.get(node, {})
+        labels = self.cluster.nodes.get(node, {})
         return node if key == "host" else labels.get(key)

@@ -7,9 +7,9 @@ from typing import Any
 
 from kube.resources import RESOURCE_CLAIMS
 from tests.scheduler.crossings.build import Built, pod_name
-from tests.scheduler.crossings.judge import complaints
+from tests.scheduler.crossings.checks import complaints
+from tests.scheduler.crossings.cluster import Cluster
 from tests.scheduler.crossings.objects import claim_object
-from tests.scheduler.crossings.world import World
 
 MOST = 16
 """Decisions of an instance."""
@@ -17,38 +17,38 @@ MOST = 16
 
 def play(instance: Mapping[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
     """What is wrong, and all decisions."""
-    built, world, decisions = Built(instance), World(instance), list[dict[str, Any]]()
+    built, cluster, decisions = Built(instance), Cluster(instance), list[dict[str, Any]]()
     while len(decisions) < MOST:
         key = built.next()
         if key is None:
-            if not _victims_end(built, world):
+            if not _victims_end(built, cluster):
                 break
             continue
         decision = built.decide(key)
         decisions.append(decision)
-        found = complaints(world, decision)
+        found = complaints(cluster, decision)
         if found:
             return [f"{key[2]}: {it}" for it in found], decisions
-        world.apply(decision)
+        cluster.apply(decision)
     return [], decisions
 
 
-def _victims_end(built: Built, world: World) -> bool:
+def _victims_end(built: Built, cluster: Cluster) -> bool:
     """The pods that are being deleted are gone; whether there were any."""
-    gone = [it for it in world.pods.values() if it.get("deleted")]
+    gone = [it for it in cluster.pods.values() if it.get("deleted")]
     for pod in gone:
-        claims = world.users.get(pod["name"], ())
-        world.release(pod["name"])
+        claims = cluster.users.get(pod["name"], ())
+        cluster.release(pod["name"])
         built.delete_pod(pod["name"])
         for name in claims:
-            claim = world.claims.get(name)
+            claim = cluster.claims.get(name)
             if claim is None or claim.get("owner") == pod["name"]:
                 built.delete_claim(name)
-            elif name not in world.given:
+            elif name not in cluster.given:
                 free = {key: value for key, value in claim.items() if key != "given"}
-                built.deliver(RESOURCE_CLAIMS, claim_object(free, world.instance))
+                built.deliver(RESOURCE_CLAIMS, claim_object(free, cluster.instance))
     for held in built.state.pods.values():
         if held.info.expected and held.assumed:
             name = pod_name(held)
-            world.pods.setdefault(name, world.pod(name) | {"node": held.node})
+            cluster.pods.setdefault(name, cluster.pod(name) | {"node": held.node})
     return bool(gone)

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from tests.scheduler.crossings.checks import complaints
+from tests.scheduler.crossings.cluster import Cluster
 from tests.scheduler.crossings.draw import Instance
-from tests.scheduler.crossings.judge import complaints
 from tests.scheduler.crossings.play import play
 from tests.scheduler.crossings.run import Totals, courses, instances
-from tests.scheduler.crossings.world import World
 from tools.testing.effort import count
 
 Run = Callable[[str, float, Totals], Iterator[str]]
@@ -90,7 +90,7 @@ def waiting(*pods: Instance, **group: Any) -> Instance:
 def test_the_judge_sees(instance: Instance, places: str, more: Instance, found: str) -> None:
     decided = [[f"p{at}", node] for at, node in enumerate(places)]
     decision = {"root": "g", "kind": "PodGroup", "places": decided, **more}
-    assert any(found in each for each in complaints(World(instance), decision))
+    assert any(found in each for each in complaints(Cluster(instance), decision))
 
 
 def test_the_judge_sees_needless_and_forbidden_victims() -> None:
@@ -98,9 +98,11 @@ def test_the_judge_sees_needless_and_forbidden_victims() -> None:
     instance["pods"] += [{"name": "old", "cpu": 1, "node": "n"}]
     decision = {"root": "g", "kind": "PodGroup", "places": [["p0", "n"]], "minimal": True}
     decision["victims"] = [["old"]]
-    assert complaints(World(instance), decision) == ["['old'] are evicted without effect"]
+    assert complaints(Cluster(instance), decision) == ["['old'] are evicted without effect"]
     instance["pods"][1] |= {"priority": 5, "cpu": 2}
-    assert complaints(World(instance), decision) == ["old is evicted, whose priority is not lower"]
+    assert complaints(Cluster(instance), decision) == [
+        "old is evicted, whose priority is not lower"
+    ]
 
 
 def test_nobody_is_near_a_peer_that_is_nominated_only() -> None:

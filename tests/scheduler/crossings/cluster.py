@@ -32,7 +32,7 @@ def load(items: Iterable[tuple[int, Stage | None]]) -> int:
 
 
 @dataclass
-class World:
+class Cluster:
     """Pods by name, with their nodes as far as they have some; those expected have one each.
 
     `reserved` are places nominated for roots: (root, priority, pods). `given` is what claims have.

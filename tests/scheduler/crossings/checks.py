@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from tests.scheduler.crossings.cluster import ENDED, Cluster, Entry
 from tests.scheduler.crossings.device_rules import DeviceRules
 from tests.scheduler.crossings.node_rules import NodeRules
 from tests.scheduler.crossings.peer_rules import PeerRules
-from tests.scheduler.crossings.world import ENDED, Entry, World
 
 STEPS: Final = 500
 
 
-def complaints(world: World, decision: Entry) -> list[str]:
+def complaints(cluster: Cluster, decision: Entry) -> list[str]:
     """What is wrong with a decision, given what was before it."""
     found = []
     if decision.get("steps", 0) > STEPS:
@@ -26,46 +26,49 @@ def complaints(world: World, decision: Entry) -> list[str]:
     if not decision.get("places"):
         return found
     if "victims" not in decision:
-        return [*found, *_Placement(world, decision).complaints()]
-    leaving = {it["name"] for it in world.present() if it.get("deleted")}
-    found += _about_victims(world, decision, leaving)
+        return [*found, *_Placement(cluster, decision).complaints()]
+    leaving = {it["name"] for it in cluster.present() if it.get("deleted")}
+    found += _about_victims(cluster, decision, leaving)
     gone = leaving | {name for unit in decision["victims"] for name in unit}
     found += (
-        f"once the victims are gone: {it}" for it in _Placement(world, decision, gone).complaints()
+        f"once the victims are gone: {it}"
+        for it in _Placement(cluster, decision, gone).complaints()
     )
-    ordered = any(world.pod(name).get("spread") for name, _ in decision["places"])
+    ordered = any(cluster.pod(name).get("spread") for name, _ in decision["places"])
     if decision["minimal"] and not found and not ordered:
         for unit in decision["victims"]:
-            if not any(_Placement(world, decision, gone - {*unit}).complaints()):
+            if not any(_Placement(cluster, decision, gone - {*unit}).complaints()):
                 found.append(f"{unit} are evicted without effect")
     return found
 
 
-def lasting(world: World, bound: Collection[str]) -> list[str]:
+def lasting(cluster: Cluster, bound: Collection[str]) -> list[str]:
     """What is wrong with pods that were `bound`, whatever has come and gone since."""
-    here = [it for it in world.present() if it["name"] in bound and it["node"] in world.nodes]
-    decision = {"root": "", "kind": "", "places": [], "claims": dict(world.given)}
-    judged = _Placement(world, decision)
+    here = [it for it in cluster.present() if it["name"] in bound and it["node"] in cluster.nodes]
+    decision = {"root": "", "kind": "", "places": [], "claims": dict(cluster.given)}
+    judged = _Placement(cluster, decision)
     names = {it["name"] for it in here}
     judged.before = [it for it in judged.before if it["name"] not in names]
     judged.new = here
     return [*judged.lasting()]
 
 
-def _about_victims(world: World, decision: Entry, leaving: Collection[str]) -> Iterator[str]:
-    priority = world.priority(decision)
+def _about_victims(cluster: Cluster, decision: Entry, leaving: Collection[str]) -> Iterator[str]:
+    priority = cluster.priority(decision)
     root = decision["root"]
-    waiting = [it for it in world.pods.values() if world.root(it) == root and not it.get("node")]
-    never = world.groups.get(root, {}).get("never") or any(it.get("never") for it in waiting)
+    waiting = [
+        it for it in cluster.pods.values() if cluster.root(it) == root and not it.get("node")
+    ]
+    never = cluster.groups.get(root, {}).get("never") or any(it.get("never") for it in waiting)
     if never and decision["victims"]:
         yield "it evicts others although its preemptionPolicy is Never"
     for unit in decision["victims"]:
-        whole = {name for it in unit for name in _unit(world, it)} - {*leaving}
+        whole = {name for it in unit for name in _unit(cluster, it)} - {*leaving}
         if whole != {*unit}:
             yield f"{unit} are evicted, {sorted(whole)} are one unit"
         for name in unit:
-            pod = world.pods[name]
-            above = world.above(pod.get("group", ""))
+            pod = cluster.pods[name]
+            above = cluster.above(pod.get("group", ""))
             own = pod.get("priority", 0)
             if min([own, *(it.get("priority", 0) for it in above[-1:])]) >= priority:
                 yield f"{name} is evicted, whose priority is not lower"
@@ -75,15 +78,17 @@ def _about_victims(world: World, decision: Entry, leaving: Collection[str]) -> I
                 yield f"{name} is evicted, which does not run"
 
 
-def _unit(world: World, name: str) -> set[str]:
+def _unit(cluster: Cluster, name: str) -> set[str]:
     """The pods that are evicted together with this one."""
-    whole = [it["name"] for it in world.above(world.pods[name].get("group", "")) if it.get("all")]
+    whole = [
+        it["name"] for it in cluster.above(cluster.pods[name].get("group", "")) if it.get("all")
+    ]
     if not whole:
         return {name}
     return {
         it["name"]
-        for it in world.present()
-        if any(above["name"] == whole[-1] for above in world.above(it.get("group", "")))
+        for it in cluster.present()
+        if any(above["name"] == whole[-1] for above in cluster.above(it.get("group", "")))
     }
 
 
@@ -92,7 +97,7 @@ class _Placement(NodeRules, PeerRules, DeviceRules):
 
     def complaints(self) -> Iterator[str]:
         yield from self._members()
-        unknown = {pod["node"] for pod in self.new} - self.world.nodes.keys()
+        unknown = {pod["node"] for pod in self.new} - self.cluster.nodes.keys()
         if unknown:
             yield f"there are no nodes {unknown}"
             return
@@ -117,16 +122,16 @@ class _Placement(NodeRules, PeerRules, DeviceRules):
         yield from self._topology()
 
     def _members(self) -> Iterator[str]:
-        world, names = self.world, [pod["name"] for pod in self.new]
+        cluster, names = self.cluster, [pod["name"] for pod in self.new]
         for name, count in Counter(names).items():
             if count > 1:
                 yield f"{name} is placed {count} times"
-        for group in {pod.get("group", "") for pod in self.new} & world.groups.keys():
-            yield from self._expected(world.groups[group], names)
+        for group in {pod.get("group", "") for pod in self.new} & cluster.groups.keys():
+            yield from self._expected(cluster.groups[group], names)
         for pod in self.new:
-            if world.root(pod) != self.decision["root"]:
+            if cluster.root(pod) != self.decision["root"]:
                 yield f"{pod['name']} is not of this root"
-            known = world.pods.get(pod["name"], {})
+            known = cluster.pods.get(pod["name"], {})
             if known.get("node") or known.get("deleted") or known.get("gated"):
                 yield f"{pod['name']} does not wait"
             if known.get("phase") in ENDED or known.get("foreign"):
@@ -134,7 +139,7 @@ class _Placement(NodeRules, PeerRules, DeviceRules):
 
     def _expected(self, group: Entry, names: Collection[str]) -> Iterator[str]:
         """Complain about more expected pods than are missing."""
-        others = [it for it in self.world.pods.values() if it["name"] not in names]
+        others = [it for it in self.cluster.pods.values() if it["name"] not in names]
         pods = [it for it in (*others, *self.new) if it.get("group") == group["name"]]
         for kind in group.get("expects", ()):
             of_kind = [it for it in pods if it.get("kind") == kind["name"]]
@@ -147,7 +152,7 @@ class _Placement(NodeRules, PeerRules, DeviceRules):
         names = {pod["name"] for pod in self.new}
         running = [
             it
-            for it in self.world.pods.values()
+            for it in self.cluster.pods.values()
             if it["name"] not in names | {*self.gone}
             and (it.get("node") and not it.get("deleted") and it.get("phase") != "Failed")
         ]
@@ -157,30 +162,30 @@ class _Placement(NodeRules, PeerRules, DeviceRules):
         least = 1 if group.get("basic") else group.get("min", 1)
         if not group.get("composite"):
             return self._runs(group["name"]) >= least
-        children = [it for it in self.world.groups.values() if it.get("parent") == group["name"]]
+        children = [it for it in self.cluster.groups.values() if it.get("parent") == group["name"]]
         return sum(map(self._standing, children)) >= least
 
     def _minimums(self) -> Iterator[str]:
         groups = {
-            it["name"]: it for pod in self.new for it in self.world.above(pod.get("group", ""))
+            it["name"]: it for pod in self.new for it in self.cluster.above(pod.get("group", ""))
         }
         for name, group in sorted(groups.items()):
             if not self._standing(group):
                 yield f"{name} has pods, and fewer than its minimum"
 
     def _topology(self) -> Iterator[str]:
-        world = self.world
+        cluster = self.cluster
         living = [it for it in self.before if not it.get("deleted")]
-        groups = {it["name"]: it for pod in self.new for it in world.above(pod.get("group", ""))}
+        groups = {it["name"]: it for pod in self.new for it in cluster.above(pod.get("group", ""))}
         for name, group in sorted(groups.items()):
             if not group.get("key") or group.get("preferred"):
                 continue
-            above = [it["key"] for it in world.above(name)[1:] if it.get("key")]
+            above = [it["key"] for it in cluster.above(name)[1:] if it.get("key")]
             keys = [*dict.fromkeys([*above[::-1], group["key"]])]
             members = [
                 it
                 for it in (*living, *self.new)
-                if any(above["name"] == name for above in world.above(it.get("group", "")))
+                if any(above["name"] == name for above in cluster.above(it.get("group", "")))
             ]
             if any(
                 self.value(it["node"], group["key"]) is None for it in members if it in self.new
