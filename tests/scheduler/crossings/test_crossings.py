@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.scheduler.crossings.checks import complaints
+from tests.scheduler.crossings.checks import complaints, lasting
 from tests.scheduler.crossings.cluster import Cluster
 from tests.scheduler.crossings.draw import Instance
 from tests.scheduler.crossings.play import play
@@ -103,6 +103,13 @@ def test_the_judge_sees_needless_and_forbidden_victims() -> None:
     assert complaints(Cluster(instance), decision) == [
         "old is evicted, whose priority is not lower"
     ]
+
+
+def test_the_judge_sees_what_courses_have_bound_to_a_full_node() -> None:
+    pods = [{"name": name, "cpu": 1, "node": "n"} for name in ("p0", "p1", "old")]
+    cluster = Cluster(HOST | {"pods": pods})
+    assert lasting(cluster, {"p0", "p1"}) == ["n: 3 of 2 cpu"]
+    assert lasting(cluster, set()) == []
 
 
 def test_nobody_is_near_a_peer_that_is_nominated_only() -> None:
