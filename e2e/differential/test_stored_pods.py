@@ -3,8 +3,6 @@
 Both are given random pods, LimitRanges and RuntimeClasses; what one rejects the other rejects.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 from typing import Any, Final

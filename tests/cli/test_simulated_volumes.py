@@ -1,7 +1,5 @@
 """Claims, volumes and StorageClasses of the files in a simulation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -133,7 +133,9 @@ class InterPodAffinity:
     def has_peers(self, shape: Shape) -> bool:
         """Whether a pod runs that those of the shape must be near."""
         wants = shape.requirements
-        return bool(wants.required_affinity) and self._any(self._peers(wants), wants)
+        if not wants.required_affinity:
+            return False
+        return self._any(self._peers(wants), wants, nominated=False)
 
     def _affinity(self, shape: Shape, codes: Codes) -> None:
         wants = shape.requirements

@@ -1,7 +1,5 @@
 """What a pod needs of other pods must hold without nominated ones too: they may never come."""
 
-from __future__ import annotations
-
 import pytest
 
 from scheduler.core.model import Expression, PodSelector, PodTerm, Requirements, Spread

@@ -3,8 +3,6 @@
 Prints each failure as a test of a few lines, and how many instances had each pair of features.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """A scheduler's state with the objects of an instance, and its decisions as plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any

@@ -4,8 +4,6 @@ A decision names its root, the node of each pod, what claims are given, the volu
 whom it evicts in units. The judge says what a decision breaks, not whether a refusal was right.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Final

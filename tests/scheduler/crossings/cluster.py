@@ -1,7 +1,5 @@
 """What runs and what is reserved, as plain values: what a decision is judged by."""
 
-from __future__ import annotations
-
 import copy
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Workloads come and go, pods end, nodes are lost, writes fail, the leader dies be
 another takes over. What is bound is judged each time that things have come to rest.
 """
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import random

@@ -1,7 +1,5 @@
 """The rules about devices and volumes: each is given once, to who may use it."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 

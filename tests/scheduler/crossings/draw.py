@@ -17,8 +17,6 @@ budgets  app, allowed;  spread: the profile, instead of pack
 A field that is missing has its usual value, so fewer fields are a simpler instance.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final

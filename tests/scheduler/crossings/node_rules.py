@@ -1,7 +1,5 @@
 """The rules about nodes: capacity over time, ports, attached volumes, selectors, taints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from tests.scheduler.crossings.cluster import Entry, load

@@ -1,7 +1,5 @@
 """An instance as the objects that an API server would have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 

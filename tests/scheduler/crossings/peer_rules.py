@@ -1,7 +1,5 @@
 """The rules about other pods: affinity, anti-affinity, spread."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A decision's places, and who and what is there besides."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from tests.scheduler.crossings.cluster import Cluster, Entry

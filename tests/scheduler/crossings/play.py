@@ -1,7 +1,5 @@
 """Plays an instance: decides all roots, judges each decision, and lets victims end."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Instances and courses one after the other, until the time is over."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

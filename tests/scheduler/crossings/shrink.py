@@ -1,7 +1,5 @@
 """Shrinks an instance that fails, and writes it as a test of a few lines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pprint import pformat
 from typing import Any

@@ -4,8 +4,6 @@ New ones each time; the seed is printed, and a failure is shown as a test of a f
 `python -m tests.scheduler.crossings --help`.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,6 +1,5 @@
 """Lists of alternatives: a pod may make an earlier one of its gang take the smaller one."""
 
-
 import pytest
 
 from scheduler.core.place import Placement
