@@ -70,7 +70,8 @@ from scheduler.watch.volume_objects import (
     decode_csi_node,
     decode_volume,
 )
-from tests.scheduler.crossings.objects import NAMESPACE, objects
+from tests.scheduler.crossings.objects import BEGIN, NAMESPACE, objects
+from tests.support.dated_clock import DatedClock
 
 SELECTORS = Selectors()
 NANO = 1_000_000_000
@@ -89,7 +90,7 @@ class Built:
         self.now = 0.0
         self._budget = SearchBudget(profile="spread" if instance.get("spread") else "pack")
         expected = ExpectedPods(state, ExpectedLimits(1000))
-        pods = PodHandler(state, _nothing, expected=expected)
+        pods = PodHandler(state, _nothing, expected=expected, clock=DatedClock(BEGIN))
         self._sinks: dict[Resource, tuple[Any, Callable[[bytes], Any]]] = {
             NODES: (NodeHandler(state, _nothing), decode_node),
             PDBS: (DisruptionBudgetHandler(state), decode_budget),

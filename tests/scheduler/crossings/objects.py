@@ -1,6 +1,7 @@
 """An instance as the objects that an API server would have."""
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from kube.meta import Json
@@ -25,6 +26,9 @@ DRIVER: Final = "gpu.example.com"
 CSI: Final = "csi.example.com"
 NETWORK: Final = "net"
 NAMESPACE: Final = "ns"
+BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
+"""When the objects are created, and pods deleted."""
+
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _TAINT: Final = {"key": "old", "value": "", "effect": "NoSchedule"}
 _DAEMONS: Final = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "uid-d"}
@@ -324,4 +328,4 @@ def _meta(name: str, namespace: str = NAMESPACE) -> Json:
 
 
 def _time(at: int) -> str:
-    return f"2026-01-01T00:{at // 60:02}:{at % 60:02}Z"
+    return f"{BEGIN + timedelta(seconds=at):%FT%TZ}"
