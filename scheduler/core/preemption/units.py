@@ -121,7 +121,7 @@ class Units:
         self._slots: dict[str, int] = {}
         self._pods: list[Pod | None] = []
         self._vacant: list[int] = []
-        self._units: dict[GroupKey, Unit] = {}
+        self._units: dict[GroupKey | str, Unit] = {}  # by group, or by UID of a pod alone
         self._by_index: list[Unit | None] = []
         self._in_namespace: dict[str, set[int]] = {}
         self._vacant_units: list[int] = []
@@ -513,7 +513,7 @@ class Units:
             del unit.priorities[rank]
         self._judge(unit)
         if not unit.pods:
-            del self._units[unit.key]
+            del self._units[uid if unit.group is None else unit.group.key]
             self._by_index[unit.index] = None
             there = self._in_namespace[unit.key[1]]
             there.discard(unit.index)
@@ -522,10 +522,12 @@ class Units:
             self._vacant_units.append(unit.index)
 
     def _unit_of(self, pod: Pod, group: Group | None) -> Unit:
-        key = pod.key if group is None else group.key
-        unit = self._units.get(key)
+        # Pods that groups expect have no names of their own.
+        owner = pod.info.uid if group is None else group.key
+        unit = self._units.get(owner)
         if unit is None:
-            unit = self._units[key] = Unit(key, self._new_unit(), group)
+            key = pod.key if group is None else group.key
+            unit = self._units[owner] = Unit(key, self._new_unit(), group)
             self._by_index[unit.index] = unit
             self._in_namespace.setdefault(key[1], set()).add(unit.index)
         return unit

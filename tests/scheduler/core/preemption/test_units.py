@@ -1,6 +1,7 @@
 """The table of units is brought up to date in time proportional to what changed."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 
@@ -53,3 +54,18 @@ def test_what_pods_release_and_where_they_are_follows_whatever_comes_and_goes() 
         for names in (["ns0"], ["ns1", "ns2"], ["nowhere"]):
             want = [index for index in chosen.tolist() if units.unit(index).key[1] in names]
             assert units.within(names, chosen).tolist() == want
+
+
+def test_pods_that_two_groups_expect_under_one_name_are_two_units() -> None:
+    """Or else those of the more important group would go with the others."""
+    builder = PreemptionBuilder()
+    builder.nodes(2, cpu=1)
+    for number, priority in enumerate((1, 5)):
+        (info,) = builder.runs(None, f"n{number}", priority=priority)
+        builder.state.remove_pod(info.uid)
+        builder.state.set_pod(replace(info, name="worker-0 (expected)", expected=True))
+    units = builder.state.units
+    units.refresh()
+
+    assert [len(units.unit(at).pods) for at in units.below(9).tolist()] == [1, 1]
+    assert len(units.below(3)) == 1
