@@ -13,7 +13,9 @@ async def test_each_pod_gets_its_event(env: Environment) -> None:
 
     async def said() -> bool:
         found = (await env.client.list(EVENTS, env.name))["items"]
-        events = {it["message"] for it in found if it["reason"] == "Scheduled"}
+        # The group has an event of this reason, too.
+        about_pods = [it for it in found if it["involvedObject"]["kind"] == PODS.kind]
+        events = {it["message"] for it in about_pods if it["reason"] == "Scheduled"}
         nodes = {it["metadata"]["name"]: it["spec"].get("nodeName") for it in await env.pods()}
         wanted = {
             f"Successfully assigned {env.name}/{name} to {node}" for name, node in nodes.items()
