@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ from scheduler.core.model import GroupKey
 from scheduler.core.place import Refusal
 from scheduler.core.reasons import reasons
 from scheduler.core.search.node_selection import waves
-from scheduler.core.shapes import Shape
+from scheduler.core.shapes import Shape, demands_of
 from scheduler.core.shortage import BestDomain, Kind, Shortage
 from scheduler.core.state import State
 from scheduler.core.topology import Domains
@@ -118,9 +117,6 @@ def _impossible(state: State, short: Shortage, shape: Shape) -> bool:
 def _needed_at_once(state: State, short: Shortage) -> Mapping[int, int]:
     """How much of each resource all waiting pods of the group ask for, if it needs all of them."""
     group = state.forest.groups.get(short.at)
-    asked: Counter[int] = Counter()
     if group is None or not short.minimum or group.available > (group.minimum or 0):
-        return asked
-    for shape, pods in group.pending.items():
-        asked.update({resource: amount * len(pods) for resource, amount in shape.demands})
-    return asked
+        return {}
+    return demands_of({shape: len(pods) for shape, pods in group.pending.items()})

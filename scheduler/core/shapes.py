@@ -6,7 +6,8 @@ answers in the shape. It corresponds to the pod signature of opportunistic batch
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Final, Generic, TypeVar
 
 import numpy as np
@@ -187,3 +188,11 @@ class Shape:
     def rule_out(self, codes: Codes, nodes: Bools, reason: str) -> None:
         """Write the reason's code for those of the nodes (N,) that have no code yet."""
         codes[nodes & (codes == 0)] = self.code(reason)
+
+
+def demands_of(pods: Mapping[Shape, int]) -> Counter[int]:
+    """How much of each resource, by its index, so many pods of each shape request together."""
+    total: Counter[int] = Counter()
+    for shape, count in pods.items():
+        total.update({resource: amount * count for resource, amount in shape.demands})
+    return total

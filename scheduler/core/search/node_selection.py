@@ -107,7 +107,7 @@ def _wave(
     is_open = quotas.open_to_one(rows) if count == 1 and not quotas.single else None
     if is_open is not None:
         return _one(rows[is_open], cost[is_open])
-    order = np.lexsort((rows, cost))
+    order = np.argsort(cost, kind="stable")
     rows, room = rows[order], slots[at][order]
     if quotas.single:
         first = framework.start(shape, rows, room, count)
@@ -147,7 +147,7 @@ def _fill(region: Region | None, slots: Ints, cost: Ints, count: int) -> tuple[I
     rows = at if region is None else region[at]
     # Every node here has at least one slot, so the `count` cheapest are enough.
     if int(slots[at].sum()) >= count:
-        order = np.argsort(rows, kind="stable")[:count]
+        order = np.arange(min(count, len(rows)))
     else:
         at = np.flatnonzero(slots)
         rows = at if region is None else region[at]

@@ -17,7 +17,7 @@ from scheduler.core.devices.results import is_local
 from scheduler.core.forest import Group
 from scheduler.core.model import ClaimKey
 from scheduler.core.node_table import Ints, Region
-from scheduler.core.shapes import Shape
+from scheduler.core.shapes import Shape, demands_of
 from scheduler.core.state import State
 
 MOST_CLAIMS: Final = 4
@@ -76,13 +76,11 @@ class SharedClaims:
         self, sharers: Mapping[Shape, int], slots: Mapping[Shape, Ints], rows: Ints
     ) -> list[tuple[int, int, bool]]:
         """Those of the rows with room for all sharers, each with its slots; the tightest ones."""
-        wanted: Counter[int] = Counter()
         fits, spare = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.int64)
         for shape, count in sharers.items():
             fits &= slots[shape][rows] >= count
             spare += slots[shape][rows]
-            wanted.update({resource: amount * count for resource, amount in shape.demands})
-        for resource, amount in wanted.items():
+        for resource, amount in demands_of(sharers).items():
             fits &= self._nodes.free[resource][rows] >= amount
         order = np.lexsort((rows, spare))
         best = order[fits[order]][:MOST_PLACES]

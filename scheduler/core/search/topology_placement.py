@@ -15,7 +15,7 @@ from scheduler.core import advice
 from scheduler.core.forest import Group, outer_topology_keys
 from scheduler.core.never_fits import never_fits
 from scheduler.core.node_table import Ints, Region
-from scheduler.core.shapes import Shape
+from scheduler.core.shapes import Shape, demands_of
 from scheduler.core.shortage import BestDomain, Shortage
 from scheduler.core.state import State
 from scheduler.core.topology import UNLABELLED, Domains
@@ -57,12 +57,9 @@ class TopologyPlacements:
         region. `above` is the candidate chosen for the parent.
         """
         topology = group.topology
-        gives_way = above is not None and above.prefers is not None
-        last = above.last if above is not None and gives_way else region
         if topology is None:
-            return iter(
-                (CandidatePlacement(region, last, above.prefers if above is not None else None),)
-            )
+            prefers = above.prefers if above is not None else None
+            return iter((CandidatePlacement(region, _last(region, above), prefers),))
         domains = self.domains(group)
         pins = self._pins(group, domains)
         if topology.preferred:
@@ -79,8 +76,7 @@ class TopologyPlacements:
         self, group: Group, region: Region | None, above: CandidatePlacement | None
     ) -> CandidatePlacement:
         """The last candidate for a preferred constraint: the whole region."""
-        gives_way = above is not None and above.prefers is not None
-        return CandidatePlacement(region, above.last if above and gives_way else region, group)
+        return CandidatePlacement(region, _last(region, above), group)
 
     def domains(self, group: Group) -> Domains:
         """The domains of the group's topology key, inside the domains of the groups above it.
@@ -272,12 +268,14 @@ def _growing(first: int, most: int) -> Iterator[int]:
 
 def _total(demand: Demand) -> Counter[int]:
     """What the demand takes of each resource on any nodes; empty where slots or stages say more."""
-    total: Counter[int] = Counter()
     if len(demand) == 1 or any(shape.requirements.stage is not None for shape in demand):
-        return total
-    for shape, count in demand.items():
-        total.update({resource: amount * count for resource, amount in shape.demands})
-    return total
+        return Counter()
+    return demands_of(demand)
+
+
+def _last(region: Region | None, above: CandidatePlacement | None) -> Region | None:
+    """Where extras may go: beyond the region if what is above only prefers its own."""
+    return above.last if above is not None and above.prefers is not None else region
 
 
 def _wanted(group: Group) -> dict[Shape, int]:
