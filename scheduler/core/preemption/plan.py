@@ -88,7 +88,7 @@ def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
         return refusal
     everyone = state.units.below(root.priority, dry_run.effort.soon)
     prompt = state.units.prompt(everyone)
-    # Whom it takes long to evict makes no room: only if nobody else can.
+    # Units that take long to end are victims only if no others suffice.
     opened = _opened(dry_run, refusal, prompt) if len(prompt) < len(everyone) else None
     opened = opened or _opened(dry_run, refusal, everyone)
     if opened is None:
