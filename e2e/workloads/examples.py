@@ -66,6 +66,15 @@ async def gone(env: Environment, group: str) -> None:
     await env.until(f"{group} to be gone", probe)
 
 
+async def ended(env: Environment) -> None:
+    """Wait until no pod is left."""
+
+    async def probe() -> bool:
+        return not await env.pods()
+
+    await env.until("the pods to be gone", probe)
+
+
 async def runs(env: Environment, example: str, groups: Sequence[str]) -> None:
     """The example is placed by Muster, and its groups go with it."""
     await env.add_node(cpu=4)
