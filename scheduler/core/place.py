@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Final
 
 import numpy as np
 
@@ -29,6 +30,10 @@ from scheduler.core.shortage import Shortage
 from scheduler.core.state import State
 
 __all__ = ["Placement", "Refusal", "SearchBudget", "place"]
+
+
+_STEPS_OF_DRY_RUNS: Final = 64
+"""Pods placed on trial over all ways, where many searches follow each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +107,17 @@ def place(
         each for leaf in group.leaves() for each in leaf.pending.items()
     )
     if memory is not None:
-        memory.begin((asked_by(group), _read_by(state, shapes)))
+        version = (state.nodes.version, state.nominations.version)
+        memory.begin((asked_by(group), _read_by(state, shapes)), version)
     with state.nodes.trial(), waiting, respected if nominations else nullcontext():
         search = Search(state, budget.of(group.scheduler), memory)
         attempt = search.attempt
-        shortage_or_none = search.minimums(group, region)
-        if shortage_or_none is not None:
-            late, tried = attempt.exhausted, 0 if memory is None else len(memory)
-            return Refusal(group.key, shortage_or_none, shapes, attempt.steps, late, tried)
+        short = search.minimums(group, region)
+        most = _STEPS_OF_DRY_RUNS if memory is None else budget.steps
+        if short is not None and not (short.resolvable and search.all_ways(group, region, most)):
+            late = attempt.exhausted if search.complete is None else not search.complete
+            tried = 0 if memory is None else memory.tried
+            return Refusal(group.key, short, shapes, attempt.steps, late, tried)
         minimums = attempt.total
         if extras:
             search.extras(group)

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from scheduler.core.forest import Group, Pod
-from scheduler.core.node_table import Ints
+from scheduler.core.node_table import Ints, Region
 from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.state import State
 
@@ -119,6 +119,19 @@ class DryRun:
             root, shapes = self.refusal.root, self.refusal.shapes
             with nominations.respected(root, self.root.priority, shapes=shapes):
                 yield
+
+    def holds(self, placement: Placement, units: Ints) -> bool:
+        """Whether these places, in their order, are free if these units are evicted."""
+        framework = self.state.framework
+        with self.without(units):
+            for pod, row in zip(placement.pods, placement.rows, strict=True):
+                self.pause()
+                at = Region(np.array([row], np.int64))
+                if not framework.slots_in(pod.shape, at)[0]:
+                    return False
+                if not framework.reserve(pod.shape, at, np.ones(1, np.int64)):
+                    return False
+        return True
 
     def _solve(self, units: Ints) -> Placement | None:
         with self.state.nodes.trial():

@@ -37,6 +37,9 @@ _FEW: Final = 96
 _LEVELS: Final = 4
 """Priorities up to which units are taken first where many are protected."""
 
+_MOST_SPARED: Final = 2048
+"""Victims times pods up to which each victim is asked about once more."""
+
 _MANY: Final = 32
 """Of more, so many: those of the best set, and then those with the most pods."""
 
@@ -105,7 +108,8 @@ def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
     cheapest = min(best, key=lambda choice: choice.cost)
     cheapest.fewer(lowest, proof)
     cheapest.take_places(lowest)
-    return cheapest.plan()
+    plan = cheapest.plan()
+    return plan if plan.victims or dry_run.waits else refusal
 
 
 def _opened(dry_run: DryRun, refusal: Refusal, everyone: Ints) -> tuple[Ints, bool] | None:
@@ -288,9 +292,22 @@ class _Choice:
         placement = self.dry_run.fits(self.best)
         if placement is None:
             raise AssertionError("what was kept was asked for")
+        self._spare(placement)
         victims = tuple(self.units.unit(index) for index in self.best.tolist())
         root, solves = self.dry_run.refusal.root, self.dry_run.solves
-        return Plan(root, placement, victims, self.cost, solves, self._minimal, self.proved)
+        cost = self.cost if victims else None
+        return Plan(root, placement, victims, cost, solves, self._minimal, self.proved)
+
+    def _spare(self, placement: Placement) -> None:
+        """Reprieve units that these places do not need, though the search found none without."""
+        several = len(self.dry_run.refusal.shapes) > 1
+        if not several or len(self.best) * len(placement.pods) > _MOST_SPARED:
+            return
+        for index in self._by_importance(self.best):
+            rest = self.best[self.best != index]
+            if self.dry_run.holds(placement, rest):
+                self.best = rest
+        self.cost = self._cost(self.best) if len(self.best) else self.cost
 
     def _bound(self) -> None:
         """Keep only candidates up to the lowest tier at which evicting all of them suffices."""

@@ -6,7 +6,9 @@ shared_claims       where ResourceClaims can go that several pods of a subtree s
 attempt             places pods on trial, leaf by leaf
 node_selection      which nodes take how many pods of one shape: pack or spread
 joint_packing       packs the minimums of a subtree together, if leaf by leaf failed
-exhaustive_packing  backtracking over pods of different shapes on few nodes, used last
+exhaustive_packing  backtracking over pods of different shapes on few nodes
+exhaustive_search   tries all ways to place a small tree, used last
 batching            decides roots with equal signatures together
 search_budget       the limits of one search
+search_memory       what earlier searches for a root have tried to the end
 """

@@ -30,13 +30,28 @@ class SearchMemory:
         self._failed: dict[int, int] = {}
         self._shortages: dict[GroupKey, Shortage] = {}
         self._valid_for: Hashable = None
+        self._version: Hashable = None
+        self.cursor: tuple[int, ...] = ()
+        """Where the walk over all ways ended."""
+        self.walked = 0
+        """The steps of that walk."""
+
+    @property
+    def tried(self) -> int:
+        """How many candidate placements were tried to the end, and pods placed by the walk."""
+        return len(self._failed) + self.walked
 
     def __len__(self) -> int:
-        """How many candidate placements were tried to the end."""
-        return len(self._failed)
+        """How much is remembered."""
+        return 1 + len(self._failed)
 
-    def begin(self, valid_for: Hashable) -> None:
-        """Begin a search; forget everything if `valid_for` is not what it was."""
+    def begin(self, valid_for: Hashable, version: Hashable) -> None:
+        """Begin a search; forget everything if `valid_for` is not what it was.
+
+        Of the walk over all ways if the `version` of the nodes is another, too.
+        """
+        if (self._version, self._valid_for) != (version, valid_for):
+            self.cursor, self.walked, self._version = (), 0, version
         if self._valid_for != valid_for:
             self._failed.clear()
             self._shortages.clear()
@@ -70,7 +85,9 @@ class SearchMemories:
 
     def take(self, root: GroupKey) -> SearchMemory:
         """What is remembered of one root, for its next search."""
-        memory = self._by_root.pop(root, None) or SearchMemory()
+        memory = self._by_root.pop(root, None)
+        if memory is None:
+            return SearchMemory()
         self._size -= len(memory)
         return memory
 

@@ -15,6 +15,7 @@ from scheduler.core.forest import Group, in_order
 from scheduler.core.model import ClaimKey
 from scheduler.core.node_table import Region
 from scheduler.core.search.attempt import Attempt, Demand
+from scheduler.core.search.exhaustive_search import ExhaustiveSearch
 from scheduler.core.search.joint_packing import pack_jointly
 from scheduler.core.search.node_selection import choose
 from scheduler.core.search.search_budget import SearchBudget
@@ -68,6 +69,8 @@ class Search:
         self._shared = SharedClaims(state)
         self._chosen: dict[Group, CandidatePlacement] = {}
         self._left_out: dict[Group, Shortage] = {}
+        self.complete: bool | None = None
+        """Whether all ways were tried; None where they were not to be."""
 
     def minimums(self, group: Group, region: Region | None) -> Shortage | None:
         """Place what the minimums of the subtree lack, inside the region, all or nothing."""
@@ -101,6 +104,27 @@ class Search:
                 return None
         # The last demand is the easiest: its shortage names no pod that the minimum does not need.
         return shortage
+
+    def all_ways(self, root: Group, region: Region | None, most: int) -> bool:
+        """Try all ways to place the minimums of a small tree, in `most` steps; whether one works.
+
+        Where the steps do not suffice the next search goes on from there, if it has the memory.
+        """
+        shapes = shapes_of(root)
+        simple = all(self.attempt.framework.independent(it) for it in shapes) and all(
+            group.topology is None for group in root.walk() if group is not root
+        )
+        plain = len(shapes) == 1 and not root.composite
+        if simple or plain or self._too_little_room(root, region):
+            return False
+        memory = self._memory
+        walk = ExhaustiveSearch(self.attempt, self._placements, self._chosen, most)
+        found = walk.place(root, region, memory.cursor if memory is not None else ())
+        self.complete = walk.complete
+        if memory is not None:
+            memory.cursor = walk.cursor or ()
+            memory.walked += walk.steps
+        return found
 
     def extras(self, root: Group) -> None:
         """Place pods beyond the minimums, as long as there is room.

@@ -70,7 +70,7 @@ from scheduler.watch.volume_objects import (
     decode_csi_node,
     decode_volume,
 )
-from tests.scheduler.crossings.objects import BEGIN, NAMESPACE, objects
+from tests.scheduler.crossings.objects import BEGIN, key_of, named, objects
 from tests.support.dated_clock import DatedClock
 
 SELECTORS = Selectors()
@@ -121,10 +121,10 @@ class Built:
         handler.upsert(decode(msgspec.json.encode(obj)))
 
     def delete_pod(self, name: str) -> None:
-        self._sinks[PODS][0].delete((NAMESPACE, name))
+        self._sinks[PODS][0].delete(key_of(name))
 
     def delete_claim(self, name: str) -> None:
-        self._sinks[RESOURCE_CLAIMS][0].delete((NAMESPACE, name))
+        self._sinks[RESOURCE_CLAIMS][0].delete(key_of(name))
 
     def next(self) -> GroupKey | None:
         """The root that is decided next."""
@@ -154,7 +154,7 @@ class Built:
         self.queue.refuse(key, decision, self.now)
         if not isinstance(plan, Plan):
             self.state.end_nomination(key)
-            return {"root": key[2], "kind": key[0], "steps": decision.steps}
+            return {"root": _root_name(key), "kind": key[0], "steps": decision.steps}
         self._nominate(plan, entity)
         victims = [[*map(pod_name, unit.pods.values())] for unit in plan.victims]
         gone = [pod for unit in plan.victims for pod in unit.pods.values()]
@@ -181,10 +181,13 @@ class Built:
         pods = list(zip(placement.pods, map(name, placement.rows), strict=True))
         claims: dict[str, list[list[Any]]] = {}
         for key, allocation in (placement.devices or {}).items():
-            claims[_claim_name(key[1])] = _given(allocation)
-        volumes = {key[1]: assumed.volume for key, assumed in (placement.volumes or {}).items()}
+            claims[_claim_name(key)] = _given(allocation)
+        volumes = {
+            named(key[1], key[0]): assumed.volume
+            for key, assumed in (placement.volumes or {}).items()
+        }
         return {
-            "root": placement.root[2],
+            "root": _root_name(placement.root),
             "kind": placement.root[0],
             "places": [[pod_name(pod), node] for pod, node in pods],
             "users": {pod_name(pod): _claims(pod) for pod, _ in pods if pod.info.device_claims},
@@ -195,16 +198,26 @@ class Built:
 
 def pod_name(pod: Pod) -> str:
     """The name; of an expected pod GROUP/KIND/NUMBER."""
-    uid = pod.info.uid
-    return uid.split("/", 2)[2] if uid.startswith(UID_PREFIX) else pod.info.name
+    return _name(pod.info.uid, pod.info.name, pod.info.namespace)
 
 
-def _claim_name(name: str) -> str:
-    return name.split("/", 2)[2] if name.startswith(UID_PREFIX) else name
+def _name(uid: str, name: str, namespace: str) -> str:
+    if not uid.startswith(UID_PREFIX):
+        return named(name, namespace)
+    group, _, rest = uid.split("/", 2)[2].partition("/")
+    return f"{named(group, namespace)}/{rest}"
+
+
+def _root_name(key: GroupKey) -> str:
+    return named(key[2], key[1])
+
+
+def _claim_name(key: tuple[str, str]) -> str:
+    return _name(key[1], key[1], key[0])
 
 
 def _claims(pod: Pod) -> list[str]:
-    return [_claim_name(key[1]) for key in pod.info.device_claims]
+    return [*map(_claim_name, pod.info.device_claims)]
 
 
 def _given(allocation: Allocation) -> list[list[Any]]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from tests.scheduler.crossings.cluster import ENDED, Cluster, Entry
+from tests.scheduler.crossings.cluster import ENDED, Cluster, Entry, space
 from tests.scheduler.crossings.device_rules import DeviceRules
 from tests.scheduler.crossings.node_rules import NodeRules
 from tests.scheduler.crossings.peer_rules import PeerRules
@@ -37,6 +37,8 @@ def complaints(cluster: Cluster, decision: Entry) -> list[str]:
         for unit in decision["victims"]:
             if not any(_Placement(cluster, decision, gone - {*unit}).complaints()):
                 found.append(f"{unit} are evicted without effect")
+    if len(decision["places"]) == 1 and not found:
+        found += _needless_violations(cluster, decision, leaving)
     return found
 
 
@@ -74,6 +76,45 @@ def _about_victims(cluster: Cluster, decision: Entry, leaving: Collection[str]) 
                 yield f"{name} is evicted, a DaemonSet's pod"
             if name in leaving or not pod.get("node") or pod.get("phase") in ENDED:
                 yield f"{name} is evicted, which does not run"
+
+
+def _needless_violations(
+    cluster: Cluster, decision: Entry, leaving: Collection[str]
+) -> Iterator[str]:
+    """Complain about a violated budget if a single pod fits where only unprotected units go."""
+    (name, _), *_ = decision["places"]
+    pod = cluster.pod(name)
+    if pod.get("volumes") or pod.get("claims") or pod.get("asks"):
+        return
+    victims = [cluster.pods[it] for unit in decision["victims"] for it in unit]
+    violated = [
+        budget["app"]
+        for budget in cluster.instance.get("budgets", ())
+        if sum(_protects(budget, it) for it in victims) > budget["allowed"]
+    ]
+    gone = {*leaving, *_unprotected(cluster, cluster.priority(decision), leaving)}
+    for node in cluster.nodes if violated else ():
+        instead = decision | {"places": [[name, node]]}
+        if not any(_Placement(cluster, instead, gone).complaints()):
+            yield f"the budgets of {violated} are violated, and {name} fits {node} without"
+
+
+def _unprotected(cluster: Cluster, priority: int, leaving: Collection[str]) -> Iterator[str]:
+    """The pods of units of lower priority that no budget protects."""
+    for pod in cluster.present():
+        unit = [cluster.pods[it] for it in {pod["name"], *_unit(cluster, pod["name"])} - {*leaving}]
+        roots = [above for it in unit for above in cluster.above(it.get("group", ""))[-1:]]
+        budgets = cluster.instance.get("budgets", ())
+        if all(it.get("priority", 0) < priority for it in (*unit, *roots)) and not any(
+            it.get("daemon") or it.get("foreign") or any(_protects(each, it) for each in budgets)
+            for it in unit
+        ):
+            yield pod["name"]
+
+
+def _protects(budget: Entry, pod: Entry) -> bool:
+    app, _, space_of = str(budget["app"]).partition("@")
+    return pod.get("app") == app and space(pod) == space_of
 
 
 def _unit(cluster: Cluster, name: str) -> set[str]:

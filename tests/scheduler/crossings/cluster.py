@@ -29,6 +29,17 @@ def load(items: Iterable[tuple[int, Stage | None]]) -> int:
     return total
 
 
+def space(entry: Entry) -> str:
+    """The namespace of a pod: what follows the @ of its name, or of its group's if expected."""
+    return str(entry["name"]).split("/")[0].partition("@")[2]
+
+
+def keeps_out(node: Entry, pod: Entry) -> bool:
+    """Whether the taint of the node keeps the pod out."""
+    tolerated = pod.get("tolerates") in (True, node.get("taint"))
+    return node.get("taint") in ("NoSchedule", "NoExecute") and not tolerated
+
+
 @dataclass
 class Cluster:
     """Pods by name, with their nodes as far as they have some; those expected have one each.

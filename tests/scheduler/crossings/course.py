@@ -32,9 +32,10 @@ from tests.scheduler.crossings.draw import Entry, Instance, draw
 from tests.scheduler.crossings.objects import (
     CSI,
     DRIVER,
-    NAMESPACE,
+    at,
     claim_object,
     group_objects,
+    named,
     node_objects,
     objects,
     pod_object,
@@ -169,14 +170,14 @@ class Course:
         return found
 
     def _there(self, group: str) -> bool:
-        return any(self.server.stored(it, group, NAMESPACE) is not None for it in GROUPS.values())
+        return any(self.server.stored(it, *at(group)) is not None for it in GROUPS.values())
 
     def _cluster(self) -> Cluster:
         """What the server has, as an instance."""
         shown = dict(self.instance)
         pods, claims = [], []
         for pod in shown.get("pods", ()):
-            stored = self.server.stored(PODS, pod["name"], NAMESPACE)
+            stored = self.server.stored(PODS, *at(pod["name"]))
             if stored is not None:
                 now = {
                     key: it for key, it in pod.items() if key not in ("node", "phase", "deleted")
@@ -188,7 +189,7 @@ class Course:
                     now["deleted"] = True
                 pods.append(now)
         for claim in shown.get("claims", ()):
-            stored = self.server.stored(RESOURCE_CLAIMS, claim["name"], NAMESPACE)
+            stored = self.server.stored(RESOURCE_CLAIMS, *at(claim["name"]))
             if stored is not None:
                 claims.append({k: v for k, v in claim.items() if k != "given"} | _given(stored))
         nodes = [
@@ -196,7 +197,7 @@ class Course:
         ]
         pvcs = []
         for claim in shown.get("pvcs", ()):
-            stored = self.server.stored(PVCS, claim["name"], NAMESPACE) or {"spec": {}}
+            stored = self.server.stored(PVCS, *at(claim["name"])) or {"spec": {}}
             pvcs.append(claim | {"volume": stored["spec"].get("volumeName", "")})
         return Cluster(shown | {"pods": pods, "claims": claims, "nodes": nodes, "pvcs": pvcs})
 
@@ -211,7 +212,7 @@ class Course:
         for kind, obj in objects(self.instance):
             self.server.put(kind, obj)
         for name in leaving:
-            self.server.remove(PODS, name, NAMESPACE, grace=30)
+            self.server.remove(PODS, *at(name), grace=30)
         self.server.follow(PODS, self._pod_changed)
         self.server.follow(PVS, self._volume_changed)
         self.server.follow(PVCS, self._pvc_changed)
@@ -230,24 +231,24 @@ class Course:
         self.serial += 1
         more = draw(f"{self.seed}/{self.serial}")
         known = {it["name"] for it in self.instance.get("pvcs", ())}
-        for at, group in enumerate(_renamed(more, self.serial)["groups"]):
+        for age, group in enumerate(_renamed(more, self.serial)["groups"]):
             self.instance.setdefault("groups", []).append(group)
             more_claims = {"claims": _renamed(more, self.serial)["claims"]}
-            for kind, obj in group_objects(group, more_claims, 100 * self.serial + at):
+            for kind, obj in group_objects(group, more_claims, 100 * self.serial + age):
                 self.server.put(kind, obj)
         for claim in _renamed(more, self.serial)["claims"]:
             self.instance.setdefault("claims", []).append(claim)
             self.server.put(RESOURCE_CLAIMS, claim_object(claim, {}))
-        for at, pod in enumerate(_renamed(more, self.serial)["pods"]):
+        for age, pod in enumerate(_renamed(more, self.serial)["pods"]):
             pod["volumes"] = [it for it in pod.get("volumes", ()) if it in known]
             self.instance.setdefault("pods", []).append(pod)
-            self.server.put(PODS, pod_object(pod, 100 * self.serial + at))
+            self.server.put(PODS, pod_object(pod, 100 * self.serial + age))
 
     def _pods(self, *, bound: bool | None = None) -> list[Entry]:
         return [
             it
             for it in self.instance.get("pods", ())
-            if (stored := self.server.stored(PODS, it["name"], NAMESPACE)) is not None
+            if (stored := self.server.stored(PODS, *at(it["name"]))) is not None
             and bound in (None, bool(stored["spec"].get("nodeName")))
         ]
 
@@ -256,7 +257,7 @@ class Course:
         if pods:
             pod = self.dice.choice(pods)
             self._disturb(pod)
-            self.server.remove(PODS, pod["name"], NAMESPACE, grace=self.dice.choice((0, 0, 30)))
+            self.server.remove(PODS, *at(pod["name"]), grace=self.dice.choice((0, 0, 30)))
 
     def _ends(self) -> None:
         pods = self._pods(bound=True)
@@ -264,7 +265,7 @@ class Course:
             pod = self.dice.choice(pods)
             self._disturb(pod)
             phase = self.dice.choice(("Succeeded", "Succeeded", "Failed"))
-            self.server.change(PODS, pod["name"], {"status": {"phase": phase}}, NAMESPACE)
+            self._change(PODS, pod["name"], {"status": {"phase": phase}})
 
     def _node(self) -> None:
         """A node is lost with its pods, or another comes."""
@@ -273,10 +274,10 @@ class Course:
             node = self.dice.choice(nodes)
             self.server.remove(NODES, node["name"])
             for pod in self._pods(bound=True):
-                stored = self.server.stored(PODS, pod["name"], NAMESPACE)
+                stored = self.server.stored(PODS, *at(pod["name"]))
                 if stored is not None and stored["spec"]["nodeName"] == node["name"]:
                     self._disturb(pod)
-                    self.server.remove(PODS, pod["name"], NAMESPACE, grace=0)
+                    self.server.remove(PODS, *at(pod["name"]), grace=0)
             # What is being bound there is disturbed as well.
             self.disturbed |= {Cluster(self.instance).root(it) for it in self._pods(bound=False)}
             return
@@ -304,13 +305,13 @@ class Course:
             field = "minGroupCount" if composite else "minCount"
             kind = GROUPS["CompositePodGroup" if composite else "PodGroup"]
             patch = {"spec": {"schedulingPolicy": {"gang": {field: group["min"]}}}}
-            self.server.change(kind, group["name"], patch, NAMESPACE)
+            self._change(kind, group["name"], patch)
 
     def _ungate(self) -> None:
         for pod in self._pods(bound=False):
             if pod.pop("gated", False):
                 patch = {"spec": {"schedulingGates": None}}
-                self.server.change(PODS, pod["name"], patch, NAMESPACE)
+                self._change(PODS, pod["name"], patch)
 
     def _fails(self) -> None:
         """The next writes of some kind fail, though some of them are carried out."""
@@ -347,10 +348,14 @@ class Course:
     def _disturb(self, pod: Entry) -> None:
         self.disturbed.add(Cluster(self.instance).root(pod))
 
+    def _change(self, kind: Resource, name: str, patch: Json) -> None:
+        short, namespace = at(name)
+        self.server.change(kind, short, patch, namespace)
+
     # What kube-controller-manager does.
 
     def _pod_changed(self, event: Event, kind: str) -> None:
-        name, before = event.obj["metadata"]["name"], event.before
+        name, before = _name(event.obj), event.before
         node = event.obj["spec"].get("nodeName")
         if node and before is not None and not before["spec"].get("nodeName"):
             self.bound.add(name)
@@ -368,19 +373,20 @@ class Course:
 
     def _release(self, pod: str) -> None:
         """Delete the pod's own claims; of others, take it out, and free those without users."""
-        for claim in self.server.all(RESOURCE_CLAIMS, NAMESPACE):
+        name, namespace = at(pod)
+        for claim in self.server.all(RESOURCE_CLAIMS, namespace):
             meta, status = claim["metadata"], claim.get("status") or {}
-            if any(it["name"] == pod for it in meta.get("ownerReferences", ())):
-                self.server.drop(RESOURCE_CLAIMS, meta["name"], NAMESPACE)
+            if any(it["name"] == name for it in meta.get("ownerReferences", ())):
+                self.server.drop(RESOURCE_CLAIMS, meta["name"], namespace)
                 continue
-            users = [it for it in status.get("reservedFor") or () if it["name"] != pod]
+            users = [it for it in status.get("reservedFor") or () if it["name"] != name]
             if len(users) != len(status.get("reservedFor") or ()):
                 status = status | {"reservedFor": users} if users else {}
                 self.server.put(RESOURCE_CLAIMS, copy.deepcopy(claim) | {"status": status})
 
     def _volume_changed(self, event: Event, _kind: str) -> None:
         ref = event.obj["spec"].get("claimRef")
-        claim = self.server.stored(PVCS, ref["name"], NAMESPACE) if ref else None
+        claim = self.server.stored(PVCS, ref["name"], ref["namespace"]) if ref else None
         if claim is not None and not claim["spec"].get("volumeName"):
             self._bind(claim, event.obj["metadata"]["name"])
 
@@ -391,9 +397,9 @@ class Course:
         stored = self.server.stored(NODES, node) if node else None
         if claim["spec"].get("volumeName") or stored is None:
             return
-        name = f"pv-{meta['name']}"
-        self.instance.setdefault("volumes", []).append({"name": name, "claim": meta["name"]})
-        ref = {"namespace": NAMESPACE, "name": meta["name"], "uid": meta["uid"]}
+        name = f"pv-{meta['namespace']}-{meta['name']}"
+        self.instance.setdefault("volumes", []).append({"name": name, "claim": _name(claim)})
+        ref = {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
         spec: Json = {"capacity": {"storage": "1Gi"}, "accessModes": claim["spec"]["accessModes"]}
         spec |= {"claimRef": ref, "csi": {"driver": CSI, "volumeHandle": name}}
         spec["storageClassName"] = claim["spec"]["storageClassName"]
@@ -406,6 +412,10 @@ class Course:
         spec = claim["spec"] | {"volumeName": volume}
         bound = claim | {"metadata": meta | annotations, "spec": spec, "status": {"phase": "Bound"}}
         self.server.put(PVCS, bound)
+
+
+def _name(obj: Json) -> str:
+    return named(obj["metadata"]["name"], obj["metadata"]["namespace"])
 
 
 def _given(claim: Json) -> Entry:
@@ -426,7 +436,8 @@ def _renamed(instance: Mapping[str, Any], serial: int) -> dict[str, list[Entry]]
     """The workloads that wait, under other names."""
 
     def new(name: str) -> str:
-        return f"{name}x{serial}"
+        short, namespace = at(name)
+        return named(f"{short}x{serial}", namespace)
 
     def renamed(entries: Iterator[Entry]) -> list[Entry]:
         found = []

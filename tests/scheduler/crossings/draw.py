@@ -2,23 +2,29 @@
 
 An instance is a dictionary of lists; each entry has the fields of an API object, flat and short:
 
-nodes    name, cpu, memory, pods, rack, block, zone, taint, cordoned, attach (limit of volumes),
-         devices, counter (what its devices share); `network` are devices that all nodes reach
+nodes    name, cpu, memory, extra (an extended resource), pods, rack, block, zone, taint (effect),
+         cordoned, attach (limit of volumes), devices, counter (what its devices share);
+         `network` are devices that all nodes reach
 devices  name, size, rail, uses (of the counter), shared (capacity of several claims), taint
 groups   name, min, composite, basic, parent, key, preferred, all (disruptionMode), priority, never,
          expects: kinds of expected pods, each with name, count, stage, asks and fields of a pod
-pods     name, group, kind, cpu, memory, priority, node, phase, deleted, gated, never, app, port,
-         rack, tolerates, affinity, anti, spread, volumes, claims, daemon, foreign, nominated
+pods     name, group, kind, cpu, memory, extra, priority, node, phase, deleted, gated, never, app,
+         port, rack, tolerates (all or an effect), affinity, anti, volumes, claims, daemon, foreign,
+         nominated, spread: app, key, skew, domains (minDomains), taints (that keep a pod out are
+         honored), everywhere (nodes that the selector excludes count)
 claims   name, ask, owner (a pod) or group, given: [node, device, option, amount] of each device
 asks     count, size, constraint (same or distinct rails), amount (of a shared device), any: options
 volumes  name, claim, zone, size;  pvcs: name, volume, size, one_pod, kind (class)
 budgets  app, allowed;  spread: the profile, instead of pack
 
+What has the name NAME@b is in another namespace than what has the name NAME.
 A field that is missing has its usual value, so fewer fields are a simpler instance.
 """
 
+import copy
 import random
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 Instance = dict[str, Any]
@@ -27,11 +33,25 @@ Entry = dict[str, Any]
 APPS: Final = ("a", "b")
 KEYS: Final = ("rack", "block", "zone", "host")
 SIZES: Final = ("small", "large")
+EFFECTS: Final = ("NoSchedule", "NoSchedule", "NoExecute", "PreferNoSchedule")
 
 
 def draw(seed: str) -> Instance:
     """The instance of the seed; most features are in it, or none of them, by chance."""
     return _Draw(random.Random(seed)).instance()
+
+
+def _elsewhere(entry: Entry, volumes: Collection[str]) -> Entry:
+    """The entry in the other namespace, with those of its volumes that have a twin."""
+    made = copy.deepcopy(entry)
+    for key in ("name", "group", "parent", "owner"):
+        if made.get(key):
+            made[key] += "@b"
+    if made.get("claims"):
+        made["claims"] = [f"{it}@b" for it in made["claims"]]
+    if made.get("volumes"):
+        made["volumes"] = [f"{it}@b" for it in made["volumes"] if it in volumes]
+    return made
 
 
 class _Draw:
@@ -65,17 +85,16 @@ class _Draw:
             self.node(at)
         if self.some("devices", 0.4):
             self.made["network"] = [self.device(at) for at in range(self.dice.randint(1, 3))]
-        if self.some("volumes"):
-            for at in range(self.dice.randint(1, 4)):
-                self.volume(at)
-        if self.some("running"):
-            for at in range(self.dice.randint(1, 4)):
-                self.running(at)
+        for feature, make in (("volumes", self.volume), ("running", self.running)):
+            for at in range(self.dice.randint(1, 4) if self.some(feature) else 0):
+                make(at)
         for at in range(self.dice.choice((1, 1, 2, 3))):
             self.waiting(at)
         if self.some("running", 0.7):
-            for app in self.dice.sample(APPS, self.dice.randint(1, 2)):
+            for app in self.dice.sample((*APPS, "a@b"), self.dice.randint(1, 2)):
                 self.add("budgets", app=app, allowed=self.dice.randint(0, 2))
+        if self.chance(0.25):
+            self.twins()
         return self.made
 
     def node(self, at: int) -> None:
@@ -91,7 +110,8 @@ class _Draw:
             rack=f"r{dice.randint(0, 2)}" if self.chance(0.9) else "",
             block=f"b{dice.randint(0, 1)}" if self.chance(0.9) else "",
             zone=f"z{dice.randint(0, 1)}",
-            taint=self.chance(0.1),
+            extra=dice.randint(0, 3) if self.some("unequal", 0.4) else "",
+            taint=dice.choice(EFFECTS) if self.chance(0.15) else "",
             cordoned=self.chance(0.05),
             **({"attach": dice.randint(1, 3)} if limit else {}),
             devices=[self.device(number, counter) for number in range(devices)],
@@ -279,8 +299,9 @@ class _Draw:
         dice = self.dice
         most = max(1, round(3 * self.scarce))
         pod: Entry = {"name": name, "cpu": dice.randint(1, most)}
-        if self.some("unequal", 0.5):
-            pod["memory"] = dice.randint(1, 3)
+        for resource, share, amount in (("memory", 0.5, 3), ("extra", 0.2, 2)):
+            if self.some("unequal", share):
+                pod[resource] = dice.randint(1, amount)
         if self.chance(0.6):
             pod["app"] = dice.choice(APPS)
         if self.some("peers", 0.3 * peers):
@@ -289,14 +310,42 @@ class _Draw:
             if self.some("peers", share * peers):
                 pod[term] = [[dice.choice(APPS), dice.choice(KEYS)]]
         if self.some("peers", 0.3 * peers):
-            pod["spread"] = [[pod.get("app", "a"), dice.choice(KEYS), dice.randint(1, 2)]]
-        if self.some("topology", 0.15):
-            pod["rack"] = f"r{dice.randint(0, 1)}"
-        if self.chance(0.2):
-            pod["tolerates"] = True
+            pod["spread"] = [self.spread(pod.get("app", "a"))]
+        self.node_terms(pod)
         if self.made.get("pvcs") and peers == 1 and self.some("volumes", 0.7):
             pod["volumes"] = [dice.choice(self.made["pvcs"])["name"]]
         return pod
+
+    def node_terms(self, pod: Entry) -> None:
+        if self.some("topology", 0.15):
+            pod["rack"] = f"r{self.dice.randint(0, 1)}"
+        if self.chance(0.2):
+            pod["tolerates"] = self.dice.choice((True, True, "NoSchedule", "NoExecute"))
+
+    def spread(self, app: str) -> Entry:
+        dice = self.dice
+        term: Entry = {"app": app, "key": dice.choice(KEYS), "skew": dice.randint(1, 2)}
+        if self.chance(0.3):
+            term["domains"] = dice.randint(1, 3)
+        return term | {it: True for it in ("taints", "everywhere") if self.chance(0.3)}
+
+    def twins(self) -> None:
+        """Give roots that wait a twin of the same names in another namespace, or move them."""
+        kept, twins = dict[str, bool](), dict[str, bool]()
+        unbound = {it["name"]: it for it in self.made.get("pvcs", ()) if it.get("kind")}
+        claimed = dict[str, Entry]()
+        for what in ("groups", "pods", "claims"):
+            here, there = list[Entry](), list[Entry]()
+            for entry in self.made.get(what, ()):
+                root = re.split("[-.]", entry["name"])[0]
+                waits = root[0] == "g"
+                if kept.setdefault(root, not waits or self.chance(0.7)):
+                    here.append(entry)
+                if waits and twins.setdefault(root, not kept[root] or self.chance(0.5)):
+                    there.append(_elsewhere(entry, unbound))
+                    claimed |= {it: unbound[it] for it in entry.get("volumes", ()) if it in unbound}
+            self.made |= {what: here + there} if here or there else {}
+        self.made.setdefault("pvcs", []).extend(_elsewhere(it, {}) for it in claimed.values())
 
     # Devices.
 
@@ -361,6 +410,13 @@ _POD: Final[Mapping[str, Callable[[Entry], bool]]] = {
     "affinity": lambda it: bool(it.get("affinity")),
     "anti-affinity": lambda it: bool(it.get("anti")),
     "spread": lambda it: bool(it.get("spread")),
+    "minDomains": lambda it: any(term.get("domains") for term in it.get("spread", ())),
+    "node inclusion": lambda it: any(
+        term.get("taints") or term.get("everywhere") for term in it.get("spread", ())
+    ),
+    "toleration": lambda it: bool(it.get("tolerates")),
+    "extended resource": lambda it: bool(it.get("extra")),
+    "two namespaces": lambda it: it["name"].endswith("@b"),
     "node selector": lambda it: bool(it.get("rack")),
     "running": lambda it: bool(it.get("node")),
     "terminating": lambda it: bool(it.get("deleted")),
@@ -395,6 +451,7 @@ def features(instance: Instance) -> list[str]:
         "profile spread": bool(instance.get("spread")),
         "network devices": bool(instance.get("network")),
         "attach limit": any("attach" in node for node in nodes),
+        "taint": any(node.get("taint") for node in nodes),
         "budget": bool(instance.get("budgets")),
         "priorities": len({it.get("priority", 0) for it in (*pods, *groups)}) > 1,
     }

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from tests.scheduler.crossings.cluster import Entry, load
+from tests.scheduler.crossings.cluster import Entry, keeps_out, load
 from tests.scheduler.crossings.placed import Placed
 
 
@@ -18,6 +18,7 @@ class NodeRules(Placed):
             for resource, most in (
                 ("cpu", node["cpu"]),
                 ("memory", node.get("memory") or 64),
+                ("extra", node.get("extra", 0)),
                 ("pods", node.get("pods") or 110),
             ):
                 used = load(
@@ -61,7 +62,7 @@ class NodeRules(Placed):
         node = self.cluster.nodes[pod["node"]]
         if pod.get("rack") and node.get("rack") != pod["rack"]:
             yield f"{pod['name']} is on {node['name']}, which its node selector excludes"
-        if node.get("taint") and not pod.get("tolerates"):
+        if keeps_out(node, pod):
             yield f"{pod['name']} does not tolerate the taint of {node['name']}"
         if node.get("cordoned"):
             yield f"{pod['name']} is on {node['name']}, which is cordoned"

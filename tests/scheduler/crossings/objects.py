@@ -25,21 +25,42 @@ from scheduler.resources import GROUPS
 DRIVER: Final = "gpu.example.com"
 CSI: Final = "csi.example.com"
 NETWORK: Final = "net"
+EXTRA: Final = "example.com/extra"
 NAMESPACE: Final = "ns"
+OTHER: Final = "other"
+"""The namespace of what is named NAME@b."""
 BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """When the objects are created, and pods deleted."""
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_TAINT: Final = {"key": "old", "value": "", "effect": "NoSchedule"}
+_TAINT: Final = {"key": "old", "value": ""}
 _DAEMONS: Final = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "uid-d"}
 
 Object = tuple[Resource, Json]
+
+
+def at(name: str) -> tuple[str, str]:
+    """The name and the namespace of an object of an instance."""
+    short, other, _ = name.partition("@")
+    return short, OTHER if other else NAMESPACE
+
+
+def key_of(name: str) -> tuple[str, str]:
+    """The namespace and the name."""
+    short, namespace = at(name)
+    return namespace, short
+
+
+def named(name: str, namespace: str) -> str:
+    """What an instance calls an object."""
+    return f"{name}@b" if namespace == OTHER else name
 
 
 def objects(instance: Mapping[str, Any]) -> Iterator[Object]:
     """All objects, in an order in which one may create them."""
     yield DEVICE_CLASSES, _meta("gpu", "") | {"spec": {}}
     yield DAEMON_SETS, _meta("d")
+    yield DAEMON_SETS, _meta("d@b")
     for kind in ("hand", "later"):
         provisioner = CSI if kind == "later" else "kubernetes.io/no-provisioner"
         spec: Json = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
@@ -53,15 +74,16 @@ def objects(instance: Mapping[str, Any]) -> Iterator[Object]:
     for claim in instance.get("pvcs", ()):
         yield PVCS, _pvc(claim)
     for budget in instance.get("budgets", ()):
-        spec = {"selector": {"matchLabels": {"app": budget["app"]}}}
+        app, space = at(budget["app"])
+        spec = {"selector": {"matchLabels": {"app": app}}}
         status = {"disruptionsAllowed": budget["allowed"]}
-        yield PDBS, _meta(f"pdb-{budget['app']}") | {"spec": spec, "status": status}
-    for at, group in enumerate(instance.get("groups", ())):
-        yield from group_objects(group, instance, at)
+        yield PDBS, _meta(named(f"pdb-{app}", space)) | {"spec": spec, "status": status}
+    for age, group in enumerate(instance.get("groups", ())):
+        yield from group_objects(group, instance, age)
     for claim in instance.get("claims", ()):
         yield RESOURCE_CLAIMS, claim_object(claim, instance)
-    for at, pod in enumerate(instance.get("pods", ())):
-        yield PODS, pod_object(pod, at)
+    for age, pod in enumerate(instance.get("pods", ())):
+        yield PODS, pod_object(pod, age)
 
 
 def node_objects(node: Json) -> Iterator[Object]:
@@ -70,8 +92,9 @@ def node_objects(node: Json) -> Iterator[Object]:
     labels = {"host": name} | {it: node[it] for it in ("rack", "block", "zone") if it in node}
     amounts = {"cpu": str(node["cpu"]), "memory": f"{node.get('memory') or 64}Gi"}
     amounts["pods"] = str(node.get("pods") or 110)
+    amounts |= {EXTRA: str(node["extra"])} if "extra" in node else {}
     spec = {
-        "taints": [_TAINT] if node.get("taint") else [],
+        "taints": [_TAINT | {"effect": node["taint"]}] if node.get("taint") else [],
         "unschedulable": bool(node.get("cordoned")),
     }
     obj = _meta(name, "") | {"spec": spec, "status": {"allocatable": amounts}}
@@ -88,7 +111,7 @@ def node_objects(node: Json) -> Iterator[Object]:
             yield RESOURCE_SLICES, _slice(name, {"nodeName": name}, [], counter, count)
 
 
-def group_objects(group: Json, instance: Mapping[str, Any], at: int) -> Iterator[Object]:
+def group_objects(group: Json, instance: Mapping[str, Any], age: int) -> Iterator[Object]:
     """A group, with the ResourceClaimTemplates of its expected pods."""
     spec: Json = {"disruptionMode": {"all" if group.get("all") else "single": {}}}
     count = "minGroupCount" if group.get("composite") else "minCount"
@@ -98,49 +121,51 @@ def group_objects(group: Json, instance: Mapping[str, Any], at: int) -> Iterator
     if group.get("never"):
         spec["preemptionPolicy"] = "Never"
     if group.get("parent"):
-        spec["parentCompositePodGroupName"] = group["parent"]
+        spec["parentCompositePodGroupName"] = at(group["parent"])[0]
     if group.get("key"):
         topology = {"key": group["key"], "preferred": bool(group.get("preferred"))}
         spec["schedulingConstraints"] = {"topology": [topology]}
     claims = [it["name"] for it in instance.get("claims", ()) if it.get("group") == group["name"]]
     status: Json = {}
     if claims:
+        claims = [at(it)[0] for it in claims]
         entries = [{"name": it, "resourceClaimTemplateName": "of-group"} for it in claims]
         spec["resourceClaims"] = entries
-        named = [{"name": it, "resourceClaimName": it} for it in claims]
-        status["resourceClaimStatuses"] = named
+        made_claims = [{"name": it, "resourceClaimName": it} for it in claims]
+        status["resourceClaimStatuses"] = made_claims
     expects: list[Json] = []
+    short, space = at(group["name"])
     for kind in group.get("expects", ()):
         pod = pod_object({**kind, "kind": kind["name"], "group": group["name"]}, 0)
         entries = [
             {
-                "name": f"own{at}",
-                "resourceClaimTemplateName": f"{group['name']}-{kind['name']}-{at}",
+                "name": f"own{number}",
+                "resourceClaimTemplateName": f"{short}-{kind['name']}-{number}",
             }
-            for at in range(len(kind.get("asks", ())))
+            for number in range(len(kind.get("asks", ())))
         ]
         template = {"metadata": {"labels": pod["metadata"]["labels"]}, "spec": pod["spec"]}
         template["spec"]["resourceClaims"] = entries
         fields = {"name": kind["name"], "count": kind["count"], "stage": kind.get("stage", 0)}
         expects.append(fields | {"template": template})
         for number, ask in enumerate(kind.get("asks", ())):
-            body = _meta(f"{group['name']}-{kind['name']}-{number}")
+            body = _meta(named(f"{short}-{kind['name']}-{number}", space))
             yield RESOURCE_CLAIM_TEMPLATES, body | {"spec": {"spec": _ask(ask)}}
     if expects:
         spec["expectedPods"] = expects
     kind = "CompositePodGroup" if group.get("composite") else "PodGroup"
     made = _meta(group["name"]) | {"spec": spec, "status": status}
-    made["metadata"]["creationTimestamp"] = _time(at)
+    made["metadata"]["creationTimestamp"] = _time(age)
     yield GROUPS[kind], made
 
 
-def pod_object(pod: Json, at: int) -> Json:
-    """A pod; `at` is its number, which its age follows."""
+def pod_object(pod: Json, age: int) -> Json:
+    """A pod; `age` is its number, which its time of creation follows."""
     made = _meta(pod["name"])
     meta, labels = made["metadata"], {key: pod[key] for key in ("app", "kind") if pod.get(key)}
-    meta["creationTimestamp"] = _time(at)
+    meta["creationTimestamp"] = _time(age)
     if pod.get("group"):
-        labels["scheduling.muster.dev/pod-group"] = pod["group"]
+        labels["scheduling.muster.dev/pod-group"] = at(pod["group"])[0]
     meta["labels"] = labels
     if pod.get("deleted"):
         meta["deletionTimestamp"] = _time(0)
@@ -150,7 +175,7 @@ def pod_object(pod: Json, at: int) -> Json:
     if pod.get("nominated"):
         status["nominatedNodeName"] = pod["nominated"]
     if pod.get("node"):
-        status["startTime"] = _time(at)
+        status["startTime"] = _time(age)
     return made | {"spec": _pod_spec(pod), "status": status}
 
 
@@ -158,13 +183,19 @@ def _pod_spec(pod: Json) -> Json:
     requests = {"cpu": str(pod["cpu"])}
     if pod.get("memory"):
         requests["memory"] = f"{pod['memory']}Gi"
+    if pod.get("extra"):
+        requests[EXTRA] = str(pod["extra"])
     container: Json = {"name": "main", "resources": {"requests": requests}}
     if pod.get("port"):
         container["ports"] = [{"hostPort": pod["port"], "containerPort": 80}]
     volumes = [
-        {"name": it, "persistentVolumeClaim": {"claimName": it}} for it in pod.get("volumes", ())
+        {"name": it, "persistentVolumeClaim": {"claimName": it}}
+        for it in (at(name)[0] for name in pod.get("volumes", ()))
     ]
-    claims = [{"name": it, "resourceClaimName": it} for it in pod.get("claims", ())]
+    claims = [
+        {"name": it, "resourceClaimName": it}
+        for it in (at(name)[0] for name in pod.get("claims", ()))
+    ]
     spec: Json = {
         "schedulerName": "default-scheduler" if pod.get("foreign") else "muster-scheduler",
         "priority": pod.get("priority", 0),
@@ -173,20 +204,30 @@ def _pod_spec(pod: Json) -> Json:
         "resourceClaims": claims,
         "nodeName": pod.get("node", ""),
         "affinity": _affinity(pod),
-        "topologySpreadConstraints": [
-            _term(app, key) | {"maxSkew": skew, "whenUnsatisfiable": "DoNotSchedule"}
-            for app, key, skew in pod.get("spread", ())
-        ],
+        "topologySpreadConstraints": [*map(_spread, pod.get("spread", ()))],
     }
     if pod.get("never"):
         spec["preemptionPolicy"] = "Never"
     if pod.get("rack"):
         spec["nodeSelector"] = {"rack": pod["rack"]}
     if pod.get("tolerates"):
-        spec["tolerations"] = [{"key": "old", "operator": "Exists"}]
+        effect = {} if pod["tolerates"] is True else {"effect": pod["tolerates"]}
+        spec["tolerations"] = [{"key": "old", "operator": "Exists"} | effect]
     if pod.get("gated"):
         spec["schedulingGates"] = [{"name": "wait"}]
     return {key: value for key, value in spec.items() if value not in ([], {}, "")}
+
+
+def _spread(term: Json) -> Json:
+    made = _term(term["app"], term["key"])
+    made |= {"maxSkew": term.get("skew", 1), "whenUnsatisfiable": "DoNotSchedule"}
+    if term.get("domains"):
+        made["minDomains"] = term["domains"]
+    if term.get("taints"):
+        made["nodeTaintsPolicy"] = "Honor"
+    if term.get("everywhere"):
+        made["nodeAffinityPolicy"] = "Ignore"
+    return made
 
 
 def _affinity(pod: Json) -> Json:
@@ -200,11 +241,12 @@ def _affinity(pod: Json) -> Json:
 def claim_object(claim: Json, instance: Mapping[str, Any]) -> Json:
     """A ResourceClaim, with what it has been given and the pods that use it."""
     made = _meta(claim["name"]) | {"spec": _ask(claim.get("ask", {}))}
-    owner, group = claim.get("owner"), claim.get("group")
+    owner, group = claim.get("owner", ""), claim.get("group", "")
     if owner or group:
         kind = {"apiVersion": "v1", "kind": "Pod"} if owner else _POD_GROUP
-        named = {"name": owner or group, "uid": f"uid-{owner or group}", "controller": True}
-        made["metadata"]["ownerReferences"] = [kind | named]
+        name = owner or group
+        reference = {"name": at(name)[0], "uid": f"uid-{name}", "controller": True}
+        made["metadata"]["ownerReferences"] = [kind | reference]
     if claim.get("given"):
         results, nodes = [], set()
         for pool, device, option, amount in claim["given"]:
@@ -223,7 +265,7 @@ def claim_object(claim: Json, instance: Mapping[str, Any]) -> Json:
             term = {"key": "metadata.name", "operator": "In", "values": sorted(nodes)}
             allocation["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [term]}]}
         users = [
-            {"resource": "pods", "name": it["name"], "uid": f"uid-{it['name']}"}
+            {"resource": "pods", "name": at(it["name"])[0], "uid": f"uid-{it['name']}"}
             for it in instance.get("pods", ())
             if claim["name"] in it.get("claims", ()) and it.get("node")
         ]
@@ -236,7 +278,7 @@ _POD_GROUP: Final = {"apiVersion": GROUPS["PodGroup"].api_version, "kind": "PodG
 
 def _ask(ask: Json) -> Json:
     if ask.get("any"):
-        options = [{"name": f"o{at}", **_exactly(option)} for at, option in enumerate(ask["any"])]
+        options = [{"name": f"o{it}", **_exactly(option)} for it, option in enumerate(ask["any"])]
         return {"devices": {"requests": [{"name": "r", "firstAvailable": options}]}}
     devices: Json = {"requests": [{"name": "r", "exactly": _exactly(ask)}]}
     if ask.get("constraint"):
@@ -288,7 +330,8 @@ def _volume(volume: Json, instance: Mapping[str, Any]) -> Json:
     phase = "Available"
     if volume.get("claim"):
         phase = "Bound"
-        ref = {"namespace": NAMESPACE, "name": volume["claim"], "uid": f"uid-{volume['claim']}"}
+        name, space = at(volume["claim"])
+        ref = {"namespace": space, "name": name, "uid": f"uid-{volume['claim']}"}
         spec["claimRef"] = ref
         one_pod = any(
             it["name"] == volume["claim"] and it.get("one_pod") for it in instance.get("pvcs", ())
@@ -321,11 +364,12 @@ def _term(app: str, key: str) -> Json:
 
 
 def _meta(name: str, namespace: str = NAMESPACE) -> Json:
-    meta: Json = {"name": name, "uid": f"uid-{name}", "generation": 1, "resourceVersion": "1"}
+    short, of = at(name)
+    meta: Json = {"name": short, "uid": f"uid-{name}", "generation": 1, "resourceVersion": "1"}
     if namespace:
-        meta["namespace"] = namespace
+        meta["namespace"] = of
     return {"metadata": meta | {"creationTimestamp": _time(0)}}
 
 
-def _time(at: int) -> str:
-    return f"{BEGIN + timedelta(seconds=at):%FT%TZ}"
+def _time(age: int) -> str:
+    return f"{BEGIN + timedelta(seconds=age):%FT%TZ}"

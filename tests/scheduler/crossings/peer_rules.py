@@ -1,9 +1,9 @@
 """The rules about other pods: affinity, anti-affinity, spread."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from tests.scheduler.crossings.cluster import Entry
+from tests.scheduler.crossings.cluster import Entry, keeps_out, space
 from tests.scheduler.crossings.placed import Placed
 
 
@@ -21,8 +21,8 @@ class PeerRules(Placed):
         yield from self.keeps_away(pod)
         for app, key in pod.get("affinity", ()):
             yield from self._affinity(pod, app, key)
-        for app, key, skew in pod.get("spread", ()):
-            yield from self._spread(pod, app, key, skew)
+        for term in pod.get("spread", ()):
+            yield from self._spread(pod, term)
 
     def keeps_away(self, pod: Entry) -> Iterator[str]:
         for other in self.all:
@@ -32,7 +32,7 @@ class PeerRules(Placed):
                 for app, key in one.get("anti", ()):
                     where = self.value(pod["node"], key)
                     same = where is not None and where == self.value(other["node"], key)
-                    if two.get("app") == app and same:
+                    if two.get("app") == app and same and space(one) == space(two):
                         yield f"{one['name']} keeps {two['name']} away from its {key}"
 
     def _affinity(self, pod: Entry, app: str, key: str) -> Iterator[str]:
@@ -40,38 +40,45 @@ class PeerRules(Placed):
         if where is None:
             yield f"{pod['name']} is on {pod['node']} without {key}, which its affinity needs"
             return
-        peers = [it for it in self.all if it.get("app") == app and it["name"] != pod["name"]]
+        peers = [it for it in self._of(pod, app, self.all) if it["name"] != pod["name"]]
         if any(self.value(it["node"], key) == where for it in peers):
             return
         first = pod.get("app") == app and not any(
-            it.get("app") == app and self.value(it["node"], key) is not None for it in self.before
+            self.value(it["node"], key) is not None for it in self._of(pod, app, self.before)
         )
         if not first:
             yield f"{pod['name']} is in {key} {where} without a pod {app}, which it needs"
 
-    def _spread(self, pod: Entry, app: str, key: str, skew: int) -> Iterator[str]:
+    def _of(self, pod: Entry, app: str, others: Iterable[Entry]) -> list[Entry]:
+        """The pods of the app in the pod's namespace."""
+        return [it for it in others if it.get("app") == app and space(it) == space(pod)]
+
+    def _spread(self, pod: Entry, term: Entry) -> Iterator[str]:
+        app, key, skew = term["app"], term["key"], term.get("skew", 1)
         where = self.value(pod["node"], key)
         if where is None:
             yield f"{pod['name']} is on {pod['node']} without {key}, which it is spread over"
             return
-        constraint = [app, key, skew]
-        counted = [it for it in self.all if it.get("app") == app and not it.get("deleted")]
+        counted = [it for it in self._of(pod, app, self.all) if not it.get("deleted")]
         alike = all(
-            constraint in it.get("spread", ()) and it.get("rack") == pod.get("rack")
-            for it in self.new
-            if it.get("app") == app
+            term in it.get("spread", ())
+            and it.get("rack") == pod.get("rack")
+            and it.get("tolerates") == pod.get("tolerates")
+            for it in self._of(pod, app, self.new)
         )
         staged = any(self.cluster.stage(it) for it in counted)
         if pod.get("app") != app or not alike or staged:
             return  # then it depends on the order
-        keys = {it[1] for it in pod["spread"]}
-        eligible = {
-            self.value(name, key)
+        keys = {it["key"] for it in pod["spread"]}
+        nodes = {
+            name: self.value(name, key)
             for name, node in self.cluster.nodes.items()
             if all(self.value(name, it) is not None for it in keys)
-            and pod.get("rack") in (None, node.get("rack"))
-        } - {None}
-        counts = Counter(self.value(it["node"], key) for it in counted)
-        least = min((counts[it] for it in eligible), default=0)
+            and (term.get("everywhere") or pod.get("rack") in (None, node.get("rack")))
+            and not (term.get("taints") and keeps_out(node, pod))
+        }
+        counts = Counter(nodes[it["node"]] for it in counted if it["node"] in nodes)
+        few = len({*nodes.values()}) < term.get("domains", 0)
+        least = 0 if few else min((counts[it] for it in nodes.values()), default=0)
         if counts[where] - least > skew:
             yield f"{pod['name']}: {counts[where]} pods {app} in {key} {where}, {least} in another"

@@ -49,6 +49,8 @@ TWO: Instance = {
     "nodes": [{"name": "n", "cpu": 2, "rack": "r"}, {"name": "m", "cpu": 2, "rack": "s"}]
 }
 
+HOSTS: Instance = {"app": "a", "key": "host"}
+
 
 def waiting(*pods: Instance, **group: Any) -> Instance:
     """Pods p0, p1, ... of one group."""
@@ -65,7 +67,7 @@ def waiting(*pods: Instance, **group: Any) -> Instance:
         (TWO | waiting({}, {}, key="rack"), "nm", {}, "g requires one rack"),
         (TWO | waiting({"app": "a", "anti": [["a", "host"]]}, {"app": "a"}), "nn", {}, "keeps p1"),
         (TWO | waiting({"affinity": [["a", "host"]]}), "n", {}, "without a pod a"),
-        (TWO | waiting(*[{"app": "a", "spread": [["a", "host", 1]]}] * 2), "nn", {}, "2 pods a"),
+        (TWO | waiting(*[{"app": "a", "spread": [HOSTS]}] * 2), "nn", {}, "2 pods a in host n, 0"),
         (TWO | waiting({"rack": "s"}), "n", {}, "which its node selector excludes"),
         (HOST | waiting({"gated": True}), "n", {}, "p0 does not wait"),
         (
@@ -101,6 +103,16 @@ def test_the_judge_sees_needless_and_forbidden_victims() -> None:
     assert complaints(Cluster(instance), decision) == [
         "old is evicted, whose priority is not lower"
     ]
+
+
+def test_the_judge_sees_needless_violations_of_budgets() -> None:
+    instance = TWO | waiting({"cpu": 2}, priority=5) | {"budgets": [{"app": "a", "allowed": 0}]}
+    olds = [{"name": it, "cpu": 2, "node": it} for it in "nm"]
+    instance["pods"] += [olds[0] | {"app": "a"}, olds[1]]
+    decision = {"root": "g", "kind": "PodGroup", "places": [["p0", "n"]], "minimal": True}
+    decision["victims"] = [["n"]]
+    (found,) = complaints(Cluster(instance), decision)
+    assert found == "the budgets of ['a'] are violated, and p0 fits m without"
 
 
 def test_the_judge_sees_what_courses_have_bound_to_a_full_node() -> None:

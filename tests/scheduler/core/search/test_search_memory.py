@@ -126,19 +126,19 @@ def test_no_more_is_remembered_than_memory_is_meant_for_it(
             memory.failed(ROOT, number, Shortage("quorum", ROOT, ""), 0)
         memories.keep((POD_GROUP, "ns", root), memory)
 
-    assert len(memories) == 8
-    assert len(memories.take((POD_GROUP, "ns", "a"))) == 0
-    assert len(memories.take((POD_GROUP, "ns", "c"))) == 4
-    assert len(memories) == 4
+    assert len(memories) == 10
+    assert not memories.take((POD_GROUP, "ns", "a")).tried
+    assert memories.take((POD_GROUP, "ns", "c")).tried == 4
+    assert len(memories) == 5
 
 
 def test_another_demand_begins_anew() -> None:
     memory = SearchMemory()
-    memory.begin("this")
+    memory.begin("this", 1)
     memory.failed(ROOT, 1, Shortage("quorum", ROOT, ""), 0)
-    memory.begin("this")
-    assert len(memory) == 1
+    memory.begin("this", 1)
+    assert memory.tried == 1
 
-    memory.begin("that")
+    memory.begin("that", 1)
 
-    assert len(memory) == 0
+    assert not memory.tried

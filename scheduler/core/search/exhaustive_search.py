@@ -1,0 +1,174 @@
+"""Tries all ways to place the minimums of a small tree, pod by pod.
+
+It is tried last: children are placed one after another, and one may take the devices, the volume or
+the domain that only it has a choice about. The walk is complete: if it ends within its budget, the
+minimums do not fit. What the budget leaves is tried at the next attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.forest import Group
+from scheduler.core.node_table import Region
+from scheduler.core.search.attempt import Attempt
+from scheduler.core.search.exhaustive_packing import MOST_NODES, MOST_PODS
+from scheduler.core.search.topology_placement import CandidatePlacement, TopologyPlacements
+from scheduler.core.shapes import Shape
+
+Cursor = tuple[int, ...]
+"""The choice at each level of the walk."""
+
+_LEAST: Final = 16
+"""Steps that are made whatever the time, so that a walk comes to its end."""
+
+_ONE: Final = np.ones(1, np.int64)
+
+
+class ExhaustiveSearch:
+    """One walk over all ways. A step places one pod on trial."""
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        placements: TopologyPlacements,
+        chosen: MutableMapping[Group, CandidatePlacement],
+        most: int,
+    ) -> None:
+        """The walk ends after `most` steps, or with the time. `Search` keeps `chosen`, too."""
+        self._attempt = attempt
+        self._placements = placements
+        self._chosen = chosen
+        self._most = most
+        self.steps = 0
+        self._resume: Cursor = ()
+        self._path: list[int] = []
+        self.cursor: Cursor | None = None
+        """Where the budget ended the walk; None if it did not."""
+        self.complete: bool | None = None
+        """Whether all ways were tried; None for too many nodes or pods."""
+
+    def place(self, root: Group, region: Region | None, cursor: Cursor = ()) -> bool:
+        """Place the minimums of the root; whether that worked.
+
+        `cursor` is where an earlier walk ended, which had the same state.
+        """
+        self._resume = cursor
+        rows = self._usable(root, region)
+        if rows is None:
+            return False
+        found = any(True for _ in self._ways(root, rows))
+        self.complete = self.cursor is None
+        return found
+
+    def _usable(self, root: Group, region: Region | None) -> Region | None:
+        """The nodes with room for some of the pods; None for too many nodes or pods."""
+        if root.pending_total > MOST_PODS:
+            return None
+        attempt, some = self._attempt, np.zeros(1, np.bool_)
+        for shape in {shape for leaf in root.leaves() for shape in leaf.pending}:
+            if attempt.expired():
+                return None
+            some = some | (attempt.framework.optimistic_slots(shape, region) > 0)
+        rows = np.flatnonzero(some) if region is None else region[some]
+        return Region(rows) if len(rows) <= MOST_NODES else None
+
+    def _numbers(self, count: int) -> Iterator[int]:
+        """The choices of one level, as long as the budget lasts."""
+        level = len(self._path)
+        first = self._resume[level] if level < len(self._resume) else 0
+        for number in range(first, count):
+            if number > first:
+                self._resume = ()
+            self._path.append(number)
+            if self.cursor is None and not self._repeats and self._is_over():
+                self.cursor = (*self._path,)
+            if self.cursor is None:
+                self._attempt.budget.pause()
+                yield number
+            self._path.pop()
+            if self.cursor is not None:
+                return
+
+    @property
+    def _repeats(self) -> bool:
+        """Whether this choice leads to where the earlier walk ended."""
+        return len(self._path) < len(self._resume)
+
+    def _is_over(self) -> bool:
+        late = self.steps >= _LEAST and self._attempt.budget.expired()
+        return late or self.steps >= self._most
+
+    def _ways(self, group: Group, region: Region) -> Iterator[None]:
+        """Comes back each time that the minimums of the subtree are placed in another way."""
+        candidates = self._candidates(group, region)
+        for number in self._numbers(len(candidates)):
+            inner = self._chosen[group] = candidates[number]
+            rows = region if inner.rows is None else inner.rows
+            if group.standing:
+                yield
+            elif group.composite:
+                children = [it for it in group.children_in_order() if it.quorate]
+                waiting = [it for it in children if not it.standing]
+                waiting.sort(key=_needs_other_pods)
+                needed = (group.minimum or 0) - group.standing_children
+                yield from self._children(waiting, needed, rows)
+            else:
+                shapes = sorted(group.pending, key=lambda it: (it.needs_other_pods, it.index))
+                need = (group.minimum or 0) - group.running
+                yield from self._pods(group, shapes, need, rows, 0)
+            self._chosen.pop(group, None)
+
+    def _candidates(self, group: Group, region: Region) -> list[CandidatePlacement]:
+        above = self._chosen.get(group.parent) if group.parent is not None else None
+        if group.topology is not None and group.topology.preferred:
+            return [self._placements.whole(group, region, above)]
+        found = self._placements.candidates(group, region, above, {})
+        return list(found) if isinstance(found, Iterator) else []
+
+    def _children(self, children: list[Group], needed: int, region: Region) -> Iterator[None]:
+        """Place `needed` of the children, with the first of them and without it."""
+        if needed <= 0:
+            yield
+            return
+        for number in self._numbers(1 + len(children) - needed):
+            for _ in self._ways(children[number], region):
+                yield from self._children(children[number + 1 :], needed - 1, region)
+
+    def _pods(
+        self, group: Group, shapes: list[Shape], need: int, region: Region, first: int
+    ) -> Iterator[None]:
+        """Place `need` pods of these shapes, those of the first shape from the row `first` on.
+
+        Pods of a shape are alike, so where their order does not matter the rows ascend.
+        """
+        if need <= 0:
+            yield
+            return
+        waiting = self._attempt.left_of(group)
+        if sum(waiting.get(it, 0) for it in shapes) < need:
+            return
+        shape, attempt = shapes[0], self._attempt
+        rows = region[attempt.framework.slots_in(shape, region) > 0]
+        if not attempt.framework.in_waves(shape):
+            rows = rows[rows >= first]
+        if not waiting.get(shape):
+            rows = rows[:0]
+        # The last choice leaves the rest to the other shapes.
+        for number in self._numbers(len(rows) + 1):
+            if number == len(rows):
+                yield from self._pods(group, shapes[1:], need, region, 0)
+                continue
+            self.steps += not self._repeats
+            mark, row = attempt.mark(), rows[number : number + 1]
+            if attempt.take(group, shape, row, _ONE):
+                yield from self._pods(group, shapes, need - 1, region, int(row[0]))
+            attempt.undo(mark)
+
+
+def _needs_other_pods(group: Group) -> bool:
+    """Whether a pod of the subtree needs peers of another shape, which are placed first."""
+    return any(shape.needs_other_pods for leaf in group.leaves() for shape in leaf.pending)
