@@ -215,6 +215,7 @@ class Scheduler:
             events,
             activity,
             clock=clock,
+            freeze=self._freeze,
             writers=config.preemption.writers,
             patience=config.preemption.patience_seconds,
             on_change=self._state_changed,
@@ -409,11 +410,13 @@ class Scheduler:
         """Decide and act until the lease is lost, after completing what earlier leaders began."""
         begun = self._clock.monotonic()
         await catch_up(self._informers.watched, fence.since, self._clock)
+        await self._freeze.over()
         for part in self._parts_of_a_term:
             part.reset()
         self._set_leading(leads=True)
         try:
             await self._binder.recover(fence)
+            await self._freeze.over()
             self._evictor.resume()
             self._preemptor.restore()
             self.state.reconsider_all()

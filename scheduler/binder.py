@@ -24,6 +24,7 @@ from kube.election import Fence
 from kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from kube.fair_queue import FairQueue
 from kube.freeze import Freeze
+from kube.meta import Json
 from kube.resources import PODS
 from scheduler.activity import Activity
 from scheduler.allocating import Allocating
@@ -140,6 +141,7 @@ class Binder:
             clock=clock,
             timeout_of=self._timeout_of,
             start=self._start,
+            freeze=self._freeze,
             expected=expected,
         )
 
@@ -296,6 +298,7 @@ class Binder:
     async def _work(self, fence: Fence, group: asyncio.TaskGroup) -> None:
         while True:
             binding = await self._queued.get()
+            await self._freeze.over()
             if self._volume_binder is not None and self._volume_binder.unbound(binding.pod):
                 # Provisioning takes time, in which this worker can bind others.
                 self._provisioning.put(binding.namespace, binding)
@@ -303,6 +306,7 @@ class Binder:
                 wait = None
                 with self._rejecting(binding):
                     wait = await self._bind(binding, fence)
+                await self._freeze.over()
                 if wait is None:
                     self._answered(binding.intent)
                 else:
@@ -341,6 +345,7 @@ class Binder:
             else:
                 problem = "the volumes of other pods of its namespace were not bound in time"
         self._provisioning.done(binding.namespace)
+        await self._freeze.over()
         if not problem:
             self._enqueue([binding])
             return
@@ -403,19 +408,16 @@ class Binder:
             binding.intent.blame(str(error), refused=isinstance(error, Forbidden | Invalid))
             self._reject(binding, str(error))
             return
+        obj: Json | None = None
         try:
-            try:
-                obj = await self._api.get(PODS, pod.name, pod.namespace)
-            finally:
-                await self._freeze.over()
+            obj = await self._api.get(PODS, pod.name, pod.namespace)
         except NotFound:
-            self._state.remove_pod(pod.uid)
-            self._on_change()
-            return
+            pass
         except KubeError as unreadable:
             self._reject(binding, str(unreadable))
             return
-        if obj["metadata"].get("uid") != pod.uid:
+        await self._freeze.over()
+        if obj is None or obj["metadata"].get("uid") != pod.uid:
             self._state.remove_pod(pod.uid)
         elif node := (obj.get("spec") or {}).get("nodeName"):
             # Bound, by a request whose answer was lost or by others; its watch event will follow.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import structlog
@@ -145,14 +146,18 @@ class Deadlines:
             self._events.entity(root, "Warning", "GangBindFailed", self._reason(intent))
             if not await self._delete_bound(intent, fence):
                 return  # the next leader finds the Reservation, and that its time is over
+            await self._freeze.over()
             self._intents.complete(intent)
             if intent.problem:
                 self._pause(intent)
         finally:
-            self._ending.discard(root)
-            self._set_stuck(root, stuck=False)
-            self._queue.unblock(root)
-            self._on_change()
+            self._freeze.when_over(partial(self._ended, root))
+
+    def _ended(self, root: GroupKey) -> None:
+        self._ending.discard(root)
+        self._set_stuck(root, stuck=False)
+        self._queue.unblock(root)
+        self._on_change()
 
     def _reason(self, intent: Intent) -> str:
         seconds = self._timeout_of(intent.root)
@@ -174,6 +179,7 @@ class Deadlines:
         waits = Backoff(first=_FIRST_WAIT, limit=_LAST_WAIT)
         pods = intent.bound
         while fence.valid():
+            await self._freeze.over()
             if not self._half_bound(intent):
                 return True
             left, problem = await self._delete(pods, fence)
@@ -183,6 +189,7 @@ class Deadlines:
             message = f"{len(left)} of {len(intent.bound)} bound pods could not be deleted"
             message = f"{message}, tried again in {_minutes(wait)}: {shortened(str(problem))}"
             _log.error("gang not given up", root="/".join(intent.root), problem=message)
+            await self._freeze.over()
             self._events.entity(intent.root, "Warning", "GangBindFailed", message)
             self._report(intent, message)
             self._set_stuck(intent.root, stuck=True)

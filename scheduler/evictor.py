@@ -20,6 +20,7 @@ from api.constants import SCHEDULER_COMPONENT
 from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound
+from kube.freeze import Freeze
 from kube.patch import PatchBuilder
 from kube.resources import PODS
 from scheduler.activity import Activity
@@ -82,14 +83,16 @@ class Evictor:
         activity: Activity,
         *,
         clock: Clock,
+        freeze: Freeze,
         writers: int,
         patience: float,
         on_change: Callable[[], None],
     ) -> None:
         """An eviction that fails for `patience` seconds is given up.
 
-        `on_change` is called when a victim cannot be deleted.
+        `on_change` is called when a victim cannot be deleted. Nobody is spared during a `freeze`.
         """
+        self._freeze = freeze
         self._api = api
         self._state = state
         self._events = events
@@ -255,6 +258,7 @@ class Evictor:
             self._for_each(marked, partial(self._mark_group, plan, message, fence)),
             self._for_each(units, partial(self._mark_unit, plan, message, fence)),
         )
+        await self._freeze.over()
         pods = [pod for unit in units for pod in unit if self._state.units.leaves(pod)]
         await self._for_each(pods, partial(self._evict_pod, plan, fence))
 
@@ -285,11 +289,13 @@ class Evictor:
         errors = await asyncio.gather(*map(mark, unit))
         error = next(filter(None, errors), None)
         if error is not None:
+            await self._freeze.over()
             self._spare(unit, error)
 
     async def _evict_pod(self, plan: int, fence: Fence, pod: Pod) -> None:
         error = await self._send(plan, pod.info.namespace, partial(self._delete, pod), fence)
         if error is not None:
+            await self._freeze.over()
             self._spare([pod], error)
 
     async def _send(

@@ -66,6 +66,7 @@ class Loop:
             ROUNDS.inc()
             self.end_round()
             await self._clock.sleep(_PAUSE)
+            await self._freeze.over()
             await self._sleep()
 
     async def drain(self) -> None:

@@ -11,6 +11,7 @@ import structlog
 
 from kube.clock import Clock, since
 from kube.election import Fence
+from kube.freeze import Freeze
 from scheduler.core.forest import Pod
 from scheduler.core.model import GroupKey
 from scheduler.core.place import assume_on
@@ -36,6 +37,7 @@ class Recovery:
         clock: Clock,
         timeout_of: Callable[[GroupKey], float],
         start: Callable[[Intent, list[PodBinding]], None],
+        freeze: Freeze,
         expected: ExpectedPods | None = None,
     ) -> None:
         """`start` sends the Bindings of an intent, whose pods are assumed.
@@ -47,11 +49,13 @@ class Recovery:
         self._clock = clock
         self._timeout_of = timeout_of
         self._start = start
+        self._freeze = freeze
         self._expected = expected
 
     async def run(self, fence: Fence) -> None:
         """Look at each decision; other tasks run in between."""
         for decision in await self._intents.reservations.read(fence):
+            await self._freeze.over()
             intent = self._intent_of(decision)
             intent.bound = self._bound(decision)
             if self._may_not_start(intent) or not self._bind_rest(intent, decision):

@@ -424,6 +424,7 @@ class Reporter:
         async with asyncio.TaskGroup() as group:
             for _ in range(min(self._config.writers, len(writes))):
                 group.create_task(worker())
+        await self._freeze.over()
         self._forget_gone()
 
     async def _send(self, write: _Write) -> None:
@@ -432,23 +433,28 @@ class Reporter:
         if left > 0:
             self._retry_later(write.due, write.target, left)
             return
+        problem: Exception | None = None
         try:
             await write.send()
-        except NotFound:
-            STATUS_WRITES.labels(kind, "gone").inc()
-        except Conflict:
-            # It changed in between; its watch event will have arrived by then.
-            STATUS_WRITES.labels(kind, "outdated").inc()
-            self._retry_later(write.due, write.target, self._config.delay_seconds)
-        except KubeError as error:
-            STATUS_WRITES.labels(kind, "failed").inc()
-            _log.warning("status not written", root="/".join(write.due), problem=str(error))
-            self._not_before[write.target] = now + retry_after(error)
-            self._retry_later(write.due, write.target, _RETRY_SECONDS)
-        except Exception as error:  # noqa: BLE001 - logged, and tried again
-            self._failed(write.due, write.target, "write", error)
-        else:
-            self._failures.succeeded((write.due, "write"))
+        except Exception as error:  # noqa: BLE001 - logged below, and tried again
+            problem = error
+        await self._freeze.over()
+        match problem:
+            case None:
+                self._failures.succeeded((write.due, "write"))
+            case NotFound():
+                STATUS_WRITES.labels(kind, "gone").inc()
+            case Conflict():
+                # It changed in between; its watch event will have arrived by then.
+                STATUS_WRITES.labels(kind, "outdated").inc()
+                self._retry_later(write.due, write.target, self._config.delay_seconds)
+            case KubeError():
+                STATUS_WRITES.labels(kind, "failed").inc()
+                _log.warning("status not written", root="/".join(write.due), problem=str(problem))
+                self._not_before[write.target] = now + retry_after(problem)
+                self._retry_later(write.due, write.target, _RETRY_SECONDS)
+            case _:
+                self._failed(write.due, write.target, "write", problem)
 
     def _retry_later(self, root: GroupKey, target: GroupKey, wait: float) -> None:
         for key in (root, self._reported_by(target)):

@@ -4,7 +4,7 @@ import pytest
 
 from e2e.lab.player import Player
 from e2e.lab.spaced import CORES, NODES, RACK, RACK_OF, expected, spaced_trace
-from e2e.muster import Muster
+from e2e.muster import STATUS, Muster
 from e2e.suite.environment import Environment
 
 
@@ -24,8 +24,14 @@ async def test_the_same_jobs_start_in_the_same_order_on_the_same_nodes(
         await env.add_node(cpu=CORES, labels={RACK: f"rack-{index // RACK_OF}"})
         for index in range(NODES)
     ]
-    # Of equal nodes the first that it has read is taken: now that is the order of their names.
-    await muster.restart("scheduler")
-
-    async with env.followed() as pods:
-        await Player(env, jobs, nodes, important).play(pods, events)
+    # Of equal nodes the first that it has read is taken: now that is the order of their names. Like
+    # the lab's, its decisions end with their steps, and not with the time of a busy machine.
+    patient = {"status": STATUS, "search": {"milliseconds": 60_000}}
+    muster.configure(scheduler=patient)
+    try:
+        await muster.restart("scheduler")
+        async with env.followed() as pods:
+            await Player(env, jobs, nodes, important).play(pods, events)
+    finally:
+        muster.configure()
+        await muster.restart("scheduler")

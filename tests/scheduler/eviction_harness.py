@@ -7,6 +7,7 @@ from typing import Any
 
 from api import features
 from api.features import FeatureGates
+from kube.freeze import Freeze
 from kube.meta import Json
 from scheduler.app import PartOfATerm
 from scheduler.config import Preemption
@@ -111,6 +112,7 @@ class EvictionHarness(Harness):
             self.group_events,
             self.activity,
             clock=self.server_clock,
+            freeze=Freeze(),
             writers=writers,
             patience=60,
             on_change=self.changed.set,

@@ -146,6 +146,7 @@ async def test_a_binding_that_fails_meanwhile_gives_its_place_back_afterwards() 
             harness.api.delayed[pod.name].set()
             await settle()
             during = assumed(harness), harness.queue.sizes()["backoff"]
+        await settle()
         after = assumed(harness), harness.queue.sizes()["backoff"]
 
     assert harness.api.attempts == [pod.name]
