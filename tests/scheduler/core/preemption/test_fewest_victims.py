@@ -18,10 +18,13 @@ from tests.scheduler.oracle.instances import ROOT, Instance
 from tests.scheduler.oracle.solver import ExactSolver, Optimum
 from tests.scheduler.preemption_builder import PreemptionBuilder
 from tests.scheduler.victims import lawful
-from tools.testing.effort import seeds
+from tools.testing.effort import seeds, selected
 
 MISSED = (372, 431, 432, 775, 803, 914, 995)
 """Instances with cheaper victims, after whose end `place` misses the placement."""
+
+CHEAP = ("372", "775", "803", "914", "995")
+"""Those of them that take little time."""
 
 
 def answer(instance: Instance) -> tuple[PreemptionBuilder, Plan | Refusal | None]:
@@ -95,7 +98,7 @@ def test_victims_are_the_cheapest(
     assert found["impossible"] >= (50 if long else 3), summary
 
 
-@pytest.mark.parametrize("seed", MISSED)
+@pytest.mark.parametrize("seed", selected({str(seed): seed for seed in MISSED}, CHEAP))
 def test_that_place_finds_nothing_proves_nothing(seed: int) -> None:
     instance = eviction_instance(seed)
     _, plan = answer(instance)
