@@ -7,6 +7,7 @@ nothing null, no annotation map that is empty.
 import inspect
 import types
 from datetime import datetime
+from functools import cache
 from typing import Any, Union, get_args, get_origin
 
 from hypothesis import strategies as st
@@ -44,6 +45,7 @@ OWN_DATA = st.none() | st.sampled_from(
 )
 
 
+@cache
 def model_objects(model: type[BaseModel], depth: int = 3) -> st.SearchStrategy[Json]:
     """Objects of a model, any field present or absent; trees at most `depth` composites deep."""
     return st.fixed_dictionaries(

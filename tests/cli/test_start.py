@@ -283,7 +283,9 @@ async def test_the_console_has_no_part_of_the_processes(parents: Parents, tmp_pa
     await parents.run(case, tmp_path, until=f"http://127.0.0.1:{port}/")
 
 
-@pytest.mark.parametrize("name", PROCESS_CASES)
+@pytest.mark.parametrize(
+    "name", ["webhook", "controller", "scheduler", pytest.param("all", marks=pytest.mark.long)]
+)
 async def test_a_process_imports_what_it_needs(name: str, parents: Parents, tmp_path: Path) -> None:
     health = f"127.0.0.1:{free_port()}"
     url = ("--url", f"https://127.0.0.1:{free_port()}") if name in {"webhook", "all"} else ()

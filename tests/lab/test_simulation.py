@@ -206,7 +206,7 @@ def report() -> bytes:
             namespace=chance.choice("abc"),
             grace=2.0,
         )
-        for number in range(120)
+        for number in range(60)
     ]
     return to_json([result_of(play(cluster(6, rack_of=2), *jobs))])
 

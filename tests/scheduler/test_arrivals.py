@@ -56,7 +56,7 @@ def test_a_pod_of_a_large_gang_costs_as_much_as_one_of_a_small_one(kind: str) ->
             arrive(builder, kind, "g")
         return calls(lambda: arrive(builder, kind, "g"))
 
-    assert cost(1_000) == cost(10_000 if kind == "required_anti_affinity" else 2_000)
+    assert cost(500) == cost(1_500)
 
 
 @pytest.mark.parametrize("kind", TERMS)

@@ -7,6 +7,7 @@ import pytest
 from scheduler.core.model import PodInfo
 from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import StateBuilder
+from tools.testing.effort import seeds
 
 
 def gangs(builder: StateBuilder, *sizes: int, cpu: int = 1) -> list[list[PodInfo]]:
@@ -175,7 +176,7 @@ async def test_a_waiting_root_counts_a_new_node_even_if_that_does_not_help(cpu: 
     assert harness.summary(key) == before
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(3, 8))
 async def test_churn_settles_and_stays_settled(seed: int) -> None:
     chance = random.Random(seed)
     harness = Harness()

@@ -193,11 +193,11 @@ def compare(count: int, *, ports: bool = False) -> None:
 
 
 def test_what_can_run_in_order_is_placed_and_nothing_else() -> None:
-    compare(times(100, 200))
+    compare(times(50, 200))
 
 
 def test_so_it_is_with_host_ports_that_stages_use_in_turn() -> None:
-    compare(times(100, 200), ports=True)
+    compare(times(50, 200), ports=True)
 
 
 @pytest.mark.long

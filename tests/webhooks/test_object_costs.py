@@ -4,7 +4,6 @@ The webhook answers one review at a time, for all namespaces. Work is counted in
 which are the same on every machine.
 """
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -28,6 +27,7 @@ from api.integration.jobset import jobset_expected, jobset_groups, jobset_standi
 from api.integration.lws import lws_expected, lws_groups
 from api.integration.minimum import NO_PODS
 from controllers import decoding
+from tests.support.counting import calls
 from tests.webhooks.object_fields import Kind, kinds, lists, numbers
 from tests.webhooks.reviews import FakeLister, encoded, read, review_of
 from tools.testing.effort import is_long
@@ -54,25 +54,9 @@ KINDS = kinds()
 REVIEWER = Reviewer(FakeLister(gates=FeatureGates.of({each.value: True for each in Feature})))
 
 
-def calls(work: Callable[[], object]) -> int:
-    """How many functions are called by it, built-in ones too."""
-    count = 0
-
-    def counted(_frame: object, event: str, _arg: object) -> None:
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    sys.setprofile(counted)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
-
-
 def reviews(kind: Kind, obj: Json, old: Json | None) -> int:
     """What mutation and validation cost together."""
-    body = encoded(review_of(kind.name, obj, old))
+    body = msgspec.json.encode(review_of(kind.name, obj, old))
     routes = [name for name, route in ROUTES.items() if route.kind == kind.name]
     assert routes
     return sum(calls(partial(REVIEWER.review, route, body)) for route in routes)

@@ -229,9 +229,11 @@ def test_a_review_that_takes_too_much_memory_is_refused_before_it_is_read() -> N
 def test_what_api_servers_send_is_read(name: str) -> None:
     """An update of an object of 3 MiB that has the usual keys and values."""
     kind = KINDS[name]
-    one = json.dumps(kind.base, separators=(",", ":"))
-    large = kind.base | {"filled": [kind.base] * (3 * 2**20 // len(one))}
+    one = json.dumps(kind.base, separators=(",", ":")).encode()
+    many = 3 * 2**20 // len(one)
+    large = kind.base | {"filled": "HERE"}
+    review = json.dumps(review_of(kind.name, large, large), separators=(",", ":")).encode()
 
-    body = json.dumps(review_of(kind.name, large, large), separators=(",", ":")).encode()
+    read = decode(review.replace(b'"HERE"', b"[" + b",".join([one] * many) + b"]"))
 
-    assert decode(body).object == large
+    assert read.object == kind.base | {"filled": [kind.base] * many}

@@ -11,8 +11,8 @@ from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.preemption.plan import Plan, preempt
 from tests.scheduler.preemption_builder import PreemptionBuilder
 
-FEW = 50
-MORE = 200
+FEW = 30
+MORE = 100
 WALK = 20
 """Calls for each more group or pod: some walks visit each once, in about a microsecond."""
 

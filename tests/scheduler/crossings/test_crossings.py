@@ -23,7 +23,7 @@ from tools.testing.effort import count
 Run = Callable[[str, float, Totals], Iterator[str]]
 
 
-@pytest.mark.parametrize(("run", "short", "full"), [(instances, 10, 1200), (courses, 6, 500)])
+@pytest.mark.parametrize(("run", "short", "full"), [(instances, 4, 1200), (courses, 3, 500)])
 def test_whatever_crosses_the_judge_finds_nothing(run: Run, short: int, full: int) -> None:
     seed, totals = str(time.time_ns()), Totals()
     sys.stdout.write(f"seed {seed}\n")
@@ -33,13 +33,13 @@ def test_whatever_crosses_the_judge_finds_nothing(run: Run, short: int, full: in
 
 
 def test_decisions_are_the_same_in_each_process() -> None:
-    seed, runs = str(time.time_ns()), str(count(30, 2000))
+    seed, runs = str(time.time_ns()), str(count(10, 2000))
     command = [sys.executable, "-m", "tests.scheduler.crossings", "--seed", seed, "--digest", runs]
     found = {
         subprocess.run(
             command, env=os.environ | {"PYTHONHASHSEED": str(it)}, capture_output=True, check=True
         ).stdout
-        for it in range(3)
+        for it in range(count(2, 3))
     }
     assert len(found) == 1, seed
 

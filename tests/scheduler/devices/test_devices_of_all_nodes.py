@@ -53,9 +53,9 @@ def test_what_is_known_of_the_room_is_what_a_fresh_look_finds() -> None:
     """Rooms of more pods than are counted, as pods come and claims are given back between them."""
     made, lot = DeviceCluster(), random.Random(5)
     made.node("n0", 512)
-    made.slice(pool(*(device(f"d{at:03}") for at in range(300)), scope=EVERYWHERE))
+    made.slice(pool(*(device(f"d{at:03}") for at in range(150)), scope=EVERYWHERE))
     keys: list[ClaimKey] = []
-    for _ in range(60):
+    for _ in range(40):
         if keys and lot.random() < 0.3:
             made.table.remove_claim(keys.pop(lot.randrange(len(keys))))
         info = made.asks(None, ask(gpu(2)))

@@ -1,18 +1,16 @@
 """Whoever may create a ResourceClaim writes expressions: none may hold up the others."""
 
-import sys
 import tracemalloc
 from contextlib import suppress
-from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.selectors.errors import SelectorError
-from scheduler.selectors.selectors import COST, LONGEST, Selector, compile_selector
+from scheduler.selectors.selectors import COST, LONGEST, compile_selector
 from tests.scheduler.selectors.devices import device
+from tests.support.counting import calls
 from tools.testing.effort import examples
 
 TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
@@ -72,33 +70,15 @@ HOSTILE = {
 }
 
 
-def measured(selector: Selector) -> tuple[bool | None, int]:
-    """The verdict, None for an error, and how many functions were called."""
-    calls = 0
-
-    def count(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal calls
-        calls += event in {"call", "c_call"}
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        return selector.judge("d", DEVICE), calls
-    except SelectorError:
-        return None, calls
-    finally:
-        sys.setprofile(before)
-
-
 @pytest.mark.parametrize("name", HOSTILE)
 def test_an_expression_stops_where_it_costs_too_much(name: str) -> None:
     selector = compile_selector(HOSTILE[name])
 
-    with pytest.raises(SelectorError, match=f"judging one device costs more than {COST}"):
-        selector.judge("d", DEVICE)
-    _, calls = measured(selector)
+    def judge() -> None:
+        with pytest.raises(SelectorError, match=f"judging one device costs more than {COST}"):
+            selector.judge("d", DEVICE)
 
-    assert calls < CALLS
+    assert calls(judge) < CALLS
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -141,8 +121,12 @@ def test_no_depth_and_no_length_is_too_much_for_the_parser(text: str) -> None:
         selector = compile_selector(text)
     except SelectorError:
         return
-    _, calls = measured(selector)
-    assert calls < CALLS
+
+    def judge() -> None:
+        with suppress(SelectorError):
+            selector.judge("d", DEVICE)
+
+    assert calls(judge) < CALLS
 
 
 WRITTEN_WORDS = """

@@ -22,6 +22,7 @@ from scheduler.watch.objects import (
     WorkloadReference,
 )
 from tests.support.owners import made_for
+from tools.testing.effort import count
 
 LABEL = "scheduling.muster.dev/pod-group"
 MANAGED = "scheduling.muster.dev/managed-group"
@@ -219,7 +220,8 @@ class Collision:
 
 @pytest.mark.parametrize("node", ["", "n"])
 def test_pods_find_the_group_that_stands_for_the_name_they_give_in_any_order(node: str) -> None:
-    for come, go in product(permutations("abgh"), repeat=2):
+    every = list(permutations("abgh"))
+    for come, go in product(every, every[:: count(5, 1)]):
         collision = Collision(node)
         for name in come:
             collision.come[name]()

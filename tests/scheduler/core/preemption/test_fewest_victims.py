@@ -18,9 +18,13 @@ from tests.scheduler.oracle.instances import ROOT, Instance
 from tests.scheduler.oracle.solver import ExactSolver, Optimum
 from tests.scheduler.preemption_builder import PreemptionBuilder
 from tests.scheduler.victims import lawful
+from tools.testing.effort import seeds, selected
 
 MISSED = (372, 431, 432, 775, 803, 914, 995)
 """Instances with cheaper victims, after whose end `place` misses the placement."""
+
+CHEAP = ("372", "775", "803", "914", "995")
+"""Those of them that take little time."""
 
 
 def answer(instance: Instance) -> tuple[PreemptionBuilder, Plan | Refusal | None]:
@@ -72,7 +76,7 @@ def test_victims_are_the_cheapest(
     long: bool, record_property: Callable[[str, object], None]
 ) -> None:
     comparison = Comparison()
-    for seed in range(1000 if long else 60):
+    for seed in range(1000 if long else 45):
         instance = eviction_instance(seed)
         builder, plan = answer(instance)
         if plan is not None:
@@ -90,11 +94,11 @@ def test_victims_are_the_cheapest(
     assert found["possible"] - found["highest"] <= allowed, summary
     assert comparison.units <= 1.03 * comparison.fewest, summary
     assert found["proved"] >= 0.95 * found["possible"], summary
-    assert found["possible"] >= (300 if long else 20), summary
+    assert found["possible"] >= (300 if long else 15), summary
     assert found["impossible"] >= (50 if long else 3), summary
 
 
-@pytest.mark.parametrize("seed", MISSED)
+@pytest.mark.parametrize("seed", selected({str(seed): seed for seed in MISSED}, CHEAP))
 def test_that_place_finds_nothing_proves_nothing(seed: int) -> None:
     instance = eviction_instance(seed)
     _, plan = answer(instance)
@@ -104,7 +108,7 @@ def test_that_place_finds_nothing_proves_nothing(seed: int) -> None:
 
 
 def test_the_same_state_has_the_same_answer() -> None:
-    for seed in range(12):
+    for seed in seeds(6, 40):
         _, first = answer(eviction_instance(seed))
         _, second = answer(eviction_instance(seed))
         assert shown(first) == shown(second)
@@ -120,12 +124,12 @@ def shown(plan: Plan | Refusal | None) -> object:
 def test_a_proof_takes_few_dry_runs() -> None:
     solves = sorted(
         plan.solves
-        for seed in range(40)
+        for seed in seeds(20, 40)
         for _, plan in [answer(eviction_instance(seed))]
         if isinstance(plan, Plan) and plan.proved
     )
 
-    assert len(solves) >= 10
+    assert len(solves) >= 5
     assert solves[len(solves) // 2] <= 15, solves
     assert solves[-1] <= 100, solves
 

@@ -15,7 +15,7 @@ SEED = 6012
 def test_nearly_all_that_can_be_placed_is(long: bool, record_property: object) -> None:
     assert callable(record_property)
     solvable, placed, greedy, missed = 0, 0, 0, list[int]()
-    count = 500 if long else 40
+    count = 500 if long else 30
     for number in range(count):
         instance = tight_instance(SEED, number)
         can = ExactSolver(instance).feasible()

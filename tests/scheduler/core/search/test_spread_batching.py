@@ -90,7 +90,7 @@ def one_by_one(case: Spreading) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("first", range(0, count(160, 400), 40))
+@pytest.mark.parametrize("first", range(0, count(80, 400), 40))
 def test_a_batch_has_the_places_of_one_after_the_other(first: int) -> None:
     batched = 0
     for seed in range(first, first + 40):
