@@ -23,7 +23,7 @@ from tools.testing.effort import count
 Run = Callable[[str, float, Totals], Iterator[str]]
 
 
-@pytest.mark.parametrize(("run", "short", "full"), [(instances, 4, 1200), (courses, 3, 500)])
+@pytest.mark.parametrize(("run", "short", "full"), [(instances, 8, 1200), (courses, 5, 500)])
 def test_whatever_crosses_the_judge_finds_nothing(run: Run, short: int, full: int) -> None:
     seed, totals = str(time.time_ns()), Totals()
     sys.stdout.write(f"seed {seed}\n")
