@@ -28,6 +28,7 @@ pytest_plugins = ("tools.testing.usage",)
 LONG_SECONDS = 3600  # of a test that tries many examples
 GARBAGE = (50_000, 20, 100)  # the scheduler's own; with Python's it is a sixth of the unit tests
 _GUARDIAN = pytest.StashKey[Guardian]()
+_LOGGING = pytest.StashKey[dict[str, object]]()
 _LINE = 240  # characters of a line of the summary where no terminal says how many
 
 
@@ -47,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     *processors, _ = structlog.get_config()["processors"]
     renderer = ConsoleRenderer(colors=False, exception_formatter=plain_traceback)
     structlog.configure(processors=[*processors, renderer])
+    config.stash[_LOGGING] = structlog.get_config()
     config.stash[_GUARDIAN] = Guardian.begin()
     effort.load(long=config.getoption("--long"))
 
@@ -68,6 +70,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE)
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """A command that configures the log of its process does so for its own test alone."""
+    if structlog.get_config() != item.config.stash[_LOGGING]:
+        structlog.configure(**item.config.stash[_LOGGING])  # type: ignore[arg-type]
 
 
 @pytest.hookimpl(trylast=True)
