@@ -26,6 +26,7 @@ check: .venv ## format, lint, types, layers, commits, generated files, the site
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tools.checks.after_await scheduler
+	$(BIN)/python -m tools.checks.unread_results scheduler/core
 	@since=$$([ ! -e .git ] || git describe --tags --abbrev=0 2>/dev/null || git rev-parse -q --verify $(COMMITS_SINCE)); \
 	if [ "$$since" ] && [ "$$(git rev-list -1 $$since..HEAD)" ]; then $(BIN)/cz check --rev-range "$$since..HEAD"; \
 	else echo "commits: none to check, or no full clone"; fi

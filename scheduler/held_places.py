@@ -389,7 +389,7 @@ class HeldPlaces:
                 keys = (key for pod in pods for key in own_keys(pod.info))
                 self._state.devices.free([*keys, *claims])
             count = np.array([-len(pods)], np.int64)
-            self._state.framework.reserve(own, row, count, devices=False)
+            self._state.framework.occupy(own, row, count, devices=False)
             return int(self._state.framework.slots_in(shape, row)[0])
 
     def _work_allowed(self, pod: Pod) -> AbstractContextManager[None]:

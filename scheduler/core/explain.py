@@ -92,7 +92,7 @@ def _with_as_many_as_fit(
             region = domains.rows(domains.values.index(short.best.value), None)
     with state.nodes.trial():
         for rows, counts in waves(framework, shape, short.needed, region, "pack"):
-            framework.reserve(shape, rows, counts)
+            framework.occupy(shape, rows, counts)
         return reasons(framework, shape)
 
 

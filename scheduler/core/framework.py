@@ -325,15 +325,19 @@ class Framework:
         matches = shape.matches.counted
         self.nodes.take(rows, counts, shape.load)
         if shape.requirements.claims and len(rows):
-            self.volumes.reserve(matches, int(rows[0]), more=bool(counts[0] > 0))
+            self.volumes.assume(matches, int(rows[0]), more=bool(counts[0] > 0))
         return complete
+
+    def occupy(self, shape: Shape, rows: Ints, counts: Ints, *, devices: bool = True) -> None:
+        """The same for pods that have these places anyway, whether or not devices are left."""
+        _ = self.reserve(shape, rows, counts, devices=devices)
 
     def account(self, shape: Shape, row: int, count: int = 1) -> None:
         """Count pods that are now on the node (negative: that left it), outside of any trial."""
         matches = shape.matches.counted
         self.nodes.take_one(row, shape.load, count)
         if shape.requirements.claims and count < 0:
-            self.volumes.reserve(matches, row, more=False)
+            self.volumes.assume(matches, row, more=False)
 
     def _filter_nodes(self, shape: Shape) -> Codes:
         nodes, wants = self.nodes, shape.requirements

@@ -125,7 +125,7 @@ def occupy(framework: Framework, shape: Shape, places: Mapping[str, int], *, sig
     found = known(framework, places)
     if found is not None:
         rows, counts = found
-        framework.reserve(shape, rows, sign * counts)
+        framework.occupy(shape, rows, sign * counts)
 
 
 def known(framework: Framework, places: Mapping[str, int]) -> tuple[Ints, Ints] | None:

@@ -116,7 +116,7 @@ class Nominations:
     def _take_all(self, row: int, nominated: Mapping[Shape, int]) -> None:
         for shape, count in nominated.items():
             at, counts = np.array([[row], [count]], np.int64)
-            self._framework.reserve(shape, at, counts)
+            self._framework.occupy(shape, at, counts)
 
     def _at(self, row: int) -> Mapping[GroupKey, Mapping[Shape, int]]:
         node = self._nodes.infos[row]

@@ -297,7 +297,7 @@ class State:
         for (shape, row), same in groupby(places, key=lambda place: (place[0].shape, place[1])):
             self.node_pods.take(shape, row, sum(1 for _ in same))
             if shape.requirements.claims:
-                self.framework.volumes.reserve(shape.matches.counted, row, more=True)
+                self.framework.volumes.assume(shape.matches.counted, row, more=True)
 
     def forget(self, uid: str) -> None:
         """Undo `assume` for one pod: it waits again and its place is free."""

@@ -140,7 +140,7 @@ class VolumeBinding:
         """Whether the match id counts the users of a volume."""
         return self._selectors.use_of(match_id) is not None
 
-    def reserve(self, match_ids: tuple[int, ...], row: int, *, more: bool) -> None:
+    def assume(self, match_ids: tuple[int, ...], row: int, *, more: bool) -> None:
         """Assume volumes for undecided claims if pods came to the node; drop those of unused ones.
 
         `match_ids` are the match counts that include these pods; `more` is false if they left.

@@ -137,7 +137,7 @@ class _Chain:
     def _carry_out(self, wanted: Shape, row: int, slots: Ints, victims: Ints) -> None:
         at = np.array([row])
         self._units.release(victims)
-        self._state.framework.reserve(wanted, at, np.ones(1, np.int64))
+        self._state.framework.occupy(wanted, at, np.ones(1, np.int64))
         left = np.setdiff1d(slots, victims)
         gone = np.isin(self._slots, victims)
         self._slots, self._rows = self._slots[~gone], self._rows[~gone]

@@ -467,4 +467,4 @@ def _occupy(framework: Framework, placement: Placement) -> None:
         by_shape.setdefault(pod.shape, []).append(row)
     for shape, rows in by_shape.items():
         at, counts = np.unique(rows, return_counts=True)
-        framework.reserve(shape, at, counts)
+        framework.occupy(shape, at, counts)

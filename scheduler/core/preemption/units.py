@@ -345,7 +345,7 @@ class Units:
             counts = np.bincount(rows[shapes == index])
             at = np.flatnonzero(counts)
             shape = self._shapes[index]
-            self._framework.reserve(shape, at, -sign * counts[at], devices=False)
+            self._framework.occupy(shape, at, -sign * counts[at], devices=False)
         if len(self._devices.consumers):
             self._release_claims(slots, sign)
 
