@@ -69,9 +69,9 @@ class Matcher:
         rules = hook.spec.get("rules") or ()
         if any(_rule_matches(rule, request, request.info) for rule in rules):
             return request.info
-        if hook.spec.get("matchPolicy") != "Equivalent":
-            return None
         others = self._registry.versions(request.info.group, request.info.plural)
+        if hook.spec.get("matchPolicy") != "Equivalent" or len(others) == 1:
+            return None
         for rule in rules:
             for other in others:
                 if other.version != request.info.version and _rule_matches(rule, request, other):
