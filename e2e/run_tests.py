@@ -70,19 +70,23 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/admission/test_owners.py",
         "e2e/admission/test_table.py",
         "e2e/webhook/test_confined.py",
-        "e2e/workloads/test_sets.py",
     ),
     "conformance and hostile tenants": (
         "e2e/conformance",
         "e2e/docs",
         "e2e/hostile/test_attacks.py",
-        "e2e/hostile/test_beside_kube_scheduler.py",
         "e2e/hostile/test_boundaries.py",
         "e2e/test_manifests.py",
         "e2e/test_protection.py",
         "e2e/test_versions.py",
     ),
-    "installation": ("e2e/chart", "e2e/test_release.py"),
+    # The last two share a control plane.
+    "installation": (
+        "e2e/chart",
+        "e2e/test_release.py",
+        "e2e/hostile/test_beside_kube_scheduler.py",
+        "e2e/workloads/test_sets.py",
+    ),
 }
 """What runs on the real control plane without `--long`: what users count on, and what the embedded
 server is held to. Each part has a control plane of its own, so that they can run side by side."""
