@@ -46,8 +46,7 @@ UNIT_PARTS: Final[Mapping[str, Sequence[str]]] = {
 NAMED_PARTS: Final[Mapping[str, Sequence[str]]] = {
     "decisions": ("e2e/faults", "e2e/hostile", "e2e/preemption", "e2e/scheduling", "e2e/webhook"),
     "owners": ("e2e/admission", "e2e/controllers"),
-    "workloads": ("e2e/lives", "e2e/workloads"),
-    "console": ("e2e/console",),
+    "console and workloads": ("e2e/console", "e2e/lives", "e2e/workloads"),
 }
 """About three quarters of the end-to-end tests, by time."""
 
@@ -119,6 +118,7 @@ LONGEST: Final = (
     f"{REAL}, conformance and hostile tenants",
     f"{REAL}, installation",
     f"{LOCAL}, the rest",
+    f"{LOCAL}, console and workloads",
 )
 """What begins first: what takes long, so that the lanes end together; after a quick check."""
 LANES: Final = 6
