@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from cli.lean_imports import COLOURS, uncollected, without
+from cli.lean_imports import COLOURS, trusting_nobody, uncollected, without
 from cli.process_names import PROCESSES
 from kube.errors import ConfigError
 
@@ -19,7 +19,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments and arguments[0] in PROCESSES:
-            with uncollected(), without(*COLOURS):  # these log in JSON
+            # These log in JSON, and have TLS contexts of their own.
+            with uncollected(), without(*COLOURS), trusting_nobody():
                 from cli import servers
 
             return servers.main(arguments)

@@ -1,5 +1,6 @@
 """Options of the suites, and the one cluster and the one Muster that a run uses."""
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -10,11 +11,11 @@ from e2e import muster as processes
 from e2e.clusters.existing import ExistingCluster
 from e2e.clusters.local import Local
 from e2e.clusters.protocol import Cluster
-from e2e.controlplane.commands import DEVICES, QUOTA_AND_VOLUMES, ROLES, Options
+from e2e.controlplane.commands import DEVICES, POD_MAKERS, QUOTA_AND_VOLUMES, ROLES, Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.controlplane.places import KUBERNETES, before
 from e2e.muster import Muster
-from e2e.running import Started, installed, started
+from e2e.running import Started, installed, no_deployments, started
 from e2e.suite.environment import Environment
 from e2e.suite.priorities import known_class
 from e2e.suite.settled import settled
@@ -87,6 +88,21 @@ def cluster(pytestconfig: pytest.Config, server_kind: str) -> Iterator[Cluster]:
         made = Local()
     with started(made):
         yield made
+
+
+@pytest.fixture(scope="session")
+def with_kube_scheduler(server_kind: str) -> Iterator[tuple[ControlPlane, Muster]]:
+    """A control plane with kube-scheduler and the controllers that make pods, and Muster there.
+
+    No other suite has these. Muster's processes run beside the cluster: its Deployments must not
+    run here as pods as well.
+    """
+    if server_kind != "real":
+        pytest.skip("the embedded cluster has no kube-scheduler, StatefulSets and Deployments")
+    made = ControlPlane(Options(scheduler=True, extra_controllers=(*POD_MAKERS, *DEVICES)))
+    with started(made), installed(made) as muster:
+        asyncio.run(no_deployments(made))
+        yield made, muster
 
 
 @pytest.fixture

@@ -46,8 +46,7 @@ UNIT_PARTS: Final[Mapping[str, Sequence[str]]] = {
 NAMED_PARTS: Final[Mapping[str, Sequence[str]]] = {
     "decisions": ("e2e/faults", "e2e/hostile", "e2e/preemption", "e2e/scheduling", "e2e/webhook"),
     "owners": ("e2e/admission", "e2e/controllers"),
-    "workloads": ("e2e/lives", "e2e/workloads"),
-    "console": ("e2e/console",),
+    "console and workloads": ("e2e/console", "e2e/lives", "e2e/workloads"),
 }
 """About three quarters of the end-to-end tests, by time."""
 
@@ -70,19 +69,23 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/admission/test_owners.py",
         "e2e/admission/test_table.py",
         "e2e/webhook/test_confined.py",
-        "e2e/workloads/test_sets.py",
     ),
     "conformance and hostile tenants": (
         "e2e/conformance",
         "e2e/docs",
         "e2e/hostile/test_attacks.py",
-        "e2e/hostile/test_beside_kube_scheduler.py",
         "e2e/hostile/test_boundaries.py",
         "e2e/test_manifests.py",
         "e2e/test_protection.py",
         "e2e/test_versions.py",
     ),
-    "installation": ("e2e/chart", "e2e/test_release.py"),
+    # The last two share a control plane.
+    "installation": (
+        "e2e/chart",
+        "e2e/test_release.py",
+        "e2e/hostile/test_beside_kube_scheduler.py",
+        "e2e/workloads/test_sets.py",
+    ),
 }
 """What runs on the real control plane without `--long`: what users count on, and what the embedded
 server is held to. Each part has a control plane of its own, so that they can run side by side."""
@@ -115,6 +118,7 @@ LONGEST: Final = (
     f"{REAL}, conformance and hostile tenants",
     f"{REAL}, installation",
     f"{LOCAL}, the rest",
+    f"{LOCAL}, console and workloads",
 )
 """What begins first: what takes long, so that the lanes end together; after a quick check."""
 LANES: Final = 6

@@ -107,6 +107,7 @@ class Registry:
         self._by_kind: dict[tuple[str, str, str], ResourceInfo] = {}
         self.generation = 0
         self._chosen: tuple[int, dict[tuple[str, str], ResourceInfo]] = (-1, {})
+        self._versions: dict[tuple[str, str], list[ResourceInfo]] = {}
         for info in infos:
             self.register(info)
 
@@ -115,6 +116,7 @@ class Registry:
         self.unregister(info.group, info.version, info.plural)
         self._by_plural[info.group, info.version, info.plural] = info
         self._by_kind[info.group, info.version, info.kind] = info
+        self._versions.setdefault((info.group, info.plural), []).append(info)
         self.generation += 1
 
     def unregister(self, group: str, version: str, plural: str) -> None:
@@ -122,6 +124,7 @@ class Registry:
         info = self._by_plural.pop((group, version, plural), None)
         if info is not None:
             self._by_kind.pop((group, version, info.kind), None)
+            self._versions[group, plural].remove(info)
             self.generation += 1
 
     def lookup(self, group: str, version: str, plural: str) -> ResourceInfo | None:
@@ -139,7 +142,7 @@ class Registry:
 
     def versions(self, group: str, plural: str) -> list[ResourceInfo]:
         """All served versions of one resource."""
-        return [i for i in self._by_plural.values() if (i.group, i.plural) == (group, plural)]
+        return list(self._versions.get((group, plural), ()))
 
     def all(self) -> Iterator[ResourceInfo]:
         """Every served kind and version."""

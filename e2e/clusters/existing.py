@@ -6,6 +6,8 @@ from typing import NoReturn
 
 import pytest
 
+from e2e.support.rest import Rest
+
 
 def _skip(what: str) -> NoReturn:
     pytest.skip(f"{what} needs a simulated cluster; this one was given by its kubeconfig")
@@ -41,6 +43,10 @@ class ExistingCluster:
 
     async def remove_node(self, name: str) -> None:
         _skip("removing a node")
+
+    async def leave_namespace(self, name: str) -> None:
+        async with Rest.open(self._kubeconfig) as rest:
+            await rest.delete(f"/api/v1/namespaces/{name}")
 
     async def finish_pods(self, namespace: str, selector: str, phase: str = "Succeeded") -> int:
         _skip("finishing pods on demand")

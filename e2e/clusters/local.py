@@ -61,6 +61,10 @@ class Local:
         async with self.client() as rest:
             await nodes.remove(rest, name)
 
+    async def leave_namespace(self, name: str) -> None:
+        async with self.client() as rest:
+            await rest.delete(f"/api/v1/namespaces/{name}")
+
     async def finish_pods(self, namespace: str, selector: str, phase: str = "Succeeded") -> int:
         async with self.client() as rest:
             return await nodes.finish_pods(rest, namespace, selector, phase)

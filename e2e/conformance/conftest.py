@@ -13,13 +13,13 @@ from e2e.support.rest import Rest
 
 
 @pytest.fixture
-async def ns(rest: Rest) -> AsyncIterator[Namespace]:
-    """A new namespace; it is deleted afterwards, though not waited for."""
+async def ns(cluster: Cluster, rest: Rest) -> AsyncIterator[Namespace]:
+    """A new namespace; nobody needs it afterwards."""
     name = f"conformance-{secrets.token_hex(4)}"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     (await rest.post("/api/v1/namespaces", body)).expect(201)
     yield Namespace(name)
-    await rest.delete(f"/api/v1/namespaces/{name}")
+    await cluster.leave_namespace(name)
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """Owners go while nobody leads: `muster gc --check` names what they left, until it is gone."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from api.constants import COSCHEDULING, LABEL_COSCHEDULING
 from e2e.controllers.queries import names, wait_for_objects
-from e2e.muster import CONTROLLER, MUSTER
+from e2e.muster import CONTROLLER
 from e2e.suite.environment import Environment
 from e2e.suite.objects import (
     COMPOSITE_POD_GROUPS,
@@ -20,6 +19,7 @@ from e2e.suite.objects import (
     replicated_job,
     resource,
 )
+from e2e.support.command import muster
 from kube.resources import JOBS, JOBSETS, PODS, Resource
 
 COSCHEDULINGS = resource(COSCHEDULING)
@@ -28,17 +28,9 @@ NOTHING = "no orphans and no stuck finalizers"
 
 async def gc(env: Environment) -> tuple[int, list[str]]:
     """Exit code and lines of `muster gc --check` in the flow's namespace."""
-    arguments = ["gc", "--check", f"--namespace={env.name}"]
-    process = await asyncio.create_subprocess_exec(
-        *MUSTER,
-        *arguments,
-        f"--kubeconfig={env.cluster.kubeconfig}",
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    out, _ = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, out.decode().splitlines()
+    arguments = ("gc", "--check", f"--namespace={env.name}")
+    code, output, errors = await muster(env.cluster.kubeconfig, *arguments)
+    return code, (output + errors).splitlines()
 
 
 async def submit(env: Environment, kind: Resource) -> None:

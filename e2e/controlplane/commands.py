@@ -27,7 +27,12 @@ QUOTA_AND_VOLUMES = (
 )
 """Extra controllers for tests of what users see; where scheduling is measured they only cost."""
 
-POD_MAKERS = ("deployment-controller", "replicaset-controller", "statefulset-controller")
+POD_MAKERS = (
+    "daemonset-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "statefulset-controller",
+)
 """Extra controllers for tests of pods that neither Jobs nor JobSets make.
 
 Where Muster's own Deployments must not become pods as well, delete them (`running.no_deployments`).

@@ -164,6 +164,9 @@ class ControlPlane:
         async with self.client() as rest:
             await nodes.remove(rest, name)
 
+    async def leave_namespace(self, name: str) -> None:
+        """It ends with the control plane."""
+
     async def finish_pods(self, namespace: str, selector: str, phase: str = "Succeeded") -> int:
         """Ends the running pods that match the label selector, in `phase`; gives their number."""
         async with self.client() as rest:

@@ -44,11 +44,8 @@ BESIDE = ("nothing", REFUSED, UNDELETED, ONE_SEAT, FROZEN)
 SHORT = (
     Row("a gang", "when the Reservation is stored", KILLED, ONE_SEAT),
     Row("a gang", "before the last Binding", CUT_OFF),
-    Row("a gang", "when it runs", KILLED, FROZEN),
-    Row("a gang with claims", "in the middle of the allocations", KILLED),
-    Row("a gang with extended resources", "in the middle of making claims", STOPPED),
-    Row("a gang that evicts", "in the middle of the Bindings", KILLED, REFUSED),
-    Row("a gang whose victims take long", "in the middle of the evictions", STOPPED),
+    Row("a gang with claims", "in the middle of the allocations", KILLED, FROZEN),
+    Row("a gang whose victims take long", "in the middle of the evictions", STOPPED, REFUSED),
     Row("a gang that is taken back", "in the middle of the deletions", KILLED, UNDELETED),
     Row("a tree that holds places", "while it holds places", KILLED),
 )

@@ -1,18 +1,13 @@
-"""Preemption beside a real kube-scheduler, whose Deployments and DaemonSets come back.
+"""Preemption beside a real kube-scheduler, whose Deployments and DaemonSets come back."""
 
-One control plane of its own for all of these: no other suite has kube-scheduler.
-"""
-
-import asyncio
 import random
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
 
-from e2e.controlplane.commands import DEVICES, Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.controlplane.places import before
 from e2e.hostile.shared_pools import (
@@ -25,7 +20,6 @@ from e2e.hostile.shared_pools import (
     selector,
 )
 from e2e.muster import SCHEDULER, Muster
-from e2e.running import installed, no_deployments, started
 from e2e.suite.devices import SINCE, devices_in
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, remove_finalizers
@@ -36,7 +30,6 @@ from kube.resources import NODES, PODS, Resource
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
-CONTROLLERS = ("deployment-controller", "replicaset-controller", "daemonset-controller", *DEVICES)
 DEFAULT = "default-scheduler"
 HOLD = "test.muster.dev/hold"
 ELSEWHERE = "test.muster.dev/elsewhere"
@@ -45,21 +38,13 @@ DECISIONS = 20
 
 
 @pytest.fixture(scope="module")
-def cluster(server_kind: str) -> Iterator[ControlPlane]:
-    """A control plane with kube-scheduler, and the controllers whose pods it places."""
-    if server_kind != "real":
-        pytest.skip("kube-scheduler needs a real control plane")
-    made = ControlPlane(Options(scheduler=True, extra_controllers=CONTROLLERS))
-    with started(made):
-        yield made
+def cluster(with_kube_scheduler: tuple[ControlPlane, Muster]) -> ControlPlane:
+    return with_kube_scheduler[0]
 
 
 @pytest.fixture(scope="module")
-def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
-    """The processes run beside the cluster; its Deployments must not run here as pods as well."""
-    with installed(cluster) as muster:
-        asyncio.run(no_deployments(cluster))
-        yield muster
+def running_muster(with_kube_scheduler: tuple[ControlPlane, Muster]) -> Muster:
+    return with_kube_scheduler[1]
 
 
 async def test_an_important_gang_gets_its_place_and_deployments_run_elsewhere(

@@ -38,7 +38,7 @@ from e2e.support import manifests
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
 from kube.client import Client
-from kube.resources import JOBS, JOBSETS, MUTATING_WEBHOOKS, PODS
+from kube.resources import JOBS, JOBSETS, MUTATING_WEBHOOKS, NAMESPACES, PODS
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -172,7 +172,7 @@ async def test_gangs_are_handed_over_and_nothing_is_left(
     for key, obj in theirs.items():
         assert now[key] == obj, f"{key} was touched"
     await follow_the_advice(env, said, whole=whole)
-    await env.close()
+    await closed(env)
     await nothing_is_left(rest, before)
 
 
@@ -198,7 +198,7 @@ async def test_the_guide_says_the_same_by_kubectl_alone(
     now = await inventory.take(rest)
     for key, obj in theirs.items():
         assert now[key] == obj, f"{key} was touched"
-    await env.close()
+    await closed(env)
     await nothing_is_left(rest, before)
 
 
@@ -258,6 +258,12 @@ async def shell(env: Environment, script: str) -> int:
         script, env=settings, executable="/bin/bash", cwd=ROOT
     )
     return await process.wait()
+
+
+async def closed(env: Environment) -> None:
+    """Its namespace, too, is none of before."""
+    await env.clear()
+    await env.client.delete(NAMESPACES, env.name)
 
 
 async def nothing_is_left(rest: Rest, before: Inventory) -> None:

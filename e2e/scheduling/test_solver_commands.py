@@ -3,20 +3,17 @@
 All of them say what the running scheduler says of the same cluster.
 """
 
-import asyncio
-import os
-import sys
 from pathlib import Path
 
 import aiohttp
 import pytest
 import yaml
 
-from e2e.controlplane.places import ROOT
 from e2e.muster import SCHEDULER
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, remove_finalizers
 from e2e.suite.objects import Json, job, jobset, of_jobset, replicated_job
+from e2e.support import command
 from kube.resources import JOBSETS, LIMIT_RANGES
 from scheduler import snapshot as snapshots
 from scheduler.snapshot import Decision, Snapshot
@@ -27,18 +24,9 @@ SERVICE: Json = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"
 
 async def muster(env: Environment, *arguments: str, code: int = 0) -> str:
     """What the command writes; fails with that unless it ends with `code`."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "cli",
-        *arguments,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "KUBECONFIG": str(env.cluster.kubeconfig)},
-    )
-    output, errors = await process.communicate()
-    assert process.returncode == code, (output + errors).decode()
-    return output.decode()
+    ended = await command.muster(env.cluster.kubeconfig, *arguments)
+    assert ended.code == code, ended
+    return ended.output
 
 
 async def debug_snapshot(env: Environment) -> bytes:

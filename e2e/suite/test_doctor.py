@@ -1,11 +1,9 @@
 """`muster doctor` on an installation that is in order, and on one with a single thing broken."""
 
-import asyncio
 import json
 import signal
-import sys
 import tarfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Container
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +18,7 @@ from certs.material import ServerNames
 from e2e import muster as processes
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, Json, job, pod_group
+from e2e.support.command import muster
 from kube.clock import rfc3339
 from kube.errors import NotFound
 from kube.meta import Json as Object
@@ -56,25 +55,16 @@ class Said:
 async def ask_doctor(env: Environment, *more: str) -> Said:
     urls = [f"--health={env.muster.page(name, '')}" for name in processes.ALL]
     arguments = ["--json", f"--trial-namespace={env.name}", *urls, *more]
-    code, out = await run("doctor", None, env, arguments, 1, 3)
+    code, out = await run(env, "doctor", *arguments, codes=(0, 1, 3))
     return Said(code, json.loads(out))
 
 
-async def run(
-    name: str, file: str | None, env: Environment | None, more: Sequence[str], *codes: int
-) -> tuple[int, bytes]:
-    """A command of ours, on a cluster or not; its exit code and what it printed."""
-    words = [name, *([file] if file else []), *more]
-    where = ["--kubeconfig", str(env.cluster.kubeconfig)] if env is not None else []
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "cli", *words, *where),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, problem = await child.communicate()
-    assert child.returncode in {0, *codes}, problem.decode()
-    assert not problem
-    return child.returncode or 0, out
+async def run(env: Environment, *arguments: str, codes: Container[int] = (0,)) -> tuple[int, str]:
+    """A command of ours; its exit code and what it printed."""
+    ended = await muster(env.cluster.kubeconfig, *arguments)
+    assert ended.code in codes, ended
+    assert not ended.errors
+    return ended.code, ended.output
 
 
 @asynccontextmanager
@@ -232,11 +222,11 @@ async def test_texts_that_would_move_a_cursor_are_escaped(env: Environment) -> N
     await env.create(EVENTS, event)
     arguments = [f"--trial-namespace={env.name}"]
 
-    _, out = await run("doctor", None, env, arguments, 1)
-    _, report = await run("doctor", None, env, ["--json", *arguments], 1)
+    _, out = await run(env, "doctor", *arguments, codes=(0, 1))
+    _, report = await run(env, "doctor", "--json", *arguments, codes=(0, 1))
 
-    assert b"\\x1b]0;title" in out
-    for text in (out.decode(), report.decode()):
+    assert "\\x1b]0;title" in out
+    for text in (out, report):
         assert not {"\x1b", "\x07", "\u202e"} & set(text)
 
 
@@ -309,7 +299,7 @@ async def test_a_support_bundle_of_what_runs(env: Environment, tmp_path: Path) -
     file = tmp_path / "support.tar.gz"
     urls = [f"--health={env.muster.page(name, '')}" for name in processes.ALL]
 
-    await run("support-bundle", str(file), env, [f"--trial-namespace={env.name}", *urls])
+    await run(env, "support-bundle", str(file), f"--trial-namespace={env.name}", *urls)
 
     with tarfile.open(file) as archive:
         found = {one.name: archive.extractfile(one) for one in archive.getmembers()}
@@ -320,4 +310,4 @@ async def test_a_support_bundle_of_what_runs(env: Environment, tmp_path: Path) -
     (tmp_path / "snapshot.json").write_text(texts[snapshot])
     groups = json.loads(texts["muster-support/objects/podgroups.scheduling.muster.dev.json"])
     assert "pg-job-t" in [one["metadata"]["name"] for one in groups["items"]]
-    await run("replay", str(tmp_path / "snapshot.json"), None, [])
+    await run(env, "replay", str(tmp_path / "snapshot.json"))

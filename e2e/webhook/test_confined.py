@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from e2e.support import accounts, definitions, kubeconfig, pki
 from e2e.support.rest import JSON_PATCH, Object, Rest
@@ -17,19 +18,29 @@ CONVERTED = f"{definitions.PATH}/workloads.scheduling.muster.dev"
 CONFIG = "/spec/conversion/webhook/clientConfig"
 
 
-@pytest.fixture
-async def webhook(admin: Path, api: Rest, server_kind: str, tmp_path: Path) -> AsyncIterator[Rest]:
-    """Raw HTTP as the webhook's account, once the policies are in force."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def confined(
+    admin: Path, server_kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Path]:
+    """The kubeconfig of the webhook's account, once the policies are in force."""
     if server_kind != "real":
         pytest.skip("the embedded server knows no ValidatingAdmissionPolicy")
-    await install(api)
-    token = await accounts.token(api, NAMESPACE, "muster-webhook")
-    kubeconfig.derive(admin, tmp_path / "kubeconfig", token)
-    async with Rest.open(tmp_path / "kubeconfig") as rest:
-        for path in (*CONFIGURATIONS, CONVERTED):
-            await eventually(partial(_confined, rest, path), f"{path} confined", 60)
+    async with Rest.open(admin) as api:
+        await install(api)
+        token = await accounts.token(api, NAMESPACE, "muster-webhook")
+        file = tmp_path_factory.mktemp("webhook") / "kubeconfig"
+        async with Rest.open(kubeconfig.derive(admin, file, token)) as rest:
+            for path in (*CONFIGURATIONS, CONVERTED):
+                await eventually(partial(_confined, rest, path), f"{path} confined", 60)
+        yield file
+        await uninstall(api)
+
+
+@pytest.fixture
+async def webhook(confined: Path) -> AsyncIterator[Rest]:
+    """Raw HTTP as the webhook's account."""
+    async with Rest.open(confined) as rest:
         yield rest
-    await uninstall(api)
 
 
 async def _confined(rest: Rest, path: str) -> bool:

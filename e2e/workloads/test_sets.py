@@ -1,10 +1,8 @@
 """StatefulSets and Deployments that ask for a group, or whose pods do, with their controllers.
 
-One control plane of its own: elsewhere these would make pods of Muster's Deployments, too.
+Not on the cluster that other suites share: these would make pods of Muster's Deployments, too.
 """
 
-import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,10 +16,8 @@ from api.constants import (
     SCHEDULER_NAME,
 )
 from e2e import muster as processes
-from e2e.controlplane.commands import POD_MAKERS, Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.muster import Muster
-from e2e.running import installed, no_deployments, started
 from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, pod_spec
 from e2e.workloads.examples import gone, runs
@@ -36,19 +32,13 @@ _TEMPLATE = ("spec", "template", "metadata", "annotations")
 
 
 @pytest.fixture(scope="module")
-def cluster(server_kind: str) -> Iterator[ControlPlane]:
-    if server_kind != "real":
-        pytest.skip("the embedded cluster has neither StatefulSets nor Deployments")
-    made = ControlPlane(Options(extra_controllers=POD_MAKERS))
-    with started(made):
-        yield made
+def cluster(with_kube_scheduler: tuple[ControlPlane, Muster]) -> ControlPlane:
+    return with_kube_scheduler[0]
 
 
 @pytest.fixture(scope="module")
-def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
-    with installed(cluster) as muster:
-        asyncio.run(no_deployments(cluster))
-        yield muster
+def running_muster(with_kube_scheduler: tuple[ControlPlane, Muster]) -> Muster:
+    return with_kube_scheduler[1]
 
 
 async def test_a_stateful_set_is_a_gang_through_an_update(env: Environment) -> None:

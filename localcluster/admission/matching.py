@@ -25,6 +25,8 @@ class Hook:
     namespaces: selectors.LabelSelector
     objects: selectors.LabelSelector
     conditions: tuple[cel.Expression, ...]
+    plurals: frozenset[str]
+    """What its rules name, `*` among them: most writes are of other kinds."""
 
     @property
     def fails_open(self) -> bool:
@@ -44,6 +46,9 @@ def read_hook(spec: Object, configuration: str, index: int) -> Hook:
             cel.compile_condition(one["expression"].strip(), CONDITION_VARIABLES)
             for one in spec.get("matchConditions") or ()
         ),
+        plurals=frozenset(
+            name.partition("/")[0] for rule in spec.get("rules") or () for name in rule["resources"]
+        ),
     )
 
 
@@ -58,6 +63,8 @@ class Matcher:
 
     async def match(self, hook: Hook, request: AdmissionRequest) -> ResourceInfo | None:
         """Return the version to ask about, or None. Raises StatusError where it fails closed."""
+        if hook.plurals.isdisjoint(("*", request.info.plural)):
+            return None
         if not _selects_object(hook, request):
             return None
         info = self._rule_match(hook, request)
@@ -69,9 +76,9 @@ class Matcher:
         rules = hook.spec.get("rules") or ()
         if any(_rule_matches(rule, request, request.info) for rule in rules):
             return request.info
-        if hook.spec.get("matchPolicy") != "Equivalent":
-            return None
         others = self._registry.versions(request.info.group, request.info.plural)
+        if hook.spec.get("matchPolicy") != "Equivalent" or len(others) == 1:
+            return None
         for rule in rules:
             for other in others:
                 if other.version != request.info.version and _rule_matches(rule, request, other):

@@ -2,11 +2,13 @@
 
 import gc
 import importlib
+import os
+import ssl
 import sys
 
 import pytest
 
-from cli.lean_imports import uncollected, without
+from cli.lean_imports import trusting_nobody, uncollected, without
 
 
 @pytest.fixture
@@ -43,6 +45,18 @@ def test_a_package_that_does_not_exist_does_no_harm() -> None:
         pass
 
     assert "no_such_package" not in sys.modules
+
+
+def test_authorities_are_trusted_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "given.pem")
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+
+    with trusting_nobody():
+        assert ssl.create_default_context().cert_store_stats()["x509"] == 0
+        assert ssl.get_default_verify_paths().cafile is None
+
+    assert os.environ["SSL_CERT_FILE"] == "given.pem"
+    assert "SSL_CERT_DIR" not in os.environ
 
 
 def test_garbage_is_collected_again_after_imports_even_if_they_fail() -> None:

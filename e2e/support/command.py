@@ -1,0 +1,28 @@
+"""The commands for users, in this process: one for each would import for a second what it needs."""
+
+import asyncio
+import io
+import os
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import patch
+
+from cli.main import main
+
+
+class Ended(NamedTuple):
+    """How a command ended, and what it wrote."""
+
+    code: int
+    output: str
+    errors: str
+
+
+async def muster(kubeconfig: Path, *arguments: str) -> Ended:
+    """`muster` with these arguments, on the cluster that $KUBECONFIG names. One at a time."""
+    output, errors = io.StringIO(), io.StringIO()
+    access = {"KUBECONFIG": str(kubeconfig)}
+    with redirect_stdout(output), redirect_stderr(errors), patch.dict(os.environ, access):
+        code = await asyncio.to_thread(main, arguments)
+    return Ended(code, output.getvalue(), errors.getvalue())
