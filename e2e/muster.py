@@ -115,7 +115,7 @@ class Muster:
             self._processes[name].process.start()
         await asyncio.gather(*(self.ready(name) for name in names))
 
-    async def ready(self, name: str, timeout: float = 30) -> None:
+    async def ready(self, name: str, timeout: float = 120) -> None:
         """Wait until `/readyz` says so. Raises ProcessFailedError with the end of the log."""
         part = self._processes[name]
 

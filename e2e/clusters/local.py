@@ -38,7 +38,7 @@ class Local:
 
     async def start(self) -> None:
         self.process.start()
-        await self.process.ready(self._serves, timeout=60)
+        await self.process.ready(self._serves, timeout=180)
 
     async def _serves(self) -> bool:
         if not self._kubeconfig.is_file():

@@ -185,7 +185,7 @@ class ControlPlane:
         kubeconfig.write(self.kubeconfig, server=self.server, ca_pem=self._pki.ca_pem, token=token)
 
     async def _apiserver_ready(self) -> None:
-        await self.processes["kube-apiserver"].ready(self._serves, timeout=60)
+        await self.processes["kube-apiserver"].ready(self._serves, timeout=180)
 
     async def _serves(self) -> bool:
         # The certificate is ours alone, so an answer proves that our server gave it.
@@ -206,7 +206,7 @@ class ControlPlane:
             await jobset.register_webhooks(rest, module, port=port, ca_pem=self._pki.ca_pem)
 
     async def _jobset_ready(self) -> None:
-        await self.processes["jobset"].ready(self._jobset_serves, timeout=60)
+        await self.processes["jobset"].ready(self._jobset_serves, timeout=180)
 
     async def _jobset_serves(self) -> bool:
         return await healthy(f"http://127.0.0.1:{self._layout.jobset_health}/readyz")
@@ -224,7 +224,7 @@ class ControlPlane:
             await lws.register_webhooks(rest, module, port=port, ca_pem=self._pki.ca_pem)
 
     async def _lws_ready(self) -> None:
-        await self.processes["lws"].ready(self._lws_serves, timeout=60)
+        await self.processes["lws"].ready(self._lws_serves, timeout=180)
 
     async def _lws_serves(self) -> bool:
         return await healthy(f"http://127.0.0.1:{self._layout.lws_health}/readyz")
@@ -237,7 +237,7 @@ class ControlPlane:
         await self._karpenter_ready()
 
     async def _karpenter_ready(self) -> None:
-        await self.processes["karpenter"].ready(self._karpenter_serves, timeout=60)
+        await self.processes["karpenter"].ready(self._karpenter_serves, timeout=180)
 
     async def _karpenter_serves(self) -> bool:
         return await healthy(f"http://127.0.0.1:{self._layout.karpenter_health}/readyz")
@@ -251,7 +251,7 @@ class ControlPlane:
         await self._trainer_ready()
 
     async def _trainer_ready(self) -> None:
-        await self.processes["trainer"].ready(self._trainer_serves, timeout=60)
+        await self.processes["trainer"].ready(self._trainer_serves, timeout=180)
 
     async def _trainer_serves(self) -> bool:
         return await healthy(f"http://127.0.0.1:{self._layout.trainer_health}/readyz")

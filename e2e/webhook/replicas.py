@@ -119,7 +119,7 @@ class Replicas:
     async def ready(self, number: int) -> None:
         """Until one replica is ready. Raises ProcessFailedError."""
         backend = self.backends[number]
-        await self.processes[number].ready(lambda: healthy(backend.ready_url), timeout=60)
+        await self.processes[number].ready(lambda: healthy(backend.ready_url), timeout=180)
         if self._front is not None:
             await eventually(lambda: _is(backend, ready=True), "the replica to be called")
 
@@ -187,7 +187,7 @@ async def _emptied(rest: Rest, name: str) -> None:
     """Take the finalizers off all objects: no controller runs here that would."""
     plural, _, group = name.partition(".")
     version = "v1alpha1" if group.startswith("coscheduling") else "v1alpha3"
-    found = await rest.get(f"/apis/{group}/{version}/{plural}", timeout=60)
+    found = await rest.get(f"/apis/{group}/{version}/{plural}", timeout=180)
     objects = found.body.get("items", []) if found.status == 200 else []
     held = [obj["metadata"] for obj in objects if obj["metadata"].get("finalizers")]
     gate = asyncio.Semaphore(32)
@@ -195,7 +195,7 @@ async def _emptied(rest: Rest, name: str) -> None:
     async def free(meta: Mapping[str, str]) -> None:
         path = f"/apis/{group}/{version}/namespaces/{meta['namespace']}/{plural}/{meta['name']}"
         async with gate:
-            await rest.patch(path, {"metadata": {"finalizers": None}}, timeout=60)
+            await rest.patch(path, {"metadata": {"finalizers": None}}, timeout=180)
 
     await asyncio.gather(*map(free, held))
 
