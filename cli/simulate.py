@@ -25,6 +25,7 @@ from api.constants import (
     LEADER_WORKER_SET,
     MAX_EXPECTED_PODS,
     POD_GROUP,
+    TRAIN_JOB,
     WORKLOAD,
 )
 from api.features import Feature, FeatureGates
@@ -60,6 +61,14 @@ from cli.simulated_kinds import (
     without_nulls,
 )
 from cli.simulated_sets import of_lws
+from cli.simulated_trainer import (
+    RUNTIMES,
+    Runtimes,
+    jobset_of,
+    runtime_of,
+    runtimes_of,
+    without_runtime,
+)
 from cli.simulated_volumes import VOLUME_KINDS, add_volumes, with_claims
 from cli.stored_pods import KINDS as POD_RULES
 from cli.stored_pods import PodAdmission
@@ -88,10 +97,14 @@ _SUFFIX = "new"
 
 
 class _Rules(NamedTuple):
-    """What admission goes by; `expects`: groups may wait for pods that come later."""
+    """What admission goes by; `expects`: groups may wait for pods that come later.
+
+    `runtimes` are those of TrainJobs.
+    """
 
     schedulers: SchedulerNames
     expects: bool
+    runtimes: Runtimes
 
 
 def simulate(
@@ -142,13 +155,21 @@ def add_all(
     Raises ConfigError for what is refused at admission, for more objects, and where no document is
     of a kind that can be simulated.
     """
-    rules = _Rules(schedulers, Feature.EXPECTED_PODS in gates)
+    documents = list(documents)
+    runtimes = runtimes_of(documents, namespace)
+    rules = _Rules(schedulers, Feature.EXPECTED_PODS in gates, runtimes)
     expanded = (obj for each in documents for obj in _well_formed(each, namespace, rules))
     objects = list(islice(expanded, most))
     if next(expanded, None) is not None:
         raise ConfigError(f"the manifests stand for more than {most} groups and pods: try fewer")
+    if runtimes and not objects:
+        kind, _, name = next(iter(runtimes))
+        raise ConfigError(f"{kind} {name}: no TrainJob of it is in the files: only these make pods")
     unknown = [obj for obj in objects if not is_simulated(obj)]
-    notes = [*pods.notes, *left_out(unknown, others=len(unknown) < len(objects))]
+    lacking = [obj for obj in objects if obj["kind"] == TRAIN_JOB.kind and is_simulated(obj)]
+    objects = [obj for obj in objects if obj["kind"] != TRAIN_JOB.kind or not is_simulated(obj)]
+    notes = [*pods.notes, *without_runtime(lacking, others=len(unknown) < len(objects))]
+    notes += left_out(unknown, others=len(unknown) < len(objects))
     pods = pods.with_manifests(objects)
     state.modest_classes |= {it.name for it in pods.priority_classes if it.preempts_never}
     objects = [obj for obj in objects if is_simulated(obj) and obj["kind"] not in POD_RULES]
@@ -248,6 +269,8 @@ def _expand(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
     meta.setdefault("namespace", namespace)
     meta.setdefault("name", meta.get("generateName", "") + _SUFFIX)
     kind = made["kind"]
+    if kind in RUNTIMES and is_simulated(made):
+        return
     if not is_simulated(made) or kind in AS_THEY_ARE or coscheduling_kind(made) is not None:
         yield made
     elif kind == LIST:
@@ -263,7 +286,13 @@ def _of_owner(owner: Json, rules: _Rules) -> Iterator[Json]:
     """The groups and pods that Muster and the owner's controller make."""
     kind, meta = owner["kind"], owner["metadata"]
     meta.setdefault("uid", f"simulated-{kind}-{meta['namespace']}-{meta.get('name')}")
-    if kind == JOBSET.kind:
+    if kind == TRAIN_JOB.kind:
+        runtime = runtime_of(owner, rules.runtimes)
+        if runtime is None:
+            yield owner
+        else:
+            yield from _of_owner(jobset_of(owner, without_nulls(runtime)), rules)
+    elif kind == JOBSET.kind:
         yield from _of_jobset(owner, rules)
     elif kind == JOB.kind:
         yield from _of_job(owner, rules.schedulers)
@@ -302,7 +331,7 @@ def _of_template(owner: Json) -> Iterator[Json]:
 
 
 def _of_jobset(jobset: Json, rules: _Rules) -> Iterator[Json]:
-    schedulers, expects = rules
+    schedulers, expects, _ = rules
     admitted = jobset_admission(jobset, None, "CREATE", schedulers=schedulers, expects=expects)
     apply(jobset, admitted.causes, admitted.patch)
     yield from jobset_objects(read_jobset(jobset))

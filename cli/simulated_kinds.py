@@ -23,11 +23,13 @@ from api.constants import (
     POD,
     POD_GROUP,
     STATEFUL_SET,
+    TRAIN_JOB,
     WORKLOAD,
 )
 from api.reading import dig, integer, labels_of, listing, mapping, text
 from api.scheduler_names import SchedulerNames
 from cli.simulated_devices import DEVICE_KINDS
+from cli.simulated_trainer import RUNTIMES
 from cli.simulated_volumes import STORAGE_CLASS, VOLUME_KINDS
 from cli.stored_pods import KINDS as POD_RULES
 from cli.stored_pods import LIMIT_RANGE, PRIORITY_CLASS, RUNTIME_CLASS
@@ -54,6 +56,7 @@ _GROUPS: Final[Mapping[str, frozenset[str]]] = {
     **{kind.kind: frozenset({GROUP}) for kind in (COMPOSITE_POD_GROUP, WORKLOAD)},
     **dict.fromkeys(DEVICE_KINDS, frozenset({"resource.k8s.io"})),
     **dict.fromkeys(RAY_CLUSTERS, frozenset({"ray.io"})),
+    **dict.fromkeys((TRAIN_JOB.kind, *RUNTIMES), frozenset({TRAIN_JOB.group})),
     **dict.fromkeys(KUBEFLOW_JOBS, frozenset({"kubeflow.org"})),
     POD.kind: frozenset({""}),
     LIST: frozenset({""}),
