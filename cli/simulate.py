@@ -53,6 +53,7 @@ from cli.simulated_kinds import (
     AS_THEY_ARE,
     LIST,
     REPLICA_SET,
+    check_elements,
     is_simulated,
     job_of,
     left_out,
@@ -271,6 +272,8 @@ def _expand(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
     kind = made["kind"]
     if kind in RUNTIMES and is_simulated(made):
         return
+    if is_simulated(made):
+        check_elements(made)
     if not is_simulated(made) or kind in AS_THEY_ARE or coscheduling_kind(made) is not None:
         yield made
     elif kind == LIST:
@@ -291,6 +294,7 @@ def _of_owner(owner: Json, rules: _Rules) -> Iterator[Json]:
         if runtime is None:
             yield owner
         else:
+            check_elements(runtime)
             yield from _of_owner(jobset_of(owner, without_nulls(runtime)), rules)
     elif kind == JOBSET.kind:
         yield from _of_jobset(owner, rules)

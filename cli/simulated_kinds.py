@@ -193,3 +193,18 @@ def without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: without_nulls(each) for key, each in value.items() if each is not None}
     return [without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+def check_elements(obj: Json) -> None:
+    """Raise ConfigError for a null in a list: it says nothing, and mostly is a slip of the dash."""
+    path = next(_nulls(obj, ""), None)
+    if path is not None:
+        raise ConfigError(f"{_kind(obj)} {_name(obj)}: {path} is null: fill it in, or take it out")
+
+
+def _nulls(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _nulls(each, f"{path}.{key}" if path else key)
+    for at, each in enumerate(value) if isinstance(value, list) else ():
+        yield from [f"{path}[{at}]"] if each is None else _nulls(each, f"{path}[{at}]")
