@@ -32,8 +32,10 @@ from api.features import Feature, FeatureGates
 from api.integration.apps import KINDS as APPS
 from api.integration.apps import Rollout, app_admission, app_group, read_app
 from api.integration.job import job_admission, job_groups
-from api.integration.jobset import jobset_admission
+from api.integration.jobset import jobset_admission, jobset_expected
+from api.integration.minimum import NO_PODS
 from api.integration.objects import jobset_objects
+from api.integration.start_order import later
 from api.integration.view import members_of, read_jobset
 from api.reading import integer
 from api.scheduler_names import USUAL, SchedulerNames, is_open
@@ -338,11 +340,19 @@ def _of_jobset(jobset: Json, rules: _Rules) -> Iterator[Json]:
     schedulers, expects, _ = rules
     admitted = jobset_admission(jobset, None, "CREATE", schedulers=schedulers, expects=expects)
     apply(jobset, admitted.causes, admitted.patch)
-    yield from jobset_objects(read_jobset(jobset))
+    view = read_jobset(jobset)
+    expected = jobset_expected(jobset, lambda _job, _group: (None, NO_PODS)) if expects else {}
+    for obj in jobset_objects(view):
+        if entries := expected.get(obj["metadata"]["name"]):
+            obj["spec"]["expectedPods"] = entries
+        yield obj
+    # Of those that are created after others the group has the places.
+    waiting = later(view, [job for job in view.marked if not job.is_empty]) if expected else ()
     for replicated in jobset.get("spec", {}).get("replicatedJobs") or ():
-        replicas = (
-            replicated.get("replicas", 1) if members_of(replicated["template"]["spec"]) else 0
-        )
+        members = members_of(replicated["template"]["spec"])
+        replicas = replicated.get("replicas", 1) if members else 0
+        if replicated["name"] in waiting:
+            continue
         for index in range(replicas):
             yield from _of_job(job_of_jobset(jobset, replicated, index), schedulers)
 

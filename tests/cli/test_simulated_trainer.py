@@ -84,10 +84,11 @@ def test_the_example_is_a_gang_of_all_its_nodes(cpu: int, fits: bool) -> None:
     assert ("fits: n0 x4" in lines[1]) is fits
 
 
-def test_the_example_with_initializers_is_simulated() -> None:
-    lines = simulated(*documents_of([EXAMPLES / "trainer-initializers.yaml"]), cpu=18)
+@pytest.mark.parametrize(("cpu", "fits"), [(16, True), (15, False)])
+def test_initializers_need_no_room_beside_the_nodes(cpu: int, fits: bool) -> None:
+    lines = simulated(*documents_of([EXAMPLES / "trainer-initializers.yaml"]), cpu=cpu)
 
-    assert "fits" in "".join(lines)
+    assert lines[1].startswith("  fits: n0 x1" if fits else "  waits (capacity)")
 
 
 def test_a_train_job_wins_over_its_runtime() -> None:
