@@ -24,11 +24,12 @@ Json = dict[str, Any]
 
 
 class GroupName(NamedTuple):
-    """The PodGroup that claims are made for."""
+    """The PodGroup that claims are made for. Their names begin with the name that its pods give."""
 
     namespace: str
     name: str
     uid: str
+    pods_name: str
 
     @property
     def owner_id(self) -> OwnerId:
@@ -55,7 +56,7 @@ def claim_object(group: GroupName, entry: str, template: Mapping[str, Any]) -> J
         "apiVersion": RESOURCE_CLAIM.api_version,
         "kind": RESOURCE_CLAIM.kind,
         "metadata": {
-            "name": names.group_claim(group.name, entry),
+            "name": names.group_claim(group.pods_name, entry),
             "namespace": group.namespace,
             "labels": {**mapping(given.get("labels")), **notes[0]},
             "annotations": {**mapping(given.get("annotations")), **notes[1]},

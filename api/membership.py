@@ -106,6 +106,14 @@ def pods_name(meta: Named) -> str:
     return stands_for(meta) or meta.name
 
 
+def taken_words(meta: Noted) -> str:
+    """What to do about a name that pods give, and that is taken by what is another group's."""
+    return (
+        f"the pods name it by PodGroup {stands_for(meta)}, which is another owner's: delete their "
+        "owner and create it again, and its groups get names of their own"
+    )
+
+
 def belongs(claims: Owners, owners: Owners) -> bool:
     """Whether a pod with these claims is a member of a PodGroup that was made for these owners."""
     return claims == NOBODY or any(claim in owners for claim in claims)

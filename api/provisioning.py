@@ -68,12 +68,13 @@ _LABEL_KEYS: Final = ("matchLabelKeys", "mismatchLabelKeys")
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The root group that a request is made for."""
+    """The root group that a request is made for; `request` is its name, by which pods know it."""
 
     kind: KindName
     namespace: str
     name: str
     uid: str
+    request: str
 
     @property
     def owner_id(self) -> OwnerId:
@@ -136,7 +137,7 @@ def template_object(root: Root, name: str, template: Mapping[str, Any]) -> Json:
 
 def request_object(root: Root, asked: str, wanted: Mapping[str, int], attempt: int) -> Json:
     """The request for these PodTemplates; `attempt` counts the requests for the same from 1."""
-    made = _object(PROVISIONING_REQUEST, root, root.name)
+    made = _object(PROVISIONING_REQUEST, root, root.request)
     made["metadata"]["annotations"][ANNOTATION_ATTEMPT] = str(attempt)
     sets = [
         {"podTemplateRef": {"name": name}, "count": count} for name, count in sorted(wanted.items())

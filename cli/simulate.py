@@ -25,14 +25,17 @@ from api.constants import (
     LEADER_WORKER_SET,
     MAX_EXPECTED_PODS,
     POD_GROUP,
+    TRAIN_JOB,
     WORKLOAD,
 )
 from api.features import Feature, FeatureGates
 from api.integration.apps import KINDS as APPS
 from api.integration.apps import Rollout, app_admission, app_group, read_app
 from api.integration.job import job_admission, job_groups
-from api.integration.jobset import jobset_admission
+from api.integration.jobset import jobset_admission, jobset_expected
+from api.integration.minimum import NO_PODS
 from api.integration.objects import jobset_objects
+from api.integration.start_order import later
 from api.integration.view import members_of, read_jobset
 from api.reading import integer
 from api.scheduler_names import USUAL, SchedulerNames, is_open
@@ -52,6 +55,7 @@ from cli.simulated_kinds import (
     AS_THEY_ARE,
     LIST,
     REPLICA_SET,
+    check_elements,
     is_simulated,
     job_of,
     left_out,
@@ -60,6 +64,14 @@ from cli.simulated_kinds import (
     without_nulls,
 )
 from cli.simulated_sets import of_lws
+from cli.simulated_trainer import (
+    RUNTIMES,
+    Runtimes,
+    jobset_of,
+    runtime_of,
+    runtimes_of,
+    without_runtime,
+)
 from cli.simulated_volumes import VOLUME_KINDS, add_volumes, with_claims
 from cli.stored_pods import KINDS as POD_RULES
 from cli.stored_pods import PodAdmission
@@ -88,10 +100,14 @@ _SUFFIX = "new"
 
 
 class _Rules(NamedTuple):
-    """What admission goes by; `expects`: groups may wait for pods that come later."""
+    """What admission goes by; `expects`: groups may wait for pods that come later.
+
+    `runtimes` are those of TrainJobs.
+    """
 
     schedulers: SchedulerNames
     expects: bool
+    runtimes: Runtimes
 
 
 def simulate(
@@ -142,13 +158,21 @@ def add_all(
     Raises ConfigError for what is refused at admission, for more objects, and where no document is
     of a kind that can be simulated.
     """
-    rules = _Rules(schedulers, Feature.EXPECTED_PODS in gates)
+    documents = list(documents)
+    runtimes = runtimes_of(documents, namespace)
+    rules = _Rules(schedulers, Feature.EXPECTED_PODS in gates, runtimes)
     expanded = (obj for each in documents for obj in _well_formed(each, namespace, rules))
     objects = list(islice(expanded, most))
     if next(expanded, None) is not None:
         raise ConfigError(f"the manifests stand for more than {most} groups and pods: try fewer")
+    if runtimes and not objects:
+        kind, _, name = next(iter(runtimes))
+        raise ConfigError(f"{kind} {name}: no TrainJob of it is in the files: only these make pods")
     unknown = [obj for obj in objects if not is_simulated(obj)]
-    notes = [*pods.notes, *left_out(unknown, others=len(unknown) < len(objects))]
+    lacking = [obj for obj in objects if obj["kind"] == TRAIN_JOB.kind and is_simulated(obj)]
+    objects = [obj for obj in objects if obj["kind"] != TRAIN_JOB.kind or not is_simulated(obj)]
+    notes = [*pods.notes, *without_runtime(lacking, others=len(unknown) < len(objects))]
+    notes += left_out(unknown, others=len(unknown) < len(objects))
     pods = pods.with_manifests(objects)
     state.modest_classes |= {it.name for it in pods.priority_classes if it.preempts_never}
     objects = [obj for obj in objects if is_simulated(obj) and obj["kind"] not in POD_RULES]
@@ -248,6 +272,10 @@ def _expand(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
     meta.setdefault("namespace", namespace)
     meta.setdefault("name", meta.get("generateName", "") + _SUFFIX)
     kind = made["kind"]
+    if kind in RUNTIMES and is_simulated(made):
+        return
+    if is_simulated(made):
+        check_elements(made)
     if not is_simulated(made) or kind in AS_THEY_ARE or coscheduling_kind(made) is not None:
         yield made
     elif kind == LIST:
@@ -263,7 +291,14 @@ def _of_owner(owner: Json, rules: _Rules) -> Iterator[Json]:
     """The groups and pods that Muster and the owner's controller make."""
     kind, meta = owner["kind"], owner["metadata"]
     meta.setdefault("uid", f"simulated-{kind}-{meta['namespace']}-{meta.get('name')}")
-    if kind == JOBSET.kind:
+    if kind == TRAIN_JOB.kind:
+        runtime = runtime_of(owner, rules.runtimes)
+        if runtime is None:
+            yield owner
+        else:
+            check_elements(runtime)
+            yield from _of_owner(jobset_of(owner, without_nulls(runtime)), rules)
+    elif kind == JOBSET.kind:
         yield from _of_jobset(owner, rules)
     elif kind == JOB.kind:
         yield from _of_job(owner, rules.schedulers)
@@ -302,14 +337,22 @@ def _of_template(owner: Json) -> Iterator[Json]:
 
 
 def _of_jobset(jobset: Json, rules: _Rules) -> Iterator[Json]:
-    schedulers, expects = rules
+    schedulers, expects, _ = rules
     admitted = jobset_admission(jobset, None, "CREATE", schedulers=schedulers, expects=expects)
     apply(jobset, admitted.causes, admitted.patch)
-    yield from jobset_objects(read_jobset(jobset))
+    view = read_jobset(jobset)
+    expected = jobset_expected(jobset, lambda _job, _group: (None, NO_PODS)) if expects else {}
+    for obj in jobset_objects(view):
+        if entries := expected.get(obj["metadata"]["name"]):
+            obj["spec"]["expectedPods"] = entries
+        yield obj
+    # Of those that are created after others the group has the places.
+    waiting = later(view, [job for job in view.marked if not job.is_empty]) if expected else ()
     for replicated in jobset.get("spec", {}).get("replicatedJobs") or ():
-        replicas = (
-            replicated.get("replicas", 1) if members_of(replicated["template"]["spec"]) else 0
-        )
+        members = members_of(replicated["template"]["spec"])
+        replicas = replicated.get("replicas", 1) if members else 0
+        if replicated["name"] in waiting:
+            continue
         for index in range(replicas):
             yield from _of_job(job_of_jobset(jobset, replicated, index), schedulers)
 

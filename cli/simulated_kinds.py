@@ -23,11 +23,13 @@ from api.constants import (
     POD,
     POD_GROUP,
     STATEFUL_SET,
+    TRAIN_JOB,
     WORKLOAD,
 )
 from api.reading import dig, integer, labels_of, listing, mapping, text
 from api.scheduler_names import SchedulerNames
 from cli.simulated_devices import DEVICE_KINDS
+from cli.simulated_trainer import RUNTIMES
 from cli.simulated_volumes import STORAGE_CLASS, VOLUME_KINDS
 from cli.stored_pods import KINDS as POD_RULES
 from cli.stored_pods import LIMIT_RANGE, PRIORITY_CLASS, RUNTIME_CLASS
@@ -54,6 +56,7 @@ _GROUPS: Final[Mapping[str, frozenset[str]]] = {
     **{kind.kind: frozenset({GROUP}) for kind in (COMPOSITE_POD_GROUP, WORKLOAD)},
     **dict.fromkeys(DEVICE_KINDS, frozenset({"resource.k8s.io"})),
     **dict.fromkeys(RAY_CLUSTERS, frozenset({"ray.io"})),
+    **dict.fromkeys((TRAIN_JOB.kind, *RUNTIMES), frozenset({TRAIN_JOB.group})),
     **dict.fromkeys(KUBEFLOW_JOBS, frozenset({"kubeflow.org"})),
     POD.kind: frozenset({""}),
     LIST: frozenset({""}),
@@ -190,3 +193,18 @@ def without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: without_nulls(each) for key, each in value.items() if each is not None}
     return [without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+def check_elements(obj: Json) -> None:
+    """Raise ConfigError for a null in a list: it says nothing, and mostly is a slip of the dash."""
+    path = next(_nulls(obj, ""), None)
+    if path is not None:
+        raise ConfigError(f"{_kind(obj)} {_name(obj)}: {path} is null: fill it in, or take it out")
+
+
+def _nulls(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _nulls(each, f"{path}.{key}" if path else key)
+    for at, each in enumerate(value) if isinstance(value, list) else ():
+        yield from [f"{path}[{at}]"] if each is None else _nulls(each, f"{path}[{at}]")

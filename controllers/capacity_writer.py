@@ -64,7 +64,7 @@ class CapacityWriter:
         try:
             made = await self._writer.create(REQUESTS, request_object(root, asked, sets, attempt))
         except AlreadyExists as error:
-            await self._check_ours(REQUESTS, root, root.name)
+            await self._check_ours(REQUESTS, root, root.request)
             # The cache is behind, or the request is set aside, as it cannot be decoded.
             raise RequeueError("the request is not in the cache", _UNKNOWN_SECONDS) from error
         except ApiError as error:

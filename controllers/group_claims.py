@@ -14,6 +14,7 @@ import msgspec
 from api import names
 from api.constants import EVENT_CLAIM_NOT_MADE, EVENT_NAME_TAKEN, MAX_RESOURCE_CLAIMS, POD_GROUP
 from api.group_claims import GroupName, claim_object
+from api.membership import pods_name, stands_for, taken_words
 from api.ownership import Ownership, made_for, ownership
 from controllers.informers import BY_CLAIM_TEMPLATE, Caches
 from controllers.known_objects import known_objects
@@ -118,7 +119,7 @@ class GroupClaims:
         self, group: Group, entry: ClaimEntry, faults: dict[str, Fault]
     ) -> ClaimStatus | None:
         """What the status is to say of an entry; None without a claim, which `faults` explain."""
-        wanted = ClaimStatus(entry.name, names.group_claim(group.metadata.name, entry.name))
+        wanted = ClaimStatus(entry.name, _claim_name(group, entry))
         try:
             await self._ensure(group, entry)
         except InTheWayError as fault:
@@ -137,7 +138,10 @@ class GroupClaims:
 
         Raises BlockedError, InTheWayError for one that is going, RequeueError, kube errors.
         """
-        meta, name = group.metadata, names.group_claim(group.metadata.name, entry.name)
+        meta, name = group.metadata, _claim_name(group, entry)
+        other = self._caches.pod_groups.get(meta.namespace, stands_for(meta))
+        if other is not None and any(it.name == entry.name for it in _from_templates(other)):
+            raise BlockedError(EVENT_NAME_TAKEN, f"ResourceClaim {name}: {taken_words(meta)}")
         found = self._caches.claims.get(meta.namespace, name)
         claim = found.metadata if found is not None else await self._make(group, entry, name)
         owned = ownership(claim, _name_of(group).owner_id)
@@ -270,9 +274,9 @@ class GroupClaims:
                 self.controller.queue.add(group.metadata.key)
 
     def _lacks_claim(self, group: Group) -> bool:
-        namespace, name = group.metadata.key
+        namespace = group.metadata.namespace
         return any(
-            self._caches.claims.get(namespace, names.group_claim(name, entry.name)) is None
+            self._caches.claims.get(namespace, _claim_name(group, entry)) is None
             for entry in _from_templates(group)
         )
 
@@ -290,7 +294,13 @@ def _from_templates(group: Group) -> list[ClaimEntry]:
 
 
 def _name_of(group: Group) -> GroupName:
-    return GroupName(group.metadata.namespace, group.metadata.name, group.metadata.uid)
+    meta = group.metadata
+    return GroupName(meta.namespace, meta.name, meta.uid, pods_name(meta))
+
+
+def _claim_name(group: Group, entry: ClaimEntry) -> str:
+    """As the pods give it, whatever the name of their group is."""
+    return names.group_claim(pods_name(group.metadata), entry.name)
 
 
 def _of_claims(group: Group) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ from typing import Final
 import structlog
 
 from api.constants import (
+    ANNOTATION_MIN_COUNT_BASIS,
     ANNOTATION_PODS_DIFFER,
     EVENT_GROUP_NOT_MADE,
     EVENT_PODS_DIFFER,
@@ -147,12 +148,18 @@ class GroupsFromPods:
             self._check_foreign(key, group, asked)
             return
         live = ask_in(group.spec_object())
-        minimum = chosen(asked.asks, live.min_count).min_count
+        noted = group.metadata.annotations.get(ANNOTATION_MIN_COUNT_BASIS, "")
+        said = (ask.min_count for ask in asked.asks if str(ask.min_count) == noted)
+        basis = next(said, 0) if noted else live.min_count
+        minimum = chosen(asked.asks, basis).min_count
         differ = differences(asked.asks, live._replace(min_count=minimum))
         common = await self._chains.common(key[0], asked.controllers)
         ops = PatchBuilder()
-        if minimum != live.min_count:
+        if minimum != basis or live.min_count > minimum:
             ops.add(pointer("spec", "schedulingPolicy", "gang", "minCount"), minimum)
+        # Else a lower one is what a user wants until the pods say another.
+        if str(minimum) != noted:
+            ops.add(pointer("metadata", "annotations", ANNOTATION_MIN_COUNT_BASIS), str(minimum))
         _note(ops, group, differ)
         has_pods(ops, group.metadata)
         if common.certain:

@@ -113,9 +113,10 @@ class OwnerStatusWriter:
 
     async def _write(self, owner: Owner, text: str) -> float:
         """After how many seconds to write it again (0: never)."""
-        if text == self._current(owner):
-            return 0.0
         meta = owner.metadata
+        _, last = self._written.get(meta.uid, (0.0, text))
+        if text == self._current(owner) and text == last:
+            return 0.0
         if not await self._note.write(owner.resource, meta, text):
             return REFUSED_SECONDS
         self._written[meta.uid] = (self._clock.monotonic(), text)

@@ -21,8 +21,10 @@ from api.constants import (
     EVENT_CAPACITY_FAILED,
     EVENT_CAPACITY_NOT_REQUESTED,
     EVENT_CAPACITY_REQUESTED,
+    EVENT_NAME_TAKEN,
     GROUP,
 )
+from api.membership import pods_name, stands_for, taken_words
 from api.ownership import Ownership, made_for, ownership
 from api.provisioning import (
     MOST_POD_SETS,
@@ -200,7 +202,7 @@ class ProvisioningController:
             self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
             return None
         if waiting.others:
-            text = _uncounted(waiting, key)
+            text = _uncounted(waiting, pods_name(group.metadata))
             self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
         root = root_of(key, group)
         sets = pod_sets(root, waiting.shapes)
@@ -211,6 +213,10 @@ class ProvisioningController:
         now = self._clock.monotonic()
         if notes.made == wanted.signature and now - notes.made_at < _CACHE_LAG_SECONDS:
             raise RequeueError("the request is not in the cache yet", _CACHE_LAG_SECONDS)
+        other = self._roots.group((key[0], key[1], stands_for(group.metadata)))
+        if other is not None and asked_by(other):
+            text = f"ProvisioningRequest {wanted.root.request}: {taken_words(group.metadata)}"
+            raise BlockedError(EVENT_NAME_TAKEN, text)
         self._settle(wanted, notes)
         if not self._limits.take(key):
             text = f"{MOST_REQUESTS} roots of this namespace have one: it waits for one of them"
@@ -222,7 +228,7 @@ class ProvisioningController:
         )
         notes.made, notes.made_at = wanted.signature, self._clock.monotonic()
         count = sum(wanted.sets.values())
-        text = f"ProvisioningRequest {group.metadata.name} asks for room for {count} pods"
+        text = f"ProvisioningRequest {wanted.root.request} asks for room for {count} pods"
         self._tell(key, group, "Normal", EVENT_CAPACITY_REQUESTED, text)
 
     async def _follow(
@@ -324,7 +330,9 @@ class ProvisioningController:
 
     def _found(self, key: RootKey) -> CapacityRequest | None:
         """The request of the root's name that was made for a root of this kind and name."""
-        found = self._caches.requests.get(key[1], key[2])
+        group = self._roots.group(key)
+        name = key[2] if group is None else pods_name(group.metadata)
+        found = self._caches.requests.get(key[1], name)
         return found if found is not None and _root_key(found) == key else None
 
     def _tell(
@@ -391,13 +399,12 @@ def _root_key(request: CapacityRequest) -> RootKey | None:
     owner = made_for(request.metadata)
     if owner is None or owner.group != GROUP or owner.kind not in _RESOURCES:
         return None
-    meta = request.metadata
-    return (owner.kind, meta.namespace, owner.name) if owner.name == meta.name else None
+    return owner.kind, request.metadata.namespace, owner.name
 
 
-def _uncounted(waiting: Waiting, key: RootKey) -> str:
+def _uncounted(waiting: Waiting, request: str) -> str:
     return (
         f"{waiting.others} of its waiting pods are not counted: they need the annotation "
-        f"{ANNOTATION_CONSUMES_REQUEST}: {key[2]}, by which an autoscaler knows that a request "
+        f"{ANNOTATION_CONSUMES_REQUEST}: {request}, by which an autoscaler knows that a request "
         "stands for them"
     )

@@ -42,6 +42,9 @@ OWN_RIGHTS = Resource(
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 """The form of an answer without spec and status; any that does not know it sends the whole."""
 
+METADATA_LIST = METADATA.replace("Metadata;", "MetadataList;")
+"""The same of a list."""
+
 # Bytes of what is read of others' kinds: no object in etcd is larger.
 _LARGEST_OBJECT = 4 * 1024 * 1024
 _READ_SECONDS = 10.0
@@ -136,11 +139,16 @@ class Writer:
             with _served(resource):
                 return await self._client.get(resource, name, namespace)
 
-    async def read(self, path: str, form: str, namespace: str) -> bytes:
+    async def read(self, path: str, form: str, namespace: str, **params: str) -> bytes:
         """What is at a path, in this form, for an object of a namespace. Raises kube errors."""
         async with self._slots.acquired(namespace):
             return await self._client.request(
-                "GET", path, accept=form, largest=_LARGEST_OBJECT, timeout=_READ_SECONDS
+                "GET",
+                path,
+                params=params,
+                accept=form,
+                largest=_LARGEST_OBJECT,
+                timeout=_READ_SECONDS,
             )
 
     async def metadata(self, resource: Resource, name: str, namespace: str) -> ObjectMeta:

@@ -8,18 +8,24 @@ cannot carry one. It sees only what the last webhook left: where others change a
 update, the annotation is refused, and an event says that.
 """
 
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import structlog
 
-from api.constants import ANNOTATION_WAITING_FOR, EVENT_WAIT_NOT_WRITTEN
-from controllers.runtime import Writer
+from api.constants import (
+    ANNOTATION_MANAGED_GROUP,
+    ANNOTATION_WAITING_FOR,
+    EVENT_WAIT_NOT_WRITTEN,
+    LABEL_POD_GROUP,
+)
+from controllers.runtime import METADATA_LIST, Writer
 from kube.clock import Clock
-from kube.errors import Forbidden, Invalid
+from kube.errors import Forbidden, Invalid, NotFound
 from kube.events import ObjectReference, Recorder
-from kube.meta import ObjectMeta
+from kube.meta import ObjectMeta, decode_partials
 from kube.patch import PatchBuilder, pointer
-from kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
+from kube.resources import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Resource
 
 BY_STATUS: Final = (STATEFUL_SETS, DEPLOYMENTS)
 """Their API server keeps the annotations of a request for the status."""
@@ -27,8 +33,11 @@ BY_STATUS: Final = (STATEFUL_SETS, DEPLOYMENTS)
 COPIED: Final = (DEPLOYMENTS,)
 """The Deployment controller copies annotations to the current ReplicaSet and takes none away there.
 
-So the annotation stays on a Deployment, empty while nothing waits, and the ReplicaSet follows.
+So the annotation stays on a Deployment, empty while nothing waits, and the current ReplicaSet
+follows. Each write clears it on the older ones, which nobody else writes any more.
 """
+
+_REVISION: Final = "deployment.kubernetes.io/revision"
 
 REFUSED_SECONDS: Final = 300.0
 """When to ask again for what was refused: somebody has to change something first."""
@@ -63,6 +72,8 @@ class WaitingForNote:
         ops = waiting_for_ops(meta, text, stays=resource in COPIED)
         try:
             await self._writer.patch(resource, meta.name, ops, meta.namespace, subresource=status)
+            if resource in COPIED:
+                await self._clear_copies(meta, text)
         except (Forbidden, Invalid) as error:
             if isinstance(error, Invalid) and error.patch_failed:
                 raise
@@ -74,6 +85,26 @@ class WaitingForNote:
     def forget(self, uid: str) -> None:
         """The object is gone."""
         self._refused.pop(uid, None)
+
+    async def _clear_copies(self, meta: ObjectMeta, text: str) -> None:
+        """Clear the annotation on ReplicaSets that say anything else.
+
+        The current one follows by itself. Without a text it is cleared, too: it may have become an
+        older one by now.
+        """
+        of_group = f"{LABEL_POD_GROUP}={meta.annotations.get(ANNOTATION_MANAGED_GROUP, '')}"
+        path = REPLICA_SETS.path(meta.namespace)
+        found = await self._writer.read(path, METADATA_LIST, meta.namespace, labelSelector=of_group)
+        for copy in (it.metadata for it in decode_partials(found).items):
+            notes = copy.annotations
+            by_it = copy.controller is not None and copy.controller.uid == meta.uid
+            follows = notes.get(_REVISION) == meta.annotations.get(_REVISION) and text
+            if by_it and not follows and notes.get(ANNOTATION_WAITING_FOR, "") not in ("", text):
+                ops = waiting_for_ops(copy, "", stays=False)
+                with suppress(NotFound):
+                    await self._writer.patch(
+                        REPLICA_SETS, copy.name, ops, copy.namespace, subresource="status"
+                    )
 
     def _say(self, resource: Resource, meta: ObjectMeta, text: str, reason: str) -> None:
         """Once for each reason: numbers in the text change, and nobody can act on these."""

@@ -13,6 +13,7 @@ from api.constants import (
     MAX_EXPECTED_PODS,
     POD_GROUP,
 )
+from api.membership import pods_name
 from api.provisioning import CLASSES, Root, pod_template, shape_of
 from api.reading import integer, mapping
 from controllers.capacity_requests import RootKey
@@ -93,7 +94,7 @@ class WaitingRoots:
             for pod in members:
                 if not pod.waits:
                     continue
-                if pod.consumes != group.metadata.name:
+                if pod.consumes != pods_name(group.metadata):
                     found.others += 1
                     continue
                 found.shapes[pod.shape] += 1
@@ -145,4 +146,4 @@ def _with_images(template: Json) -> Json:
 def root_of(key: RootKey, group: Group) -> Root:
     """The root as `api.provisioning` names it."""
     meta = group.metadata
-    return Root(_KINDS[key[0]], meta.namespace, meta.name, meta.uid)
+    return Root(_KINDS[key[0]], meta.namespace, meta.name, meta.uid, pods_name(meta))

@@ -81,6 +81,12 @@ class Partial(msgspec.Struct, gc=False):
     metadata: ObjectMeta
 
 
+class Partials(msgspec.Struct, gc=False):
+    """A list of such objects."""
+
+    items: list[Partial] = []
+
+
 class RawObject(msgspec.Struct, gc=False):
     """Decoded metadata with the whole object as a dict, for writers that must keep every field."""
 
@@ -89,6 +95,7 @@ class RawObject(msgspec.Struct, gc=False):
 
 
 _partial = Decoder(Partial)
+decode_partials = Decoder(Partials)
 _mapping = msgspec.json.Decoder(dict[str, Any])
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 import structlog
 
+from kube.backoff import Backoff
 from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import Conflict, Invalid, KubeError, NotFound
@@ -163,43 +164,45 @@ class ClaimReleases:
     async def _release_all(self, fence: Fence, group: asyncio.TaskGroup) -> None:
         while True:
             key = await self._queued.get()
+            wait = _LOOK
             try:
-                again = not await self._release(key, fence)
+                wait = await self._release(key, fence)
             except Exception:  # noqa: BLE001 - logged; it is tried again
                 _log.exception("ResourceClaim not given back", namespace=key[0], claim=key[1])
-                again = True
-            self._offered.discard(key)
             self._queued.done(key[0])
-            if again:
-                group.create_task(self._offer_later(key))
+            if wait:
+                group.create_task(self._put_later(key, wait))
+            else:
+                self._offered.discard(key)
 
-    async def _offer_later(self, key: ClaimKey) -> None:
-        await self._clock.sleep(_LOOK)
-        self._offer(key)
+    async def _put_later(self, key: ClaimKey, wait: float) -> None:
+        """Until then nobody else offers it."""
+        await self._clock.sleep(wait)
+        self._queued.put(key[0], key)
 
-    async def _release(self, key: ClaimKey, fence: Fence) -> bool:
-        """Free the claim of pods that wait; false if that has to be tried again."""
+    async def _release(self, key: ClaimKey, fence: Fence) -> float:
+        """Free the claim of pods that wait; after how many seconds to try again (0: never)."""
         async with self._access.locked(key):
             for _ in range(_TRIES):
                 await self._access.freeze.over()
                 patch, left_over = self._patch(key), self._is_left_over(key)
                 if not (patch or left_over) or not fence.valid():
-                    return True
+                    return 0.0
                 try:
                     if patch is None:
                         await self._extended.delete(key)
                         _deleted.inc()
-                        return True
+                        return 0.0
                     await self._access.patch(key, patch, "status")
                     _released.inc()
                 except NotFound:
                     if left_over:
                         await self._access.forget(key)
-                    return True
+                    return 0.0
                 except (Conflict, Invalid):
                     _conflict.inc()
-                    if not await self._read(key):
-                        return False
+                    if wait := await self._read(key):
+                        return wait
                 except KubeError as error:
                     _failed.inc()
                     problem = str(error)
@@ -209,16 +212,16 @@ class ClaimReleases:
                         claim=key[1],
                         problem=problem,
                     )
-                    return False
-        return False
+                    return _pause(error)
+        return _LOOK
 
-    async def _read(self, key: ClaimKey) -> bool:
-        """Whether what others wrote is known now."""
+    async def _read(self, key: ClaimKey) -> float:
+        """After how many seconds what others wrote may be known (0: it is)."""
         try:
             await self._access.read(key)
-        except (KubeError, UnusableError):
-            return False
-        return True
+        except (KubeError, UnusableError) as error:
+            return _pause(error)
+        return 0.0
 
     def _patch(self, key: ClaimKey) -> PatchBuilder | None:
         claim, seen = self._claims.get(key), self._access.claims.observed.get(key)
@@ -235,6 +238,11 @@ class ClaimReleases:
         """Whether the consumer is a pod of ours that waits, of the claim's namespace."""
         pod = self._state.pods.get(uid)
         return pod is not None and self._is_idle(uid) and pod.info.namespace == key[0]
+
+
+def _pause(error: Exception) -> float:
+    """As long as between two looks, or longer if the server asks for that."""
+    return max(_LOOK, Backoff(first=_LOOK, limit=_LOOK).next(error))
 
 
 def _waiting(entity: Group | Pod) -> Iterator[Pod]:

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from kube.backoff import Backoff
+from kube.backoff import Backoff, retry_after
 from kube.clock import Clock
 from kube.election import Fence
 from kube.errors import KubeError
@@ -198,7 +198,10 @@ class Deadlines:
         return False
 
     async def _delete(self, pods: list[Pod], fence: Fence) -> tuple[list[Pod], KubeError | None]:
-        """Delete the pods, some at a time; those that remain, and why."""
+        """Delete the pods, some at a time; those that remain, and why.
+
+        A server that asks to wait gets no more of these requests now.
+        """
         left: list[Pod] = []
         problems: list[KubeError] = []
         todo = iter(pods)
@@ -206,6 +209,9 @@ class Deadlines:
         async def work() -> None:
             for pod in todo:
                 if not self._exists(pod):
+                    continue
+                if any(map(retry_after, problems)):
+                    left.append(pod)
                     continue
                 try:
                     await self._delete_pod(pod, fence)
@@ -216,7 +222,7 @@ class Deadlines:
         async with asyncio.TaskGroup() as group:
             for _ in range(min(_OF_ONE_ROOT, len(pods))):
                 group.create_task(work())
-        return left, problems[0] if problems else None
+        return left, max(problems, key=retry_after, default=None)
 
     async def _delete_pod(self, pod: Pod, fence: Fence) -> None:
         info = pod.info

@@ -18,6 +18,7 @@ from api.constants import (
     ANNOTATION_MADE_FOR,
     ANNOTATION_MANAGED_GROUP,
     ANNOTATION_MIN_COUNT,
+    ANNOTATION_MIN_COUNT_BASIS,
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_TOPOLOGY,
     FINALIZER_POD_GROUP,
@@ -167,7 +168,10 @@ def group_object(namespace: str, name: str, ask: Ask, owner: Json | None) -> Jso
         "name": name,
         "namespace": namespace,
         "labels": {LABEL_MANAGED_BY: MANAGED_BY},
-        "annotations": {ANNOTATION_MADE_FOR: owner_id_of(name).annotation()},
+        "annotations": {
+            ANNOTATION_MADE_FOR: owner_id_of(name).annotation(),
+            ANNOTATION_MIN_COUNT_BASIS: str(ask.min_count),
+        },
         "finalizers": [FINALIZER_POD_GROUP],
     }
     if owner is not None:

@@ -20,12 +20,15 @@ class _Order(NamedTuple):
 
 def is_ordered(view: JobSetView, jobs: Collection[ReplicatedJob]) -> bool:
     """Whether some of these replicatedJobs are created only after others of them."""
-    if len(jobs) < 2:
-        return False
-    if view.in_order:
-        return True
+    return bool(later(view, jobs))
+
+
+def later(view: JobSetView, jobs: Collection[ReplicatedJob]) -> set[str]:
+    """The names of those of these replicatedJobs that are created only after others of them."""
     members, started = _bits(view, jobs), _order(view).started
-    return any(members & started[at] for at in _indexes(members))
+    first, *others = _indexes(members) if members else (0,)
+    found = others if view.in_order else [at for at in (first, *others) if members & started[at]]
+    return {view.replicated_jobs[at].name for at in found}
 
 
 def stages(view: JobSetView, jobs: Collection[ReplicatedJob]) -> dict[str, int]:

@@ -24,6 +24,7 @@ from kube.resources import (
     JOBSETS,
     LEADER_WORKER_SETS,
     PODS,
+    REPLICA_SETS,
     SECRETS,
     STATEFUL_SETS,
     Resource,
@@ -48,8 +49,11 @@ _OWNERS: Final = {
 }
 """Kinds that make pods from `spec.template`."""
 
-_TOLD: Final = (STATEFUL_SETS, DEPLOYMENTS, LEADER_WORKER_SETS, Resource(*TRAIN_JOB))
-"""Kinds that are told what they wait for, besides Jobs and JobSets."""
+_TOLD: Final = (
+    *(STATEFUL_SETS, DEPLOYMENTS, REPLICA_SETS, LEADER_WORKER_SETS),
+    Resource(*TRAIN_JOB),
+)
+"""Kinds that are told what they wait for, or have a copy of it, besides Jobs and JobSets."""
 
 # What Kubernetes puts into every namespace.
 _TO_PREPARE: Final = {

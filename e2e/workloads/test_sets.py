@@ -24,7 +24,7 @@ from e2e.workloads.examples import gone, runs
 from kube.client import Client
 from kube.errors import Forbidden, Invalid, NotFound
 from kube.patch import PatchBuilder, pointer
-from kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
+from kube.resources import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Resource
 
 SELECTOR = "app=db"
 GANG = {ANNOTATION_GANG_MODE: "Gang"}
@@ -108,6 +108,27 @@ async def test_a_deployment_starts_whole_scales_is_updated_and_leaves_nothing(
         await minimum(env, group, 6)
         await scale(env, 2)
         await minimum(env, group, 2)
+    finally:
+        await env.delete(DEPLOYMENTS, "db")
+    await gone(env, group)
+
+
+async def test_a_template_that_fits_no_node_is_corrected_by_an_update(env: Environment) -> None:
+    """As without Muster; and the ReplicaSet of the first one does not say for ever what it was."""
+    await env.add_node(cpu=5)
+    made = deployment(env, 4)
+    containers = made["spec"]["template"]["spec"]["containers"]
+    containers[0]["resources"] = {"requests": {"cpu": "64"}}
+    group = mark(await env.create(DEPLOYMENTS, made))
+    try:
+        await env.waits(group, needed=4)
+        await said(env, group)
+        path = "/spec/template/spec/containers/0/resources/requests/cpu"
+        ops = PatchBuilder().replace(path, "1")
+        await env.client.patch(DEPLOYMENTS, "db", ops, env.name)
+        await updated(env, 4)
+        await minimum(env, group, 4)
+        await replica_sets_are_silent(env)
     finally:
         await env.delete(DEPLOYMENTS, "db")
     await gone(env, group)
@@ -283,14 +304,25 @@ def mark(app: Json) -> str:
     return str(app["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP])
 
 
-async def said(env: Environment) -> None:
+async def said(env: Environment, text: str = "3") -> None:
     """The Deployment says what it waits for."""
 
     async def probe() -> bool:
         found = await env.client.get(DEPLOYMENTS, "db", env.name)
-        return "3" in found["metadata"]["annotations"].get(ANNOTATION_WAITING_FOR, "")
+        return text in found["metadata"]["annotations"].get(ANNOTATION_WAITING_FOR, "")
 
     await env.until("the Deployment to say what it waits for", probe)
+
+
+async def replica_sets_are_silent(env: Environment) -> None:
+    """Nothing waits: what the Deployment controller copied of that is gone, also from old ones."""
+
+    async def probe() -> bool:
+        found = (await env.client.list(REPLICA_SETS, env.name))["items"]
+        notes = [it["metadata"]["annotations"].get(ANNOTATION_WAITING_FOR, "") for it in found]
+        return len(notes) > 1 and not any(notes)
+
+    await env.until("no ReplicaSet to say what was waited for", probe)
 
 
 async def scale(env: Environment, replicas: int) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from api import names
 from api.constants import MAX_RESOURCE_CLAIMS
 from api.group_claims import shared_words
+from api.membership import pods_name, stands_for, taken_words
 from api.reading import listing, mapping, text
 from scheduler.core.devices.model import DeviceClaimInfo
 from scheduler.watch.objects import GroupObject
@@ -18,13 +19,18 @@ from scheduler.watch.objects import GroupObject
 
 @dataclass(frozen=True, slots=True)
 class GroupClaims:
-    """What the PodGroup `name` says: `templates` by entry, and the names of the claims `made`."""
+    """What the PodGroup `name` says: `templates` by entry, and the names of the claims `made`.
+
+    `pods_name` is how its pods name it, and `taken` what to do where their claim is another's.
+    """
 
     namespace: str
     name: str
     uid: str
     templates: Mapping[str, str]
     made: frozenset[str]
+    pods_name: str
+    taken: str = ""
 
     @classmethod
     def of(cls, group: GroupObject | None) -> GroupClaims | None:
@@ -39,13 +45,17 @@ class GroupClaims:
         said = map(mapping, listing((group.status or {}).get("resourceClaimStatuses")))
         made = {text(it.get("resourceClaimName")) for it in said if it.get("name") in templates}
         meta = group.metadata
-        return cls(meta.namespace, meta.name, meta.uid, templates, frozenset(made))
+        taken = taken_words(meta) if stands_for(meta) else ""
+        group_of = (meta.namespace, meta.name, meta.uid, templates, frozenset(made))
+        return cls(*group_of, pods_name(meta), taken)
 
     def lack_of(self, claim: DeviceClaimInfo) -> str:
         """Why a pod of the group cannot use a claim that it names yet; empty if it can."""
         name = claim.key[1]
-        if name not in self.made | {names.group_claim(self.name, it) for it in self.templates}:
+        if name not in self.made | {names.group_claim(self.pods_name, it) for it in self.templates}:
             return ""
+        if claim.owner != self.uid and self.taken:
+            return f"ResourceClaim {self.namespace}/{name}: {self.taken}"
         if claim.owner != self.uid:
             return (
                 f"ResourceClaim {self.namespace}/{name} was not created for PodGroup"
@@ -61,4 +71,4 @@ class GroupClaims:
     def lack_of_own(self, entry: str, template: str) -> str:
         """The same of a claim that was made for the pod alone, from the group's template."""
         shared = template and self.templates.get(entry) == template
-        return shared_words(self.name, entry) if shared else ""
+        return shared_words(self.pods_name, entry) if shared else ""

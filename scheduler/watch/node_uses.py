@@ -76,6 +76,6 @@ def _claims(pod: Metadata, volumes: Iterable[Volume]) -> list[ClaimKey]:
         if "persistentVolumeClaim" in volume:
             names.add(_claim_source(volume["persistentVolumeClaim"]).claim_name)
         elif "ephemeral" in volume:
-            name = msgspec.json.decode(volume["name"], type=str)
+            name = msgspec.json.decode(volume.get("name", b'""'), type=str)
             names.add(f"{pod.name}-{name}")
     return [(pod.namespace, name) for name in sorted(names)]

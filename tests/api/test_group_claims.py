@@ -7,7 +7,7 @@ import pytest
 from api.constants import ANNOTATION_MADE_FOR, LABEL_MANAGED_BY, MANAGED_BY
 from api.group_claims import GroupName, claim_object
 
-GROUP = GroupName("ns", "g", "u")
+GROUP = GroupName("ns", "g", "u", "g")
 OURS = {LABEL_MANAGED_BY: MANAGED_BY}
 NOTE = {ANNOTATION_MADE_FOR: "scheduling.muster.dev/PodGroup/g/u"}
 

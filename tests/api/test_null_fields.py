@@ -182,3 +182,25 @@ def test_a_field_that_is_null_counts_as_absent(kind: str) -> None:
         of_null[path[-1]] = None
         del of_absent[path[-1]]
         assert answer(kind, null) == answer(kind, absent), path
+
+
+@pytest.mark.parametrize("kind", OWNERS)
+def test_an_element_that_is_null_never_raises(kind: str) -> None:
+    """An API server without a schema stores it; groups are made by the same functions."""
+    whole = OWNERS[kind]
+    for path in elements(whole):
+        obj = copy.deepcopy(whole)
+        holder: Any = obj
+        for step in path[:-1]:
+            holder = holder[step]
+        holder[path[-1]] = None
+        answer(kind, obj)
+
+
+def elements(value: Any, at: Path = ()) -> Iterator[Path]:
+    """The paths of all elements of lists."""
+    fields = value.items() if isinstance(value, dict) else ()
+    for key, each in enumerate(value) if isinstance(value, list) else fields:
+        if isinstance(key, int):
+            yield (*at, key)
+        yield from elements(each, (*at, key))

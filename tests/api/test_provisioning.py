@@ -24,7 +24,7 @@ from api.provisioning import (
 
 Json = dict[str, Any]
 
-ROOT = Root(POD_GROUP, "ns", "g", "u1")
+ROOT = Root(POD_GROUP, "ns", "g", "u1", "g")
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -173,7 +173,7 @@ def test_a_request_names_its_templates_and_belongs_to_its_root() -> None:
 
 
 def test_a_root_of_the_same_name_has_templates_of_its_own() -> None:
-    later = Root(POD_GROUP, "ns", "g", "u2")
+    later = Root(POD_GROUP, "ns", "g", "u2", "g")
 
     assert template_name(ROOT, b"a") != template_name(later, b"a")
     assert template_name(ROOT, b"a") != template_name(ROOT, b"b")
@@ -181,7 +181,7 @@ def test_a_root_of_the_same_name_has_templates_of_its_own() -> None:
 
 @given(st.text("abc-.", min_size=1, max_size=253).filter(names.is_dns_subdomain), st.binary())
 def test_every_root_has_templates_with_a_possible_name(name: str, shape: bytes) -> None:
-    assert names.is_dns_subdomain(template_name(Root(POD_GROUP, "ns", name, "u"), shape))
+    assert names.is_dns_subdomain(template_name(Root(POD_GROUP, "ns", name, "u", name), shape))
 
 
 def test_pods_say_which_request_stands_for_them() -> None:

@@ -10,6 +10,7 @@ from api.constants import (
     ANNOTATION_GANG_MODE,
     ANNOTATION_MANAGED_GROUP,
     ANNOTATION_WAITING_FOR,
+    LABEL_POD_GROUP,
 )
 from controllers.decoding import decode_deployment
 from kube.errors import Conflict
@@ -294,3 +295,124 @@ async def test_hundreds_that_ask_cost_one_write_each_and_no_more(
 
     assert len(harness.api.writes) == 400
     assert {verb for verb, _, _ in harness.api.writes} == {"create"}
+
+
+REVISION = "deployment.kubernetes.io/revision"
+
+
+class DeploymentController:
+    """Kubernetes' copies of annotations: to the ReplicaSet of the template of now, and no others.
+
+    It takes none away from a ReplicaSet, and `kubectl rollout undo` gives a Deployment those of the
+    ReplicaSet that it goes back to.
+    """
+
+    def __init__(self, harness: ControllerHarness, group: str) -> None:
+        self.api = harness.api
+        self.group = group
+        self.revision = 1
+
+    @property
+    def meta(self) -> Json:
+        found: Json = self.api.objects["Deployment", "default", "web"]["metadata"]
+        return found
+
+    def sync(self) -> None:
+        name, meta = f"web-{self.revision}", self.meta
+        notes = meta["annotations"] | {REVISION: str(self.revision)}
+        self.api.put(
+            self.api.objects["Deployment", "default", "web"]
+            | {"metadata": meta | {"annotations": notes}}
+        )
+        before = self.api.objects.get(("ReplicaSet", "default", name), {"metadata": {}})["metadata"]
+        owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": True}
+        self.api.put(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "metadata": {
+                    "name": name,
+                    "namespace": "default",
+                    "uid": f"uid-{name}",
+                    "labels": {LABEL_POD_GROUP: self.group},
+                    "annotations": before.get("annotations", {}) | notes,
+                    "ownerReferences": [owner | {"uid": meta["uid"]}],
+                },
+            }
+        )
+
+    def said(self) -> list[str]:
+        """What the ReplicaSets say, in the order of their revisions."""
+        found = [
+            self.api.objects["ReplicaSet", "default", f"web-{at}"]["metadata"]
+            for at in range(1, self.revision + 1)
+        ]
+        return [it["annotations"].get(ANNOTATION_WAITING_FOR, "") for it in found]
+
+
+async def test_replica_sets_of_earlier_templates_lose_what_they_copied(
+    harness: ControllerHarness,
+) -> None:
+    group = put(harness, deployment(gang_mode="Gang"))
+    theirs = DeploymentController(harness, group)
+    await harness.settle()
+    for number in (1, 2, 3):
+        theirs.revision = number
+        theirs.sync()
+        blocked(harness, group, f"{number} fit")
+        await harness.settle(seconds=1)
+        await harness.settle(seconds=20)
+        theirs.sync()
+        assert theirs.said() == [""] * (number - 1) + [f"PodGroup {group}: {number} fit"]
+
+    theirs.revision = 4
+    theirs.sync()
+    blocked(harness, group, "")
+    await harness.settle(seconds=60)
+    theirs.sync()
+    assert theirs.said() == [""] * 4
+    writes = len(harness.api.writes)
+    await harness.settle(seconds=600)
+    assert len(harness.api.writes) == writes
+
+
+async def test_an_update_that_is_undone_leaves_nothing_on_its_replica_set(
+    harness: ControllerHarness,
+) -> None:
+    """What goes back takes the annotation off the Deployment by itself."""
+    group = put(harness, deployment(gang_mode="Gang"))
+    theirs = DeploymentController(harness, group)
+    await harness.settle()
+    theirs.sync()
+    theirs.revision = 2
+    theirs.sync()
+    blocked(harness, group, "needs 4 pods, 3 fit")
+    await harness.settle(seconds=1)
+    await harness.settle(seconds=3)
+    theirs.sync()
+    assert theirs.said() == ["", f"PodGroup {group}: needs 4 pods, 3 fit"]
+
+    notes = {k: v for k, v in theirs.meta["annotations"].items() if k != ANNOTATION_WAITING_FOR}
+    stored = harness.api.objects["Deployment", "default", "web"]
+    harness.api.put(stored | {"metadata": theirs.meta | {"annotations": notes}})
+    blocked(harness, group, "")
+    await harness.settle(seconds=60)
+
+    assert theirs.said() == ["", ""]
+
+
+async def test_replica_sets_of_others_are_left_alone(harness: ControllerHarness) -> None:
+    group = put(harness, deployment(gang_mode="Gang"))
+    theirs = DeploymentController(harness, group)
+    blocked_before = {ANNOTATION_WAITING_FOR: "mine", REVISION: "0"}
+    meta = {"name": "own", "namespace": "default", "labels": {LABEL_POD_GROUP: group}}
+    own = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta}
+    harness.api.put(own | {"metadata": meta | {"annotations": blocked_before}})
+    await harness.settle()
+    theirs.sync()
+    blocked(harness, group, "3 fit")
+    await harness.settle(seconds=1)
+    await harness.settle(seconds=3)
+
+    kept = harness.api.objects["ReplicaSet", "default", "own"]["metadata"]["annotations"]
+    assert kept[ANNOTATION_WAITING_FOR] == "mine"

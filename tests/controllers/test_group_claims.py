@@ -6,7 +6,15 @@ import msgspec
 import pytest
 
 from api import names
-from api.constants import ANNOTATION_MADE_FOR, JOB, LABEL_MANAGED_BY, MANAGED_BY, POD_GROUP
+from api.constants import (
+    ANNOTATION_MADE_FOR,
+    ANNOTATION_STANDS_FOR,
+    JOB,
+    JOBSET,
+    LABEL_MANAGED_BY,
+    MANAGED_BY,
+    POD_GROUP,
+)
 from controllers.decoding import decode_group
 from controllers.group_claims import BURST, FORBIDDEN_TEXT, RETRY_SECONDS, UNSERVED_TEXT
 from controllers.objects import CLAIM_TEMPLATES, CLAIMS
@@ -532,3 +540,42 @@ def test_a_group_that_no_schema_let_through_is_set_aside_alone(value: Any) -> No
 
 def test_the_name_is_the_one_that_admission_writes() -> None:
     assert names.group_claim("g", "imex") == of()["resourceClaimName"]
+
+
+STANDS_IN = made_for(JOBSET, "other", "u")
+STANDS_IN["annotations"][ANNOTATION_STANDS_FOR] = "g"
+
+
+def stand_in(harness: ControllerHarness) -> None:
+    owner = {"name": "other", "namespace": "default", "uid": "u"}
+    harness.api.put({"kind": "JobSet", "metadata": owner, "spec": {}})
+    group(harness, name="g-own", **STANDS_IN)
+
+
+async def test_a_group_that_stands_for_a_name_has_the_claim_that_its_pods_name(
+    served: ControllerHarness,
+) -> None:
+    template(served)
+    group(served, entry("else"))
+    stand_in(served)
+    await served.settle()
+
+    made = claim(served)
+    assert made is not None
+    assert made["metadata"]["ownerReferences"][0]["name"] == "g-own"
+    assert recorded(served, "g-own") == [of()]
+    assert recorded(served) == [of("else")]
+
+
+async def test_both_groups_of_a_name_never_share_one_claim(served: ControllerHarness) -> None:
+    template(served)
+    stand_in(served)
+    group(served)
+    await served.settle()
+
+    made = claim(served)
+    assert made is not None
+    assert made["metadata"]["ownerReferences"][0]["name"] == "g"
+    assert recorded(served, "g-own") is None
+    assert {it[:2] for it in served.recorded.events} == {("PodGroup", "g-own"), ("JobSet", "other")}
+    assert "delete their owner and create it again" in served.recorded.messages[0]

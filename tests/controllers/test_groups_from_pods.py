@@ -9,6 +9,7 @@ from api.constants import (
     ANNOTATION_GROUP_BY,
     ANNOTATION_MADE_FOR,
     ANNOTATION_MIN_COUNT,
+    ANNOTATION_MIN_COUNT_BASIS,
     ANNOTATION_PODS_DIFFER,
     ANNOTATION_PREFERRED_TOPOLOGY,
     FINALIZER_POD_GROUP,
@@ -44,7 +45,8 @@ async def test_the_first_pod_makes_the_group_as_it_says(harness: ControllerHarne
         "priorityClassName": "high",
     }
     assert made["metadata"]["finalizers"] == [FINALIZER_POD_GROUP]
-    assert made["metadata"]["annotations"] == {ANNOTATION_MADE_FOR: "/Pod/g/"}
+    notes = {ANNOTATION_MADE_FOR: "/Pod/g/", ANNOTATION_MIN_COUNT_BASIS: "4"}
+    assert made["metadata"]["annotations"] == notes
     assert "ownerReferences" not in made["metadata"]
 
 
@@ -224,6 +226,54 @@ async def test_a_rolling_update_changes_the_minimum_with_the_last_pod_of_before(
     assert minimum(harness) == 6
     assert ANNOTATION_PODS_DIFFER not in group(harness)["metadata"]["annotations"]
     assert len(harness.recorded.events) == 2
+
+
+async def test_a_minimum_lowered_by_hand_stays_until_pods_say_another(
+    harness: ControllerHarness,
+) -> None:
+    submit(harness, asking("a"), asking("b"))
+    await harness.settle(seconds=LAG)
+    lower(harness, 2)
+    await harness.settle(seconds=LAG)
+    submit(harness, asking("c"))
+    harness.api.remove("Pod", "default", "a")
+    await harness.new_term()
+    await harness.settle(seconds=LAG)
+    assert minimum(harness) == 2
+    assert harness.recorded.events == []
+    assert ANNOTATION_PODS_DIFFER not in group(harness)["metadata"]["annotations"]
+
+    lower(harness, 5)
+    await harness.settle(seconds=LAG)
+    assert minimum(harness) == 4, "more than its pods say is no way out for anybody"
+
+    lower(harness, 1)
+    submit(harness, asking("d", count="6"), asking("e", count="6"))
+    for gone in ("b", "c"):
+        harness.api.remove("Pod", "default", gone)
+    await harness.settle(seconds=LAG)
+    assert minimum(harness) == 6, "all pods say something new"
+
+
+def lower(harness: ControllerHarness, count: int) -> None:
+    found = group(harness)
+    policy = {"schedulingPolicy": {"gang": {"minCount": count}}}
+    harness.api.put(found | {"spec": found["spec"] | policy})
+
+
+async def test_a_group_of_an_earlier_version_learns_what_its_pods_say(
+    harness: ControllerHarness,
+) -> None:
+    submit(harness, asking("a"))
+    await harness.settle(seconds=LAG)
+    found = group(harness)
+    del found["metadata"]["annotations"][ANNOTATION_MIN_COUNT_BASIS]
+    harness.api.put(found)
+    await harness.settle(seconds=LAG)
+    lower(harness, 2)
+    await harness.settle(seconds=LAG)
+
+    assert minimum(harness) == 2
 
 
 async def test_what_cannot_change_is_said_and_not_written(harness: ControllerHarness) -> None:

@@ -368,9 +368,16 @@ async def test_what_runs_cannot_be_changed_by_the_request(
         async def patch(self, *_args: object, subresource: str | None = None) -> None:
             sent.append(subresource)
 
+        async def request(self, *_args: object, **_how: object) -> bytes:
+            copied = {ANNOTATION_WAITING_FOR: "old", "deployment.kubernetes.io/revision": "1"}
+            owner = {"uid": "u", "controller": True}
+            meta = {"name": "x-1", "annotations": copied, "ownerReferences": [owner]}
+            other = {"name": "y-1", "annotations": copied}
+            return msgspec.json.encode({"items": [{"metadata": meta}, {"metadata": other}]})
+
     writer = Writer(cast("Client", Api()), harness.fence)
     note = WaitingForNote(writer, cast("Recorder", harness.recorded), harness.clock)
     meta = ObjectMeta(name="x", namespace="default", uid="u")
 
     assert await note.write(resource, meta, "text")
-    assert sent == [want]
+    assert sent == [want] * (1 + (resource == DEPLOYMENTS)), "also on what has a copy"

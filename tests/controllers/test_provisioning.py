@@ -8,8 +8,11 @@ import pytest
 from api.constants import (
     ANNOTATION_ATTEMPT,
     ANNOTATION_CAPACITY_REQUESTED,
+    ANNOTATION_MADE_FOR,
+    ANNOTATION_MANAGED_GROUP,
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_PROVISIONING_REQUEST,
+    ANNOTATION_STANDS_FOR,
     LABEL_MANAGED_BY,
     LABEL_POD_GROUP,
     MANAGED_BY,
@@ -728,3 +731,42 @@ async def test_a_job_carries_what_it_asks_to_its_group(served: ControllerHarness
     assert made[ANNOTATION_PREEMPTION_DELAY] == "5m"
     said = stored["spec"]["template"]["metadata"]["annotations"]
     assert consumed("pg-job-train", ATOMIC).items() <= said.items()
+
+
+STANDS_IN = {
+    ANNOTATION_MADE_FOR: "jobset.x-k8s.io/JobSet/other/u",
+    ANNOTATION_STANDS_FOR: "g",
+}
+
+
+@pytest.mark.parametrize("asks", ["", ATOMIC])
+async def test_a_root_that_stands_for_a_name_has_the_request_that_its_pods_name(
+    served: ControllerHarness, asks: str
+) -> None:
+    """Unless the root of that name asks, too: whose pods it would be for nobody could know."""
+    group(served, asks=asks)
+    own = group(served, "g-own", **STANDS_IN)
+    labels = {"labels": {LABEL_MANAGED_BY: MANAGED_BY}}
+    served.api.put(own | {"metadata": own["metadata"] | labels})
+    uid = {"jobset.sigs.k8s.io/jobset-uid": "u"}
+    pods(served, 2)
+    for index in range(2):
+        slot = ("Pod", "default", f"g-1-{index}")
+        pod = served.api.objects[slot]
+        labels = pod["metadata"]["labels"] | uid
+        notes = pod["metadata"]["annotations"] | {ANNOTATION_MANAGED_GROUP: "g"}
+        served.api.put(
+            pod | {"metadata": pod["metadata"] | {"labels": labels, "annotations": notes}}
+        )
+    says(served, "capacity", "g-own")
+    for _ in range(3):
+        await served.settle(seconds=SETTLED)
+
+    assert counts(served) == ([] if asks else [2])
+    assert request(served, "g-own") is None
+    told = [text for text in served.recorded.messages if "create it again" in text]
+    assert bool(told) is bool(asks)
+    if not asks:
+        says(served, "", "g-own")
+        await served.settle(seconds=60)
+        assert request(served) is None

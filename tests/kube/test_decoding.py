@@ -4,6 +4,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -133,6 +134,52 @@ def test_null_counts_as_an_object_without_fields(name: str) -> None:
     assert outcome(decode, b"null") == outcome(decode, b"{}")
 
 
+def lists_of(form: inspect.Type, at: Path = ()) -> Iterator[Path]:
+    """The first element of every list in `example(form)`."""
+    match form:
+        case inspect.StructType():
+            for field in form.fields:
+                yield from lists_of(field.type, (*at, field.encode_name))
+        case inspect.DictType():
+            yield from lists_of(form.value_type, (*at, "k"))
+        case inspect.ListType() | inspect.VarTupleType():
+            yield (*at, 0)
+            yield from lists_of(form.item_type, (*at, 0))
+        case inspect.UnionType():
+            yield from lists_of(form.types[0], at)
+
+
+def replaced(value: Any, path: Path, instead: Any) -> bytes:
+    """JSON of the value with something else as an element of a list."""
+    changed = json.loads(json.dumps(value))
+    holder = changed
+    for step in path[:-1]:
+        holder = holder[step]
+    holder[path[-1]] = instead
+    return json.dumps(changed).encode()
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_an_element_that_is_null_has_no_fields_or_is_rejected(name: str) -> None:
+    """As in Go, where null is the zero value; text is the only one that has none here."""
+    decode = DECODERS[name]
+    form = inspect.type_info(decode.form)
+    whole = example(form)
+    for path in lists_of(form):
+        of_null = outcome(decode, replaced(whole, path, None))
+        of_empty = outcome(decode, replaced(whole, path, {}))
+        assert isinstance(of_null, str) or of_null == of_empty or None in elements(of_null), path
+
+
+def elements(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from elements(each)
+    for each in value if isinstance(value, list) else ():
+        yield None if each in (None, b"null") else each
+        yield from elements(each)
+
+
 def decoded_by_controllers() -> dict[str, tuple[Callable[[bytes], Any], type]]:
     """What the controllers and webhooks keep of objects, and the structs that they read."""
     raw = {name: value.form for name, value in vars(decoding).items() if isinstance(value, Decoder)}
@@ -164,6 +211,16 @@ def test_controllers_read_null_as_absent(kind: str) -> None:
         if not field.required and not isinstance(field.type, inspect.RawType):
             data = written(example(form), path, null=None)
             assert plain(decode(data)) == plain(decode(written(example(form), path))), path
+
+
+@pytest.mark.parametrize("kind", decoded_by_controllers())
+def test_controllers_read_or_reject_an_element_that_is_null(kind: str) -> None:
+    decode, struct = decoded_by_controllers()[kind]
+    form = inspect.type_info(struct)
+    whole = example(form)
+    for path in lists_of(form):
+        with suppress(msgspec.DecodeError):
+            decode(replaced(whole, path, None))
 
 
 def test_parts_that_are_not_decoded_keep_what_is_null_in_them() -> None:

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from kube.errors import Conflict, Forbidden, Invalid, KubeError, ServerError
+from kube.errors import Conflict, Forbidden, Invalid, KubeError, ServerError, TooManyRequests
 from kube.resources import PODS
 from scheduler.core.model import GroupKey, PodInfo, Requirements
 from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import requests
 from tests.scheduler.test_binder import gang_of_two
 
+RETRY_SECONDS = 30.0
+BUSY = TooManyRequests(429, "TooManyRequests", "too busy", retry_after=RETRY_SECONDS)
 FAILING = ServerError(500, "InternalError", 'failed calling webhook "deny"')
 DENIED = Forbidden(403, "Forbidden", "denied by policy")
 
@@ -148,6 +150,28 @@ async def test_a_failing_deletion_is_tried_again_after_growing_waits() -> None:
     assert all(
         limit / 2 <= wait <= limit + 0.25 for wait, limit in zip(waits, limits, strict=False)
     )
+
+
+async def test_a_busy_server_is_asked_again_when_it_says_and_for_no_other_pod_before() -> None:
+    harness = Harness(timeout=20)
+    harness.builder.nodes(20, cpu=1)
+    *_, missing = gang(harness, "stuck", size=20)
+    harness.api.fail_bind = lambda name: FAILING if name == missing.name else None
+    times: list[float] = []
+
+    def busy(_name: str) -> KubeError:
+        times.append(harness.clock.monotonic())
+        # The first answers are others' faults: one that says when to come back counts.
+        return FAILING if len(times) < 3 else BUSY
+
+    harness.api.fail_delete = busy
+    async with harness.leading(unsettled="the deletion is tried again for ever"):
+        await harness.settle(100)
+
+    begun = [times[0], *(after for before, after in pairwise(times) if after - before > 1)]
+    assert len(times) < 20 * len(begun)
+    assert len(begun) >= 2
+    assert all(after - before >= RETRY_SECONDS for before, after in pairwise(begun))
 
 
 async def test_a_stuck_gang_that_becomes_whole_is_kept() -> None:

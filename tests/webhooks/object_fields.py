@@ -133,6 +133,15 @@ def lists(kind: Kind, size: int) -> Iterator[Extreme]:
         yield Extreme(kind, _text(path), _with(kind.base, path, many), len(many))
 
 
+def null_elements(kind: Kind) -> Iterator[Extreme]:
+    """An object with null in each list of the kind, alone and beside what is there."""
+    for path, schema in _fields(kind.schema, (), whole=kind.name in (JOB, POD)):
+        if schema.get("type") == "array":
+            before = _at(kind.base, path) or []
+            for value in ([None], [*before, None]):
+                yield Extreme(kind, _text(path), _with(kind.base, path, value), 0)
+
+
 def _fields(schema: Json, path: Place, *, whole: bool) -> Iterator[tuple[Place, Json]]:
     """Each field below; without `whole` not what is deep in pod templates."""
     inner = dict(schema.get("properties") or {})

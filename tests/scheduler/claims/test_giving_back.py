@@ -1,6 +1,8 @@
 """Devices that pods hold without being bound are given back, whoever gave them to the pods."""
 
-from kube.errors import KubeError, ServerError
+from itertools import pairwise
+
+from kube.errors import KubeError, ServerError, TooManyRequests
 from kube.resources import RESOURCE_CLAIMS
 from scheduler.claim_releases import IN_VAIN
 from tests.scheduler.claims.claims_harness import ClaimsHarness
@@ -111,6 +113,26 @@ async def test_giving_back_is_tried_again() -> None:
     harness.api.before_write = fail
     await take_over(harness, seconds=60)
 
+    assert harness.held() == {}
+
+
+async def test_a_busy_server_is_asked_again_when_it_says() -> None:
+    harness = cluster(1)
+    harness.claim("p-0", owner="p")
+    harness.pod("p", nodeSelector={"none": "such"})
+    written(harness, "p-0", "n0", "d0", "p")
+    busy = TooManyRequests(429, "TooManyRequests", "too busy", retry_after=40.0)
+    times: list[float] = []
+
+    def fail(_name: str, _sub: str | None) -> None:
+        times.append(harness.clock.monotonic())
+        if len(times) < 3:
+            raise busy
+
+    harness.api.before_write = fail
+    await take_over(harness, seconds=120)
+
+    assert all(after - before >= 40 for before, after in pairwise(times[:3]))
     assert harness.held() == {}
 
 

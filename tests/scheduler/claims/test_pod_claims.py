@@ -5,6 +5,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from api.constants import ANNOTATION_STANDS_FOR, JOB
 from api.features import USUAL, Feature, FeatureGates
 from kube.client import Client
 from kube.resources import RESOURCE_CLAIMS
@@ -15,6 +16,7 @@ from scheduler.watch.device_objects import decode_resource_claim
 from scheduler.watch.informers import Informers
 from scheduler.watch.objects import decode_group
 from tests.scheduler.claims.claims_harness import ClaimsHarness
+from tests.support.owners import made_for
 
 KEY = ("ns", "p-0")
 
@@ -251,10 +253,12 @@ def test_the_gate_decides_whether_claims_are_refused(
     assert info(harness).requirements.unsupported == want
 
 
-def sharing(harness: ClaimsHarness, *, uid: str = "uid-g", made: str = "") -> None:
+def sharing(
+    harness: ClaimsHarness, *, uid: str = "uid-g", made: str = "", name: str = "g", **meta: Any
+) -> None:
     """The PodGroup g, whose pods share the claim g.imex; `made` says its status."""
     body: dict[str, Any] = {
-        "metadata": {"name": "g", "namespace": "ns", "uid": uid, "resourceVersion": "1"},
+        "metadata": {"name": name, "namespace": "ns", "uid": uid, "resourceVersion": "1"} | meta,
         "spec": {
             "schedulingPolicy": {"gang": {"minCount": 1}},
             "resourceClaims": [{"name": "imex", "resourceClaimTemplateName": "channel"}],
@@ -304,6 +308,22 @@ def test_the_claim_of_a_group_is_taken_once_it_was_made_for_it(
 
     assert info(harness).unclaimed == want
     assert info(harness).device_claims == (() if want else (("ns", "g.imex"),))
+
+
+@pytest.mark.parametrize(("owner", "lacks"), [("uid-own", False), ("uid-g", True)])
+def test_a_group_that_stands_for_a_name_has_its_own_claim_or_says_what_to_do(
+    owner: str, lacks: bool
+) -> None:
+    harness = ClaimsHarness()
+    notes = made_for(JOB, "j", "u")
+    notes["annotations"][ANNOTATION_STANDS_FOR] = "g"
+    sharing(harness, uid="uid-own", made="g.imex", name="g-own", **notes)
+    make(harness, owner)
+    harness.pod("p", "g-own", own=0, shared=["g.imex"])
+
+    told = info(harness).unclaimed
+    assert bool(told) is lacks
+    assert not lacks or "delete their owner and create it again" in told
 
 
 def test_what_the_status_says_later_is_heard_and_other_pods_may_use_the_claim() -> None:

@@ -1,0 +1,50 @@
+"""The console's listener in a process of its own, with TLS, for what its memory shows.
+
+It prints its port. Whoever has the cookie of `SECRET` is logged in, as a tenant may be.
+"""
+
+import asyncio
+import sys
+from datetime import UTC, datetime
+from typing import cast
+
+from certs.authority import new_material
+from certs.context import server_context
+from certs.material import ServerNames
+from console.guard import named
+from console.local_key import LocalViewers
+from console.protocols import WhatIf
+from console.server import app
+from console.serving import LOOPBACK, closing_socket, listening
+from console.stream import Streams
+from tests.console.cluster_builder import Builder
+
+NODES = 1000
+NO_ANSWERS = cast("WhatIf", object())
+"""No question of the tests is ever complete."""
+
+
+async def main() -> None:
+    """Listen until killed."""
+    cluster = Builder()
+    cluster.racks(blocks=10, racks=10, nodes=NODES // 100)
+    material = new_material(ServerNames.of_host(LOOPBACK), datetime.now(UTC))
+    with closing_socket(0) as sock:
+        port: int = sock.getsockname()[1]
+        viewers = LocalViewers("admin", port)
+        streams = Streams(cluster.following)
+        application = app(
+            cluster.following,
+            viewers,
+            streams,
+            hosts=named(f"{LOOPBACK}:{port}"),
+            what_if=NO_ANSWERS,
+        )
+        async with listening(application, sock, server_context(material)):
+            sys.stdout.write(f"{viewers.key}\n{port}\n")
+            sys.stdout.flush()
+            await streams.run()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

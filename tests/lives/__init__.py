@@ -1,0 +1,1 @@
+"""What happens to gangs and to plain workloads while a cluster lives, in memory."""
