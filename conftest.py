@@ -53,14 +53,6 @@ def pytest_configure(config: pytest.Config) -> None:
     effort.load(long=config.getoption("--long"))
 
 
-@pytest.fixture(autouse=True)
-def logs_as_before() -> Iterator[None]:
-    """Commands that a test runs in its process say how it logs; the next test logs as usual."""
-    before = structlog.get_config()
-    yield
-    structlog.configure(**before)
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what is marked `long` unless asked for; with `--long` tests may take longer."""
     if config.getoption("--long"):

@@ -151,12 +151,12 @@ def lists_of(form: inspect.Type, at: Path = ()) -> Iterator[Path]:
 
 def replaced(value: Any, path: Path, instead: Any) -> bytes:
     """JSON of the value with something else as an element of a list."""
-    changed = json.loads(json.dumps(value))
+    changed = msgspec.json.decode(msgspec.json.encode(value))
     holder = changed
     for step in path[:-1]:
         holder = holder[step]
     holder[path[-1]] = instead
-    return json.dumps(changed).encode()
+    return msgspec.json.encode(changed)
 
 
 @pytest.mark.parametrize("name", DECODERS)
