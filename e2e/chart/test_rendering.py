@@ -388,6 +388,7 @@ def test_the_hook_may_do_little_and_more_only_to_hand_over(
         "patch jobs.batch",
         "patch jobsets.jobset.x-k8s.io",
         "patch leaderworkersets.leaderworkerset.x-k8s.io",
+        "patch replicasets.apps",
         "patch statefulsets.apps",
         "patch trainjobs.trainer.kubeflow.org",
         *(
