@@ -26,8 +26,8 @@ def is_ordered(view: JobSetView, jobs: Collection[ReplicatedJob]) -> bool:
 def later(view: JobSetView, jobs: Collection[ReplicatedJob]) -> set[str]:
     """The names of those of these replicatedJobs that are created only after others of them."""
     members, started = _bits(view, jobs), _order(view).started
-    first, *others = _indexes(members) if members else (0,)
-    found = others if view.in_order else [at for at in (first, *others) if members & started[at]]
+    indexes = [*_indexes(members)]
+    found = indexes[1:] if view.in_order else [at for at in indexes if members & started[at]]
     return {view.replicated_jobs[at].name for at in found}
 
 
