@@ -34,14 +34,14 @@ def running_muster(cluster: Started) -> Iterator[Muster]:
         yield muster
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_lives_end_as_they_would_without_muster(
-    cluster: Started, running_muster: Muster, server_kind: str, long: bool
+    cluster: Started, running_muster: Muster, server_kind: str
 ) -> None:
-    count = {"real": 100, "local": 500}[server_kind] if long else 12
-    at_once = AT_ONCE if long else count
+    count = {"real": 100, "local": 500}[server_kind]
     lives = map(draw, range(count))
-    result = asyncio.run(run.play(lives, cluster, running_muster, at_once=at_once))
+    result = asyncio.run(run.play(lives, cluster, running_muster, at_once=AT_ONCE))
 
     assert result.played == count
     assert not result.faults, "\n\n".join(result.faults.values())

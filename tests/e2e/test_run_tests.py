@@ -16,6 +16,7 @@ from e2e.run_tests import (
     LANES,
     LOCAL,
     LOCAL_PARTS,
+    LONG_UNITS,
     ON_BOTH,
     PARTS,
     REAL,
@@ -148,6 +149,7 @@ def test_outcomes_are_in_the_order_of_the_suites(runs: Runs, long: bool) -> None
     assert [outcome.name for outcome in outcomes] == [
         CHECK,
         *(f"{UNIT}, {which}" for which in UNIT_PARTS),
+        *(f"{UNIT}, {which}" for which in LONG_UNITS if long),
         *(f"{LOCAL}, {which}" for which in PARTS),
         *(f"{REAL}, {which}" for which in (PARTS if long else REAL_PARTS)),
         *(name for version in RELEASES if long and version != USUAL for name in on(version)),
@@ -194,10 +196,11 @@ def test_what_is_not_long_runs_on_one_of_the_two_at_least(runs: Runs) -> None:
 
 def test_the_parts_of_the_unit_tests_leave_nothing_out() -> None:
     *named, rest = UNIT_PARTS.values()
-    folders = [folder for part in named for folder in part]
+    folders = [folder for part in (*named, *LONG_UNITS.values()) for folder in part]
     assert all((ROOT / folder).is_dir() for folder in folders)
-    ignored = {f"--ignore={folder}" for folder in folders}
-    assert set(rest) == {"tests", "localcluster/tests", *ignored}
+    ignored = {f"--ignore={folder}" for folder in folders if folder != "localcluster/tests"}
+    assert set(rest) == {"tests", *ignored}
+    assert "localcluster/tests" in folders
 
 
 def test_the_parts_on_a_real_control_plane_exist_and_none_is_in_another(runs: Runs) -> None:
