@@ -126,6 +126,7 @@ async def test_every_view_answers(env: Environment, view: Shown) -> None:
     await view.see("The same in numbers")
 
 
+@pytest.mark.long
 async def test_an_outage_of_the_api_server_is_said_and_over(
     env: Environment, view: Shown, server_kind: str
 ) -> None:

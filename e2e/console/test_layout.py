@@ -85,7 +85,7 @@ def _check(plan: Json, roots: list[Json]) -> None:
     assert all(_within(box, whole) for box in plan["boxes"])
 
 
-@pytest.mark.parametrize("seed", seeds(2, 4))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 async def test_every_node_has_a_place_of_its_own_in_its_domain(browser: Browser, seed: int) -> None:
     draw = random.Random(seed)
     async with served(Contents({})) as fake, shown(browser, fake.url) as view:

@@ -29,6 +29,7 @@ def _tell_map(fake: Fake, names: list[str]) -> None:
     fake.send("map", changed | {"domains": contents.totals(names)})
 
 
+@pytest.mark.long
 async def test_a_gang_is_seen_to_start(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open(address(GANG))

@@ -136,6 +136,7 @@ async def test_without_the_key_there_is_only_the_login(browser: Browser) -> None
         await view.see("Open the address that `muster console` printed.")
 
 
+@pytest.mark.long
 async def test_names_that_are_hostile_are_text(browser: Browser) -> None:
     cluster = Builder()
     cluster.node(LONG, labels={BLOCK: TAG, RACK: TURNED})
