@@ -118,18 +118,17 @@ REAL: Final = "end to end on a real control plane"
 LONGEST: Final = (
     CHECK,
     f"{UNIT}, scheduler",
+    f"{UNIT}, the rest",
+    f"{UNIT}, commands",
     f"{LOCAL}, decisions",
     f"{LOCAL}, owners",
-    f"{UNIT}, commands",
-    f"{UNIT}, the rest",
+    f"{LOCAL}, the rest",
     f"{REAL}, flows",
     f"{REAL}, conformance and hostile tenants",
     f"{REAL}, installation",
-    f"{LOCAL}, the rest",
-    f"{LOCAL}, console and workloads",
 )
 """What begins first: what takes long, so that the lanes end together; after a quick check."""
-LANES: Final = 6
+LANES: Final = 7
 """Suites at a time. Most of them wait for a cluster half of their time; two cores have no more."""
 
 _FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) \S+\.py\b.*$", re.MULTILINE)

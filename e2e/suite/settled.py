@@ -41,7 +41,9 @@ _DONE = (
     "muster_scheduler_status_writes_total",
     "muster_scheduler_preemption_victims_total",
 )
-_SERIES = re.compile(r"^(muster_scheduler_\w+(?:\{.*\})?) (\S+)$", re.MULTILINE)
+_LISTS = "muster_watch_lists_total"
+"""A watch that begins anew may deliver late what others did: then there was no rest."""
+_SERIES = re.compile(rf"^((?:muster_scheduler_\w+|{_LISTS})(?:\{{.*\}})?) (\S+)$", re.MULTILINE)
 _OURS = ("PodScheduled", "DisruptionTarget")
 
 Facts = dict[str, Any]
@@ -150,7 +152,7 @@ class _Scheduler:
         return seen[-1]
 
     async def _record(self, metrics: dict[str, float]) -> Record:
-        facts: Facts = {}
+        facts: Facts = {_LISTS: metrics.get(_LISTS, 0)}
         answer: Facts = {name: metrics.get(name, 0) for name in _DONE}
         for kind in (PODS, POD_GROUPS, COMPOSITE_POD_GROUPS, PVCS, NODES):
             namespace = None if kind is NODES else self._env.name
