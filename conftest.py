@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import structlog
@@ -28,7 +29,7 @@ pytest_plugins = ("tools.testing.usage",)
 LONG_SECONDS = 3600  # of a test that tries many examples
 GARBAGE = (50_000, 20, 100)  # the scheduler's own; with Python's it is a sixth of the unit tests
 _GUARDIAN = pytest.StashKey[Guardian]()
-_LOGGING = pytest.StashKey[dict[str, object]]()
+_LOGGING = pytest.StashKey[dict[str, Any]]()
 _LINE = 240  # characters of a line of the summary where no terminal says how many
 
 
@@ -75,7 +76,7 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """A command that configures the log of its process does so for its own test alone."""
     if structlog.get_config() != item.config.stash[_LOGGING]:
-        structlog.configure(**item.config.stash[_LOGGING])  # type: ignore[arg-type]
+        structlog.configure(**item.config.stash[_LOGGING])
 
 
 @pytest.hookimpl(trylast=True)

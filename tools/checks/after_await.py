@@ -164,8 +164,9 @@ class _Flow:
             dirty = self._expressions(child, dirty)
         if isinstance(node, ast.Await):
             return not self._is_over(node)
-        if dirty and (_uses_state(node) or self._of.calls(node, self._of.touching)):
-            self.found.add(node.lineno)  # type: ignore[attr-defined]
+        touches = _uses_state(node) or self._of.calls(node, self._of.touching)
+        if dirty and touches and isinstance(node, ast.expr):
+            self.found.add(node.lineno)
         # What is not awaited here begins later, as a task.
         late = dirty or id(node) not in self._awaited
         if late and isinstance(node, ast.Call) and self._of.calls(node, self._of.opening):

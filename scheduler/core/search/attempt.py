@@ -373,6 +373,11 @@ class Attempt:
         )  # fmt: skip
 
 
+def needs_other_pods(group: Group) -> bool:
+    """Whether a pod of the subtree needs peers of another shape, which are placed first."""
+    return any(shape.needs_other_pods for leaf in group.leaves() for shape in leaf.pending)
+
+
 def _first(shape: Shape, pods: Mapping[str, Pod]) -> tuple[bool, int, str, int]:
     """The order of extras: by priority, then creation; shapes that need other pods come last."""
     priority, created, *_ = min(pod.order for pod in pods.values())

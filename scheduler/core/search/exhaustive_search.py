@@ -14,8 +14,8 @@ import numpy as np
 
 from scheduler.core.forest import Group
 from scheduler.core.node_table import Region
-from scheduler.core.search.attempt import Attempt
-from scheduler.core.search.exhaustive_packing import MOST_NODES, MOST_PODS
+from scheduler.core.search.attempt import Attempt, needs_other_pods
+from scheduler.core.search.exhaustive_packing import MOST_NODES
 from scheduler.core.search.topology_placement import CandidatePlacement, TopologyPlacements
 from scheduler.core.shapes import Shape
 
@@ -49,7 +49,7 @@ class ExhaustiveSearch:
         self.cursor: Cursor | None = None
         """Where the budget ended the walk; None if it did not."""
         self.complete: bool | None = None
-        """Whether all ways were tried; None for too many nodes or pods."""
+        """Whether all ways were tried; None for too many nodes."""
 
     def place(self, root: Group, region: Region | None, cursor: Cursor = ()) -> bool:
         """Place the minimums of the root; whether that worked.
@@ -65,9 +65,7 @@ class ExhaustiveSearch:
         return found
 
     def _usable(self, root: Group, region: Region | None) -> Region | None:
-        """The nodes with room for some of the pods; None for too many nodes or pods."""
-        if root.pending_total > MOST_PODS:
-            return None
+        """The nodes with room for some of the pods; None for too many."""
         attempt, some = self._attempt, np.zeros(1, np.bool_)
         for shape in {shape for leaf in root.leaves() for shape in leaf.pending}:
             if attempt.expired():
@@ -103,7 +101,7 @@ class ExhaustiveSearch:
         return late or self.steps >= self._most
 
     def _ways(self, group: Group, region: Region) -> Iterator[None]:
-        """Comes back each time that the minimums of the subtree are placed in another way."""
+        """Yield once for each way to place the minimums of the subtree."""
         candidates = self._candidates(group, region)
         for number in self._numbers(len(candidates)):
             inner = self._chosen[group] = candidates[number]
@@ -113,7 +111,7 @@ class ExhaustiveSearch:
             elif group.composite:
                 children = [it for it in group.children_in_order() if it.quorate]
                 waiting = [it for it in children if not it.standing]
-                waiting.sort(key=_needs_other_pods)
+                waiting.sort(key=needs_other_pods)
                 needed = (group.minimum or 0) - group.standing_children
                 yield from self._children(waiting, needed, rows)
             else:
@@ -167,8 +165,3 @@ class ExhaustiveSearch:
             if attempt.take(group, shape, row, _ONE):
                 yield from self._pods(group, shapes, need - 1, region, int(row[0]))
             attempt.undo(mark)
-
-
-def _needs_other_pods(group: Group) -> bool:
-    """Whether a pod of the subtree needs peers of another shape, which are placed first."""
-    return any(shape.needs_other_pods for leaf in group.leaves() for shape in leaf.pending)

@@ -14,7 +14,8 @@ from typing import Final
 from scheduler.core.forest import Group, in_order
 from scheduler.core.model import ClaimKey
 from scheduler.core.node_table import Region
-from scheduler.core.search.attempt import Attempt, Demand
+from scheduler.core.search.attempt import Attempt, Demand, needs_other_pods
+from scheduler.core.search.exhaustive_packing import MOST_PODS
 from scheduler.core.search.exhaustive_search import ExhaustiveSearch
 from scheduler.core.search.joint_packing import pack_jointly
 from scheduler.core.search.node_selection import choose
@@ -43,11 +44,6 @@ class _EqualNeed:
 
     shape: Shape
     count: int
-
-
-def _needs_other_pods(group: Group) -> bool:
-    """Whether a shape in the subtree needs peers of another shape."""
-    return any(shape.needs_other_pods for leaf in group.leaves() for shape in leaf.pending)
 
 
 def shapes_of(group: Group) -> frozenset[Shape]:
@@ -111,11 +107,13 @@ class Search:
         Where the steps do not suffice the next search goes on from there, if it has the memory.
         """
         shapes = shapes_of(root)
+        # Most roots are not looked at any further: this comes after each refusal.
+        if root.pending_total > MOST_PODS or (len(shapes) == 1 and not root.composite):
+            return False
         simple = all(self.attempt.framework.independent(it) for it in shapes) and all(
             group.topology is None for group in root.walk() if group is not root
         )
-        plain = len(shapes) == 1 and not root.composite
-        if simple or plain or self._too_little_room(root, region):
+        if simple or self._too_little_room(root, region):
             return False
         memory = self._memory
         walk = ExhaustiveSearch(self.attempt, self._placements, self._chosen, most)
@@ -347,7 +345,7 @@ class Search:
                 order[0] is failed
                 and len(order) > 1
                 and failed not in demoted
-                and _needs_other_pods(failed)
+                and needs_other_pods(failed)
             ):
                 # The peers it needs may be among its siblings: try it once more, after them.
                 demoted.add(failed)
@@ -489,7 +487,7 @@ class Search:
             waiting,
             key=lambda c: (
                 not c.incomplete,
-                _needs_other_pods(c),
+                needs_other_pods(c),
                 tightness[c] if choice else -tightness[c],
             ),
         )
