@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from tests.scheduler.crossings.cluster import Entry, keeps_out, space
 from tests.scheduler.crossings.placed import Placed
@@ -39,15 +40,36 @@ class PeerRules(Placed):
         where = self.value(pod["node"], key)
         if where is None:
             yield f"{pod['name']} is on {pod['node']} without {key}, which its affinity needs"
-            return
-        peers = [it for it in self._of(pod, app, self.all) if it["name"] != pod["name"]]
-        if any(self.value(it["node"], key) == where for it in peers):
-            return
-        first = pod.get("app") == app and not any(
+        elif not self._near(pod, app, key, self._in_turn):
+            yield f"{pod['name']} is in {key} {where} without a pod {app}, which it needs"
+
+    @cached_property
+    def _in_turn(self) -> list[Entry]:
+        """The pods that are there once each new pod has come after a peer that it needs.
+
+        Two pods that need each other are not each other's company: one of them comes first.
+        """
+        there, left = list(self.before), list(self.new)
+        while True:
+            come = [
+                pod
+                for pod in left
+                if all(self._near(pod, app, key, there) for app, key in pod.get("affinity", ()))
+            ]
+            if not come:
+                return there
+            there += come
+            left = [it for it in left if it not in come]
+
+    def _near(self, pod: Entry, app: str, key: str, there: list[Entry]) -> bool:
+        """Whether a peer is in the pod's domain, or the pod may be the first of its kind."""
+        where = self.value(pod["node"], key)
+        peers = [it for it in self._of(pod, app, there) if it["name"] != pod["name"]]
+        if where is not None and any(self.value(it["node"], key) == where for it in peers):
+            return True
+        return pod.get("app") == app and not any(
             self.value(it["node"], key) is not None for it in self._of(pod, app, self.before)
         )
-        if not first:
-            yield f"{pod['name']} is in {key} {where} without a pod {app}, which it needs"
 
     def _of(self, pod: Entry, app: str, others: Iterable[Entry]) -> list[Entry]:
         """The pods of the app in the pod's namespace."""

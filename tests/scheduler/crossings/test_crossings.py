@@ -93,6 +93,18 @@ def test_the_judge_sees(instance: Instance, places: str, more: Instance, found: 
     assert any(found in each for each in complaints(Cluster(instance), decision))
 
 
+def test_the_judge_sees_that_pods_come_one_after_the_other() -> None:
+    near: Instance = {"app": "a", "affinity": [["a", "host"]]}
+    decision = {"root": "g", "kind": "PodGroup", "places": [["p0", "n"], ["p1", "n"]]}
+    instance = TWO | waiting(near, near)
+    assert complaints(Cluster(instance), decision) == []
+    instance["pods"].append({"name": "old", "app": "a", "cpu": 1, "node": "m"})
+    found = complaints(Cluster(instance), decision)
+    assert found == [f"{it} is in host n without a pod a, which it needs" for it in ("p0", "p1")]
+    instance["pods"][0] |= {"affinity": []}
+    assert complaints(Cluster(instance), decision) == []
+
+
 def test_the_judge_sees_needless_and_forbidden_victims() -> None:
     instance = HOST | waiting({}, priority=5)
     instance["pods"] += [{"name": "old", "cpu": 1, "node": "n"}]
