@@ -24,8 +24,10 @@ from e2e.suite.objects import (
     replicated_job,
 )
 from e2e.support.intercepting_proxy import InterceptingProxy
-from kube.resources import JOBS, JOBSETS, LEASES, PODS
+from kube.errors import Invalid
+from kube.resources import EVENTS, JOBS, JOBSETS, LEASES, PODS, Resource
 
+QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 FIRST, SECOND = "first-controller", "second-controller"
 
 
@@ -102,6 +104,48 @@ async def test_a_group_deleted_by_hand_comes_back_while_its_pods_run(env: Enviro
         return lost not in running and await env.running(of_job("j")) == 4
 
     await env.until("another pod to run in its place", is_replaced)
+
+
+async def test_exclusive_placement_that_no_gang_can_start_under_is_refused(
+    env: Environment,
+) -> None:
+    """JobSet creates the other pods of a Job once its first one has a node."""
+    await env.add_node(cpu=4, labels={"example.com/pool": "a"})
+    made = gang(env)
+    notes = made["metadata"]["annotations"]
+    notes |= {"alpha.jobset.sigs.k8s.io/exclusive-topology": "example.com/pool"}
+    with pytest.raises(Invalid, match='node-selector: "true"'):
+        await env.create(JOBSETS, made)
+    notes |= {"scheduling.muster.dev/min-count": "2"}
+    await env.create(JOBSETS, made)
+
+
+async def test_a_job_says_that_a_quota_refuses_its_group(
+    env: Environment, server_kind: str
+) -> None:
+    if server_kind == "local":
+        pytest.skip("the embedded cluster enforces no quotas")
+    await env.add_node(cpu=2)
+    hard = {"count/podgroups.scheduling.muster.dev": "0"}
+    await env.create(QUOTAS, {"metadata": {"name": "none"}, "spec": {"hard": hard}})
+
+    async def counted() -> bool:
+        quota = await env.client.get(QUOTAS, "none", env.name)
+        return bool(quota.get("status", {}).get("hard"))
+
+    await env.until("the quota to be counted", counted)
+    await env.create(JOBS, job("j", env.name, pods=2))
+
+    async def is_said() -> bool:
+        notes = (await env.client.get(JOBS, "j", env.name))["metadata"]["annotations"]
+        events = await env.client.list(EVENTS, env.name)
+        told = [it["message"] for it in events["items"] if it["involvedObject"]["kind"] == "Job"]
+        waits = str(notes.get(ANNOTATION_WAITING_FOR))
+        return "exceeded quota" in waits and any("exceeded quota" in it for it in told)
+
+    await env.until("the Job to say what refuses its group", is_said)
+    await env.delete(QUOTAS, "none")
+    await env.runs(of_job("j"), 2)
 
 
 async def test_a_workload_that_comes_too_late_is_reported(env: Environment) -> None:

@@ -19,12 +19,12 @@ from e2e import muster as processes
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.muster import Muster
 from e2e.suite.environment import Environment
-from e2e.suite.objects import Json, pod_spec
+from e2e.suite.objects import POD_GROUPS, Json, pod_spec
 from e2e.workloads.examples import gone, runs
 from kube.client import Client
 from kube.errors import Forbidden, Invalid, NotFound
 from kube.patch import PatchBuilder, pointer
-from kube.resources import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Resource
+from kube.resources import DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 
 SELECTOR = "app=db"
 GANG = {ANNOTATION_GANG_MODE: "Gang"}
@@ -132,6 +132,36 @@ async def test_a_template_that_fits_no_node_is_corrected_by_an_update(env: Envir
     finally:
         await env.delete(DEPLOYMENTS, "db")
     await gone(env, group)
+
+
+@pytest.mark.long
+async def test_a_last_pod_says_that_its_group_asks_for_more(env: Environment) -> None:
+    """The ReplicaSet makes no more pods, and Muster does not know how many it will make."""
+    await env.add_node(cpu=4)
+    made = deployment(env, 2)
+    del made["metadata"]["annotations"]
+    made["spec"]["template"]["metadata"] |= {
+        "labels": {"app": "db", LABEL_POD_GROUP: "g"},
+        "annotations": {ANNOTATION_MIN_COUNT: "2"},
+    }
+    await env.create(DEPLOYMENTS, made)
+    try:
+        await env.runs(SELECTOR, 2)
+        await scale(env, 1)
+        await env.runs(SELECTOR, 1)
+        (left,) = await env.pods(SELECTOR)
+        await env.delete(PODS, left["metadata"]["name"])
+
+        async def says_it() -> bool:
+            return "lower the min-count" in str((await env.blocker("g")).get("summary"))
+
+        await env.until("the group to say how it can start", says_it)
+        lower = PatchBuilder().replace("/spec/schedulingPolicy/gang/minCount", 1)
+        await env.client.patch(POD_GROUPS, "g", lower, env.name)
+        await env.runs(SELECTOR, 1)
+    finally:
+        await env.delete(DEPLOYMENTS, "db")
+    await gone(env, "g")
 
 
 @pytest.mark.long

@@ -1,14 +1,14 @@
 """A cluster in memory and in virtual time: Muster's processes, and what Kubernetes does itself.
 
 Of Kubernetes it has what decides about pods: admission with Muster's webhooks, the controllers of
-Jobs and Deployments, the garbage collector, kubelets that end pods, and what deletes the pods of
-nodes that are gone or tainted NoExecute.
+Jobs, Deployments and StatefulSets, the garbage collector, kubelets that end pods, and what deletes
+the pods of nodes that are gone or tainted NoExecute.
 """
 
 import asyncio
 import copy
 import itertools
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from api.constants import (
     POD,
     POD_GROUP,
     SCHEDULER_NAME,
+    STATEFUL_SET,
     WORKLOAD,
     KindName,
 )
@@ -36,6 +37,7 @@ from kube.resources import (
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    STATEFUL_SETS,
     Resource,
 )
 from kube.settings import LeaderElection
@@ -54,7 +56,7 @@ GROUPS: Final = tuple(Resource(*it) for it in (POD_GROUP, COMPOSITE_POD_GROUP, W
 _STEP: Final = 0.5
 _ELECTION: Final = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5)
 _CONFIG: Final = Config(status=Status(delay_seconds=0.1, busy_seconds=0.5, pods_seconds=1))
-_OF_NOTHING_ELSE: Final = (JOBSETS, JOBS, DEPLOYMENTS, PODS, *GROUPS)
+_OF_NOTHING_ELSE: Final = (JOBSETS, JOBS, DEPLOYMENTS, STATEFUL_SETS, PODS, *GROUPS)
 
 
 class RejectedError(Exception):
@@ -163,6 +165,8 @@ class Cluster:
             self._sync_job(job)
         for deployment in self.api.all(DEPLOYMENTS, SPACE):
             self._sync_deployment(deployment)
+        for stateful_set in self.api.all(STATEFUL_SETS, SPACE):
+            self._sync_stateful_set(stateful_set)
 
     def _evict_from_nodes(self) -> None:
         nodes = {it["metadata"]["name"]: it for it in self.api.all(NODES)}
@@ -207,7 +211,7 @@ class Cluster:
         new = [it for it in active if _template_of(it) == template]
         old = sorted((it for it in active if it not in new), key=_is_running)
         for _ in range(min(replicas - len(new), replicas + 1 - len(active))):
-            self._make(_of_deployment(deployment, template))
+            self._make(_of_app(deployment, _replica_set(deployment, template), template))
         ready = sum(map(_is_running, active))
         for pod in old:
             if not _is_running(pod) or ready > replicas - 1:
@@ -215,15 +219,38 @@ class Cluster:
                 self.api.remove(PODS, pod["metadata"]["name"], SPACE)
         for pod in new[replicas:]:
             self.api.remove(PODS, pod["metadata"]["name"], SPACE)
-        status = {"replicas": len(active), "updatedReplicas": len(new)}
-        if deployment.get("status") != status:
-            self.api.change(DEPLOYMENTS, deployment["metadata"]["name"], {"status": status}, SPACE)
+        self._count(DEPLOYMENTS, deployment, active)
 
-    def _make(self, pod: Json) -> None:
+    def _sync_stateful_set(self, stateful_set: Json) -> None:
+        """Missing pods come together; an update replaces one pod after another, once all run."""
+        template = str(stateful_set["spec"]["template"])
+        name, replicas = stateful_set["metadata"]["name"], stateful_set["spec"]["replicas"]
+        pods = {it["metadata"]["name"]: it for it in self._owned(stateful_set)}
+        wanted = [f"{name}-{ordinal}" for ordinal in range(replicas)]
+        for each in wanted:
+            if each not in pods:
+                self._make(_of_app(stateful_set, stateful_set, template), each)
+        for each in pods.keys() - {*wanted}:
+            self.api.remove(PODS, each, SPACE)
+        active = [it for it in pods.values() if _is_active(it)]
+        old = [it for it in active if _template_of(it) != template]
+        if old and len(active) == replicas and all(map(_is_running, active)):
+            self.api.remove(PODS, max(it["metadata"]["name"] for it in old), SPACE)
+        self._count(STATEFUL_SETS, stateful_set, active)
+
+    def _count(self, resource: Resource, app: Json, active: Sequence[Json]) -> None:
+        template = str(app["spec"]["template"])
+        new = sum(_template_of(it) == template for it in active)
+        status = {"replicas": len(active), "updatedReplicas": new}
+        if app.get("status") != status:
+            self.api.change(resource, app["metadata"]["name"], {"status": status}, SPACE)
+
+    def _make(self, pod: Json, name: str = "") -> None:
         """A controller creates a pod, which a quota or a policy may refuse."""
         meta = pod["metadata"]
         meta.pop("finalizers", None)
-        meta["name"] = f"{meta.pop('generateName')}{next(self._serials)}"
+        generated = meta.pop("generateName")
+        meta["name"] = name or f"{generated}{next(self._serials)}"
         if self.pods_are_refused:
             return
         try:
@@ -270,7 +297,10 @@ class Cluster:
 
 
 def workload(kind: KindName, name: str, pods: int, *, gang: bool, **spec: Any) -> Json:
-    """A Job, JobSet or Deployment of so many pods of one CPU; plain pods are decided one by one."""
+    """A Job, JobSet, Deployment or StatefulSet of so many pods of one CPU.
+
+    Plain pods are decided one by one.
+    """
     container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
     pod_spec = {
         "schedulerName": SCHEDULER_NAME,
@@ -280,7 +310,7 @@ def workload(kind: KindName, name: str, pods: int, *, gang: bool, **spec: Any) -
     }
     template: Json = {"metadata": {"labels": {"app": name}}, "spec": pod_spec}
     made: Json
-    if kind != DEPLOYMENT:
+    if kind not in (DEPLOYMENT, STATEFUL_SET):
         pod_spec["restartPolicy"] = "Never"
         made = {"parallelism": pods, "completions": pods, "template": template}
         if kind == JOBSET:
@@ -288,6 +318,8 @@ def workload(kind: KindName, name: str, pods: int, *, gang: bool, **spec: Any) -
     else:
         selector = {"matchLabels": {"app": name}}
         made = {"replicas": pods, "selector": selector, "template": template}
+        if kind == STATEFUL_SET:
+            made |= {"serviceName": name, "podManagementPolicy": "Parallel"}
     notes = {"scheduling.muster.dev/gang-mode": "Gang"} if gang else {}
     return {
         "apiVersion": kind.api_version,
@@ -297,19 +329,26 @@ def workload(kind: KindName, name: str, pods: int, *, gang: bool, **spec: Any) -
     }
 
 
-def _of_deployment(deployment: Json, template: str) -> Json:
-    """A pod of a ReplicaSet, whose owner is the Deployment at once."""
-    meta, made = deployment["metadata"], copy.deepcopy(deployment["spec"]["template"])
+def _replica_set(deployment: Json, template: str) -> Json:
+    """The ReplicaSet of a template, with the Deployment's uid: the pods are its own at once."""
+    meta = deployment["metadata"]
+    name = f"{meta['name']}-{abs(hash(template)) % 1000}"
+    return {"kind": "ReplicaSet", "metadata": {"name": name, "uid": meta["uid"]}}
+
+
+def _of_app(app: Json, controller: Json, template: str) -> Json:
+    """A pod of a Deployment or StatefulSet."""
+    made = copy.deepcopy(app["spec"]["template"])
     owner = {
         "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "name": f"{meta['name']}-{abs(hash(template)) % 1000}",
-        "uid": meta["uid"],
+        "kind": controller["kind"],
+        "name": controller["metadata"]["name"],
+        "uid": controller["metadata"]["uid"],
         "controller": True,
     }
-    said = made["metadata"]
+    said, name = made["metadata"], app["metadata"]["name"]
     notes = (said.get("annotations") or {}) | {"template": template}
-    said |= {"generateName": f"{meta['name']}-", "ownerReferences": [owner], "annotations": notes}
+    said |= {"generateName": f"{name}-", "ownerReferences": [owner], "annotations": notes}
     return {"apiVersion": "v1", "kind": POD.kind, **made}
 
 

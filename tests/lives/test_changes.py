@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 from _pytest.mark import ParameterSet
 
-from api.constants import DEPLOYMENT, JOB, JOBSET
+from api.constants import DEPLOYMENT, JOB, JOBSET, STATEFUL_SET
 from kube.errors import Forbidden, Unauthorized
 from kube.meta import Json
 from kube.resources import (
@@ -25,6 +25,7 @@ from kube.resources import (
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    STATEFUL_SETS,
     Resource,
 )
 from tests.lives.cluster import GROUPS, SPACE, Cluster, active, workload
@@ -149,7 +150,7 @@ async def group_is_deleted(life: Life) -> None:
 async def gang_is_asked_for_no_more(life: Life) -> None:
     """A Deployment's template changes, as the plain one's does; other modes cannot change."""
     found = life.cluster.api.stored(life.resource, "w", SPACE)
-    if found is None or life.resource != DEPLOYMENTS:
+    if found is None or life.resource not in (DEPLOYMENTS, STATEFUL_SETS):
         return
     notes = found["metadata"]["annotations"]
     if "scheduling.muster.dev/gang-mode" in notes:
@@ -248,6 +249,8 @@ KINDS = {
     "Job": (JOB, JOBS),
     "Deployment": (DEPLOYMENT, DEPLOYMENTS),
     "JobSet": (JOBSET, JOBSETS),
+    "StatefulSet": (STATEFUL_SET, STATEFUL_SETS),
+    "Composite": (JOBSET, JOBSETS),
 }
 OF_NAMED_CLASS = (class_is_made_anew, class_is_removed)
 
@@ -265,8 +268,15 @@ async def outcome(kind: str, state: State, change: Change, *, gang: bool) -> dic
         if change in OF_NAMED_CLASS:
             spec["priorityClassName"] = "named"
         made = workload(name, "w", SIZE, gang=gang, **spec)
+        notes = made["metadata"]["annotations"]
+        if kind == "Composite":
+            (role,) = made["spec"]["replicatedJobs"]
+            role["template"]["spec"] |= {"parallelism": 1, "completions": 1}
+            made["spec"]["replicatedJobs"] = [role | {"name": f"r{at}"} for at in range(SIZE)]
+        if gang and kind == "Composite":
+            notes["scheduling.muster.dev/gang-mode"] = kind
         if gang and state == partly_bound:
-            made["metadata"]["annotations"]["scheduling.muster.dev/min-count"] = "2"
+            notes["scheduling.muster.dev/min-count"] = "2"
         cluster.create(resource, made)
         life = Life(cluster, resource)
         await state(life)
