@@ -14,7 +14,6 @@ from cli import owners
 from kube.clock import rfc3339
 from kube.errors import ConfigError
 from scheduler.conditions import retry_on, waiting_for
-from scheduler.core.advice import count
 from scheduler.core.decide import decide
 from scheduler.core.devices_used import devices_used
 from scheduler.core.domain_capacity import domains
@@ -26,6 +25,7 @@ from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.plan import Plan, may_preempt, preempt
 from scheduler.core.state import State
 from scheduler.core.topology import UNLABELLED
+from scheduler.core.wording import count
 from scheduler.missing import claims_missing
 from scheduler.preemption_words import unit_words
 from scheduler.watch.objects import GroupObject

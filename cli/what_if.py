@@ -31,7 +31,6 @@ from console.messages import (
 )
 from kube.errors import ConfigError
 from scheduler.conditions import waiting_for
-from scheduler.core.advice import count
 from scheduler.core.decide import decide
 from scheduler.core.explain import explain
 from scheduler.core.forest import Group, Pod
@@ -40,6 +39,7 @@ from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.state import State
+from scheduler.core.wording import count
 from scheduler.snapshot import queue_of
 
 Json = dict[str, Any]

@@ -12,11 +12,11 @@ import structlog
 from console.messages import Nearest, Reason
 from console.state import ClusterState, said_in
 from scheduler.conditions import waiting_for
-from scheduler.core.advice import count
 from scheduler.core.decide import decide
 from scheduler.core.explain import Blocker, explain
 from scheduler.core.forest import Group, Pod
 from scheduler.core.place import Refusal
+from scheduler.core.wording import count
 from scheduler.missing import claims_missing
 
 _BY_KIND: Final[dict[str, Reason]] = {

@@ -13,7 +13,6 @@ from console.protocols import RefusedError
 from console.state import ClusterState
 from console.views.cluster_map import unit_of
 from console.views.workload import Subject
-from scheduler.core.advice import count
 from scheduler.core.decide import decide
 from scheduler.core.domain_capacity import domains
 from scheduler.core.forest import Group, Pod, topology_keys_around
@@ -23,6 +22,7 @@ from scheduler.core.plugins import node_ports, node_resources_fit, volume_restri
 from scheduler.core.resource_table import BY_DEVICES
 from scheduler.core.shapes import Shape
 from scheduler.core.state import State
+from scheduler.core.wording import count
 
 MOST_SHAPES: Final = 8
 """Kinds of pods of one workload that are looked at."""

@@ -24,6 +24,7 @@ from scheduler.core.plugins import (
 from scheduler.core.resource_table import PODS
 from scheduler.core.shapes import Shape
 from scheduler.core.shortage import Shortage
+from scheduler.core.wording import count
 
 _SHOWN: Final = 3
 """How many reasons the sentence names; `status.blocker.counts` has all of them."""
@@ -88,17 +89,6 @@ def about_volumes(reason: str) -> bool:
         or volume_binding.is_short(reason)
         or reason.startswith(volume_binding.CLAIM)
     )
-
-
-def mixed(nodes: int) -> str:
-    """Why so many nodes are in no domain of an attribute."""
-    devices = "its devices have" if nodes == 1 else "their devices have"
-    return f"{count(nodes, 'node')} in none, as {devices} several values"
-
-
-def count(number: int, noun: str) -> str:
-    """The number with its noun: `1 node`, `2 nodes`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _on(reason: str, at: int, nodes: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from scheduler.core.changes import Changes
+from scheduler.core.changed_keys import Changes
 from scheduler.core.model import ClaimKey
 
 MOST_CONSUMERS: Final = 256

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from scheduler.core.changes import Changes
+from scheduler.core.changed_keys import Changes
 from scheduler.core.device_viewers import ViewGroup, ViewGroups
 from scheduler.core.devices.asks import Amounts
 from scheduler.core.devices.layouts import Usage, View

@@ -17,6 +17,7 @@ from scheduler.core.shapes import Shape, demands_of
 from scheduler.core.shortage import BestDomain, Kind, Shortage
 from scheduler.core.state import State
 from scheduler.core.topology import Domains
+from scheduler.core.wording import count, without_domain
 
 __all__ = ["Blocker", "explain", "reasons"]
 
@@ -51,7 +52,7 @@ def explain(state: State, refusal: Refusal) -> Blocker:
     short = refusal.shortage
     if short.shape is None or short.kind != "capacity":
         summary = short.message or (
-            f"needs {advice.count(short.needed, 'child group')} more, {short.free} could run:"
+            f"needs {count(short.needed, 'child group')} more, {short.free} could run:"
             " lower minGroupCount, or wait for the others"
         )
         return Blocker(
@@ -62,9 +63,9 @@ def explain(state: State, refusal: Refusal) -> Blocker:
     impossible = _impossible(state, short, shape)
     summary = advice.sentence(framework, shape, short, counts, impossible=impossible)
     if refusal.timed_out and refusal.tried and not impossible:
-        summary += f"; still searching: {advice.count(refusal.tried, 'candidate placement')} tried"
+        summary += f"; still searching: {count(refusal.tried, 'candidate placement')} tried"
     if short.best is not None and (mixed := _domains(state, short, short.best.key).mixed):
-        summary += f'; of the domains of "{short.best.key}", {advice.mixed(mixed)}'
+        summary += f'; of the domains of "{short.best.key}", {without_domain(mixed)}'
     return Blocker(
         summary=summary,
         kind=short.kind,

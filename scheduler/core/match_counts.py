@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core.changes import Changes
+from scheduler.core.changed_keys import Changes
 from scheduler.core.model import GroupKey, Stage
 
 Ints = npt.NDArray[np.int64]

@@ -16,7 +16,6 @@ from scheduler.core.devices.pools import gather
 from scheduler.core.devices.sortings import Sortings
 from scheduler.core.model import Term
 from scheduler.core.node_table import Bools, NodeTable
-from scheduler.core.plugins.node_affinity import meets
 
 _LOOKED_AT: Final = 16
 """Rows of which one step finds out what they see: about a millisecond, with eight devices each."""
@@ -146,7 +145,4 @@ def admitted(nodes: NodeTable, terms: tuple[Term, ...] | None) -> Bools:
     """Nodes (N,) that meet one of the terms; all if `terms` is None."""
     if terms is None:
         return np.ones(nodes.size, np.bool_)
-    some = np.zeros(nodes.size, np.bool_)
-    for term in terms:
-        some |= meets(term, nodes)
-    return some
+    return nodes.meets_any(terms)

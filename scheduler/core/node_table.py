@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from scheduler.core.exclusive_uses import ExclusiveUses, Use
 from scheduler.core.match_counts import MatchCounts
-from scheduler.core.model import NodeInfo, Stage
+from scheduler.core.model import Expression, NodeInfo, Stage, Term
 from scheduler.core.node_classes import NodeClass, NodeClasses
 from scheduler.core.node_labels import NodeLabels
 from scheduler.core.resource_table import Request, ResourceTable
@@ -257,6 +257,28 @@ class NodeTable:
         answers = np.array([*map(test, self.classes.all), False], np.bool_)
         chosen: Bools = answers[self.node_class[: self.size]]
         return chosen
+
+    def meets_any(self, terms: Iterable[Term]) -> Bools:
+        """Per node (N,) whether it meets one of the terms."""
+        some = np.zeros(self.size, np.bool_)
+        for term in terms:
+            some |= self.meets(term)
+        return some
+
+    def meets(self, term: Term) -> Bools:
+        """Per node (N,) whether it meets all expressions and fields; none meets an empty term."""
+        met = np.full(self.size, bool(term.expressions or term.fields))
+        for expression in term.expressions:
+            met &= self.labels.meets(expression)
+        for field in term.fields:
+            met &= self._field_matches(field)
+        return met
+
+    def _field_matches(self, field: Expression) -> Bools:
+        if field.key != "metadata.name" or field.operator not in ("In", "NotIn"):
+            return np.zeros(self.size, np.bool_)  # as upstream: any other field matches nothing
+        named = self.named(field.values)
+        return named if field.operator == "In" else ~named
 
     def named(self, names: Iterable[str]) -> Bools:
         """Per node (N,) whether its name is one of `names`."""

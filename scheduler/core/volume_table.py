@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.assumed_volumes import AssumedVolumes
-from scheduler.core.changes import Changes
+from scheduler.core.changed_keys import Changes
 from scheduler.core.model import (
     Attachment,
     ClaimInfo,

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.model import Expression, Requirements, Term
+from scheduler.core.model import Expression, Requirements
 from scheduler.core.node_table import Bools, Ints, NodeTable
 from scheduler.core.shapes import Shape
 
@@ -28,7 +28,7 @@ def preference(requirements: Requirements, nodes: NodeTable) -> Ints:
     """Per node (N,) the sum of the weights of the preferred terms that it meets."""
     total = np.zeros(nodes.size, np.int64)
     for weight, term in requirements.preferred_node_affinity:
-        total += weight * meets(term, nodes)
+        total += weight * nodes.meets(term)
     return total
 
 
@@ -37,25 +37,5 @@ def _admits(wants: Requirements, nodes: NodeTable) -> Bools:
     for key, value in wants.selector:
         admitted &= nodes.labels.meets(Expression(key, "In", (value,)))
     if wants.affinity is not None:
-        some = np.zeros(nodes.size, np.bool_)
-        for term in wants.affinity:
-            some |= meets(term, nodes)
-        admitted &= some
+        admitted &= nodes.meets_any(wants.affinity)
     return admitted
-
-
-def meets(term: Term, nodes: NodeTable) -> Bools:
-    """Nodes (N,) that meet all expressions and fields of a term; none meets an empty one."""
-    met = np.full(nodes.size, bool(term.expressions or term.fields))
-    for expression in term.expressions:
-        met &= nodes.labels.meets(expression)
-    for field in term.fields:
-        met &= _field_matches(field, nodes)
-    return met
-
-
-def _field_matches(field: Expression, nodes: NodeTable) -> Bools:
-    if field.key != "metadata.name" or field.operator not in ("In", "NotIn"):
-        return np.zeros(nodes.size, np.bool_)  # as upstream: any other field matches nothing
-    named = nodes.named(field.values)
-    return named if field.operator == "In" else ~named

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduler.core import advice
+from scheduler.core import wording
 from scheduler.core.forest import Group, outer_topology_keys
 from scheduler.core.never_fits import never_fits
 from scheduler.core.node_table import Ints, Region
@@ -231,10 +231,11 @@ class TopologyPlacements:
 
     def _no_domain(self, domains: Domains) -> str:
         """Why no node is in a domain of the key."""
-        nodes = advice.count(len(self._nodes.row_of), "node")
+        nodes = wording.count(len(self._nodes.row_of), "node")
         if domains.mixed:
+            why = wording.without_domain(domains.mixed)
             return (
-                f'none of {nodes} is in a domain of "{domains.key}": {advice.mixed(domains.mixed)};'
+                f'none of {nodes} is in a domain of "{domains.key}": {why};'
                 " label these nodes, or have their drivers say one value"
             )
         devices = " or a device with this attribute" if self._devices.slices.written else ""

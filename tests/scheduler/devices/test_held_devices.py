@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduler.core.changes import Changes
+from scheduler.core.changed_keys import Changes
 from scheduler.core.held_devices import ALONE, OTHERWISE, HeldDevices
 from scheduler.core.node_table import Ints
 from tests.scheduler.devices.builders import ask, gpu

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler.core import changes
+from scheduler.core import changed_keys
 from scheduler.core.model import (
     Attachment,
     ClaimInfo,
@@ -232,7 +232,7 @@ def test_nothing_is_kept_of_claims_that_are_gone_where_no_node_has_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nobody asks for the driver of a volume then."""
-    monkeypatch.setattr(changes, "_MOST", 20)
+    monkeypatch.setattr(changed_keys, "_MOST", 20)
     state = StateBuilder().state
     state.set_node(NodeInfo("n", {"cpu": 1000, "pods": 110}))
 
@@ -263,7 +263,7 @@ def test_nothing_is_kept_of_claims_that_are_gone_where_no_node_has_a_limit(
 def test_volumes_are_counted_after_more_changes_than_are_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(changes, "_MOST", 2)
+    monkeypatch.setattr(changed_keys, "_MOST", 2)
     builder = cluster_in_zones()
     builder.state.volumes.set_limits("a", {"csi.example": 9})
     attached = Attached(builder.state.nodes, builder.state.selectors, builder.state.volumes)
