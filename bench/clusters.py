@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import (
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.state.state import State
+from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
     ClaimInfo,
@@ -20,7 +21,6 @@ from scheduler.core.model import (
     Topology,
     VolumeInfo,
 )
-from scheduler.core.state import State
 
 GIB = 1 << 30
 SMALL = Requirements((("cpu", 1000), ("memory", 10 * GIB)))

@@ -24,7 +24,7 @@ from console.state import ClusterState
 from console.stream import Streams, Wanted
 from console.views import workload
 from console.views.queue import Filters
-from scheduler.core.model import PodInfo
+from scheduler.core.values.model import PodInfo
 
 NODES: Final = 5_000
 PODS: Final = 20_000

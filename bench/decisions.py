@@ -27,15 +27,15 @@ from bench.events import decoded, memory, received, woken
 from bench.frame import Case, Measured, clock
 from bench.held import looks
 from scheduler.core.decide import decide
-from scheduler.core.explain import explain
-from scheduler.core.forest import Group
-from scheduler.core.model import POD_GROUP, GroupSpec
-from scheduler.core.nominations import Nomination
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.explain.explain import explain
+from scheduler.core.groups.forest import Group
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.equal_plans import preempt_equals
 from scheduler.core.preemption.plan import Plan, preempt
-from scheduler.core.state import State
+from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.state.nominations import Nomination
+from scheduler.core.state.state import State
+from scheduler.core.values.model import POD_GROUP, GroupSpec
 
 _TOGETHER = 33
 """Equal pods that the scheduler plans together, the first one included."""

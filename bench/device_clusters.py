@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bench.clusters import SMALL, full
-from scheduler.core.devices.asks import (
+from scheduler.core.groups.forest import Group
+from scheduler.core.state.state import State
+from scheduler.core.values.device_asks import (
     NANO,
     Ask,
     DeviceConstraint,
@@ -14,7 +16,7 @@ from scheduler.core.devices.asks import (
     DeviceRequest,
     exactly,
 )
-from scheduler.core.devices.model import (
+from scheduler.core.values.devices import (
     AllocatedDevice,
     Allocation,
     Attribute,
@@ -26,8 +28,7 @@ from scheduler.core.devices.model import (
     NodeScope,
     SliceInfo,
 )
-from scheduler.core.forest import Group
-from scheduler.core.model import (
+from scheduler.core.values.model import (
     POD_GROUP,
     ClaimKey,
     Expression,
@@ -38,7 +39,6 @@ from scheduler.core.model import (
     Term,
     Topology,
 )
-from scheduler.core.state import State
 
 DRIVER = "gpu.example.com"
 CLASS = DeviceClassInfo("gpu", (f'device.driver == "{DRIVER}"',))

@@ -37,23 +37,23 @@ from bench.device_clusters import (
 from bench.events import resident_mib
 from bench.frame import Case, Measured, clock
 from scheduler.core.devices.allocator import Refused, allocate
-from scheduler.core.devices.asks import Ask, DeviceConstraint, exactly
 from scheduler.core.devices.kinds import NOTHING, watched_by
 from scheduler.core.devices.layouts import FREE
-from scheduler.core.devices.model import (
+from scheduler.core.devices.requests import ResolvedAsk, resolve
+from scheduler.core.explain.explain import explain
+from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.search.batching import place_batch
+from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.state.state import State
+from scheduler.core.values.device_asks import Ask, DeviceConstraint, exactly
+from scheduler.core.values.devices import (
     AllocatedDevice,
     Attribute,
     DeviceInfo,
     NodeScope,
     SliceInfo,
 )
-from scheduler.core.devices.requests import ResolvedAsk, resolve
-from scheduler.core.explain import explain
-from scheduler.core.model import POD_GROUP, GroupSpec
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
-from scheduler.core.preemption.plan import Plan, preempt
-from scheduler.core.search.batching import place_batch
-from scheduler.core.state import State
+from scheduler.core.values.model import POD_GROUP, GroupSpec
 from scheduler.watch.device_decode import resource_claim_info, slice_info
 from scheduler.watch.device_objects import decode_resource_claim, decode_resource_slice
 

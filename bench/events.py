@@ -13,9 +13,9 @@ from bench.clusters import SMALL, cluster, gang
 from bench.frame import clock
 from bench.replay import node_sample
 from kube.watching import Upserted, WatchState
-from scheduler.core.model import POD_GROUP, GroupSpec, PodInfo
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
-from scheduler.core.state import State
+from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.state.state import State
+from scheduler.core.values.model import POD_GROUP, GroupSpec, PodInfo
 from scheduler.queue import Queue
 from scheduler.watch.event_handlers import NodeHandler, PodHandler
 from scheduler.watch.objects import Pod, decode_node, decode_pod

@@ -25,8 +25,10 @@ from kube.clock import SystemClock
 from kube.freeze import Freeze
 from kube.stepwise import Stepwise
 from scheduler.activity import Activity
-from scheduler.core.explain import Blocker
-from scheduler.core.model import (
+from scheduler.core.explain.explain import Blocker
+from scheduler.core.search.place import Placement, SearchBudget
+from scheduler.core.state.state import State
+from scheduler.core.values.model import (
     POD_GROUP,
     SINGLE_POD,
     Expression,
@@ -37,8 +39,6 @@ from scheduler.core.model import (
     PodTerm,
     Requirements,
 )
-from scheduler.core.place import Placement, SearchBudget
-from scheduler.core.state import State
 from scheduler.cycle import Cycle
 from scheduler.loop import Loop
 from scheduler.queue import Queue

@@ -30,10 +30,10 @@ from bench.decisions import (
 from bench.events import decoded, received, woken
 from bench.frame import clock
 from bench.growth_curves import power
-from scheduler.core.forest import Group
-from scheduler.core.place import Placement, SearchBudget, place
+from scheduler.core.groups.forest import Group
 from scheduler.core.preemption.plan import Plan, preempt
-from scheduler.core.state import State
+from scheduler.core.search.place import Placement, SearchBudget, place
+from scheduler.core.state.state import State
 
 LINEAR = 1.15
 """Powers up to this one count as linear: caches of a processor give out somewhere on the way."""

@@ -14,9 +14,9 @@ from kube.clock import ServerClock, SystemClock
 from kube.events import EventType, ObjectReference
 from kube.meta import Json
 from scheduler.config import ExpectedLimits, Holding
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import GroupKey
-from scheduler.core.place import Placement, SearchBudget, place
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.search.place import Placement, SearchBudget, place
+from scheduler.core.values.model import GroupKey
 from scheduler.group_events import GroupEvents
 from scheduler.held_places import HeldPlaces
 from scheduler.watch.event_handlers import GroupHandler, PodHandler

@@ -23,10 +23,10 @@ from bench.events import decoded, heartbeats, memory
 from bench.frame import clock
 from bench.scale_results import Held, Point, Scale
 from kube.clock import SystemClock
-from scheduler.core.explain import Blocker
-from scheduler.core.model import GroupKey, PodInfo, Requirements
-from scheduler.core.place import Placement
-from scheduler.core.state import State
+from scheduler.core.explain.explain import Blocker
+from scheduler.core.search.place import Placement
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey, PodInfo, Requirements
 from scheduler.cycle import Cycle
 from scheduler.queue import Queue
 

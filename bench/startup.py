@@ -29,10 +29,10 @@ from kube.client import Client
 from kube.settings import LeaderElection
 from scheduler.app import Scheduler
 from scheduler.config import Config
-from scheduler.core.forest import Group
-from scheduler.core.model import POD_GROUP, GroupSpec, PodInfo, Requirements, Topology
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Group
+from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.state.state import State
+from scheduler.core.values.model import POD_GROUP, GroupSpec, PodInfo, Requirements, Topology
 
 SECONDS: Final = 60.0
 MEMORY_MIB: Final = 2048.0

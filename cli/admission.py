@@ -15,7 +15,7 @@ from cli.simulated_jobs import place
 from cli.stored_pods import PodAdmission
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
-from scheduler.core.model import SINGLE_POD
+from scheduler.core.values.model import SINGLE_POD
 
 Json = dict[str, Any]
 

@@ -20,7 +20,7 @@ from api.rules.table import LABEL_KEY_TEXT
 from api.scheduler_names import SchedulerNames, faults_of
 from kube.settings import LeaderElection, Seconds, Section, read
 from scheduler.config import Config as Scheduler
-from scheduler.core.profiles import Profile as Scoring
+from scheduler.core.values.profiles import Profile as Scoring
 
 Days = Annotated[float, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65535)]

@@ -8,7 +8,7 @@ from cli.what_if_process import WhatIfProcess
 from console.protocols import WhatIf
 from console.serving import Settings
 from console.state import LiveCluster
-from scheduler.core.search.search_budget import SearchBudget
+from scheduler.core.values.search_budget import SearchBudget
 
 
 def settings_of(file: File, topology_keys: tuple[str, ...] = ()) -> Settings:

@@ -15,17 +15,17 @@ from kube.clock import rfc3339
 from kube.errors import ConfigError
 from scheduler.conditions import retry_on, waiting_for
 from scheduler.core.decide import decide
-from scheduler.core.devices_used import devices_used
-from scheduler.core.domain_capacity import domains
-from scheduler.core.explain import Blocker, explain
-from scheduler.core.forest import Group, Pod, outer_topology_keys
-from scheduler.core.holders import held_on, holders
-from scheduler.core.model import SINGLE_POD, GroupKey
-from scheduler.core.place import Placement, Refusal, SearchBudget
+from scheduler.core.explain.devices_used import devices_used
+from scheduler.core.explain.domain_capacity import domains
+from scheduler.core.explain.explain import Blocker, explain
+from scheduler.core.explain.holders import held_on, holders
+from scheduler.core.groups.forest import Group, Pod, outer_topology_keys
 from scheduler.core.preemption.plan import Plan, may_preempt, preempt
-from scheduler.core.state import State
-from scheduler.core.topology import UNLABELLED
-from scheduler.core.wording import count
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.state.state import State
+from scheduler.core.topology.topology import UNLABELLED
+from scheduler.core.values.model import SINGLE_POD, GroupKey
+from scheduler.core.values.wording import count
 from scheduler.missing import claims_missing
 from scheduler.preemption_words import unit_words
 from scheduler.watch.objects import GroupObject

@@ -78,11 +78,11 @@ from cli.stored_pods import PodAdmission
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
 from scheduler.config import ExpectedLimits
-from scheduler.core.explain import explain
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import SINGLE_POD
-from scheduler.core.place import Placement, SearchBudget, place
-from scheduler.core.state import State
+from scheduler.core.explain.explain import explain
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.search.place import Placement, SearchBudget, place
+from scheduler.core.state.state import State
+from scheduler.core.values.model import SINGLE_POD
 from scheduler.snapshot import queue_of
 from scheduler.watch import decode
 from scheduler.watch.expected_pods import ExpectedPods

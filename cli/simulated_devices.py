@@ -19,10 +19,10 @@ from api.group_claims import own_claims, template_entries
 from api.groups import groups_of_object
 from cli.admission import apply
 from kube.errors import ConfigError
-from scheduler.core.devices.asks import Ask
-from scheduler.core.devices.model import DeviceClaimInfo
-from scheduler.core.model import ClaimKey, PodInfo
-from scheduler.core.state import State
+from scheduler.core.state.state import State
+from scheduler.core.values.device_asks import Ask
+from scheduler.core.values.devices import DeviceClaimInfo
+from scheduler.core.values.model import ClaimKey, PodInfo
 from scheduler.watch.device_decode import (
     NotUnderstoodError,
     ask_of,

@@ -27,8 +27,8 @@ from api.integration.templates import find_root_template
 from api.reading import annotations_of, dig, labels_of, text
 from cli.admission import apply
 from kube.errors import ConfigError
-from scheduler.core.model import SINGLE_POD
-from scheduler.core.state import State
+from scheduler.core.state.state import State
+from scheduler.core.values.model import SINGLE_POD
 
 Json = dict[str, Any]
 Name = tuple[str, str]

@@ -34,7 +34,7 @@ from cli.simulated_volumes import STORAGE_CLASS, VOLUME_KINDS
 from cli.stored_pods import KINDS as POD_RULES
 from cli.stored_pods import LIMIT_RANGE, PRIORITY_CLASS, RUNTIME_CLASS
 from kube.errors import ConfigError
-from scheduler.core.wording import count
+from scheduler.core.values.wording import count
 
 Json = dict[str, Any]
 

@@ -24,7 +24,7 @@ from api.reading import annotations_of, dig, integer, labels_of, mapping, text
 from api.scheduler_names import SchedulerNames
 from cli.admission import apply
 from cli.exclusive_placement import keep_apart
-from scheduler.core.model import SINGLE_POD
+from scheduler.core.values.model import SINGLE_POD
 
 Json = dict[str, Any]
 

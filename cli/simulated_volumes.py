@@ -15,8 +15,8 @@ import msgspec
 from api.reading import annotations_of, dig, listing, mapping, text
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
-from scheduler.core.model import VolumeInfo
-from scheduler.core.state import State
+from scheduler.core.state.state import State
+from scheduler.core.values.model import VolumeInfo
 from scheduler.watch.volume_decode import claim_info, class_info, volume_info
 from scheduler.watch.volume_objects import decode_claim, decode_class, decode_volume
 

@@ -32,14 +32,14 @@ from console.messages import (
 from kube.errors import ConfigError
 from scheduler.conditions import waiting_for
 from scheduler.core.decide import decide
-from scheduler.core.explain import explain
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import SINGLE_POD, GroupKey, PodInfo
-from scheduler.core.place import Placement, Refusal, SearchBudget
+from scheduler.core.explain.explain import explain
+from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan, preempt
-from scheduler.core.state import State
-from scheduler.core.wording import count
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.state.state import State
+from scheduler.core.values.model import SINGLE_POD, GroupKey, PodInfo
+from scheduler.core.values.wording import count
 from scheduler.snapshot import queue_of
 
 Json = dict[str, Any]

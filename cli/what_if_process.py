@@ -23,7 +23,7 @@ from kube.stepwise import Stepwise
 from scheduler import snapshot as snapshots
 from scheduler.config import Preemption
 from scheduler.core.preemption.dry_run import Effort
-from scheduler.core.search.search_budget import SearchBudget
+from scheduler.core.values.search_budget import SearchBudget
 from scheduler.snapshot import Limits, Snapshot, queue_of
 
 WAITING: Final = 4

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from console.messages import Event
-from scheduler.core.model import GroupKey
+from scheduler.core.values.model import GroupKey
 
 MOST_ROOTS: Final = 5000
 MOST_EVENTS: Final = 40

@@ -21,9 +21,9 @@ from console.views.refusals import (
     safely,
     status_blocker,
 )
-from scheduler.core.forest import Group
-from scheduler.core.model import GroupKey
-from scheduler.core.wording import count
+from scheduler.core.groups.forest import Group
+from scheduler.core.values.model import GroupKey
+from scheduler.core.values.wording import count
 
 _EVENTS: Final = {"Evicting": "Preempts", "Nominated": "Nominated", "Unready": "Incomplete"}
 """What is written down of a root that waits for this reason; else that it was refused."""

@@ -28,7 +28,7 @@ from console.server import app
 from console.state import LiveCluster
 from console.stream import Streams
 from kube.client import Client
-from scheduler.core.search.search_budget import SearchBudget
+from scheduler.core.values.search_budget import SearchBudget
 
 LOOPBACK: Final = "127.0.0.1"
 _GRACE: Final = 2

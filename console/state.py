@@ -22,11 +22,11 @@ from kube.client import Client
 from kube.freeze import Freeze
 from kube.pace import Pace
 from kube.quarantine import Quarantine
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import SINGLE_POD, GroupKey
-from scheduler.core.nominations import Nomination
-from scheduler.core.search.search_budget import SearchBudget
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.state.nominations import Nomination
+from scheduler.core.state.state import State
+from scheduler.core.values.model import SINGLE_POD, GroupKey
+from scheduler.core.values.search_budget import SearchBudget
 from scheduler.selectors.selectors import Selectors
 from scheduler.watch.expected_pods import ExpectedPods
 from scheduler.watch.informers import Informers

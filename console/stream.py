@@ -20,7 +20,7 @@ from console.following import Following
 from console.protocols import History, RefusedError, Viewer
 from console.views import workload as workload_view
 from console.views.queue import ANEW
-from scheduler.core.model import GroupKey
+from scheduler.core.values.model import GroupKey
 
 PERIOD: Final = 0.3
 """Seconds between two looks at what changed."""

@@ -13,9 +13,9 @@ from typing import Final
 
 from api.constants import SCHEDULER_COMPONENT
 from console.messages import Event
-from scheduler.core.forest import Pod
-from scheduler.core.model import GroupKey
-from scheduler.core.wording import count
+from scheduler.core.groups.forest import Pod
+from scheduler.core.values.model import GroupKey
+from scheduler.core.values.wording import count
 
 MOST_ROOTS: Final = 5000
 MOST_ROUNDS: Final = 40

@@ -20,7 +20,7 @@ from msgspec import Meta
 
 from kube.quantity import QuantityError
 from lab.errors import LabError
-from scheduler.core.model import NodeInfo
+from scheduler.core.values.model import NodeInfo
 from scheduler.snapshot import Snapshot
 from scheduler.watch.requests import amount
 

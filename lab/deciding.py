@@ -13,12 +13,12 @@ from typing import Final, Protocol
 from lab.clock import VirtualClock
 from lab.variants import Variant
 from scheduler.config import Preemption, Starvation
-from scheduler.core.explain import Blocker
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import GroupKey
-from scheduler.core.place import Placement, SearchBudget, place
+from scheduler.core.explain.explain import Blocker
+from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.preemption.plan import Plan
-from scheduler.core.state import State
+from scheduler.core.search.place import Placement, SearchBudget, place
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
 from scheduler.cycle import Cycle
 from scheduler.preemptor import Preemptor
 from scheduler.queue import Queue

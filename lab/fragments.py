@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from lab.trace import Job
-from scheduler.core.node_table import Floats
-from scheduler.core.state import State
+from scheduler.core.nodes.node_table import Floats
+from scheduler.core.state.state import State
 
 MOST_SAMPLES: Final = 400
 

@@ -9,7 +9,7 @@ from kube.clock import rfc3339
 from lab.clock import VirtualClock
 from lab.trace import Job, Topology
 from lab.variants import Variant
-from scheduler.core.model import (
+from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
     GroupKey,
@@ -18,7 +18,7 @@ from scheduler.core.model import (
     PreemptionInfo,
     Requirements,
 )
-from scheduler.core.model import Topology as TopologyConstraint
+from scheduler.core.values.model import Topology as TopologyConstraint
 
 SCHEDULER = "muster"
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from lab.trace import Job, checked, job_of
-from scheduler.core.model import (
+from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
     SINGLE_POD,

@@ -22,10 +22,10 @@ from lab.lives import Life, groups_of, life_of, new_pods, replacement
 from lab.trace import Job
 from lab.usage import Usage
 from lab.variants import Variant
-from scheduler.core.forest import Pod
-from scheduler.core.model import NodeInfo
-from scheduler.core.place import Placement
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Pod
+from scheduler.core.search.place import Placement
+from scheduler.core.state.state import State
+from scheduler.core.values.model import NodeInfo
 
 _EPOCH: Final = START.timestamp()
 

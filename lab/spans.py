@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.core.node_table import Floats
+from scheduler.core.nodes.node_table import Floats
 
 
 class Spans:

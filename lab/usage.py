@@ -9,8 +9,8 @@ import numpy as np
 
 from lab.errors import LabError
 from lab.spans import Spans
-from scheduler.core.model import NodeInfo, Requirements
-from scheduler.core.node_table import Floats
+from scheduler.core.nodes.node_table import Floats
+from scheduler.core.values.model import NodeInfo, Requirements
 
 MOST_SPANS: Final = 400
 """Of the time lines in the report; spans get longer when the time gets longer."""

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from lab.amounts import seconds_of
 from lab.cluster import MOST_NODES
 from lab.errors import LabError
-from scheduler.core.profiles import Profile
+from scheduler.core.values.profiles import Profile
 
 Order = Literal["muster", "one-by-one", "in-order"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scheduler.core.model import GroupKey
+from scheduler.core.values.model import GroupKey
 
 
 @dataclass(slots=True)

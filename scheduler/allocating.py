@@ -16,7 +16,7 @@ from kube.clock import Clock
 from kube.election import Fence
 from kube.freeze import Freeze
 from scheduler.allocations import Allocations
-from scheduler.core.model import GroupKey
+from scheduler.core.values.model import GroupKey
 from scheduler.intents import PodBinding
 
 _WITH_OTHERS: Final = "the ResourceClaims of its group could not be had"

@@ -10,10 +10,10 @@ import msgspec
 
 from kube.meta import Json
 from kube.patch import PatchBuilder
-from scheduler.core.devices.asks import NANO, Amounts, Ask, DeviceToleration
-from scheduler.core.devices.model import AllocatedConfig, AllocatedDevice, Allocation
-from scheduler.core.forest import Pod
-from scheduler.core.model import Expression, Term
+from scheduler.core.groups.forest import Pod
+from scheduler.core.values.device_asks import NANO, Amounts, Ask, DeviceToleration
+from scheduler.core.values.devices import AllocatedConfig, AllocatedDevice, Allocation
+from scheduler.core.values.model import Expression, Term
 from scheduler.watch.device_handlers import ObservedClaim
 from scheduler.watch.device_objects import Consumer
 

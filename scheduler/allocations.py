@@ -35,11 +35,11 @@ from scheduler.allocation_json import (
 )
 from scheduler.claim_access import ClaimAccess, UnusableError
 from scheduler.claim_news import ClaimNews
-from scheduler.core.claim_consumers import MOST_CONSUMERS
-from scheduler.core.devices.model import Allocation, DeviceClaimInfo
-from scheduler.core.forest import Pod
-from scheduler.core.model import ClaimKey
-from scheduler.core.state import State
+from scheduler.core.devices.claim_consumers import MOST_CONSUMERS
+from scheduler.core.groups.forest import Pod
+from scheduler.core.state.state import State
+from scheduler.core.values.devices import Allocation, DeviceClaimInfo
+from scheduler.core.values.model import ClaimKey
 from scheduler.extended_claims import ExtendedClaims
 from scheduler.group_events import GroupEvents
 from scheduler.metrics import CLAIM_RACES_LOST, CLAIM_WRITES, DEVICES_TWICE

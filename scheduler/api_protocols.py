@@ -9,7 +9,7 @@ from kube.meta import Json
 from kube.object_client import Creator, Deleter, Getter, StatusPatcher
 from kube.patch import PatchBuilder
 from kube.resources import Resource
-from scheduler.core.devices.extended import ContainerDevices
+from scheduler.core.values.extended_devices import ContainerDevices
 
 
 class ReservationApi(Creator, Deleter, Protocol):

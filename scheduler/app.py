@@ -34,11 +34,11 @@ from scheduler.claim_finalizers import ClaimFinalizers
 from scheduler.claim_news import ClaimNews
 from scheduler.claim_releases import ClaimReleases
 from scheduler.config import Config
-from scheduler.core.forest import Group, Pod
-from scheduler.core.place import Placement, SearchBudget
+from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.preemption.dry_run import Effort
-from scheduler.core.profiles import Profile
-from scheduler.core.state import State
+from scheduler.core.search.place import Placement, SearchBudget
+from scheduler.core.state.state import State
+from scheduler.core.values.profiles import Profile
 from scheduler.cycle import Cycle
 from scheduler.device_work import DeviceWork
 from scheduler.evictor import Evictor

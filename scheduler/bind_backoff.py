@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import GroupKey, GroupSpec, Requirements
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.values.model import GroupKey, GroupSpec, Requirements
 from scheduler.timers import Timers
 
 _FIRST: Final = 1.0

@@ -32,11 +32,11 @@ from scheduler.allocations import Allocations
 from scheduler.api_protocols import BinderApi
 from scheduler.claim_releases import ClaimReleases
 from scheduler.conditions import binding_failed
-from scheduler.core.explain import Blocker
-from scheduler.core.forest import Pod
-from scheduler.core.model import COMPOSITE_POD_GROUP, GroupKey
-from scheduler.core.place import Placement
-from scheduler.core.state import State
+from scheduler.core.explain.explain import Blocker
+from scheduler.core.groups.forest import Pod
+from scheduler.core.search.place import Placement
+from scheduler.core.state.state import State
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, GroupKey
 from scheduler.deadlines import Deadlines
 from scheduler.gang_times import GangTimes
 from scheduler.group_events import GroupEvents

@@ -14,7 +14,7 @@ from kube.meta import Json
 from kube.patch import PatchBuilder
 from kube.resources import RESOURCE_CLAIMS
 from scheduler.api_protocols import ClaimApi
-from scheduler.core.model import ClaimKey
+from scheduler.core.values.model import ClaimKey
 from scheduler.watch.device_handlers import ResourceClaimHandler
 from scheduler.watch.device_objects import ResourceClaim, decode_resource_claim
 

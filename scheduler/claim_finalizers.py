@@ -22,8 +22,8 @@ from kube.fair_queue import FairQueue
 from scheduler.allocation_json import FINALIZER, finalizer_patch
 from scheduler.claim_access import ClaimAccess, UnusableError
 from scheduler.claim_news import ClaimNews
-from scheduler.core.model import ClaimKey
-from scheduler.core.state import State
+from scheduler.core.state.state import State
+from scheduler.core.values.model import ClaimKey
 from scheduler.metrics import CLAIM_WRITES
 from scheduler.watch.device_handlers import ObservedClaim
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from scheduler.core.model import ClaimKey
+from scheduler.core.values.model import ClaimKey
 
 
 class ClaimNews:

@@ -24,9 +24,9 @@ from kube.patch import PatchBuilder
 from scheduler.allocation_json import release_patch
 from scheduler.claim_access import ClaimAccess, UnusableError
 from scheduler.claim_news import ClaimNews
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import ClaimKey
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.state.state import State
+from scheduler.core.values.model import ClaimKey
 from scheduler.extended_claims import ExtendedClaims
 from scheduler.metrics import CLAIM_WRITES
 

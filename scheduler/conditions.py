@@ -22,13 +22,13 @@ from api.constants import (
 )
 from api.features import FeatureGates
 from kube.meta import Json
-from scheduler.core import tree_validation
-from scheduler.core.advice import about_volumes
-from scheduler.core.explain import Blocker
-from scheduler.core.forest import Group, NotReady, Pod, outer_topology_keys
-from scheduler.core.model import SINGLE_POD, GroupKey
-from scheduler.core.state import State
-from scheduler.core.topology import UNLABELLED
+from scheduler.core.explain.advice import about_volumes
+from scheduler.core.explain.explain import Blocker
+from scheduler.core.groups import tree_validation
+from scheduler.core.groups.forest import Group, NotReady, Pod, outer_topology_keys
+from scheduler.core.state.state import State
+from scheduler.core.topology.topology import UNLABELLED
+from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.missing import claims_missing, summary
 
 _SHOWN: Final = 5

@@ -19,10 +19,8 @@ from kube.failures import Failures
 from kube.stepwise import Stepwise
 from scheduler.claim_releases import ClaimReleases
 from scheduler.core.decide import decide
-from scheduler.core.explain import Blocker, explain
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import GroupKey
-from scheduler.core.place import Placement, Refusal, SearchBudget
+from scheduler.core.explain.explain import Blocker, explain
+from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.search.batching import (
     Signature,
@@ -32,8 +30,10 @@ from scheduler.core.search.batching import (
     place_batch,
     signature,
 )
-from scheduler.core.state import State
-from scheduler.core.state_changes import Changes
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.state.state import State
+from scheduler.core.state.state_changes import Changes
+from scheduler.core.values.model import GroupKey
 from scheduler.device_work import POSTPONED, DeviceWork
 from scheduler.equal_roots import Answer
 from scheduler.gang_times import GangTimes

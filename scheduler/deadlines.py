@@ -22,10 +22,10 @@ from kube.fair_queue import FairSemaphore
 from kube.freeze import Freeze
 from scheduler.api_protocols import PodDeleter
 from scheduler.conditions import binding_failed
-from scheduler.core.explain import Blocker
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import GroupKey
-from scheduler.core.state import State
+from scheduler.core.explain.explain import Blocker
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
 from scheduler.group_events import GroupEvents
 from scheduler.intents import Intent, Intents, shortened
 from scheduler.metrics import GANGS_GIVEN_UP, GANGS_STUCK

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from scheduler.core.devices.asks import Ask, DeviceConfig
-from scheduler.core.devices.model import Allocation, DeviceClaimInfo, DeviceClassInfo
-from scheduler.core.model import ClaimKey, PodInfo, Requirements
+from scheduler.core.values.device_asks import Ask, DeviceConfig
+from scheduler.core.values.devices import Allocation, DeviceClaimInfo, DeviceClassInfo
+from scheduler.core.values.model import ClaimKey, PodInfo, Requirements
 
 
 def allocated(devices: Mapping[ClaimKey, Allocation]) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from kube.meta import Json
 from kube.patch import PatchBuilder
 from kube.resources import PODS, Resource
 from scheduler.api_protocols import EvictorApi
-from scheduler.core.model import PodInfo
+from scheduler.core.values.model import PodInfo
 
 _PREFIX: Final = f"{SCHEDULER_COMPONENT}:"
 _TARGET: Final[Json] = {"status": "True", "reason": REASON_PREEMPTION}

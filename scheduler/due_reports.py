@@ -14,8 +14,8 @@ from kube.clock import Clock
 from scheduler.activity import Activity
 from scheduler.conditions import confirmed
 from scheduler.config import Status
-from scheduler.core.model import GroupKey
-from scheduler.core.state import State
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
 from scheduler.fair_keys import FairKeys
 
 _BUSY_SECONDS: Final = 20.0

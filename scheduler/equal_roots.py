@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from scheduler.core.explain import Blocker
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import GroupKey
-from scheduler.core.place import Refusal
+from scheduler.core.explain.explain import Blocker
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.batching import Signature
-from scheduler.core.shapes import Shape
+from scheduler.core.search.place import Refusal
+from scheduler.core.values.model import GroupKey
 
 Rank = tuple[int, bool, str, str, str, str]
 

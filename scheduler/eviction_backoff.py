@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, KeysView, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.core.model import GroupKey, NodeInfo
-from scheduler.core.place import Placement
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan
-from scheduler.core.shapes import Shape
-from scheduler.core.state import State
+from scheduler.core.search.place import Placement
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey, NodeInfo
 
 FIRST_PAUSE: Final = 10.0
 """Seconds; it doubles each time."""

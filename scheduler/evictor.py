@@ -25,11 +25,11 @@ from kube.patch import PatchBuilder
 from kube.resources import PODS
 from scheduler.activity import Activity
 from scheduler.api_protocols import EvictorApi
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import GroupKey, PodInfo
+from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.preemption.plan import Plan
-from scheduler.core.preemption.units import LONGEST_GRACE, unit_owner
-from scheduler.core.state import State
+from scheduler.core.state.state import State
+from scheduler.core.state.units import LONGEST_GRACE, unit_owner
+from scheduler.core.values.model import GroupKey, PodInfo
 from scheduler.disruption_marks import DisruptionMarks
 from scheduler.group_events import GroupEvents
 from scheduler.metrics import EVICTIONS_OPEN, VICTIMS, VICTIMS_SPARED

@@ -19,11 +19,11 @@ from kube.resources import PODS
 from scheduler.allocation_json import FINALIZER, claim_spec
 from scheduler.api_protocols import ClaimApi, ContainersOfPods
 from scheduler.claim_access import ClaimAccess, UnusableError
-from scheduler.core.devices.extended import mappings
-from scheduler.core.devices.model import Allocation, DeviceClaimInfo
-from scheduler.core.forest import Pod
-from scheduler.core.model import ClaimKey
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Pod
+from scheduler.core.state.state import State
+from scheduler.core.values.devices import Allocation, DeviceClaimInfo
+from scheduler.core.values.extended_devices import mappings
+from scheduler.core.values.model import ClaimKey
 from scheduler.retry import retry
 from scheduler.watch.extended_resources import claim_key
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
-from scheduler.core.model import GroupKey
+from scheduler.core.values.model import GroupKey
 
 V = TypeVar("V")
 

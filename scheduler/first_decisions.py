@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler.core.model import GroupKey
+from scheduler.core.values.model import GroupKey
 from scheduler.equal_roots import Rank
 
 _IN_VAIN: Final = 16

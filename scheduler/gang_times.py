@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kube.clock import Clock
-from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
-from scheduler.core.state import State
+from scheduler.core.state.state import State
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.metrics import GANG_FIRST_BIND_SECONDS, GANG_SECONDS
 
 KINDS = (POD_GROUP, COMPOSITE_POD_GROUP)

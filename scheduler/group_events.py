@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from api.constants import EVENT_SCHEDULED
 from kube.events import EventType, ObjectReference
 from scheduler.api_protocols import EventRecorder
-from scheduler.core.forest import Pod
-from scheduler.core.model import SINGLE_POD, GroupKey, PodInfo
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Pod
+from scheduler.core.state.state import State
+from scheduler.core.values.model import SINGLE_POD, GroupKey, PodInfo
 from scheduler.resources import GROUPS
 from scheduler.watch.objects import GroupObject
 

@@ -24,11 +24,11 @@ from kube.election import Fence
 from kube.freeze import Freeze
 from kube.meta import Json
 from scheduler.config import Holding
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import ClaimKey, GroupKey
-from scheduler.core.place import Placement, SearchBudget, assume_on
-from scheduler.core.shapes import Shape
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.search.place import Placement, SearchBudget, assume_on
+from scheduler.core.state.state import State
+from scheduler.core.values.model import ClaimKey, GroupKey
 from scheduler.device_work import POSTPONED, DeviceWork
 from scheduler.group_events import GroupEvents
 from scheduler.metrics import HELD_EXPIRED, HELD_PLACES

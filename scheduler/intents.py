@@ -8,8 +8,8 @@ from typing import Final
 
 from kube.backoff import Backoff
 from kube.errors import KubeError
-from scheduler.core.forest import Pod
-from scheduler.core.model import GroupKey
+from scheduler.core.groups.forest import Pod
+from scheduler.core.values.model import GroupKey
 from scheduler.reservations import Reservations, StoredReservation
 from scheduler.retry import backoff
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from scheduler.core.model import GroupKey
+from scheduler.core.values.model import GroupKey
 from scheduler.timers import Timers
 
 _FIRST: Final = 1.0

@@ -10,7 +10,7 @@ from kube.clock import Clock
 from kube.freeze import Freeze
 from kube.pace import Pace
 from scheduler.activity import Activity
-from scheduler.core.model import GroupKey
+from scheduler.core.values.model import GroupKey
 from scheduler.cycle import Cycle
 from scheduler.metrics import ROUNDS
 from scheduler.queue import Queue

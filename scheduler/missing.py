@@ -24,7 +24,7 @@ from api.constants import (
 )
 from api.features import Feature, FeatureGates, feature_of_form, off_text
 from api.groups import Form, group_of_pod, workload_form
-from scheduler.core.forest import Group, NotReady, Pod
+from scheduler.core.groups.forest import Group, NotReady, Pod
 
 """Kinds whose pods get their group's name from Muster's admission."""
 _MAKERS: Final = (JOB.kind, STATEFUL_SET.kind, DEPLOYMENT.kind, LEADER_WORKER_SET.kind)

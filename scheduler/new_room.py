@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler.core.model import GroupKey
-from scheduler.core.node_table import Ints
-from scheduler.core.nominations import Nomination
-from scheduler.core.shapes import Shape
-from scheduler.core.state import State
+from scheduler.core.nodes.node_table import Ints
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.state.nominations import Nomination
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
 from scheduler.device_work import POSTPONED
 from scheduler.equal_roots import EqualKind, EqualRoots
 from scheduler.refused_roots import RefusedRoot, RefusedRoots

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scheduler.core.forest import Pod
-from scheduler.core.model import GroupKey
+from scheduler.core.groups.forest import Pod
+from scheduler.core.values.model import GroupKey
 
 
 @dataclass(slots=True)

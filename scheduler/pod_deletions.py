@@ -5,7 +5,7 @@ from __future__ import annotations
 from kube.errors import Conflict, NotFound
 from kube.resources import PODS
 from scheduler.api_protocols import PodDeleter
-from scheduler.core.model import PodInfo
+from scheduler.core.values.model import PodInfo
 
 
 async def delete_pod(api: PodDeleter, info: PodInfo, grace_seconds: int | None = None) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 from api.constants import EVENT_FAILED_SCHEDULING
 from kube.clock import Clock
 from scheduler.conditions import PodView
-from scheduler.core.model import GroupKey
+from scheduler.core.values.model import GroupKey
 from scheduler.group_events import GroupEvents
 
 OF_A_GROUP: Final = 16

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from scheduler.core.forest import Pod
-from scheduler.core.model import GroupKey
-from scheduler.core.preemption.units import Unit
+from scheduler.core.groups.forest import Pod
+from scheduler.core.state.units import Unit
+from scheduler.core.values.model import GroupKey
 
 
 def victims_text(units: Sequence[Unit], namespace: str, *, most: int = 3) -> str:

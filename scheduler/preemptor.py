@@ -15,15 +15,15 @@ from api.features import Feature, FeatureGates, off_text
 from kube.clock import Clock, since
 from kube.stepwise import Stepwise
 from scheduler.config import Preemption
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import GroupKey
-from scheduler.core.nominations import Nomination
-from scheduler.core.place import Refusal, SearchBudget
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.equal_plans import preempt_equals
 from scheduler.core.preemption.plan import Plan, may_preempt, preempt
-from scheduler.core.shapes import Shape
-from scheduler.core.state import State
+from scheduler.core.search.place import Refusal, SearchBudget
+from scheduler.core.state.nominations import Nomination
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
 from scheduler.eviction_backoff import EvictionBackoff
 from scheduler.evictor import granted
 from scheduler.metrics import PREEMPTION_PLANS, PREEMPTION_SECONDS, PREEMPTIONS

@@ -24,12 +24,12 @@ from dataclasses import replace
 from typing import Final
 
 from scheduler.bind_backoff import BindBackoff
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import SINGLE_POD, GroupKey
-from scheduler.core.place import Refusal
+from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.batching import Signature, alike, signature
-from scheduler.core.state import State
-from scheduler.core.state_changes import Changes
+from scheduler.core.search.place import Refusal
+from scheduler.core.state.state import State
+from scheduler.core.state.state_changes import Changes
+from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.device_work import DeviceWork
 from scheduler.equal_roots import Answer, EqualKind, EqualRoots, Rank
 from scheduler.first_decisions import FirstDecisions

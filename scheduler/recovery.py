@@ -12,11 +12,11 @@ import structlog
 from kube.clock import Clock, since
 from kube.election import Fence
 from kube.freeze import Freeze
-from scheduler.core.forest import Pod
-from scheduler.core.model import GroupKey
-from scheduler.core.place import assume_on
-from scheduler.core.shapes import Shape
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Pod
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.search.place import assume_on
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
 from scheduler.intents import Intent, Intents, PodBinding
 from scheduler.metrics import RESUMED
 from scheduler.reservations import StoredDecision

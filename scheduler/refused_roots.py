@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from scheduler.core.model import GroupKey
-from scheduler.core.shapes import Shape
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.values.model import GroupKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from scheduler.core.model import GroupKey
+from scheduler.core.values.model import GroupKey
 
 _AFTER: Final = 5.0
 """Seconds for which a refused root keeps its numbers."""

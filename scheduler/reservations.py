@@ -25,7 +25,7 @@ from kube.errors import AlreadyExists, KubeError, NotFound
 from kube.meta import Json
 from scheduler.activity import Activity
 from scheduler.api_protocols import ReservationApi
-from scheduler.core.model import GroupKey
+from scheduler.core.values.model import GroupKey
 from scheduler.metrics import RESERVATIONS_OPEN, RESERVATIONS_WRITTEN, RESUMED
 from scheduler.resources import RESERVATIONS
 from scheduler.retry import RETRIABLE, backoff, retry

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from api.constants import POD_GROUP
-from scheduler.core.model import GroupKey
-from scheduler.core.state import State
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
 from scheduler.reservations import ReservedPod
 from scheduler.watch.expected_info import UID_PREFIX, parse
 from scheduler.watch.expected_pods import ExpectedPods

@@ -19,13 +19,22 @@ import msgspec
 from api.priority import PriorityClass
 from kube.errors import ConfigError
 from scheduler import device_snapshot
-from scheduler.core.assumed_volumes import AssumedVolume
 from scheduler.core.decide import decide
-from scheduler.core.devices.model import Allocation, DeviceClaimInfo, DeviceClassInfo, SliceInfo
 from scheduler.core.devices.taint_rules import DeviceTaintRule
-from scheduler.core.explain import Blocker, explain
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import (
+from scheduler.core.explain.explain import Blocker, explain
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.groups.workload_templates import Template, TemplateKey, WorkloadKey
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.search.place import Placement, SearchBudget
+from scheduler.core.state.disruption_budgets import DisruptionBudget
+from scheduler.core.state.node_daemons import DaemonSetKey
+from scheduler.core.state.nominations import Nomination
+from scheduler.core.state.starvation_gate import ClosedFor
+from scheduler.core.state.state import State
+from scheduler.core.values.devices import Allocation, DeviceClaimInfo, DeviceClassInfo, SliceInfo
+from scheduler.core.values.model import (
     ClaimInfo,
     ClaimKey,
     GroupKey,
@@ -36,18 +45,9 @@ from scheduler.core.model import (
     StorageClassInfo,
     VolumeInfo,
 )
-from scheduler.core.nominations import Nomination
-from scheduler.core.place import Placement, SearchBudget
-from scheduler.core.preemption.disruption_budgets import DisruptionBudget
-from scheduler.core.preemption.dry_run import Effort
-from scheduler.core.preemption.node_daemons import DaemonSetKey
-from scheduler.core.preemption.plan import Plan, preempt
-from scheduler.core.profiles import Profile
-from scheduler.core.search.search_budget import nothing
-from scheduler.core.shapes import Shape
-from scheduler.core.starvation import ClosedFor
-from scheduler.core.state import State
-from scheduler.core.workload_templates import Template, TemplateKey, WorkloadKey
+from scheduler.core.values.profiles import Profile
+from scheduler.core.values.search_budget import nothing
+from scheduler.core.volumes.assumed_volumes import AssumedVolume
 from scheduler.queue import Queue
 from scheduler.selectors.selectors import Selectors
 from scheduler.watch.decode import NEVER

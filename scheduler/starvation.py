@@ -10,12 +10,12 @@ from kube.clock import Clock
 from kube.stepwise import Stepwise
 from scheduler.config import Starvation
 from scheduler.core.decide import fits_empty_cluster
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import GroupKey
-from scheduler.core.place import Refusal
-from scheduler.core.search.search_budget import SearchBudget
-from scheduler.core.starvation import StarvationLimits
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.search.place import Refusal
+from scheduler.core.state.starvation_gate import StarvationLimits
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
+from scheduler.core.values.search_budget import SearchBudget
 from scheduler.metrics import STARVATION_ACTIVE, STARVATIONS
 from scheduler.queue import Queue
 

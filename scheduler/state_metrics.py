@@ -14,10 +14,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from kube.freeze import Freeze
-from scheduler.core.free_room import room, rooms_of_domains
-from scheduler.core.groups import GROUP_STATES
-from scheduler.core.holders import held_room
-from scheduler.core.state import State
+from scheduler.core.explain.free_room import room, rooms_of_domains
+from scheduler.core.explain.holders import held_room
+from scheduler.core.groups.groups import GROUP_STATES
+from scheduler.core.state.state import State
 from scheduler.gang_times import KINDS, GangTimes
 from scheduler.selectors.selectors import Selectors
 

@@ -42,11 +42,11 @@ from scheduler.conditions import (
     waiting_pods,
 )
 from scheduler.config import Status
-from scheduler.core.explain import Blocker
-from scheduler.core.forest import Group
-from scheduler.core.model import SINGLE_POD, GroupKey
-from scheduler.core.state import State
-from scheduler.core.tree_validation import priorities_differ
+from scheduler.core.explain.explain import Blocker
+from scheduler.core.groups.forest import Group
+from scheduler.core.groups.tree_validation import priorities_differ
+from scheduler.core.state.state import State
+from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.due_reports import DueReports
 from scheduler.fair_keys import FairKeys
 from scheduler.group_events import GroupEvents

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import KeysView
 from typing import Final
 
-from scheduler.core.model import GroupKey
+from scheduler.core.values.model import GroupKey
 
 _SLACK: Final = 64
 

@@ -24,9 +24,9 @@ from kube.patch import PatchBuilder, pointer
 from kube.resources import PVCS, PVS
 from scheduler.api_protocols import VolumeBinderApi
 from scheduler.claim_news import ClaimNews
-from scheduler.core.forest import Pod
-from scheduler.core.model import ClaimInfo, ClaimKey
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Pod
+from scheduler.core.state.state import State
+from scheduler.core.values.model import ClaimInfo, ClaimKey
 from scheduler.retry import RETRIABLE, backoff
 from scheduler.waiting import wait_until
 from scheduler.watch.volume_decode import SELECTED_NODE

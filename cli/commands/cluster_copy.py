@@ -19,10 +19,10 @@ from kube.errors import ConfigError
 from kube.rest_config import DEFAULT_NAMESPACE
 from scheduler import snapshot as snapshots
 from scheduler.config import Preemption
-from scheduler.core.model import GroupKey
-from scheduler.core.place import SearchBudget
 from scheduler.core.preemption.dry_run import Effort
-from scheduler.core.state import State
+from scheduler.core.search.place import SearchBudget
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
 from scheduler.snapshot import Limits, Snapshot
 from scheduler.watch.informers import read
 from scheduler.watch.objects import GroupObject

@@ -13,11 +13,11 @@ from console.protocols import RefusedError
 from console.state import ClusterState
 from console.views.layout import Layout, keys_of, layout
 from kube.quantity import QuantityError
-from scheduler.core.holders import held_room
-from scheduler.core.model import Requirements
-from scheduler.core.node_classes import NodeClass
-from scheduler.core.node_table import Bools, Ints
-from scheduler.core.resource_table import BY_DEVICES, PODS
+from scheduler.core.explain.holders import held_room
+from scheduler.core.nodes.node_classes import NodeClass
+from scheduler.core.nodes.node_table import Bools, Ints
+from scheduler.core.nodes.resource_table import BY_DEVICES, PODS
+from scheduler.core.values.model import Requirements
 from scheduler.watch.requests import amount
 
 _NOT_READY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

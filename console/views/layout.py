@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import numpy as np
 
-from scheduler.core.node_table import Ints
-from scheduler.core.state import State
-from scheduler.core.topology import UNLABELLED, Domains
+from scheduler.core.nodes.node_table import Ints
+from scheduler.core.state.state import State
+from scheduler.core.topology.topology import UNLABELLED, Domains
 
 WELL_KNOWN: Final = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 """Shown if nodes differ in them, whether groups name them or not."""

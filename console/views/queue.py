@@ -15,8 +15,8 @@ from console.messages import Owner, QueueChange, QueuePage, Waiting
 from console.protocols import RefusedError, Viewer
 from console.state import ClusterState
 from console.views.refusals import NOT_YET, Cause, cause, decided, safely
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import SINGLE_POD, GroupKey
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.queue import rank_of
 
 Place = tuple[Any, ...]

@@ -19,8 +19,8 @@ from console.state import ClusterState
 from console.times import rfc3339
 from console.views.quorum import quorum
 from console.views.refusals import status_blocker
-from scheduler.core.forest import Group, Pod
-from scheduler.core.wording import count
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.values.wording import count
 from scheduler.watch.decode import FAR_AWAY as _FAR_AWAY
 
 FAR_AWAY: Final = min(_FAR_AWAY, 250_000_000_000.0)

@@ -14,15 +14,15 @@ from console.state import ClusterState
 from console.views.cluster_map import unit_of
 from console.views.workload import Subject
 from scheduler.core.decide import decide
-from scheduler.core.domain_capacity import domains
-from scheduler.core.forest import Group, Pod, topology_keys_around
-from scheduler.core.model import GroupKey
-from scheduler.core.place import Refusal
-from scheduler.core.plugins import node_ports, node_resources_fit, volume_restrictions
-from scheduler.core.resource_table import BY_DEVICES
-from scheduler.core.shapes import Shape
-from scheduler.core.state import State
-from scheduler.core.wording import count
+from scheduler.core.explain.domain_capacity import domains
+from scheduler.core.framework import node_ports, node_resources_fit, volume_restrictions
+from scheduler.core.groups.forest import Group, Pod, topology_keys_around
+from scheduler.core.nodes.resource_table import BY_DEVICES
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.search.place import Refusal
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
+from scheduler.core.values.wording import count
 
 MOST_SHAPES: Final = 8
 """Kinds of pods of one workload that are looked at."""

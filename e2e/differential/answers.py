@@ -8,8 +8,8 @@ from typing import Any
 from e2e.differential.extender import Extender
 from e2e.differential.generator import Scenario
 from e2e.support.rest import Rest
-from scheduler.core.explain import reasons
-from scheduler.core.state import State
+from scheduler.core.explain.explain import reasons
+from scheduler.core.state.state import State
 from scheduler.watch import decode
 from scheduler.watch.objects import decode_namespace, decode_node, decode_pod
 from scheduler.watch.volume_decode import attach_limits, claim_info, class_info, volume_info

@@ -6,7 +6,7 @@ Share IDs are random, and the time of an allocation is kube-scheduler's own: nei
 from typing import Any
 
 from scheduler.allocation_json import allocation_json
-from scheduler.core.devices.model import Allocation
+from scheduler.core.values.devices import Allocation
 from scheduler.selectors.quantities import parse_quantity
 
 Json = dict[str, Any]

@@ -17,11 +17,11 @@ import numpy as np
 from e2e.differential.device_scenarios import DeviceScenario
 from e2e.differential.extender import Extender
 from e2e.support.rest import Rest
-from scheduler.core.devices.asks import Ask
-from scheduler.core.devices.model import Allocation
-from scheduler.core.model import ClaimKey
-from scheduler.core.shapes import Shape
-from scheduler.core.state import State
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.state.state import State
+from scheduler.core.values.device_asks import Ask
+from scheduler.core.values.devices import Allocation
+from scheduler.core.values.model import ClaimKey
 from scheduler.selectors.selectors import Selectors
 from scheduler.watch import decode
 from scheduler.watch.device_decode import (

@@ -16,9 +16,9 @@ from e2e.differential.extender import Extender
 from e2e.differential.kube_scheduler import kube_scheduler
 from e2e.support.rest import Rest
 from scheduler.allocation_json import claim_spec
-from scheduler.core.devices.extended import mappings
-from scheduler.core.devices.model import Allocation
-from scheduler.core.plugins import node_resources_fit
+from scheduler.core.framework import node_resources_fit
+from scheduler.core.values.devices import Allocation
+from scheduler.core.values.extended_devices import mappings
 from scheduler.watch import decode
 from scheduler.watch.device_decode import device_class_info
 from scheduler.watch.device_objects import decode_device_class

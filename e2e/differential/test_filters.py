@@ -5,7 +5,7 @@ import pytest
 from e2e.differential import answers
 from e2e.differential.generator import scenario
 from e2e.differential.kube_scheduler import kube_scheduler
-from scheduler.core.plugins import (
+from scheduler.core.framework import (
     inter_pod_affinity,
     node_affinity,
     node_ports,
@@ -16,8 +16,8 @@ from scheduler.core.plugins import (
     taint_toleration,
     volume_binding,
     volume_restrictions,
-    volume_zone,
 )
+from scheduler.core.volumes import volume_zone
 
 SEED = 20260601
 

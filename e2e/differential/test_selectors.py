@@ -16,7 +16,7 @@ import pytest
 from e2e.differential.extender import Extender
 from e2e.differential.kube_scheduler import kube_scheduler
 from e2e.support.rest import Rest
-from scheduler.core.devices.model import SliceInfo
+from scheduler.core.values.devices import SliceInfo
 from scheduler.selectors.selectors import Selectors
 from scheduler.watch.device_decode import ask_of, slice_info
 from scheduler.watch.device_objects import decode_resource_slice

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import GroupKey
-from scheduler.core.place import Placement, Refusal, place
-from scheduler.core.search.search_budget import SearchBudget
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.search.place import Placement, Refusal, place
 from scheduler.core.search.tree import shapes_of
-from scheduler.core.shapes import Shape
-from scheduler.core.shortage import Shortage
-from scheduler.core.state import State
+from scheduler.core.state.shortage import Shortage
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
+from scheduler.core.values.search_budget import SearchBudget
 
 
 def decide(state: State, root: Group | Pod, budget: SearchBudget) -> Placement | Refusal:

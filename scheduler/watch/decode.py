@@ -31,7 +31,8 @@ from api.membership import NOBODY, Owners, claims_of
 from api.ownership import OwnerId, made_for
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import OwnerReference
-from scheduler.core.model import (
+from scheduler.core.state.disruption_budgets import DisruptionBudget
+from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
     GroupKey,
     GroupSpec,
@@ -42,7 +43,6 @@ from scheduler.core.model import (
     Taint,
     Topology,
 )
-from scheduler.core.preemption.disruption_budgets import DisruptionBudget
 from scheduler.watch import limits
 from scheduler.watch.objects import (
     ConditionType,

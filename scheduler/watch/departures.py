@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kube.clock import Clock
-from scheduler.core.model import PodInfo
+from scheduler.core.values.model import PodInfo
 
 
 class Departures:

@@ -14,7 +14,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from scheduler.core.devices.asks import (
+from scheduler.core.devices.taint_rules import DeviceTaintRule
+from scheduler.core.values.device_asks import (
     Amounts,
     Ask,
     DeviceConfig,
@@ -23,8 +24,7 @@ from scheduler.core.devices.asks import (
     DeviceRequest,
     DeviceToleration,
 )
-from scheduler.core.devices.extended import CLASS_PREFIX, may_be_mapped
-from scheduler.core.devices.model import (
+from scheduler.core.values.devices import (
     AllocatedDevice,
     Allocation,
     Attribute,
@@ -37,8 +37,8 @@ from scheduler.core.devices.model import (
     NodeScope,
     SliceInfo,
 )
-from scheduler.core.devices.taint_rules import DeviceTaintRule
-from scheduler.core.model import Term
+from scheduler.core.values.extended_devices import CLASS_PREFIX, may_be_mapped
+from scheduler.core.values.model import Term
 from scheduler.selectors.errors import EvaluationError
 from scheduler.selectors.quantities import parse_quantity
 from scheduler.watch.device_objects import (

@@ -14,8 +14,8 @@ import structlog
 
 from kube.meta import Key
 from scheduler.claim_news import ClaimNews
-from scheduler.core.model import ClaimKey
-from scheduler.core.state import State
+from scheduler.core.state.state import State
+from scheduler.core.values.model import ClaimKey
 from scheduler.metrics import DEVICES_HIDDEN
 from scheduler.watch.device_decode import (
     device_class_info,

@@ -17,9 +17,9 @@ from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.clock import Clock, SystemClock
 from kube.meta import Key, Partial, RawObject
-from scheduler.core.devices.extended import ContainerDevices
-from scheduler.core.model import ClaimKey, GroupKey, PodInfo
-from scheduler.core.state import State
+from scheduler.core.state.state import State
+from scheduler.core.values.extended_devices import ContainerDevices
+from scheduler.core.values.model import ClaimKey, GroupKey, PodInfo
 from scheduler.watch import decode
 from scheduler.watch.departures import Departures
 from scheduler.watch.expected_claims import CLAIM, RESOURCE, Thing

@@ -14,10 +14,10 @@ from typing import Final
 import msgspec
 
 from kube.meta import Key
-from scheduler.core.device_table import DeviceTable
-from scheduler.core.devices.asks import Ask
-from scheduler.core.devices.extended import ContainerDevices, resources_of
-from scheduler.core.model import ClaimKey, PodInfo
+from scheduler.core.devices.table import DeviceTable
+from scheduler.core.values.device_asks import Ask
+from scheduler.core.values.extended_devices import ContainerDevices, resources_of
+from scheduler.core.values.model import ClaimKey, PodInfo
 from scheduler.watch.device_decode import ask_of
 from scheduler.watch.device_objects import PodClaimEntry, decode_pod_claim
 from scheduler.watch.extended_resources import containers_of

@@ -8,7 +8,7 @@ from typing import Final
 from api.constants import LABEL_POD_GROUP, MAX_EXPECTED_STAGE
 from api.scheduler_names import SchedulerNames
 from kube.meta import Key
-from scheduler.core.model import PodInfo, Stage
+from scheduler.core.values.model import PodInfo, Stage
 from scheduler.watch import decode
 from scheduler.watch.expected_claims import keys_of
 from scheduler.watch.objects import (

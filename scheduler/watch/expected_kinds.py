@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, fields
 from typing import Final
 
 from kube.meta import Key
-from scheduler.core.forest import Pod
-from scheduler.core.model import PodInfo, Requirements
+from scheduler.core.groups.forest import Pod
+from scheduler.core.values.model import PodInfo, Requirements
 from scheduler.watch.objects import GroupObject
 
 _FIELDS: Final = tuple(each.name for each in fields(Requirements) if each.name != "stage")

@@ -18,12 +18,12 @@ from api.constants import MAX_EXPECTED_KINDS, MAX_EXPECTED_PODS, POD_GROUP
 from api.scheduler_names import USUAL, SchedulerNames
 from kube.meta import Key
 from scheduler.config import ExpectedLimits
-from scheduler.core.devices.model import Allocation
-from scheduler.core.forest import Group
-from scheduler.core.forest import Pod as StatePod
-from scheduler.core.model import ClaimKey, GroupKey, PodInfo, Stage
-from scheduler.core.place import assume_on
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Group
+from scheduler.core.groups.forest import Pod as StatePod
+from scheduler.core.search.place import assume_on
+from scheduler.core.state.state import State
+from scheduler.core.values.devices import Allocation
+from scheduler.core.values.model import ClaimKey, GroupKey, PodInfo, Stage
 from scheduler.watch.expected_claims import ExpectedClaims, Thing, own_keys
 from scheduler.watch.expected_info import has_volumes, info_of, numbered, parse, uid_of
 from scheduler.watch.expected_kinds import ExpectedGroup, Kind, counts, is_held, lack_of, nearest

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterable
 from functools import lru_cache
 
-from scheduler.core.devices.extended import ContainerDevices, may_be_mapped
-from scheduler.core.model import ClaimKey, PodInfo
+from scheduler.core.values.extended_devices import ContainerDevices, may_be_mapped
+from scheduler.core.values.model import ClaimKey, PodInfo
 from scheduler.watch.objects import Container, Pod
 from scheduler.watch.requests import amount
 

@@ -13,7 +13,7 @@ from api.constants import MAX_RESOURCE_CLAIMS
 from api.group_claims import shared_words
 from api.membership import pods_name, stands_for, taken_words
 from api.reading import listing, mapping, text
-from scheduler.core.devices.model import DeviceClaimInfo
+from scheduler.core.values.devices import DeviceClaimInfo
 from scheduler.watch.objects import GroupObject
 
 

@@ -16,7 +16,7 @@ from api.constants import ANNOTATION_MANAGED_GROUP, ANNOTATION_MIN_COUNT_BASIS
 from api.integration.minimum import most_pods
 from api.ownership import made_for
 from kube.meta import Key
-from scheduler.core.model import PodInfo
+from scheduler.core.values.model import PodInfo
 from scheduler.watch.objects import GroupObject, Pod
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from kube.decoding import Decoder
 from kube.quantity import QuantityError
-from scheduler.core.model import NodeInfo, PodInfo, Requirements
+from scheduler.core.values.model import NodeInfo, PodInfo, Requirements
 from scheduler.watch.objects import ResourceRequirements
 from scheduler.watch.requests import amount
 

@@ -40,8 +40,8 @@ from kube.resources import (
 from kube.server_version import release_of
 from scheduler.claim_news import ClaimNews
 from scheduler.config import ExpectedLimits
-from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
-from scheduler.core.state import State
+from scheduler.core.state.state import State
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.metrics import TAKEOVERS_STALE
 from scheduler.resources import GROUPS, WORKLOADS
 from scheduler.selectors.selectors import Selectors

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from kube.decoding import Decoder
-from scheduler.core.model import Attachment, Disk
+from scheduler.core.values.model import Attachment, Disk
 
 Volume = Mapping[str, msgspec.Raw]
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kube.decoding import Decoder, without_nulls
-from scheduler.core.model import Attachment, ClaimKey, Disk, HostPort
+from scheduler.core.values.model import Attachment, ClaimKey, Disk, HostPort
 from scheduler.watch import inline_volumes
 from scheduler.watch.inline_volumes import Volume
 from scheduler.watch.objects import ClaimSource, Metadata, Pod, PodSpec

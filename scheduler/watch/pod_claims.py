@@ -19,12 +19,12 @@ from typing import Final
 import msgspec
 
 from kube.meta import Key
-from scheduler.core.device_table import DeviceTable
-from scheduler.core.devices.asks import Ask
-from scheduler.core.devices.extended import ContainerDevices, resources_of
-from scheduler.core.devices.model import DeviceClaimInfo
-from scheduler.core.forest import Pod as KnownPod
-from scheduler.core.model import ClaimKey, PodInfo, Requirements
+from scheduler.core.devices.table import DeviceTable
+from scheduler.core.groups.forest import Pod as KnownPod
+from scheduler.core.values.device_asks import Ask
+from scheduler.core.values.devices import DeviceClaimInfo
+from scheduler.core.values.extended_devices import ContainerDevices, resources_of
+from scheduler.core.values.model import ClaimKey, PodInfo, Requirements
 from scheduler.watch.device_objects import decode_pod_claim
 from scheduler.watch.extended_resources import claim_key, containers_of
 from scheduler.watch.group_claims import GroupClaims

@@ -14,7 +14,7 @@ import msgspec
 
 from api.constants import ANNOTATION_GROUP_BY, LABEL_POD_GROUP
 from api.group_affinity import OWN_LABELS, OWN_UIDS, scope_of
-from scheduler.core.model import (
+from scheduler.core.values.model import (
     Expression,
     GroupTerm,
     PodSelector,

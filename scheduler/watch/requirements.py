@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from scheduler.core.model import GroupTerm, Requirements, Term, Toleration
+from scheduler.core.values.model import GroupTerm, Requirements, Term, Toleration
 from scheduler.watch import limits, pod_terms
 from scheduler.watch.node_uses import NO_VOLUMES, NodeUses, node_uses
 from scheduler.watch.objects import Pod, PodSpec, TolerationSpec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.core.model import Expression, Term
+from scheduler.core.values.model import Expression, Term
 from scheduler.watch.objects import LabelSelector, NodeSelectorTerm
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from scheduler.core.forest import Pod
-from scheduler.core.model import GroupKey
-from scheduler.core.place import assume_on
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Pod
+from scheduler.core.search.place import assume_on
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
 from scheduler.watch.expected_pods import Changes, ExpectedPods, KindNow
 from scheduler.watch.objects import GroupObject
 

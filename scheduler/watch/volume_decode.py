@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kube.quantity import parse_value
-from scheduler.core.model import ClaimInfo, Expression, StorageClassInfo, Term, VolumeInfo
+from scheduler.core.values.model import ClaimInfo, Expression, StorageClassInfo, Term, VolumeInfo
 from scheduler.watch.inline_volumes import attachments
 from scheduler.watch.selectors import label_expressions, node_selector_term
 from scheduler.watch.volume_objects import Claim, CsiNode, StorageClass, Volume, VolumeSpec

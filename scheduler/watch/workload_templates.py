@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from kube.meta import Key
-from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP
-from scheduler.core.state import State
-from scheduler.core.workload_templates import Template, TemplateKey
+from scheduler.core.groups.workload_templates import Template, TemplateKey
+from scheduler.core.state.state import State
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP
 from scheduler.watch.decode import topology_of
 from scheduler.watch.objects import LeafTemplate, LowestTemplate, Workload
 

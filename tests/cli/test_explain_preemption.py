@@ -4,8 +4,8 @@ import pytest
 
 from api.features import USUAL, Feature
 from cli.explain import explain_lines
-from scheduler.core.nominations import Nomination
-from scheduler.core.place import SearchBudget
+from scheduler.core.search.place import SearchBudget
+from scheduler.core.state.nominations import Nomination
 from tests.scheduler.preemption_builder import PreemptionBuilder
 
 

@@ -14,8 +14,8 @@ from cli.snapshot_tree import branches
 from cli.text import tree_lines
 from cli.tree import Objects, build
 from kube.errors import ConfigError
-from scheduler.core.holders import held_on, held_room, holders
-from scheduler.core.place import SearchBudget
+from scheduler.core.explain.holders import held_on, held_room, holders
+from scheduler.core.search.place import SearchBudget
 from scheduler.snapshot import Limits, encode, take
 from tests.scheduler.holding_harness import HoldingHarness, kind, template
 

@@ -6,7 +6,7 @@ import pytest
 
 from cli.simulate import simulate
 from kube.errors import ConfigError
-from scheduler.core.place import SearchBudget
+from scheduler.core.search.place import SearchBudget
 from tests.cli.test_solver_commands import pod_spec
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.apps import deployment, stateful_set

@@ -7,7 +7,7 @@ import pytest
 from cli.exclusive_placement import keep_apart
 from cli.simulate import simulate
 from cli.simulated_jobs import job_of_jobset, place, pod_of_job
-from scheduler.core.place import SearchBudget
+from scheduler.core.search.place import SearchBudget
 from tests.scheduler.state_builder import StateBuilder
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ from api import features
 from api.features import Feature, FeatureGates
 from cli.simulate import simulate
 from kube.errors import ConfigError
-from scheduler.core.place import SearchBudget
+from scheduler.core.search.place import SearchBudget
 from tests.cli.test_what_if import cluster
 from tests.support.owners import job_template, make_jobset
 

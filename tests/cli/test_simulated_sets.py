@@ -12,7 +12,7 @@ from cli.simulate import simulate
 from cli.simulated_sets import of_lws
 from e2e.workloads import lws_pods
 from kube.errors import ConfigError
-from scheduler.core.place import SearchBudget
+from scheduler.core.search.place import SearchBudget
 from tests.cli.test_solver_commands import pod_spec
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.lws import LwsBuilder, admitted, make_lws

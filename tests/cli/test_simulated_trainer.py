@@ -14,7 +14,7 @@ from api.features import Feature, FeatureGates
 from cli.simulate import documents_of, simulate
 from cli.simulated_trainer import CLUSTER_RUNTIME, jobset_of
 from kube.errors import ConfigError
-from scheduler.core.place import SearchBudget
+from scheduler.core.search.place import SearchBudget
 from tests.scheduler.state_builder import StateBuilder
 
 Json = dict[str, Any]

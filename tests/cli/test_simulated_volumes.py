@@ -8,7 +8,7 @@ from cli.simulate import simulate
 from cli.simulated_volumes import default_class
 from cli.stored_pods import PodAdmission
 from kube.errors import ConfigError
-from scheduler.core.place import SearchBudget
+from scheduler.core.search.place import SearchBudget
 from tests.scheduler.state_builder import StateBuilder
 
 Json = dict[str, Any]

@@ -14,10 +14,10 @@ from cli.simulate import simulate
 from cli.stored_pods import PodAdmission
 from kube.errors import ConfigError
 from kube.meta import OwnerReference
-from scheduler.core.place import SearchBudget
+from scheduler.core.search.place import SearchBudget
 from scheduler.snapshot import Limits, encode, queue_of, take
 from scheduler.watch.objects import GroupObject, Metadata
-from tests.scheduler.core.plugins.cluster import claim, cluster_of, disk
+from tests.scheduler.core.framework.cluster import claim, cluster_of, disk
 from tests.scheduler.state_builder import StateBuilder
 
 Json = dict[str, Any]

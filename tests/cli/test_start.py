@@ -25,7 +25,7 @@ from localcluster.cluster import LocalCluster
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
-COMMON: Final = ("typer", "aiohttp", "numpy", "scheduler.core.place", "scheduler.snapshot")
+COMMON: Final = ("typer", "aiohttp", "numpy", "scheduler.core.search.place", "scheduler.snapshot")
 """What a parent loads once for all commands that need it."""
 
 # Forks for each line on its standard input: the child runs a command, then lists all modules.
@@ -55,7 +55,7 @@ SERVED: Final = ("aiohttp.web_app", "aiohttp.web_fileresponse")
 """aiohttp's frame for applications: health and metrics do without."""
 
 CLIENT: Final = ("aiohttp", "asyncio", "prometheus_client")
-SOLVER: Final = ("numpy", "scheduler.core.place")
+SOLVER: Final = ("numpy", "scheduler.core.search.place")
 SNAPSHOT: Final = (*SOLVER, "scheduler.snapshot")
 PROCESSES: Final = ("webhooks.app", "controllers.app", "scheduler.app", "uvloop")
 TERMINAL: Final = ("typer", "rich", "pygments", "colorama", "greenlet")

@@ -13,7 +13,7 @@ from cli.stored_pods import PodAdmission
 from kube.client import Client
 from kube.errors import ConfigError, Forbidden, KubeError, NotFound
 from kube.resources import Resource
-from scheduler.core.place import SearchBudget
+from scheduler.core.search.place import SearchBudget
 from tests.scheduler.state_builder import StateBuilder
 
 Json = dict[str, Any]

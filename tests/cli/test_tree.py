@@ -9,7 +9,7 @@ from api.names import pod_group_of_value
 from cli.snapshot_tree import branches
 from cli.text import tree_lines
 from cli.tree import Objects, build
-from scheduler.core.place import SearchBudget
+from scheduler.core.search.place import SearchBudget
 from tests.scheduler.state_builder import StateBuilder
 
 

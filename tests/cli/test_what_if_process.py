@@ -21,7 +21,7 @@ from console.protocols import RefusedError, Viewer
 from console.state import ClusterState, LiveCluster
 from kube.clock import SystemClock
 from kube.stepwise import Stepwise
-from scheduler.core.search.search_budget import SearchBudget
+from scheduler.core.values.search_budget import SearchBudget
 from tests.cli.test_what_if import cluster, gang
 
 ADMIN = Viewer("admin", "one")

@@ -9,7 +9,7 @@ from console.messages import Domain, Map
 from console.protocols import Viewer
 from console.state import ClusterState
 from kube.meta import OwnerReference
-from scheduler.core.model import GroupKey, GroupSpec, Topology
+from scheduler.core.values.model import GroupKey, GroupSpec, Topology
 from scheduler.watch.objects import GroupObject, Metadata
 from tests.scheduler.state_builder import StateBuilder
 

@@ -7,7 +7,7 @@ import pytest
 from console.protocols import RefusedError
 from console.views import cluster_map
 from console.views.cluster_map import parsed
-from scheduler.core.model import GroupSpec, NodeInfo, PodInfo, Taint
+from scheduler.core.values.model import GroupSpec, NodeInfo, PodInfo, Taint
 from tests.console.cluster_builder import BLOCK, RACK, Builder, flat, numbers, plain
 from tests.scheduler.state_builder import GIB
 

@@ -6,7 +6,7 @@ import pytest
 
 from console.views.workload import pod_state
 from scheduler.config import ExpectedLimits
-from scheduler.core.model import POD_GROUP, GroupSpec
+from scheduler.core.values.model import POD_GROUP, GroupSpec
 from scheduler.watch.expected_pods import ExpectedPods
 from scheduler.watch.objects import group_of
 from tests.console.cluster_builder import BLOCK, RACK, Builder, flat

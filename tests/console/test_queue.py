@@ -9,9 +9,9 @@ from console.protocols import RefusedError, Viewer
 from console.views import refusals
 from console.views.queue import HEAD, ROUNDS_KEPT, Filters
 from scheduler.conditions import waiting_for
-from scheduler.core.forest import Group
-from scheduler.core.model import GroupSpec
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Group
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupSpec
 from tests.console.cluster_builder import ALL, Builder, blocker
 
 

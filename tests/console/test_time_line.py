@@ -7,7 +7,7 @@ import pytest
 from console import victims
 from console.messages import Event
 from console.views import workload as view
-from scheduler.core.model import PodInfo
+from scheduler.core.values.model import PodInfo
 from tests.console.cluster_builder import ALL, Builder, blocker
 
 FOR = "muster-scheduler: preempted for PodGroup ns/high of priority 9"

@@ -8,7 +8,7 @@ from console.messages import Branch, Workload
 from console.protocols import RefusedError, Viewer
 from console.views import workload as view
 from console.views.why_not import why
-from scheduler.core.model import HostPort, Requirements, Taint
+from scheduler.core.values.model import HostPort, Requirements, Taint
 from tests.console.cluster_builder import ALL, BLOCK, RACK, Builder, blocker
 from tests.scheduler.state_builder import requests
 

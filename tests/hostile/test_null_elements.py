@@ -35,7 +35,7 @@ from kube.resources import (
 )
 from localcluster.definitions import builtin
 from localcluster.definitions.notation import inline
-from scheduler.core.place import SearchBudget
+from scheduler.core.search.place import SearchBudget
 from scheduler.resources import GROUPS
 from scheduler.watch.device_decode import NotUnderstoodError
 from tests.scheduler.crossings.build import Built

@@ -8,7 +8,7 @@ from lab.amounts import seconds_of, text_of_amount, text_of_seconds
 from lab.cluster import Cluster, read_cluster
 from lab.errors import LabError
 from lab.trace import Job, read_trace, write_trace
-from scheduler.core.model import NodeInfo
+from scheduler.core.values.model import NodeInfo
 
 
 def written(folder: Path, name: str, text: str) -> Path:

@@ -20,7 +20,7 @@ from e2e.differential.test_stored_pods import GPU, RUNTIMES, Draw
 from kube.errors import ConfigError
 from kube.meta import Json
 from kube.resources import DEPLOYMENTS, JOBS, JOBSETS, NODES, PODS, Resource
-from scheduler.core.place import SearchBudget
+from scheduler.core.search.place import SearchBudget
 from tests.lives.cluster import SPACE, Cluster
 from tests.scheduler.crossings.build import Built
 from tools.testing.effort import seeds

@@ -11,7 +11,7 @@ from kube.freeze import Freeze
 from kube.meta import Json
 from scheduler.app import PartOfATerm
 from scheduler.config import Preemption
-from scheduler.core.model import ClaimKey, GroupKey
+from scheduler.core.values.model import ClaimKey, GroupKey
 from scheduler.cycle import Cycle
 from scheduler.evictor import Evictor
 from scheduler.preemptor import Preemptor

@@ -27,8 +27,8 @@ from scheduler.binder import Binder
 from scheduler.claim_news import ClaimNews
 from scheduler.claim_releases import ClaimReleases
 from scheduler.config import Starvation, Status
-from scheduler.core.model import ClaimKey, GroupKey, PodInfo
-from scheduler.core.place import SearchBudget
+from scheduler.core.search.place import SearchBudget
+from scheduler.core.values.model import ClaimKey, GroupKey, PodInfo
 from scheduler.cycle import Cycle
 from scheduler.device_work import DeviceWork
 from scheduler.gang_times import GangTimes

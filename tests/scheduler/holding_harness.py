@@ -8,10 +8,10 @@ from typing import Any
 
 from kube.resources import PODS
 from scheduler.config import ExpectedLimits, Holding
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import POD_GROUP, GroupKey, PodInfo
-from scheduler.core.place import Placement
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.search.place import Placement
+from scheduler.core.state.state import State
+from scheduler.core.values.model import POD_GROUP, GroupKey, PodInfo
 from scheduler.held_places import HeldPlaces
 from scheduler.resources import GROUPS
 from scheduler.watch.event_handlers import GroupHandler, PodHandler

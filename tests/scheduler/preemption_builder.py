@@ -3,8 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import (
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.state.disruption_budgets import DisruptionBudget
+from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
     Expression,
@@ -15,10 +19,6 @@ from scheduler.core.model import (
     Requirements,
     Topology,
 )
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
-from scheduler.core.preemption.disruption_budgets import DisruptionBudget
-from scheduler.core.preemption.dry_run import Effort
-from scheduler.core.preemption.plan import Plan, preempt
 from tests.scheduler.state_builder import StateBuilder, requests
 
 

@@ -5,10 +5,13 @@
 
 from collections.abc import Callable, Mapping
 
-from scheduler.core.device_table import no_judge
 from scheduler.core.devices.kinds import Judge
-from scheduler.core.forest import Pod
-from scheduler.core.model import (
+from scheduler.core.devices.table import no_judge
+from scheduler.core.groups.forest import Pod
+from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.state.nominations import Nomination
+from scheduler.core.state.state import State
+from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
     ClaimKey,
@@ -22,9 +25,6 @@ from scheduler.core.model import (
     Taint,
     Topology,
 )
-from scheduler.core.nominations import Nomination
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
-from scheduler.core.state import State
 
 GIB = 1 << 30
 

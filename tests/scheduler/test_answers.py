@@ -26,7 +26,7 @@ from kube.errors import (
 from scheduler.evictor import SPARED_FOR
 from scheduler.watch.objects import decode_group
 from tests.scheduler.claims.test_allocations import cluster, run
-from tests.scheduler.core.plugins.cluster import claim, disk, user
+from tests.scheduler.core.framework.cluster import claim, disk, user
 from tests.scheduler.eviction_harness import EvictionHarness
 from tests.scheduler.holding_harness import POD_GROUPS
 from tests.scheduler.test_volume_binder import prepared

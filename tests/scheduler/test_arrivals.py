@@ -2,7 +2,8 @@
 
 import pytest
 
-from scheduler.core.model import (
+from scheduler.core.pods.pod_selectors import MOST_ALIKE
+from scheduler.core.values.model import (
     Expression,
     PodSelector,
     PodTerm,
@@ -10,7 +11,6 @@ from scheduler.core.model import (
     Spread,
     WeightedPodTerm,
 )
-from scheduler.core.pod_selectors import MOST_ALIKE
 from tests.scheduler.state_builder import StateBuilder, requests
 from tests.support.counting import calls
 

@@ -13,7 +13,7 @@ from kube.clock import rfc3339
 from kube.settings import LeaderElection
 from scheduler.app import Scheduler
 from scheduler.config import Config, Preemption
-from scheduler.core.place import Refusal, SearchBudget, place
+from scheduler.core.search.place import Refusal, SearchBudget, place
 from scheduler.watch.objects import Pod, decode_pod
 from tests.scheduler.harness import Harness
 from tests.scheduler.preemption_builder import PreemptionBuilder

@@ -11,7 +11,7 @@ from kube.errors import ConfigError
 from kube.settings import read
 from scheduler import claim_finalizers, claim_releases, deadlines, volume_binder
 from scheduler.config import Config
-from scheduler.core.state import State
+from scheduler.core.state.state import State
 from scheduler.watch.informers import Informers
 
 

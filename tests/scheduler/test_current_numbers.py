@@ -2,9 +2,9 @@
 
 import pytest
 
-from scheduler.core.model import GroupKey
-from scheduler.core.place import Refusal, SearchBudget, place
-from scheduler.core.state_changes import Changes
+from scheduler.core.search.place import Refusal, SearchBudget, place
+from scheduler.core.state.state_changes import Changes
+from scheduler.core.values.model import GroupKey
 from scheduler.queue import Queue
 from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import StateBuilder

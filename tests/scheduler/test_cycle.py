@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from scheduler.core.model import PodInfo
+from scheduler.core.values.model import PodInfo
 from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import StateBuilder
 from tools.testing.effort import seeds

@@ -9,7 +9,7 @@ import pytest
 
 from kube.errors import Conflict, Forbidden, Invalid, KubeError, ServerError, TooManyRequests
 from kube.resources import PODS
-from scheduler.core.model import GroupKey, PodInfo, Requirements
+from scheduler.core.values.model import GroupKey, PodInfo, Requirements
 from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import requests
 from tests.scheduler.test_binder import gang_of_two

@@ -10,9 +10,9 @@ import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import GroupKey
-from scheduler.core.place import Placement, Refusal
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.search.place import Placement, Refusal
+from scheduler.core.values.model import GroupKey
 from tests.scheduler.eviction_harness import EvictionHarness
 from tests.scheduler.harness import Harness
 
@@ -58,7 +58,7 @@ def about_placement(_state: Any, root: Group, *_: Any) -> bool:
 
 FAULTS = [
     pytest.param("scheduler.cycle.decide", about_root, id="in the decision"),
-    pytest.param("scheduler.core.place._placement", about_placement, id="in the open trial"),
+    pytest.param("scheduler.core.search.place._placement", about_placement, id="in the open trial"),
     pytest.param("scheduler.cycle.signature", lambda root: root.key == POISON, id="in batching"),
 ]
 

@@ -6,7 +6,7 @@ import pytest
 
 from kube.meta import Json
 from kube.resources import PODS
-from scheduler.core.model import PodInfo, Requirements
+from scheduler.core.values.model import PodInfo, Requirements
 from scheduler.disruption_marks import DisruptionMarks
 from scheduler.resources import GROUPS
 from tests.support.clock import FakeClock

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from prometheus_client import REGISTRY
 
-from scheduler.core.explain import Blocker
-from scheduler.core.model import SINGLE_POD
+from scheduler.core.explain.explain import Blocker
+from scheduler.core.values.model import SINGLE_POD
 from tests.scheduler.harness import Harness
 
 

@@ -9,9 +9,9 @@ import pytest
 
 import scheduler.cycle
 import scheduler.preemptor
-from scheduler.core.model import ClaimInfo, VolumeInfo
 from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.search.attempt import Attempt
+from scheduler.core.values.model import ClaimInfo, VolumeInfo
 from tests.scheduler.eviction_harness import EvictionHarness
 
 PREEMPTORS, VICTIMS = 40, 2

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from scheduler import cycle as cycle_module
 from scheduler.core.decide import decide
-from scheduler.core.explain import Blocker, explain
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import SINGLE_POD, GroupKey
-from scheduler.core.place import Placement, Refusal, SearchBudget
-from scheduler.core.state import State
+from scheduler.core.explain.explain import Blocker, explain
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.state.state import State
+from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.cycle import Cycle
 from scheduler.equal_roots import Answer
 from scheduler.queue import Queue

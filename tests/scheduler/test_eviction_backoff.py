@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from kube.resources import PODS
-from scheduler.core.model import PodInfo
 from scheduler.core.preemption.plan import Plan
+from scheduler.core.values.model import PodInfo
 from scheduler.eviction_backoff import FIRST_PAUSE, LONGEST_PAUSE, EvictionBackoff
 from tests.scheduler.eviction_harness import EvictionHarness
 from tests.scheduler.preemption_builder import PreemptionBuilder

@@ -6,8 +6,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from kube.errors import Conflict, Forbidden, KubeError, ServerError
-from scheduler.core.model import PodInfo, PreemptionInfo
-from scheduler.core.preemption.units import LONGEST_GRACE
+from scheduler.core.state.units import LONGEST_GRACE
+from scheduler.core.values.model import PodInfo, PreemptionInfo
 from scheduler.evictor import SPARED_FOR
 from tests.scheduler.eviction_harness import EvictionHarness
 

@@ -8,8 +8,8 @@ from prometheus_client import REGISTRY
 from api.features import USUAL, Feature
 from kube.errors import Forbidden, ServerError
 from scheduler.config import Preemption
-from scheduler.core.model import POD_GROUP, PodInfo, PreemptionInfo
-from scheduler.core.nominations import Nomination
+from scheduler.core.state.nominations import Nomination
+from scheduler.core.values.model import POD_GROUP, PodInfo, PreemptionInfo
 from scheduler.watch.decode import FAR_AWAY
 from tests.scheduler.eviction_harness import EvictionHarness
 from tests.scheduler.harness import SchedulerApi

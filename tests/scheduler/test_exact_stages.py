@@ -8,8 +8,8 @@ from itertools import product
 import pytest
 from ortools.sat.python import cp_model
 
-from scheduler.core.model import HostPort, Requirements, Stage
-from scheduler.core.place import Placement
+from scheduler.core.search.place import Placement
+from scheduler.core.values.model import HostPort, Requirements, Stage
 from tests.scheduler.state_builder import StateBuilder, requests
 from tools.testing.effort import count as times
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.core.model import PodInfo
-from scheduler.core.place import Placement, SearchBudget
 from scheduler.core.search.batching import batchable, place_batch
+from scheduler.core.search.place import Placement, SearchBudget
+from scheduler.core.values.model import PodInfo
 from tests.scheduler.eviction_harness import EvictionHarness
 from tests.scheduler.preemption_builder import PreemptionBuilder
 

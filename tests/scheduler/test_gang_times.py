@@ -3,7 +3,7 @@
 from prometheus_client import REGISTRY
 
 from kube.errors import Forbidden
-from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP
 from tests.scheduler.harness import Harness
 
 

@@ -2,7 +2,7 @@
 
 from kube.events import EventType, ObjectReference
 from kube.meta import OwnerReference
-from scheduler.core.model import POD_GROUP, GroupKey
+from scheduler.core.values.model import POD_GROUP, GroupKey
 from scheduler.group_events import GroupEvents
 from scheduler.watch.objects import GroupObject, Metadata
 from tests.scheduler.state_builder import StateBuilder

@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from kube.errors import ServerError
 from scheduler.config import ExpectedLimits
-from scheduler.core.place import SearchBudget
+from scheduler.core.search.place import SearchBudget
 from scheduler.snapshot import Limits, decode, encode, restore, take
 from tests.scheduler.holding_harness import HOLD, MOST, HoldingHarness, Json, kind
 

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from scheduler.core.forest import Pod as StatePod
-from scheduler.core.model import POD_GROUP, GroupKey
+from scheduler.core.groups.forest import Pod as StatePod
+from scheduler.core.values.model import POD_GROUP, GroupKey
 from tests.scheduler.holding_harness import HoldingHarness, kind
 from tools.testing.effort import seeds
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kube.errors import Forbidden
-from scheduler.core.model import GroupKey
+from scheduler.core.values.model import GroupKey
 from tests.scheduler.holding_harness import HOLD, HoldingHarness, kind
 
 TRAIN: GroupKey = ("PodGroup", "ns", "train")

@@ -9,7 +9,7 @@ import pytest
 import kube.stepwise
 import scheduler.loop
 from kube.errors import Forbidden
-from scheduler.core.model import (
+from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
     Expression,

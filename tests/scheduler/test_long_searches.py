@@ -4,11 +4,11 @@ import pytest
 
 import scheduler.cycle
 from scheduler.core.decide import decide
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import GroupKey, Requirements
-from scheduler.core.place import Placement, Refusal, SearchBudget
-from scheduler.core.state import State
-from scheduler.core.state_changes import Changes
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.state.state import State
+from scheduler.core.state.state_changes import Changes
+from scheduler.core.values.model import GroupKey, Requirements
 from scheduler.long_searches import LongSearches
 from scheduler.queue import Queue
 from tests.scheduler.harness import Harness

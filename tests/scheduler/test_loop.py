@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import cast
 
 from scheduler.activity import Activity
-from scheduler.core.model import SINGLE_POD, GroupKey
+from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.cycle import Cycle
 from scheduler.loop import Loop
 from scheduler.queue import Queue

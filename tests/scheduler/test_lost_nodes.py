@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.model import NodeInfo, Requirements, Taint
+from scheduler.core.values.model import NodeInfo, Requirements, Taint
 from tests.scheduler.eviction_harness import EvictionHarness
 from tests.scheduler.state_builder import requests
 

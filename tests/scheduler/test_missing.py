@@ -15,7 +15,7 @@ from api.constants import (
 )
 from api.features import USUAL, Feature, FeatureGates
 from scheduler.conditions import waiting_for
-from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, MembershipInfo, PodInfo
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, MembershipInfo, PodInfo
 from tests.scheduler.state_builder import StateBuilder
 
 JOB, JOBSET = ("Job", "t"), ("JobSet", "a")

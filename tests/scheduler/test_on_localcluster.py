@@ -32,9 +32,9 @@ from localcluster.cluster import LocalCluster
 from scheduler.app import Scheduler
 from scheduler.config import Config, Status
 from scheduler.core.decide import decide
-from scheduler.core.model import PodInfo
-from scheduler.core.place import Placement, Refusal, SearchBudget
-from scheduler.core.state import State
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.state.state import State
+from scheduler.core.values.model import PodInfo
 from scheduler.resources import GROUPS
 from scheduler.watch import decode
 from scheduler.watch.informers import read

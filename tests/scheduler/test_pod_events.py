@@ -1,7 +1,7 @@
 """FailedScheduling on pods that wait: once for each change, and never very many."""
 
 from kube.errors import ServerError
-from scheduler.core.model import POD_GROUP, GroupSpec
+from scheduler.core.values.model import POD_GROUP, GroupSpec
 from scheduler.pod_events import OF_A_GROUP
 from tests.scheduler.harness import Harness
 

@@ -1,8 +1,8 @@
 """What preemption says never names another namespace's objects."""
 
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import POD_GROUP, SINGLE_POD, PodInfo, Requirements
-from scheduler.core.preemption.units import Unit
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.state.units import Unit
+from scheduler.core.values.model import POD_GROUP, SINGLE_POD, PodInfo, Requirements
 from scheduler.preemption_words import preemptor_text, victims_text
 from tests.scheduler.state_builder import StateBuilder
 

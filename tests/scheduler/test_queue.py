@@ -2,7 +2,8 @@
 
 import pytest
 
-from scheduler.core.model import (
+from scheduler.core.search.place import Refusal, SearchBudget, place
+from scheduler.core.values.model import (
     SINGLE_POD,
     Expression,
     GroupKey,
@@ -10,7 +11,6 @@ from scheduler.core.model import (
     PodTerm,
     Requirements,
 )
-from scheduler.core.place import Refusal, SearchBudget, place
 from scheduler.queue import Queue
 from tests.scheduler.state_builder import StateBuilder, requests
 from tests.support.counting import calls

@@ -9,7 +9,7 @@ import pytest
 
 from kube.clock import rfc3339
 from kube.errors import Forbidden
-from scheduler.core.model import (
+from scheduler.core.values.model import (
     POD_GROUP,
     Expression,
     PodInfo,

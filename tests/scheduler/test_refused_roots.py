@@ -1,7 +1,7 @@
 """Refused roots by shape and by priority."""
 
-from scheduler.core.forest import Pod
-from scheduler.core.model import GroupKey
+from scheduler.core.groups.forest import Pod
+from scheduler.core.values.model import GroupKey
 from scheduler.refused_roots import RefusedRoot, RefusedRoots
 from tests.scheduler.state_builder import StateBuilder
 

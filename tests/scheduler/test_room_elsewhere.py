@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler.core.forest import Pod
-from scheduler.core.model import GroupKey, Requirements
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
-from scheduler.core.shapes import Shape
+from scheduler.core.groups.forest import Pod
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.values.model import GroupKey, Requirements
 from scheduler.queue import Queue
-from tests.scheduler.core.plugins.cluster import (
+from tests.scheduler.core.framework.cluster import (
     HOST,
     WEB,
     ZONE,

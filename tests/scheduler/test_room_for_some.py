@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pytest
 
-from scheduler.core.framework import Framework
-from scheduler.core.model import SINGLE_POD, GroupKey, Requirements
-from scheduler.core.node_table import Ints
-from scheduler.core.place import Refusal, SearchBudget, place
-from scheduler.core.shapes import Shape
+from scheduler.core.framework.framework import Framework
+from scheduler.core.nodes.node_table import Ints
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.search.place import Refusal, SearchBudget, place
+from scheduler.core.values.model import SINGLE_POD, GroupKey, Requirements
 from scheduler.queue import Queue
 from tests.scheduler.state_builder import StateBuilder
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kube.resources import PVCS
-from tests.scheduler.core.plugins.cluster import bound, unbound, using
+from tests.scheduler.core.framework.cluster import bound, unbound, using
 from tests.scheduler.harness import Harness
 
 

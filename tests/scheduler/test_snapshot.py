@@ -8,8 +8,12 @@ import pytest
 
 from api.priority import PriorityClass
 from kube.errors import ConfigError
-from scheduler.core.assumed_volumes import AssumedVolume
-from scheduler.core.model import (
+from scheduler.core.groups.workload_templates import Template
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.search.place import Placement, SearchBudget, place
+from scheduler.core.state.disruption_budgets import DisruptionBudget
+from scheduler.core.state.nominations import Nomination
+from scheduler.core.values.model import (
     Expression,
     GroupSpec,
     GroupTerm,
@@ -19,11 +23,7 @@ from scheduler.core.model import (
     Requirements,
     Taint,
 )
-from scheduler.core.nominations import Nomination
-from scheduler.core.place import Placement, SearchBudget, place
-from scheduler.core.preemption.disruption_budgets import DisruptionBudget
-from scheduler.core.preemption.dry_run import Effort
-from scheduler.core.workload_templates import Template
+from scheduler.core.volumes.assumed_volumes import AssumedVolume
 from scheduler.queue import Queue
 from scheduler.snapshot import (
     Limits,
@@ -35,7 +35,7 @@ from scheduler.snapshot import (
     restore,
     take,
 )
-from tests.scheduler.core.plugins.cluster import claim, cluster_of, disk, run, user
+from tests.scheduler.core.framework.cluster import claim, cluster_of, disk, run, user
 from tests.scheduler.state_builder import StateBuilder, requests
 from tools.testing.effort import seeds
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.core.holders import held_room
-from scheduler.core.place import SearchBudget
+from scheduler.core.explain.holders import held_room
+from scheduler.core.search.place import SearchBudget
 from scheduler.snapshot import Limits, decode, encode, restore, take
 from tests.scheduler.holding_harness import HoldingHarness, kind
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from scheduler.config import Starvation
 from scheduler.core.decide import decide, fits_empty_cluster
-from scheduler.core.model import POD_GROUP, GroupKey, PodInfo, PreemptionInfo, Requirements
-from scheduler.core.nominations import Nomination
-from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.search.batching import batchable
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.state.nominations import Nomination
+from scheduler.core.values.model import POD_GROUP, GroupKey, PodInfo, PreemptionInfo, Requirements
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, restore, take
 from scheduler.starvation import StarvationMonitor

@@ -15,8 +15,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import (
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.values.model import (
     POD_GROUP,
     Disk,
     Expression,
@@ -29,7 +30,6 @@ from scheduler.core.model import (
     Spread,
     WeightedPodTerm,
 )
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, decode, encode, restore, take
 from tests.scheduler.state_builder import StateBuilder, requests

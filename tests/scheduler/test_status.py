@@ -13,7 +13,7 @@ from kube.patch import Operation
 from kube.resources import PODS
 from scheduler import status, status_document
 from scheduler.conditions import exceeding_views
-from scheduler.core.model import Requirements
+from scheduler.core.values.model import Requirements
 from scheduler.resources import GROUPS
 from scheduler.watch.objects import decode_group
 from tests.scheduler.harness import Harness

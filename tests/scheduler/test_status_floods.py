@@ -6,7 +6,7 @@ import pytest
 
 from scheduler import conditions
 from scheduler.conditions import GroupView
-from scheduler.core.model import POD_GROUP, GroupKey, GroupSpec
+from scheduler.core.values.model import POD_GROUP, GroupKey, GroupSpec
 from scheduler.fair_keys import FairKeys
 from tests.scheduler.harness import Harness
 

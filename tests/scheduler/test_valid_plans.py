@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from prometheus_client import REGISTRY
 
-from scheduler.core.model import PodInfo
+from scheduler.core.values.model import PodInfo
 from tests.scheduler.eviction_harness import EvictionHarness
 
 PODS = 12

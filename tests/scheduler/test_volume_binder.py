@@ -11,7 +11,7 @@ from kube.election import Fence
 from kube.errors import Conflict, KubeError, NotFound, ServerError
 from kube.quantity import QuantityError
 from kube.resources import PVCS, PVS
-from scheduler.core.model import (
+from scheduler.core.values.model import (
     ClaimInfo,
     PodInfo,
     Requirements,
@@ -21,7 +21,7 @@ from scheduler.core.model import (
 from scheduler.watch.volume_decode import SELECTED_NODE
 from scheduler.watch.volume_handlers import VolumeHandler
 from scheduler.watch.volume_objects import decode_volume
-from tests.scheduler.core.plugins.cluster import DATA, claim, disk, user
+from tests.scheduler.core.framework.cluster import DATA, claim, disk, user
 from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import requests
 from tests.scheduler.test_recovery import lead, left_behind

@@ -2,7 +2,7 @@
 
 from prometheus_client import REGISTRY
 
-from scheduler.core.model import PodInfo, Requirements
+from scheduler.core.values.model import PodInfo, Requirements
 from tests.scheduler.eviction_harness import EvictionHarness
 from tests.scheduler.state_builder import requests
 

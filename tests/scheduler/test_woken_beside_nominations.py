@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 
 from scheduler.core.decide import decide
-from scheduler.core.forest import Pod
-from scheduler.core.framework import Framework
-from scheduler.core.model import ClaimInfo, PodSelector, PodTerm, Requirements, VolumeInfo
-from scheduler.core.place import Refusal, SearchBudget
+from scheduler.core.framework.framework import Framework
+from scheduler.core.groups.forest import Pod
+from scheduler.core.search.place import Refusal, SearchBudget
+from scheduler.core.values.model import ClaimInfo, PodSelector, PodTerm, Requirements, VolumeInfo
 from scheduler.queue import Queue
 from tests.scheduler.state_builder import StateBuilder, requests
 

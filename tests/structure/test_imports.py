@@ -32,10 +32,10 @@ def test_rings_are_found(edges: dict[str, set[str]], want: list[str]) -> None:
 def test_imports_for_type_checking_and_inside_functions_count(tmp_path: Path) -> None:
     source = tmp_path / "module.py"
     source.write_text(
-        "if TYPE_CHECKING:\n    from scheduler.core import state\n"
-        "def later():\n    import scheduler.core.place\n    from os import path\n"
+        "if TYPE_CHECKING:\n    from scheduler.core.state import state\n"
+        "def later():\n    import scheduler.core.search.place\n    from os import path\n"
     )
-    known = {"scheduler.core.state", "scheduler.core.place"}
+    known = {"scheduler.core.state.state", "scheduler.core.search.place"}
     assert set(graph.imported(source, known)) == known
 
 

@@ -10,7 +10,7 @@ import scheduler.metrics
 import webhooks.metrics
 from kube.clock import SystemClock
 from kube.freeze import Freeze
-from scheduler.core.state import State
+from scheduler.core.state.state import State
 from scheduler.gang_times import GangTimes
 from scheduler.state_metrics import StateMetrics
 

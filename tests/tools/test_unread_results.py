@@ -43,7 +43,9 @@ def test_the_core_reads_all_answers() -> None:
 
 
 def test_it_fails_where_an_answer_is_dropped_on_purpose() -> None:
-    source = (ROOT / "scheduler" / "core" / "framework.py").read_text(encoding="utf-8")
+    source = (ROOT / "scheduler" / "core" / "framework" / "framework.py").read_text(
+        encoding="utf-8"
+    )
     assert source.count("_ = self.reserve(") == 1
     tree = ast.parse(source.replace("_ = self.reserve(", "self.reserve("))
     assert list(unread(tree, answering({"framework": tree})))

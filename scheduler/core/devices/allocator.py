@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.core.devices.asks import MOST_RESULTS, Amounts
 from scheduler.core.devices.capacities import left
 from scheduler.core.devices.counters import CounterKey
 from scheduler.core.devices.layouts import Layout, Usage, added
 from scheduler.core.devices.masks import bits
 from scheduler.core.devices.matching import Matches, matches
 from scheduler.core.devices.requests import ResolvedAsk, ResolvedRequest, Wanted
+from scheduler.core.values.device_asks import MOST_RESULTS, Amounts
 
 MOST_STEPS: Final = 2048
 """Devices that one search tries: some milliseconds."""

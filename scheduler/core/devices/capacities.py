@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from scheduler.core.devices.asks import Amounts
-from scheduler.core.devices.model import Capacity, CapacityPolicy
+from scheduler.core.values.device_asks import Amounts
+from scheduler.core.values.devices import Capacity, CapacityPolicy
 
 
 def consumption(offered: Iterable[Capacity], asked: Amounts) -> Amounts | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from scheduler.core.devices.layouts import View
-from scheduler.core.devices.model import Attribute, DeviceInfo
+from scheduler.core.values.devices import Attribute, DeviceInfo
 
 _Key = tuple[bool, str]
 """Whether a column is for one qualified name, and the name; else it is without domain."""

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.core.devices.model import DeviceInfo
 from scheduler.core.devices.requests import Chain, ResolvedAsk
+from scheduler.core.values.devices import DeviceInfo
 
 Judge = Callable[[str, str, DeviceInfo], bool | str]
 """Of (CEL expression, driver, device): whether the device is selected, or an error's text.

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from scheduler.core.devices.asks import Amounts
 from scheduler.core.devices.counters import CounterLedger
 from scheduler.core.devices.kinds import Kind
-from scheduler.core.devices.model import DeviceInfo, DeviceKey, NodeScope, SliceInfo
 from scheduler.core.devices.pools import Pool
+from scheduler.core.values.device_asks import Amounts
+from scheduler.core.values.devices import DeviceInfo, DeviceKey, NodeScope, SliceInfo
 
 _UPDATED: Final = "being updated"
 _INVALID: Final = "invalid"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scheduler.core.devices.asks import Amounts, DeviceToleration
 from scheduler.core.devices.capacities import consumption
 from scheduler.core.devices.kinds import Kind
 from scheduler.core.devices.layouts import Layout
 from scheduler.core.devices.masks import bits
-from scheduler.core.devices.model import DeviceTaint
 from scheduler.core.devices.requests import Wanted
+from scheduler.core.values.device_asks import Amounts, DeviceToleration
+from scheduler.core.values.devices import DeviceTaint
 
 _BLOCKING = frozenset({"NoSchedule", "NoExecute"})
 _MOST_KNOWN = 1024

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from scheduler.core.devices.asks import Amounts
-from scheduler.core.devices.model import DeviceInfo, PoolKey, SliceInfo
+from scheduler.core.values.device_asks import Amounts
+from scheduler.core.values.devices import DeviceInfo, PoolKey, SliceInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scheduler.core.devices.asks import (
+from scheduler.core.values.device_asks import (
     MOST_RESULTS,
     Amounts,
     Ask,
@@ -13,7 +13,7 @@ from scheduler.core.devices.asks import (
     DeviceOption,
     DeviceToleration,
 )
-from scheduler.core.devices.model import DeviceClassInfo
+from scheduler.core.values.devices import DeviceClassInfo
 
 Chain = tuple[str, ...]
 """CEL expressions which all must select a device; they are judged in order."""

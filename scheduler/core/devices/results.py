@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from scheduler.core.devices.allocator import Pick, PodAsks
 from scheduler.core.devices.layouts import View
-from scheduler.core.devices.model import (
+from scheduler.core.devices.requests import ResolvedAsk, Wanted
+from scheduler.core.values.devices import (
     AllocatedConfig,
     AllocatedDevice,
     Allocation,
@@ -15,8 +16,7 @@ from scheduler.core.devices.model import (
     NodeScope,
     SliceInfo,
 )
-from scheduler.core.devices.requests import ResolvedAsk, Wanted
-from scheduler.core.model import Expression, Term
+from scheduler.core.values.model import Expression, Term
 
 NODE_NAME = "metadata.name"
 """The field of a node by which an allocation says that only one node can use it."""

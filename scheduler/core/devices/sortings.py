@@ -17,7 +17,7 @@ from scheduler.core.devices.allowance import Allowance
 from scheduler.core.devices.contents import Contents, Seen
 from scheduler.core.devices.kinds import Judge, Kind, Verdict, Watched, looked_at, verdict
 from scheduler.core.devices.layouts import Layout, View, layout_of
-from scheduler.core.node_table import Ints
+from scheduler.core.nodes.node_table import Ints
 
 MOST_SORTINGS: Final = 64
 """So many are kept; those asked for the longest ago give way."""

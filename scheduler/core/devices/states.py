@@ -14,9 +14,9 @@ from typing import Final
 
 from scheduler.core.devices.allocator import Pick, PodAsks, Refused, Solution, allocate
 from scheduler.core.devices.allowance import Allowance, PostponedError
-from scheduler.core.devices.asks import Amounts
 from scheduler.core.devices.kinds import NOTHING, Watched
 from scheduler.core.devices.layouts import FREE, Layout, Usage
+from scheduler.core.values.device_asks import Amounts
 
 PLENTY: Final = 1 << 40
 """Pods for which there is room where they take nothing that others could lack."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from scheduler.core.devices.kinds import Judge, verdict
-from scheduler.core.devices.model import DeviceClassInfo, DeviceInfo, DeviceTaint, SliceInfo
+from scheduler.core.values.devices import DeviceClassInfo, DeviceInfo, DeviceTaint, SliceInfo
 
 _Place = tuple[str | None, str | None]
 """(driver, pool name); None stands for any."""

@@ -10,11 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.forest import Group
-from scheduler.core.node_table import Floats, Ints, NodeTable
+from scheduler.core.groups.forest import Group
+from scheduler.core.nodes.node_table import Floats, Ints, NodeTable
+from scheduler.core.nodes.resource_table import LARGEST, total
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.preemption.dry_run import DryRun
-from scheduler.core.resource_table import LARGEST, total
-from scheduler.core.shapes import Shape
 
 NONE: Final[Ints] = np.zeros(0, np.int64)
 

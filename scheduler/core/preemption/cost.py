@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core.node_table import Bools, Floats, Ints
+from scheduler.core.nodes.node_table import Bools, Floats, Ints
 from scheduler.core.preemption.protected_units import ProtectedUnits
-from scheduler.core.preemption.units import Units
+from scheduler.core.state.units import Units
 
 
 @dataclass(frozen=True, slots=True, order=True)

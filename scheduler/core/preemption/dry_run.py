@@ -10,10 +10,10 @@ from typing import Self
 
 import numpy as np
 
-from scheduler.core.forest import Group, Pod
-from scheduler.core.node_table import Ints, Region
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.nodes.node_table import Ints, Region
+from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.state.state import State
 
 
 @dataclass(frozen=True, slots=True)

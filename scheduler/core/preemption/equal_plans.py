@@ -13,16 +13,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.core.forest import Pod
-from scheduler.core.node_table import Ints
-from scheduler.core.place import Placement, Refusal, SearchBudget
+from scheduler.core.groups.forest import Pod
+from scheduler.core.nodes.node_table import Ints
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.preemption.candidates import NONE, EvictionScopes
 from scheduler.core.preemption.cost import Cost
 from scheduler.core.preemption.dry_run import DryRun, Effort
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.preemption.protected_units import ProtectedUnits
-from scheduler.core.shapes import Shape
-from scheduler.core.state import State
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.state.state import State
 
 
 def preempt_equals(

@@ -13,13 +13,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler.core.forest import Group, outer_topology_keys
-from scheduler.core.node_table import Bools, Ints
-from scheduler.core.place import SearchBudget, group_of
+from scheduler.core.groups.forest import Group, outer_topology_keys
+from scheduler.core.nodes.node_table import Bools, Ints
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.search.exhaustive_packing import MOST_NODES, MOST_PODS
-from scheduler.core.shapes import Shape
-from scheduler.core.state import State
+from scheduler.core.search.place import SearchBudget, group_of
+from scheduler.core.state.state import State
 
 _MOST_GROUPS: Final = 64
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.node_table import Bools, Ints
+from scheduler.core.nodes.node_table import Bools, Ints
 from scheduler.core.preemption.cost import Cost, Costs
 from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.preemption.necessary import Necessary

@@ -16,11 +16,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.core.forest import Group, outer_topology_keys
-from scheduler.core.node_table import Bools, Floats, Ints
-from scheduler.core.place import group_of
+from scheduler.core.groups.forest import Group, outer_topology_keys
+from scheduler.core.nodes.node_table import Bools, Floats, Ints
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.preemption.dry_run import DryRun
-from scheduler.core.shapes import Shape
+from scheduler.core.search.place import group_of
 
 Demand = Mapping[int, float]
 """By resource index."""

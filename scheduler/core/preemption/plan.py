@@ -14,20 +14,20 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.forest import Group, Pod
-from scheduler.core.framework import Framework
-from scheduler.core.model import GroupKey
-from scheduler.core.node_table import Ints
-from scheduler.core.place import Placement, Refusal, SearchBudget
+from scheduler.core.framework.framework import Framework
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.nodes.node_table import Ints
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.preemption.candidates import NONE, EvictionScopes
 from scheduler.core.preemption.cost import Cost, Costs
 from scheduler.core.preemption.dry_run import DryRun, Effort
 from scheduler.core.preemption.fewest import FewestUnits
 from scheduler.core.preemption.proof import MOST_SETS, Proof
 from scheduler.core.preemption.protected_units import ProtectedUnits
-from scheduler.core.preemption.units import Unit
-from scheduler.core.shapes import Shape
-from scheduler.core.state import State
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.state.state import State
+from scheduler.core.state.units import Unit
+from scheduler.core.values.model import GroupKey
 
 _MOST_EXCEEDED: Final = 8
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from scheduler.core.node_table import Ints
+from scheduler.core.nodes.node_table import Ints
 from scheduler.core.preemption.candidates import NONE
 from scheduler.core.preemption.cost import Cost
 from scheduler.core.preemption.dry_run import DryRun

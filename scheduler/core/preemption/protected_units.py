@@ -9,14 +9,14 @@ from typing import Final, Self
 
 import numpy as np
 
-from scheduler.core.node_table import Bools, Ints
-from scheduler.core.preemption.disruption_budgets import (
+from scheduler.core.nodes.node_table import Bools, Ints
+from scheduler.core.state.disruption_budgets import (
     Coverage,
     DisruptionBudget,
     DisruptionBudgets,
 )
-from scheduler.core.preemption.units import Units
-from scheduler.core.search.search_budget import SearchBudget
+from scheduler.core.state.units import Units
+from scheduler.core.values.search_budget import SearchBudget
 
 _MOST_TRIED: Final = 2000
 """Steps of the search for further largest sets; the first one takes as many as it needs."""

@@ -12,19 +12,19 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.claim_consumers import MOST_CONSUMERS
-from scheduler.core.claim_quotas import named
-from scheduler.core.forest import Group, Pod
-from scheduler.core.never_fits import never_fits
-from scheduler.core.node_table import Ints, Region
-from scheduler.core.profiles import Profile
-from scheduler.core.reasons import reasons
+from scheduler.core.devices.claim_consumers import MOST_CONSUMERS
+from scheduler.core.framework.claim_quotas import named
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.nodes.node_table import Ints, Region
+from scheduler.core.pods.never_fits import never_fits
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.exhaustive_packing import pack_exhaustively
 from scheduler.core.search.node_selection import choose, waves
-from scheduler.core.search.search_budget import SearchBudget
-from scheduler.core.shapes import Shape
-from scheduler.core.shortage import Shortage
-from scheduler.core.state import State
+from scheduler.core.search.reasons import reasons
+from scheduler.core.state.shortage import Shortage
+from scheduler.core.state.state import State
+from scheduler.core.values.profiles import Profile
+from scheduler.core.values.search_budget import SearchBudget
 
 Demand = Mapping[Shape, int]
 

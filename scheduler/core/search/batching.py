@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scheduler.core.devices.model import Allocation
-from scheduler.core.forest import Group, Pod, in_order, outer_topology_keys
-from scheduler.core.model import ClaimKey, Topology
-from scheduler.core.never_fits import never_fits
-from scheduler.core.node_table import Region
-from scheduler.core.place import Placement, group_of, place
-from scheduler.core.search.search_budget import SearchBudget
+from scheduler.core.groups.forest import Group, Pod, in_order, outer_topology_keys
+from scheduler.core.nodes.node_table import Region
+from scheduler.core.pods.never_fits import never_fits
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.search.place import Placement, group_of, place
 from scheduler.core.search.spread_batching import place_spread, spreads_alone
-from scheduler.core.shapes import Shape
-from scheduler.core.state import State
+from scheduler.core.state.state import State
+from scheduler.core.values.devices import Allocation
+from scheduler.core.values.model import ClaimKey, Topology
+from scheduler.core.values.search_budget import SearchBudget
 
 
 @dataclass(frozen=True, slots=True)

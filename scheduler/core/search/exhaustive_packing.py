@@ -13,12 +13,12 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.exclusive_uses import overlap
-from scheduler.core.framework import Framework
-from scheduler.core.model import Stage
-from scheduler.core.node_table import Ints, Region
-from scheduler.core.search.search_budget import never
-from scheduler.core.shapes import Shape
+from scheduler.core.framework.framework import Framework
+from scheduler.core.nodes.exclusive_uses import overlap
+from scheduler.core.nodes.node_table import Ints, Region
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.values.model import Stage
+from scheduler.core.values.search_budget import never
 
 MOST_NODES: Final = 64
 MOST_PODS: Final = 64

@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.forest import Group
-from scheduler.core.node_table import Region
+from scheduler.core.groups.forest import Group
+from scheduler.core.nodes.node_table import Region
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.attempt import Attempt, needs_other_pods
 from scheduler.core.search.exhaustive_packing import MOST_NODES
 from scheduler.core.search.topology_placement import CandidatePlacement, TopologyPlacements
-from scheduler.core.shapes import Shape
 
 Cursor = tuple[int, ...]
 """The choice at each level of the walk."""

@@ -14,13 +14,13 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.forest import Group
-from scheduler.core.framework import Framework
-from scheduler.core.node_table import Ints, Region
-from scheduler.core.resource_table import total
+from scheduler.core.framework.framework import Framework
+from scheduler.core.groups.forest import Group
+from scheduler.core.nodes.node_table import Ints, Region
+from scheduler.core.nodes.resource_table import total
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.exhaustive_packing import MOST_PODS, pack_exhaustively, usable
-from scheduler.core.search.search_budget import never
-from scheduler.core.shapes import Shape
+from scheduler.core.values.search_budget import never
 
 WAYS: Final = 16
 """How many ways are kept per group: the cheapest ones."""

@@ -11,11 +11,11 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.domain_quotas import Quotas
-from scheduler.core.framework import Framework
-from scheduler.core.node_table import Ints, Region
-from scheduler.core.profiles import Profile
-from scheduler.core.shapes import Shape
+from scheduler.core.framework.domain_quotas import Quotas
+from scheduler.core.framework.framework import Framework
+from scheduler.core.nodes.node_table import Ints, Region
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.values.profiles import Profile
 
 _NEVER: Final = np.iinfo(np.int64).max
 

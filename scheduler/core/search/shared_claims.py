@@ -12,13 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.claim_quotas import named
 from scheduler.core.devices.results import is_local
-from scheduler.core.forest import Group
-from scheduler.core.model import ClaimKey
-from scheduler.core.node_table import Ints, Region
-from scheduler.core.shapes import Shape, demands_of
-from scheduler.core.state import State
+from scheduler.core.framework.claim_quotas import named
+from scheduler.core.groups.forest import Group
+from scheduler.core.nodes.node_table import Ints, Region
+from scheduler.core.pods.shapes import Shape, demands_of
+from scheduler.core.state.state import State
+from scheduler.core.values.model import ClaimKey
 
 MOST_CLAIMS: Final = 4
 """Of more claims that a subtree shares, the others are allocated with their first pod."""

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.core.domain_quotas import PLENTY, SkewLimit
-from scheduler.core.forest import Pod
-from scheduler.core.framework import Framework
-from scheduler.core.node_table import Ints
-from scheduler.core.place import Placement
-from scheduler.core.plugins.node_resources_fit import used_with
-from scheduler.core.shapes import Shape
-from scheduler.core.state import State
+from scheduler.core.framework.domain_quotas import PLENTY, SkewLimit
+from scheduler.core.framework.framework import Framework
+from scheduler.core.framework.node_resources_fit import used_with
+from scheduler.core.groups.forest import Pod
+from scheduler.core.nodes.node_table import Ints
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.search.place import Placement
+from scheduler.core.state.state import State
 
 
 def spreads_alone(framework: Framework, shape: Shape) -> bool:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduler.core import wording
-from scheduler.core.forest import Group, outer_topology_keys
-from scheduler.core.never_fits import never_fits
-from scheduler.core.node_table import Ints, Region
-from scheduler.core.shapes import Shape, demands_of
-from scheduler.core.shortage import BestDomain, Shortage
-from scheduler.core.state import State
-from scheduler.core.topology import UNLABELLED, Domains
+from scheduler.core.groups.forest import Group, outer_topology_keys
+from scheduler.core.nodes.node_table import Ints, Region
+from scheduler.core.pods.never_fits import never_fits
+from scheduler.core.pods.shapes import Shape, demands_of
+from scheduler.core.state.shortage import BestDomain, Shortage
+from scheduler.core.state.state import State
+from scheduler.core.topology.topology import UNLABELLED, Domains
+from scheduler.core.values import wording
 
 Demand = Mapping[Shape, int]
 

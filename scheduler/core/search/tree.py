@@ -11,21 +11,21 @@ from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from typing import Final
 
-from scheduler.core.forest import Group, in_order
-from scheduler.core.model import ClaimKey
-from scheduler.core.node_table import Region
+from scheduler.core.groups.forest import Group, in_order
+from scheduler.core.nodes.node_table import Region
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.attempt import Attempt, Demand, needs_other_pods
 from scheduler.core.search.exhaustive_packing import MOST_PODS
 from scheduler.core.search.exhaustive_search import ExhaustiveSearch
 from scheduler.core.search.joint_packing import pack_jointly
 from scheduler.core.search.node_selection import choose
-from scheduler.core.search.search_budget import SearchBudget
-from scheduler.core.search.search_memory import SearchMemory
 from scheduler.core.search.shared_claims import SharedClaims
 from scheduler.core.search.topology_placement import CandidatePlacement, TopologyPlacements
-from scheduler.core.shapes import Shape
-from scheduler.core.shortage import Shortage
-from scheduler.core.state import State
+from scheduler.core.state.search_memory import SearchMemory
+from scheduler.core.state.shortage import Shortage
+from scheduler.core.state.state import State
+from scheduler.core.values.model import ClaimKey
+from scheduler.core.values.search_budget import SearchBudget
 
 _Work = Callable[[Group, Region | None], Shortage | None]
 

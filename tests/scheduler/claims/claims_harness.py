@@ -18,7 +18,7 @@ from scheduler.claim_access import ClaimAccess
 from scheduler.claim_finalizers import ClaimFinalizers
 from scheduler.claim_news import ClaimNews
 from scheduler.claim_releases import ClaimReleases
-from scheduler.core.model import POD_GROUP, ClaimKey
+from scheduler.core.values.model import POD_GROUP, ClaimKey
 from scheduler.device_work import DeviceWork
 from scheduler.extended_claims import ExtendedClaims
 from scheduler.selectors.selectors import Selectors

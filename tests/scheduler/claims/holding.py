@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from kube.meta import Json
 from scheduler.config import ExpectedLimits, Holding
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import POD_GROUP, GroupKey
-from scheduler.core.place import Placement
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.search.place import Placement
+from scheduler.core.values.model import POD_GROUP, GroupKey
 from scheduler.held_places import HeldPlaces
 from scheduler.resources import GROUPS
 from scheduler.watch.device_objects import decode_claim_template

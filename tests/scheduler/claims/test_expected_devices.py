@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.core.place import Refusal, SearchBudget, place
 from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.search.place import Refusal, SearchBudget, place
 from scheduler.snapshot import Limits, decode, encode, restore, take
 from tests.scheduler.claims.holding import ADDED, HoldingClaimsHarness, expected
 

@@ -10,7 +10,7 @@ from api.features import USUAL, Feature, FeatureGates
 from kube.client import Client
 from kube.resources import RESOURCE_CLAIMS
 from scheduler.conditions import unclaimed_views
-from scheduler.core.devices.asks import Ask
+from scheduler.core.values.device_asks import Ask
 from scheduler.watch import pod_claims
 from scheduler.watch.device_objects import decode_resource_claim
 from scheduler.watch.informers import Informers

@@ -11,7 +11,7 @@ from api.features import USUAL, Feature, FeatureGates
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound, Unreachable
 from kube.resources import RESOURCE_CLAIM_TEMPLATES, Resource
-from scheduler.core.state import State
+from scheduler.core.state.state import State
 from scheduler.watch import informers as informers_module
 from scheduler.watch.informers import Informers
 from scheduler.watch.objects import decode_pod

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core import tree_validation
-from scheduler.core.groups import Group
-from scheduler.core.model import GroupKey
-from scheduler.core.place import Placement, SearchBudget, place
+from scheduler.core.groups import tree_validation
+from scheduler.core.groups.groups import Group
+from scheduler.core.search.place import Placement, SearchBudget, place
+from scheduler.core.values.model import GroupKey
 from tests.scheduler.state_builder import StateBuilder
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import Expression, PodInfo, PodSelector, PodTerm, Requirements
-from scheduler.core.state import State
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.state.state import State
+from scheduler.core.values.model import Expression, PodInfo, PodSelector, PodTerm, Requirements
 from tests.scheduler.state_builder import StateBuilder, requests
 
 SITES = (

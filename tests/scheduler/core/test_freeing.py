@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from kube.quantity import MAX_INT64
-from scheduler.core.model import (
+from scheduler.core.pods.pod_selectors import NO_MATCHES
+from scheduler.core.pods.shapes import Cached
+from scheduler.core.search.place import Placement, SearchBudget
+from scheduler.core.state.nominations import Nomination
+from scheduler.core.state.state import State
+from scheduler.core.values.model import (
     POD_GROUP,
     Expression,
     HostPort,
@@ -19,11 +24,6 @@ from scheduler.core.model import (
     Toleration,
     WeightedPodTerm,
 )
-from scheduler.core.nominations import Nomination
-from scheduler.core.place import Placement, SearchBudget
-from scheduler.core.pod_selectors import NO_MATCHES
-from scheduler.core.shapes import Cached
-from scheduler.core.state import State
 from scheduler.queue import Queue
 from scheduler.snapshot import Limits, restore, take
 from tests.scheduler.state_builder import StateBuilder, requests
@@ -286,7 +286,7 @@ def test_hundreds_of_strange_pods_leave_nothing() -> None:
 
 
 def test_answers_are_cached_for_so_many_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.core.framework._MOST_CACHED", 40)
+    monkeypatch.setattr("scheduler.core.framework.framework._MOST_CACHED", 40)
     builder = cluster()
     infos = [builder.pod(cpu=1 + number % 3, priority=number) for number in range(3)]
     pods = [

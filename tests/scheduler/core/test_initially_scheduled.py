@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.groups import Group
-from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, MembershipInfo
+from scheduler.core.groups.groups import Group
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, MembershipInfo
 from tests.scheduler.state_builder import StateBuilder
 
 BEFORE, SINCE = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"

@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.model import Requirements, Topology
-from scheduler.core.place import Placement
 from scheduler.core.search.node_selection import choose
+from scheduler.core.search.place import Placement
+from scheduler.core.values.model import Requirements, Topology
 from tests.scheduler.state_builder import StateBuilder, requests
 
 SIZES = st.lists(st.integers(1, 6), min_size=1, max_size=5)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.forest import MAX_DEPTH, Group
-from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
-from scheduler.core.tree_validation import check
+from scheduler.core.groups.forest import MAX_DEPTH, Group
+from scheduler.core.groups.tree_validation import check
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.counting import calls
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP
-from scheduler.core.place import Placement, Refusal
+from scheduler.core.search.place import Placement, Refusal
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP
 from scheduler.queue import Queue
 from tests.scheduler.state_builder import StateBuilder
 

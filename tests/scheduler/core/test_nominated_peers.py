@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.core.model import Expression, PodSelector, PodTerm, Requirements, Spread
-from scheduler.core.place import Refusal
+from scheduler.core.search.place import Refusal
+from scheduler.core.values.model import Expression, PodSelector, PodTerm, Requirements, Spread
 from tests.scheduler.state_builder import StateBuilder, requests
 
 WEB = PodSelector((Expression("app", "In", ("web",)),), ("ns",))

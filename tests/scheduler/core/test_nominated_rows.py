@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from scheduler.core.decide import decide
-from scheduler.core.forest import Pod
-from scheduler.core.framework import Framework
-from scheduler.core.model import SINGLE_POD
-from scheduler.core.node_table import NodeTable
-from scheduler.core.place import Placement, SearchBudget
+from scheduler.core.framework.framework import Framework
+from scheduler.core.groups.forest import Pod
+from scheduler.core.nodes.node_table import NodeTable
+from scheduler.core.search.place import Placement, SearchBudget
+from scheduler.core.values.model import SINGLE_POD
 from tests.scheduler.state_builder import StateBuilder
 from tools.testing.effort import count
 

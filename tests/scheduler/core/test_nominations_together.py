@@ -11,8 +11,14 @@ import numpy as np
 import pytest
 
 from scheduler.core.decide import decide
-from scheduler.core.forest import Pod
-from scheduler.core.model import (
+from scheduler.core.groups.forest import Pod
+from scheduler.core.nodes.node_table import NodeTable
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.state.nominations import Nomination, Nominations
+from scheduler.core.values.model import (
     ClaimInfo,
     Expression,
     HostPort,
@@ -21,12 +27,6 @@ from scheduler.core.model import (
     Requirements,
     VolumeInfo,
 )
-from scheduler.core.node_table import NodeTable
-from scheduler.core.nominations import Nomination, Nominations
-from scheduler.core.place import Placement, Refusal, SearchBudget
-from scheduler.core.preemption.dry_run import Effort
-from scheduler.core.preemption.plan import Plan, preempt
-from scheduler.core.shapes import Shape
 from tests.scheduler.state_builder import StateBuilder, requests
 from tools.testing.effort import count, seeds
 

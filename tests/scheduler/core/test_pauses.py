@@ -7,8 +7,8 @@ from types import FrameType
 
 import pytest
 
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
 from tests.scheduler.preemption_builder import PreemptionBuilder
 
 FEW = 30

@@ -6,8 +6,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.forest import Pod, in_order
-from scheduler.core.model import PodInfo
+from scheduler.core.groups.forest import Pod, in_order
+from scheduler.core.values.model import PodInfo
 from tests.scheduler.state_builder import StateBuilder
 
 

@@ -5,9 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from scheduler.core.domain_quotas import DomainQuota, Preference, Quotas, SkewLimit
-from scheduler.core.node_table import Ints
-from scheduler.core.topology import Domains
+from scheduler.core.framework.domain_quotas import DomainQuota, Preference, Quotas, SkewLimit
+from scheduler.core.nodes.node_table import Ints
+from scheduler.core.topology.topology import Domains
 
 NODES = 12
 

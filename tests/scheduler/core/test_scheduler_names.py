@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.forest import Pod
-from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.groups.forest import Pod
 from scheduler.core.search.batching import place_batch, signature
+from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.queue import Queue
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.counting import calls

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.forest import Group
-from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey, GroupSpec
+from scheduler.core.groups.forest import Group
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey, GroupSpec
 from tests.scheduler.state_builder import StateBuilder
 
 TOPOLOGY, TREE, JOB = "TopologyAwareWorkloadScheduling", "CompositePodGroup", "WorkloadWithJob"

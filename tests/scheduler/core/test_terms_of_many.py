@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.model import Expression, PodInfo, PodSelector, PodTerm, Requirements
-from scheduler.core.place import Placement, Refusal
-from scheduler.core.pod_selectors import MOST_ALIKE, NO_MATCHES
+from scheduler.core.pods.pod_selectors import MOST_ALIKE, NO_MATCHES
+from scheduler.core.search.place import Placement, Refusal
+from scheduler.core.values.model import Expression, PodInfo, PodSelector, PodTerm, Requirements
 from tests.scheduler.state_builder import StateBuilder, requests
 from tests.support.counting import calls
 

@@ -25,14 +25,14 @@ from kube.resources import (
 from scheduler.claim_news import ClaimNews
 from scheduler.config import ExpectedLimits
 from scheduler.core.decide import decide
-from scheduler.core.devices.model import Allocation
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
-from scheduler.core.nominations import Nomination
-from scheduler.core.place import Placement, SearchBudget
+from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan, preempt
-from scheduler.core.state import State
+from scheduler.core.search.place import Placement, SearchBudget
+from scheduler.core.state.nominations import Nomination
+from scheduler.core.state.state import State
+from scheduler.core.values.devices import Allocation
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.queue import Queue
 from scheduler.resources import GROUPS
 from scheduler.selectors.selectors import Selectors

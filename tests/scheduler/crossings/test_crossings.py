@@ -94,9 +94,9 @@ def test_the_judge_sees(instance: Instance, places: str, more: Instance, found: 
 
 
 def test_the_judge_sees_that_pods_come_one_after_the_other() -> None:
-    near: Instance = {"app": "a", "affinity": [["a", "host"]]}
+    pair: Instance = {"app": "a", "affinity": [["a", "host"]]}
     decision = {"root": "g", "kind": "PodGroup", "places": [["p0", "n"], ["p1", "n"]]}
-    instance = TWO | waiting(near, near)
+    instance = TWO | waiting(pair, pair)
     assert complaints(Cluster(instance), decision) == []
     instance["pods"].append({"name": "old", "app": "a", "cpu": 1, "node": "m"})
     found = complaints(Cluster(instance), decision)

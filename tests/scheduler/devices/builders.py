@@ -3,14 +3,14 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from scheduler.core.devices.asks import (
+from scheduler.core.values.device_asks import (
     NANO,
     Ask,
     DeviceConstraint,
     DeviceRequest,
     exactly,
 )
-from scheduler.core.devices.model import (
+from scheduler.core.values.devices import (
     Attribute,
     Capacity,
     CapacityPolicy,

@@ -8,8 +8,8 @@ what an API server has, as values.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from scheduler.core.devices.asks import DeviceConstraint, DeviceOption, DeviceToleration
-from scheduler.core.devices.model import (
+from scheduler.core.values.device_asks import DeviceConstraint, DeviceOption, DeviceToleration
+from scheduler.core.values.devices import (
     AllocatedDevice,
     Attribute,
     DeviceClaimInfo,
@@ -20,7 +20,7 @@ from scheduler.core.devices.model import (
     NodeScope,
     SliceInfo,
 )
-from scheduler.core.model import Term
+from scheduler.core.values.model import Term
 
 Judge = Callable[[str, str, DeviceInfo], bool | str]
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from scheduler.core.devices.asks import Ask
 from scheduler.core.devices.kinds import Judge
-from scheduler.core.devices.model import DeviceClaimInfo, DeviceInfo, SliceInfo
-from scheduler.core.model import ClaimKey, PodInfo, Requirements
-from scheduler.core.place import Placement, Refusal
+from scheduler.core.search.place import Placement, Refusal
+from scheduler.core.values.device_asks import Ask
+from scheduler.core.values.devices import DeviceClaimInfo, DeviceInfo, SliceInfo
+from scheduler.core.values.model import ClaimKey, PodInfo, Requirements
 from tests.scheduler.devices.builders import CLASSES, device, judge, pool
 from tests.scheduler.devices.checker import Checker
 from tests.scheduler.state_builder import StateBuilder, requests

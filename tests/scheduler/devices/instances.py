@@ -8,8 +8,8 @@ from functools import partial
 
 from ortools.sat.python import cp_model
 
-from scheduler.core.devices.asks import NANO, Ask, DeviceConstraint, DeviceOption
-from scheduler.core.devices.model import Attribute, DeviceInfo
+from scheduler.core.values.device_asks import NANO, Ask, DeviceConstraint, DeviceOption
+from scheduler.core.values.devices import Attribute, DeviceInfo
 from tests.scheduler.devices.builders import (
     DRIVER,
     ask,

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from scheduler.core.devices.extended import ContainerDevices
 from scheduler.core.devices.kinds import Judge
-from scheduler.core.model import NodeInfo, PodInfo, Requirements
+from scheduler.core.values.extended_devices import ContainerDevices
+from scheduler.core.values.model import NodeInfo, PodInfo, Requirements
 from tests.scheduler.devices.builders import CLASS, judge
 from tests.scheduler.devices.preemption import DevicePreemption
 from tests.scheduler.state_builder import requests

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.core.devices.model import AllocatedDevice, Allocation, DeviceClaimInfo
 from scheduler.core.devices.results import NODE_NAME
-from scheduler.core.model import ClaimKey, Expression, PodInfo, Requirements, Term
-from scheduler.core.place import Placement, SearchBudget, place
+from scheduler.core.search.place import Placement, SearchBudget, place
+from scheduler.core.values.devices import AllocatedDevice, Allocation, DeviceClaimInfo
+from scheduler.core.values.model import ClaimKey, Expression, PodInfo, Requirements, Term
 from tests.scheduler.devices.builders import DRIVER, ask, gpu
 from tests.scheduler.devices.cluster import DeviceCluster
 from tests.scheduler.preemption_builder import PreemptionBuilder

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ortools.sat.python import cp_model
 
-from scheduler.core.devices.asks import Ask
+from scheduler.core.values.device_asks import Ask
 from tests.scheduler.devices.builders import pool
 from tests.scheduler.devices.instances import CARD, ExactSolver, Instance, instance
 from tests.scheduler.devices.preemption import DevicePreemption

@@ -7,11 +7,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.devices.asks import Ask
 from scheduler.core.devices.layouts import Usage
-from scheduler.core.model import PodInfo
-from scheduler.core.place import Placement, SearchBudget
 from scheduler.core.search.batching import place_batch, signature
+from scheduler.core.search.place import Placement, SearchBudget
+from scheduler.core.values.device_asks import Ask
+from scheduler.core.values.model import PodInfo
 from tests.scheduler.devices.builders import (
     ask,
     device,

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.devices.asks import Ask, DeviceConfig
-from scheduler.core.devices.model import DeviceClassInfo, DeviceTaint
 from scheduler.core.devices.taint_rules import DeviceTaintRule
-from scheduler.core.place import Placement, SearchBudget
+from scheduler.core.search.place import Placement, SearchBudget
+from scheduler.core.values.device_asks import Ask, DeviceConfig
+from scheduler.core.values.devices import DeviceClassInfo, DeviceTaint
 from scheduler.selectors.selectors import Selectors
 from scheduler.snapshot import Limits, decide_all, decode, encode, queue_of, restore, take
 from tests.scheduler.devices.builders import CLASS, ask, device, gpu, has, pool, same

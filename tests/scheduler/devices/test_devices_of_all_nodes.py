@@ -4,11 +4,13 @@ import random
 
 import pytest
 
-from scheduler.core.device_table import DeviceTable
-from scheduler.core.device_viewers import ViewGroup
-from scheduler.core.devices.asks import exactly
 from scheduler.core.devices.layouts import Usage
-from scheduler.core.devices.model import (
+from scheduler.core.devices.table import DeviceTable
+from scheduler.core.devices.taint_rules import DeviceTaintRule
+from scheduler.core.devices.viewers import ViewGroup
+from scheduler.core.state.state import State
+from scheduler.core.values.device_asks import exactly
+from scheduler.core.values.devices import (
     AllocatedDevice,
     Allocation,
     DeviceClaimInfo,
@@ -16,9 +18,7 @@ from scheduler.core.devices.model import (
     NodeScope,
     SliceInfo,
 )
-from scheduler.core.devices.taint_rules import DeviceTaintRule
-from scheduler.core.model import ClaimKey, Expression, NodeInfo, Term
-from scheduler.core.state import State
+from scheduler.core.values.model import ClaimKey, Expression, NodeInfo, Term
 from tests.scheduler.devices.builders import CLASS, ask, device, gpu, pool, units
 from tests.scheduler.devices.cluster import DeviceCluster
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.place import Placement
+from scheduler.core.search.place import Placement
 from tests.scheduler.devices.instances import ExactSolver, build, instance
 
 SEED = 4381

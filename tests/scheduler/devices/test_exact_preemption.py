@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.place import Placement, SearchBudget, place
 from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.search.place import Placement, SearchBudget, place
 from tests.scheduler.devices.preemption import DevicePreemption
 from tests.scheduler.devices.preemption_instances import (
     PRIORITY,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pytest
 from ortools.sat.python import cp_model
 
-from scheduler.core.devices.model import NodeScope
-from scheduler.core.model import Expression, Term
-from scheduler.core.place import Placement
+from scheduler.core.search.place import Placement
+from scheduler.core.values.devices import NodeScope
+from scheduler.core.values.model import Expression, Term
 from tests.scheduler.devices.builders import ask, device, gpu, has, pool
 from tests.scheduler.devices.cluster import DeviceCluster
 

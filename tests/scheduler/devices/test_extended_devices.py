@@ -2,9 +2,9 @@
 
 import pytest
 
-from scheduler.core.devices_used import devices_used
-from scheduler.core.place import Placement, Refusal, SearchBudget
+from scheduler.core.explain.devices_used import devices_used
 from scheduler.core.search.batching import batchable, place_batch, signature
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.selectors.selectors import Selectors
 from tests.scheduler.devices.builders import CLASS
 from tests.scheduler.devices.mapped_cluster import GPU, NIC, MappedCluster

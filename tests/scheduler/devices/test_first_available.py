@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.place import Placement
+from scheduler.core.search.place import Placement
 from tests.scheduler.devices.builders import ask, first_of, gpu
 from tests.scheduler.devices.cluster import DeviceCluster
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from scheduler.core.changed_keys import Changes
-from scheduler.core.held_devices import ALONE, OTHERWISE, HeldDevices
-from scheduler.core.node_table import Ints
+from scheduler.core.devices.sole_use import ALONE, OTHERWISE, HeldDevices
+from scheduler.core.nodes.node_table import Ints
+from scheduler.core.values.changed_keys import Changes
 from tests.scheduler.devices.builders import ask, gpu
 from tests.scheduler.devices.preemption import DevicePreemption
 from tests.scheduler.devices.preemption_instances import build, occupied

@@ -8,11 +8,11 @@ import pytest
 
 from scheduler.core.devices import states as states_module
 from scheduler.core.devices.allowance import PostponedError
-from scheduler.core.devices.asks import Ask
-from scheduler.core.devices.model import DeviceInfo, SliceInfo
-from scheduler.core.explain import reasons
-from scheduler.core.model import PodInfo
-from scheduler.core.place import Placement, Refusal
+from scheduler.core.explain.explain import reasons
+from scheduler.core.search.place import Placement, Refusal
+from scheduler.core.values.device_asks import Ask
+from scheduler.core.values.devices import DeviceInfo, SliceInfo
+from scheduler.core.values.model import PodInfo
 from tests.scheduler.devices.builders import ask, device, first_of, gpu, has, judge, same
 from tests.scheduler.devices.cluster import DeviceCluster
 
@@ -206,7 +206,7 @@ def test_others_find_again_what_they_know(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_devices_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.core.device_table._MOST_GONE", 10)
+    monkeypatch.setattr("scheduler.core.devices.table._MOST_GONE", 10)
     made = CountingCluster()
     info = made.asks(None, ask(gpu(1, has("uuid", "late"))))
     for at in range(3 * DEVICES):

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.devices.asks import exactly
-from scheduler.core.devices.model import NodeScope
-from scheduler.core.model import PodInfo
-from scheduler.core.nominations import Nomination
-from scheduler.core.place import Placement, Refusal
 from scheduler.core.preemption.plan import Plan
+from scheduler.core.search.place import Placement, Refusal
+from scheduler.core.state.nominations import Nomination
+from scheduler.core.values.device_asks import exactly
+from scheduler.core.values.devices import NodeScope
+from scheduler.core.values.model import PodInfo
 from tests.scheduler.devices.builders import CLASS, ask, device, gpu, has, pool, same, units
 from tests.scheduler.devices.preemption import DevicePreemption
 

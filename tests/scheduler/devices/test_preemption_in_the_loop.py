@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from scheduler.core.model import ClaimKey
+from scheduler.core.values.model import ClaimKey
 from tests.scheduler.devices.builders import ask, gpu
 from tests.scheduler.devices.preemption import DevicePreemption
 from tests.scheduler.eviction_harness import EvictionHarness

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.devices.model import NodeScope
-from scheduler.core.explain import explain
-from scheduler.core.model import ClaimKey, Expression, PodInfo, Requirements, Term
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.explain.explain import explain
 from scheduler.core.search.batching import batchable
+from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.values.devices import NodeScope
+from scheduler.core.values.model import ClaimKey, Expression, PodInfo, Requirements, Term
 from tests.scheduler.devices.builders import ask, device, gpu, has, pool
 from tests.scheduler.devices.cluster import DeviceCluster
 from tests.scheduler.state_builder import requests

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.devices.asks import DeviceToleration
-from scheduler.core.devices.model import DeviceClassInfo, DeviceTaint
 from scheduler.core.devices.taint_rules import DeviceTaintRule
-from scheduler.core.explain import explain
-from scheduler.core.place import Placement, Refusal
+from scheduler.core.explain.explain import explain
+from scheduler.core.search.place import Placement, Refusal
+from scheduler.core.values.device_asks import DeviceToleration
+from scheduler.core.values.devices import DeviceClassInfo, DeviceTaint
 from tests.scheduler.devices.builders import CLASS, DRIVER, ask, device, gpu, has, pool
 from tests.scheduler.devices.cluster import DeviceCluster
 from tests.support.counting import calls

@@ -7,14 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.devices.model import DeviceInfo, NodeScope
-from scheduler.core.domain_capacity import domains as domain_capacity
-from scheduler.core.explain import explain
-from scheduler.core.free_room import rooms_of_domains
-from scheduler.core.model import Expression, GroupKey, PodSelector, PodTerm, Requirements, Term
-from scheduler.core.node_attributes import MOST_COLUMNS
-from scheduler.core.place import Placement, Refusal
+from scheduler.core.devices.node_attributes import MOST_COLUMNS
+from scheduler.core.explain.domain_capacity import domains as domain_capacity
+from scheduler.core.explain.explain import explain
+from scheduler.core.explain.free_room import rooms_of_domains
 from scheduler.core.preemption.plan import Plan
+from scheduler.core.search.place import Placement, Refusal
+from scheduler.core.values.devices import DeviceInfo, NodeScope
+from scheduler.core.values.model import (
+    Expression,
+    GroupKey,
+    PodSelector,
+    PodTerm,
+    Requirements,
+    Term,
+)
 from scheduler.queue import Queue
 from tests.scheduler.devices.builders import DRIVER, ask, device, gpu, pool
 from tests.scheduler.devices.cluster import DeviceCluster

@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import cycle
 
-from scheduler.core.model import NodeInfo
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.values.model import NodeInfo
 from tests.scheduler.oracle.instances import (
     PREEMPTOR,
     RESOURCES,

@@ -14,7 +14,7 @@ from api.constants import (
 )
 from api.features import USUAL, Feature
 from api.scheduler_names import SchedulerNames
-from scheduler.core.model import (
+from scheduler.core.values.model import (
     Expression,
     GroupSpec,
     HostPort,

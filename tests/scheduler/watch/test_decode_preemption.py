@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from scheduler.core.model import POD_GROUP, Expression, PodInfo
+from scheduler.core.values.model import POD_GROUP, Expression, PodInfo
 from scheduler.watch import decode
 from scheduler.watch.objects import decode_budget, decode_group, decode_pod
 

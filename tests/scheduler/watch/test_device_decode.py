@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.devices.asks import (
+from scheduler.core.values.device_asks import (
     NANO,
     Ask,
     DeviceConfig,
@@ -18,7 +18,7 @@ from scheduler.core.devices.asks import (
     DeviceRequest,
     DeviceToleration,
 )
-from scheduler.core.devices.model import (
+from scheduler.core.values.devices import (
     AllocatedDevice,
     Allocation,
     Attribute,
@@ -30,7 +30,7 @@ from scheduler.core.devices.model import (
     NodeScope,
     SliceInfo,
 )
-from scheduler.core.model import Expression, Term
+from scheduler.core.values.model import Expression, Term
 from scheduler.watch.device_decode import (
     NotUnderstoodError,
     ask_of,

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.core.devices.model import DeviceTaint
 from scheduler.core.devices.taint_rules import DeviceTaintRule
-from scheduler.core.state import State
+from scheduler.core.state.state import State
+from scheduler.core.values.devices import DeviceTaint
 from scheduler.watch.device_decode import NotUnderstoodError, device_taint_rule
 from scheduler.watch.device_handlers import DeviceTaintRuleHandler
 from scheduler.watch.device_objects import TaintRule, decode_taint_rule

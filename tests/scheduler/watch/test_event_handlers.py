@@ -7,8 +7,8 @@ import pytest
 
 from kube.meta import ObjectMeta, Partial, RawObject
 from kube.quantity import QuantityError
-from scheduler.core.model import GroupKey
-from scheduler.core.state import State
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
 from scheduler.watch.event_handlers import (
     DaemonSetHandler,
     GroupHandler,

@@ -16,7 +16,7 @@ from api.constants import (
 )
 from api.group_affinity import REQUIRED, Scope, term
 from api.names import pod_group_of_value
-from scheduler.core.model import PodInfo
+from scheduler.core.values.model import PodInfo
 from scheduler.watch.decode import pod_info
 from scheduler.watch.objects import Pod
 

@@ -7,8 +7,8 @@ import pytest
 
 from api.constants import JOB, JOBSET, KindName
 from kube.meta import OwnerReference
-from scheduler.core.model import GroupKey
-from scheduler.core.state import State
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
 from scheduler.watch.event_handlers import GroupHandler, PodHandler
 from scheduler.watch.objects import (
     Gang,

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.core.model import Attachment, Disk, PodInfo
+from scheduler.core.values.model import Attachment, Disk, PodInfo
 from scheduler.watch import decode
 from scheduler.watch.objects import decode_pod
 

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.core.model import PodInfo, Requirements
-from scheduler.core.place import Refusal
+from scheduler.core.search.place import Refusal
+from scheduler.core.values.model import PodInfo, Requirements
 from scheduler.watch import decode
 from scheduler.watch.objects import decode_pod
 from tests.scheduler.state_builder import StateBuilder

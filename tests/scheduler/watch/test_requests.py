@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.core.model import PodInfo
+from scheduler.core.values.model import PodInfo
 from scheduler.watch import decode
 from scheduler.watch.objects import decode_pod
 from tests.scheduler.state_builder import StateBuilder

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.core.model import ClaimInfo, Expression, StorageClassInfo, Term, VolumeInfo
+from scheduler.core.values.model import ClaimInfo, Expression, StorageClassInfo, Term, VolumeInfo
 from scheduler.watch.volume_decode import attach_limits, claim_info, class_info, volume_info
 from scheduler.watch.volume_objects import (
     Claim,

@@ -9,10 +9,10 @@ from api.integration.jobset import jobset_admission
 from api.integration.objects import jobset_objects
 from api.integration.view import read_jobset
 from cli.admission import apply
-from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, Topology
-from scheduler.core.state import State
-from scheduler.core.tree_validation import check
-from scheduler.core.workload_templates import Template
+from scheduler.core.groups.tree_validation import check
+from scheduler.core.groups.workload_templates import Template
+from scheduler.core.state.state import State
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, Topology
 from scheduler.watch import decode
 from scheduler.watch.objects import decode_group, decode_workload
 from scheduler.watch.workload_templates import WorkloadHandler, templates_of

@@ -11,14 +11,14 @@ from scheduler.core.devices.allocator import (
     allocate,
 )
 from scheduler.core.devices.allowance import Allowance
-from scheduler.core.devices.asks import Amounts, Ask
 from scheduler.core.devices.contents import Contents
 from scheduler.core.devices.kinds import watched_by
 from scheduler.core.devices.layouts import Layout, Usage, View
-from scheduler.core.devices.model import DeviceClassInfo, NodeScope, SliceInfo
 from scheduler.core.devices.pools import gather
 from scheduler.core.devices.requests import ResolvedAsk, resolve
 from scheduler.core.devices.sortings import Sorting
+from scheduler.core.values.device_asks import Amounts, Ask
+from scheduler.core.values.devices import DeviceClassInfo, NodeScope, SliceInfo
 from tests.scheduler.devices.builders import CLASSES, HERE, judge
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from scheduler.core.devices.allocator import MOST_DEVICES, Refused, Solution
-from scheduler.core.devices.asks import Ask, DeviceToleration, exactly
-from scheduler.core.devices.model import DeviceTaint, NodeScope, SliceInfo
+from scheduler.core.values.device_asks import Ask, DeviceToleration, exactly
+from scheduler.core.values.devices import DeviceTaint, NodeScope, SliceInfo
 from tests.scheduler.core.devices.solving import devices, outcome
 from tests.scheduler.devices.builders import (
     CLASS,

@@ -3,8 +3,8 @@
 import pytest
 
 from scheduler.core.devices.kinds import NOTHING, Watched, looked_at, verdict, watched_by
-from scheduler.core.devices.model import DeviceClassInfo
 from scheduler.core.devices.requests import Chain
+from scheduler.core.values.devices import DeviceClassInfo
 from tests.scheduler.core.devices.solving import resolved
 from tests.scheduler.devices.builders import (
     CLASS,

@@ -1,9 +1,9 @@
 """Pools of very many devices: what cannot be taken costs no step, and answers do not change."""
 
 from scheduler.core.devices.allocator import Solution, allocate
-from scheduler.core.devices.asks import DeviceConstraint
 from scheduler.core.devices.layouts import FREE, Usage
-from scheduler.core.devices.model import SliceInfo
+from scheduler.core.values.device_asks import DeviceConstraint
+from scheduler.core.values.devices import SliceInfo
 from tests.scheduler.core.devices.solving import layout_of, resolved, view_of
 from tests.scheduler.devices.builders import DRIVER, ask, device, gpu, pool
 

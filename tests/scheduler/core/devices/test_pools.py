@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.devices.model import NodeScope, SliceInfo
+from scheduler.core.values.devices import NodeScope, SliceInfo
 from tests.scheduler.core.devices.solving import view_of
 from tests.scheduler.devices.builders import device, pool
 

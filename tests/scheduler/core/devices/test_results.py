@@ -6,17 +6,17 @@ from dataclasses import replace
 import pytest
 
 from scheduler.core.devices.allocator import Solution
-from scheduler.core.devices.asks import Ask, DeviceConfig, DeviceToleration, exactly
-from scheduler.core.devices.model import (
+from scheduler.core.devices.requests import resolve
+from scheduler.core.devices.results import allocations
+from scheduler.core.values.device_asks import Ask, DeviceConfig, DeviceToleration, exactly
+from scheduler.core.values.devices import (
     AllocatedConfig,
     Allocation,
     DeviceClassInfo,
     NodeScope,
     SliceInfo,
 )
-from scheduler.core.devices.requests import resolve
-from scheduler.core.devices.results import allocations
-from scheduler.core.model import Expression, Term
+from scheduler.core.values.model import Expression, Term
 from tests.scheduler.core.devices.solving import outcome, resolved
 from tests.scheduler.devices.builders import (
     CLASS,

@@ -7,12 +7,12 @@ import pytest
 
 from scheduler.core.devices import sortings as module
 from scheduler.core.devices.allowance import Allowance, PostponedError
-from scheduler.core.devices.asks import Ask
 from scheduler.core.devices.contents import Contents, Seen
 from scheduler.core.devices.kinds import NOTHING, Watched, watched_by
 from scheduler.core.devices.layouts import Layout
-from scheduler.core.devices.model import DeviceInfo
 from scheduler.core.devices.sortings import Sorting, Sortings
+from scheduler.core.values.device_asks import Ask
+from scheduler.core.values.devices import DeviceInfo
 from tests.scheduler.core.devices.solving import resolved, view_of
 from tests.scheduler.devices.builders import DRIVER, ask, device, gpu, has, judge, pool, same
 

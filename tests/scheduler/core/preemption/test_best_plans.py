@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from tests.scheduler.oracle.cluster import build, decide
 from tests.scheduler.oracle.instances import (
     ROOT,

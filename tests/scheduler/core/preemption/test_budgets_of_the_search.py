@@ -4,17 +4,17 @@ from itertools import product
 
 import pytest
 
-from scheduler.core.model import HostPort, PodInfo, Requirements
-from scheduler.core.place import Refusal, SearchBudget, place
-from scheduler.core.preemption.disruption_budgets import (
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.preemption.protected_units import ProtectedUnits
+from scheduler.core.search.place import Refusal, SearchBudget, place
+from scheduler.core.state.disruption_budgets import (
     MOST_BUDGETS,
     Coverage,
     DisruptionBudget,
     DisruptionBudgets,
 )
-from scheduler.core.preemption.dry_run import Effort
-from scheduler.core.preemption.plan import Plan, preempt
-from scheduler.core.preemption.protected_units import ProtectedUnits
+from scheduler.core.values.model import HostPort, PodInfo, Requirements
 from tests.scheduler.preemption_builder import PreemptionBuilder
 from tests.scheduler.state_builder import GIB, requests
 from tests.support.counting import calls

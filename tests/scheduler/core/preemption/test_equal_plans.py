@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from scheduler.core.decide import decide
-from scheduler.core.forest import Pod
-from scheduler.core.model import (
+from scheduler.core.groups.forest import Pod
+from scheduler.core.preemption.dry_run import DryRun, Effort
+from scheduler.core.preemption.equal_plans import preempt_equals
+from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.search.batching import alike, signature
+from scheduler.core.search.place import Refusal, SearchBudget
+from scheduler.core.values.model import (
     ClaimInfo,
     HostPort,
     PodInfo,
     Requirements,
     VolumeInfo,
 )
-from scheduler.core.place import Refusal, SearchBudget
-from scheduler.core.preemption.dry_run import DryRun, Effort
-from scheduler.core.preemption.equal_plans import preempt_equals
-from scheduler.core.preemption.plan import Plan, preempt
-from scheduler.core.search.batching import alike, signature
-from tests.scheduler.core.plugins.cluster import HOST, ZONE, on
+from tests.scheduler.core.framework.cluster import HOST, ZONE, on
 from tests.scheduler.preemption_builder import PreemptionBuilder
 from tests.scheduler.state_builder import requests
 

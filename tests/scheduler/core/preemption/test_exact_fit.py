@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.forest import Group
-from scheduler.core.model import HostPort, PodSelector, PodTerm, Requirements
-from scheduler.core.place import Refusal, SearchBudget, place
+from scheduler.core.groups.forest import Group
 from scheduler.core.preemption.candidates import NONE
 from scheduler.core.preemption.dry_run import DryRun, Effort
 from scheduler.core.preemption.exact_fit import ExactFit
+from scheduler.core.search.place import Refusal, SearchBudget, place
 from scheduler.core.search.tree import shapes_of
-from scheduler.core.shortage import Shortage
+from scheduler.core.state.shortage import Shortage
+from scheduler.core.values.model import HostPort, PodSelector, PodTerm, Requirements
 from tests.scheduler.oracle.cluster import build
 from tests.scheduler.oracle.evictions import eviction_instance
 from tests.scheduler.oracle.instances import PREEMPTOR, ROOT, Instance

@@ -6,13 +6,13 @@ from itertools import combinations
 
 import numpy as np
 
-from scheduler.core.nominations import Nomination, Nominations
-from scheduler.core.place import Refusal, SearchBudget, place
 from scheduler.core.preemption.candidates import EvictionScopes
-from scheduler.core.preemption.disruption_budgets import DisruptionBudgets
 from scheduler.core.preemption.dry_run import DryRun, Effort
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.preemption.protected_units import ProtectedUnits
+from scheduler.core.search.place import Refusal, SearchBudget, place
+from scheduler.core.state.disruption_budgets import DisruptionBudgets
+from scheduler.core.state.nominations import Nomination, Nominations
 from tests.scheduler.preemption_builder import PreemptionBuilder
 
 

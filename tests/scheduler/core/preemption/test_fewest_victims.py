@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.preemption.cost import Cost
 from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from tests.scheduler.oracle.cluster import build, decide
 from tests.scheduler.oracle.evictions import MOST_NODES, eviction_instance
 from tests.scheduler.oracle.instances import ROOT, Instance

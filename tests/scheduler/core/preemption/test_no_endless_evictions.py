@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from scheduler.core.forest import Group
-from scheduler.core.model import POD_GROUP
+from scheduler.core.groups.forest import Group
+from scheduler.core.values.model import POD_GROUP
 from tests.scheduler.eviction_harness import EvictionHarness
 
 

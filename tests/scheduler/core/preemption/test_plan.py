@@ -2,12 +2,12 @@
 
 import pytest
 
-from scheduler.core.domain_capacity import domains
-from scheduler.core.model import PodInfo
-from scheduler.core.place import Refusal, SearchBudget, place
+from scheduler.core.explain.domain_capacity import domains
 from scheduler.core.preemption.candidates import EvictionScopes
 from scheduler.core.preemption.dry_run import DryRun, Effort
 from scheduler.core.preemption.plan import Plan
+from scheduler.core.search.place import Refusal, SearchBudget, place
+from scheduler.core.values.model import PodInfo
 from tests.scheduler.preemption_builder import PreemptionBuilder
 
 

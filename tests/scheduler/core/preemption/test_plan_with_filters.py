@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.model import (
+from scheduler.core.preemption.plan import Plan
+from scheduler.core.search.place import Refusal
+from scheduler.core.values.model import (
     ClaimInfo,
     Disk,
     Expression,
@@ -18,8 +20,6 @@ from scheduler.core.model import (
     Term,
     VolumeInfo,
 )
-from scheduler.core.place import Refusal
-from scheduler.core.preemption.plan import Plan
 from tests.scheduler.preemption_builder import PreemptionBuilder
 from tests.scheduler.state_builder import requests
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.model import PodInfo, PreemptionInfo
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan
-from scheduler.core.preemption.units import LONGEST_GRACE
+from scheduler.core.state.units import LONGEST_GRACE
+from scheduler.core.values.model import PodInfo, PreemptionInfo
 from tests.scheduler.eviction_harness import EvictionHarness
 from tests.scheduler.preemption_builder import PreemptionBuilder
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.model import POD_GROUP, PodInfo, PreemptionInfo
-from scheduler.core.place import Refusal, SearchBudget, place
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.preemption.plan import Plan, may_preempt, preempt
-from scheduler.core.preemption.units import Units
+from scheduler.core.search.place import Refusal, SearchBudget, place
+from scheduler.core.state.units import Units
+from scheduler.core.values.model import POD_GROUP, PodInfo, PreemptionInfo
 from tests.scheduler.preemption_builder import PreemptionBuilder
 
 NOW = 1_000_000.0

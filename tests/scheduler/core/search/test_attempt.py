@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.core.model import GroupKey, Requirements
-from scheduler.core.place import Placement, Refusal, SearchBudget
 from scheduler.core.search.attempt import Attempt
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.values.model import GroupKey, Requirements
 from tests.scheduler.state_builder import StateBuilder
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.forest import Group, Pod
-from scheduler.core.model import POD_GROUP
-from scheduler.core.place import Placement, SearchBudget, place
+from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.batching import Signature, alike, batchable, place_batch, signature
-from tests.scheduler.core.plugins.cluster import WEB, ZONE, bound, preferred_affinity, wants
+from scheduler.core.search.place import Placement, SearchBudget, place
+from scheduler.core.values.model import POD_GROUP
+from tests.scheduler.core.framework.cluster import WEB, ZONE, bound, preferred_affinity, wants
 from tests.scheduler.harness import Harness
 from tests.scheduler.state_builder import StateBuilder, requests
 

@@ -5,8 +5,11 @@ import random
 import pytest
 
 from scheduler.core.decide import decide
-from scheduler.core.forest import Pod
-from scheduler.core.model import (
+from scheduler.core.groups.forest import Pod
+from scheduler.core.search.batching import batchable_by_affinity, place_batch, signature
+from scheduler.core.search.place import Placement, SearchBudget
+from scheduler.core.search.tree import Search
+from scheduler.core.values.model import (
     SINGLE_POD,
     Expression,
     PodSelector,
@@ -15,9 +18,6 @@ from scheduler.core.model import (
     Spread,
     WeightedPodTerm,
 )
-from scheduler.core.place import Placement, SearchBudget
-from scheduler.core.search.batching import batchable_by_affinity, place_batch, signature
-from scheduler.core.search.tree import Search
 from tests.scheduler.state_builder import StateBuilder, requests
 from tools.testing import effort
 

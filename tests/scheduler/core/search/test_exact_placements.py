@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.place import Placement
+from scheduler.core.search.place import Placement
 from tests.scheduler.oracle.cluster import build, decide
 from tests.scheduler.oracle.greedy import greedily_placed
 from tests.scheduler.oracle.instances import tight_instance

@@ -1,7 +1,7 @@
 """Backtracking over pods of different shapes, and the nodes that it treats as equal."""
 
-from scheduler.core.model import Expression, Requirements, Term
 from scheduler.core.search.exhaustive_packing import pack_exhaustively
+from scheduler.core.values.model import Expression, Requirements, Term
 from tests.scheduler.state_builder import StateBuilder, requests
 
 

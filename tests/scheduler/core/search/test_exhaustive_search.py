@@ -5,8 +5,8 @@ import copy
 import pytest
 
 from scheduler.core.decide import decide
-from scheduler.core.forest import Group, Pod
-from scheduler.core.place import Placement, Refusal, SearchBudget
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from tests.scheduler.crossings.build import Built, pod_name
 from tests.scheduler.crossings.draw import Instance
 from tests.scheduler.crossings.play import play

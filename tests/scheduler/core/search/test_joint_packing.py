@@ -2,9 +2,9 @@
 
 import pytest
 
-from scheduler.core.forest import Group
-from scheduler.core.model import Requirements
+from scheduler.core.groups.forest import Group
 from scheduler.core.search.joint_packing import pack_jointly
+from scheduler.core.values.model import Requirements
 from tests.scheduler.state_builder import StateBuilder
 
 

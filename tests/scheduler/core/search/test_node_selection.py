@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from scheduler.core.model import GroupKey, Requirements, Spread, Stage
-from scheduler.core.node_table import Ints, Region
-from scheduler.core.profiles import Profile
+from scheduler.core.nodes.node_table import Ints, Region
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.node_selection import choose, waves
-from scheduler.core.shapes import Shape
-from tests.scheduler.core.plugins.cluster import WEB, app, prefers_disk, required_affinity
+from scheduler.core.values.model import GroupKey, Requirements, Spread, Stage
+from scheduler.core.values.profiles import Profile
+from tests.scheduler.core.framework.cluster import WEB, app, prefers_disk, required_affinity
 from tests.scheduler.state_builder import StateBuilder, requests
 
 TREE: GroupKey = ("CompositePodGroup", "ns", "tree")

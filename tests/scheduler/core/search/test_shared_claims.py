@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from scheduler.core.forest import Group
-from scheduler.core.model import COMPOSITE_POD_GROUP, POD_GROUP, ClaimKey
-from scheduler.core.node_table import Region
+from scheduler.core.groups.forest import Group
+from scheduler.core.nodes.node_table import Region
 from scheduler.core.search.shared_claims import MOST_CLAIMS, SharedClaims
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, ClaimKey
 from tests.scheduler.devices.builders import ask, gpu
 from tests.scheduler.devices.cluster import DeviceCluster
 from tests.scheduler.devices.test_shared_claims import SWITCH, racks

@@ -5,8 +5,12 @@ import random
 import pytest
 
 from scheduler.core.decide import decide
-from scheduler.core.forest import Pod
-from scheduler.core.model import (
+from scheduler.core.groups.forest import Pod
+from scheduler.core.search import spread_batching
+from scheduler.core.search.batching import batchable_by_spread, place_batch, signature
+from scheduler.core.search.place import Placement
+from scheduler.core.state.nominations import Nomination
+from scheduler.core.values.model import (
     SINGLE_POD,
     Expression,
     PodSelector,
@@ -15,11 +19,7 @@ from scheduler.core.model import (
     Spread,
     Taint,
 )
-from scheduler.core.nominations import Nomination
-from scheduler.core.place import Placement
-from scheduler.core.search import spread_batching
-from scheduler.core.search.batching import batchable_by_spread, place_batch, signature
-from scheduler.core.search.search_budget import SearchBudget
+from scheduler.core.values.search_budget import SearchBudget
 from tests.scheduler.state_builder import StateBuilder, requests
 from tools.testing.effort import count
 

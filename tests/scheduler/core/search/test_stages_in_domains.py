@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from scheduler.core.model import Requirements, Stage
+from scheduler.core.values.model import Requirements, Stage
 from tests.scheduler.state_builder import StateBuilder, requests
 
 

@@ -5,7 +5,8 @@ from collections import Counter
 
 import pytest
 
-from scheduler.core.model import (
+from scheduler.core.search.place import Placement, SearchBudget
+from scheduler.core.values.model import (
     ClaimInfo,
     Expression,
     PodSelector,
@@ -14,8 +15,7 @@ from scheduler.core.model import (
     Spread,
     VolumeInfo,
 )
-from scheduler.core.place import Placement, SearchBudget
-from scheduler.core.profiles import Profile
+from scheduler.core.values.profiles import Profile
 from tests.scheduler.preemption_builder import PreemptionBuilder
 from tests.scheduler.state_builder import StateBuilder, requests
 

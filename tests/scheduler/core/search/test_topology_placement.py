@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from scheduler.core.place import Placement
+from scheduler.core.search.place import Placement
 from scheduler.core.search.topology_placement import next_domains
 from tests.scheduler.oracle.cluster import build, decide
 from tests.scheduler.oracle.instances import (

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.model import (
+from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
+from scheduler.core.values.model import (
     ClaimInfo,
     Expression,
     HostPort,
@@ -17,7 +18,6 @@ from scheduler.core.model import (
     Term,
     VolumeInfo,
 )
-from scheduler.core.place import Placement, Refusal, SearchBudget, place
 from tests.scheduler.preemption_builder import PreemptionBuilder
 from tests.scheduler.state_builder import requests
 

@@ -1,7 +1,8 @@
 """Turns that the search takes in a tree, each with the smallest tree that needs it."""
 
-from scheduler.core.explain import explain
-from scheduler.core.model import (
+from scheduler.core.explain.explain import explain
+from scheduler.core.search.place import Placement, Refusal
+from scheduler.core.values.model import (
     POD_GROUP,
     Expression,
     PodSelector,
@@ -9,7 +10,6 @@ from scheduler.core.model import (
     Requirements,
     Spread,
 )
-from scheduler.core.place import Placement, Refusal
 from scheduler.queue import Queue
 from tests.scheduler.state_builder import StateBuilder, requests
 

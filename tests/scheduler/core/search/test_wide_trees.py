@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 
 from scheduler.core.decide import decide
-from scheduler.core.explain import explain
-from scheduler.core.model import COMPOSITE_POD_GROUP
-from scheduler.core.place import Placement, Refusal, SearchBudget
+from scheduler.core.explain.explain import explain
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.values.model import COMPOSITE_POD_GROUP
 from tests.scheduler.state_builder import StateBuilder
 
 

@@ -1,0 +1,148 @@
+"""Which devices each node sees, found out a few nodes at a time after slices or nodes changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.devices.contents import Seen
+from scheduler.core.devices.layouts import View
+from scheduler.core.devices.pools import gather
+from scheduler.core.devices.slices import DeviceSlices, scopes
+from scheduler.core.devices.sortings import Sortings
+from scheduler.core.devices.viewers import ViewGroup, ViewGroups
+from scheduler.core.nodes.node_table import Bools, NodeTable
+from scheduler.core.values.devices import NodeScope, SliceInfo
+from scheduler.core.values.model import Term
+
+_LOOKED_AT: Final = 16
+"""Rows of which one step finds out what they see: about a millisecond, with eight devices each."""
+
+
+class NodeDevices:
+    """The groups of nodes that see the same; `seen` is what each row sees, by content.
+
+    `on_look` is called with rows that were looked at, and the views that they had or have.
+    """
+
+    def __init__(
+        self,
+        nodes: NodeTable,
+        slices: DeviceSlices,
+        sortings: Sortings,
+        on_look: Callable[[list[int], Collection[View]], None],
+    ) -> None:
+        self.groups = ViewGroups()
+        self.seen: dict[int, Seen] = {}
+        self._nodes = nodes
+        self._slices = slices
+        self._sortings = sortings
+        self._on_look = on_look
+        self._stale: set[int] = set()
+        self._version = 0
+        self._common: dict[tuple[NodeScope, ...], ViewGroup | None] = {}
+
+    @property
+    def stale(self) -> bool:
+        """Whether some rows are to be looked at."""
+        return bool(self._stale)
+
+    def make_stale(self, rows: Iterable[int]) -> None:
+        """What these nodes see may be something else now."""
+        self._stale.update(rows)
+        self._version += 1
+
+    def contents_changed(self) -> None:
+        """All contents have other numbers: everything is looked at again."""
+        self._common.clear()
+        self.make_stale(self.groups.rows())
+
+    def pool_changed(self, info: SliceInfo) -> set[int]:
+        """All nodes that see the pool, or may see it now: they are to be looked at again."""
+        rows = self.groups.rows_seeing(info.pool_key)
+        for each in (info, *self._slices.of_pool(info.pool_key)):
+            for scope in scopes(each):
+                rows.update(self._in_scope(scope))
+            if each.scope is None or not each.scope.name:
+                self._common.clear()
+        self.make_stale(rows)
+        return rows
+
+    def look_again(self) -> Iterator[None]:
+        """Find out what nodes see now, a few at a time."""
+        while self._stale:
+            yield from self._look_through(sorted(self._stale))
+
+    def _look_through(self, left: list[int]) -> Iterator[None]:
+        """The same until something changes in between."""
+        reach, version = self._reach(self._stale), self._version
+        for first in range(0, len(left), _LOOKED_AT):
+            if version != self._version:
+                return
+            rows = left[first : first + _LOOKED_AT]
+            self._look_at(rows, reach)
+            self._stale.difference_update(rows)
+            yield
+
+    def _reach(self, rows: set[int]) -> dict[int, list[NodeScope]]:
+        """Within which scopes of slices for several nodes these rows are."""
+        reach: dict[int, list[NodeScope]] = {}
+        wide = dict.fromkeys(scope for each in self._slices.wide.values() for scope in scopes(each))
+        for scope in wide:
+            for row in rows.intersection(self._in_scope(scope)):
+                reach.setdefault(row, []).append(scope)
+        return reach
+
+    def _in_scope(self, scope: NodeScope) -> Iterable[int]:
+        """The rows of the nodes of a scope."""
+        if scope.name:
+            row = self._nodes.row_of.get(scope.name)
+            return () if row is None else (row,)
+        within = admitted(self._nodes, None if scope.everywhere else scope.terms or ())
+        found: list[int] = np.flatnonzero(within).tolist()
+        return found
+
+    def _look_at(self, rows: list[int], reach: Mapping[int, list[NodeScope]]) -> None:
+        moved = dict.fromkeys(map(self.groups.of, rows))
+        for row in rows:
+            group = self._group_of(row, tuple(reach.get(row, ())))
+            self.groups.put(row, group)
+            self.seen.pop(row, None)
+            if group is not None:
+                self.seen[row] = group.seen
+                moved[group] = None
+        self._on_look(rows, [group.view for group in moved if group is not None])
+
+    def _group_of(self, row: int, reach: tuple[NodeScope, ...]) -> ViewGroup | None:
+        """The group of a row that is within these scopes of slices for several nodes."""
+        node = self._nodes.infos[row]
+        if node is None:
+            return None
+        own = self._slices.of_node(node.name)
+        if own:
+            return self._new_group(own, reach)
+        if reach not in self._common:
+            self._common[reach] = self._new_group((), reach)
+        return self._common[reach]
+
+    def _new_group(
+        self, own: Iterable[SliceInfo], reach: tuple[NodeScope, ...]
+    ) -> ViewGroup | None:
+        within = set(reach)
+        wide = (it for it in self._slices.wide.values() if within and within & scopes(it))
+        seen = {each.name: each for each in (*own, *wide) if each.devices}
+        for key in {each.pool_key for each in seen.values()}:
+            seen.update((each.name, each) for each in self._slices.of_pool(key) if each.counters)
+        if not seen:
+            return None
+        view = View.of(gather(seen.values(), self._slices.of_pool), within.__contains__)
+        return ViewGroup(view, self._sortings.contents.seen(view))
+
+
+def admitted(nodes: NodeTable, terms: tuple[Term, ...] | None) -> Bools:
+    """Nodes (N,) that meet one of the terms; all if `terms` is None."""
+    if terms is None:
+        return np.ones(nodes.size, np.bool_)
+    return nodes.meets_any(terms)

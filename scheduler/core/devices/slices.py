@@ -1,0 +1,121 @@
+"""ResourceSlices with the taints that DeviceTaintRules add, found by pool and by node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from scheduler.core.devices.kinds import Judge
+from scheduler.core.devices.taint_rules import DeviceTaintRule, DeviceTaintRules
+from scheduler.core.values.devices import DeviceClassInfo, NodeScope, PoolKey, SliceInfo
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+_T = TypeVar("_T")
+
+
+class DeviceSlices:
+    """All slices: `written` as drivers wrote them, the rest with the taints of rules.
+
+    `pools` are the slices of each pool by name, `wide` those that are not of one node alone;
+    `devices` counts the devices of all.
+    """
+
+    def __init__(
+        self,
+        classes: Mapping[str, DeviceClassInfo],
+        judge: Judge,
+        on_change: Callable[[SliceInfo], None],
+    ) -> None:
+        """`on_change` is called after a slice came, went, or has other taints."""
+        self.written: dict[str, SliceInfo] = {}
+        self.rules = DeviceTaintRules()
+        self.pools: dict[PoolKey, dict[str, SliceInfo]] = {}
+        self.wide: dict[str, SliceInfo] = {}
+        self.devices = 0
+        self._tainted: dict[str, SliceInfo] = {}
+        self._local: dict[str, dict[str, SliceInfo]] = {}
+        self._classes = classes
+        self._judge = judge
+        self._on_change = on_change
+
+    def set(self, info: SliceInfo) -> None:
+        self._forget(info.name)
+        self.written[info.name] = info
+        self._put(self._with_taints(info))
+
+    def remove(self, name: str) -> None:
+        self.written.pop(name, None)
+        self._forget(name)
+
+    def set_rule(self, rule: DeviceTaintRule) -> None:
+        """Add or replace a rule; slices that it does not change cost a comparison."""
+        before = self.rules.all.get(rule.name)
+        if before != rule:
+            self.rules.set(rule)
+            self._taint_again(rule if before is None else None)
+
+    def remove_rule(self, name: str) -> None:
+        rule = self.rules.remove(name)
+        if rule is not None:
+            self._taint_again(rule)
+
+    def class_changed(self, name: str) -> None:
+        """A class came, went or has other selectors: rules may name it."""
+        if self.rules.name_class(name):
+            self._taint_again()
+
+    def of_node(self, name: str) -> Iterable[SliceInfo]:
+        """The slices that are of this node alone."""
+        return self._local.get(name, {}).values()
+
+    def of_pool(self, key: PoolKey) -> Iterable[SliceInfo]:
+        return self.pools.get(key, {}).values()
+
+    def _with_taints(self, info: SliceInfo) -> SliceInfo:
+        return self.rules.applied(info, self._classes, self._judge)
+
+    def _taint_again(self, rule: DeviceTaintRule | None = None) -> None:
+        """A rule came or went: the slices that it may taint, all if None, have other taints now."""
+        for name, info in self.written.items():
+            if rule is None or rule.may_taint(info):
+                tainted = self._with_taints(info)
+                if tainted != self._tainted[name]:
+                    self._forget(name)
+                    self._put(tainted)
+
+    def _put(self, info: SliceInfo) -> None:
+        self._tainted[info.name] = info
+        self.devices += len(info.devices)
+        self.pools.setdefault(info.pool_key, {})[info.name] = info
+        if info.scope is not None and info.scope.name:
+            self._local.setdefault(info.scope.name, {})[info.name] = info
+        else:
+            self.wide[info.name] = info
+        self._on_change(info)
+
+    def _forget(self, name: str) -> None:
+        old = self._tainted.pop(name, None)
+        if old is None:
+            return
+        self.devices -= len(old.devices)
+        self.wide.pop(name, None)
+        if old.scope is not None and old.scope.name:
+            _drop(self._local, old.scope.name, name)
+        _drop(self.pools, old.pool_key, name)
+        self._on_change(old)
+
+
+def scopes(info: SliceInfo) -> set[NodeScope]:
+    """The scopes of a slice, or of its devices."""
+    found = {info.scope} if info.scope else {device.scope for device in info.devices}
+    return {scope for scope in found if scope is not None}
+
+
+def _drop(table: dict[_K, dict[_V, _T]], key: _K, inner: _V) -> None:
+    """Remove an entry, and the inner table with its last one."""
+    of_key = table.get(key)
+    if of_key is not None:
+        of_key.pop(inner, None)
+        if not of_key:
+            del table[key]

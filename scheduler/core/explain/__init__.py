@@ -1,0 +1,4 @@
+"""A refusal in words and numbers.
+
+`explain.explain` is the entry point.
+"""

@@ -1,0 +1,278 @@
+"""Which devices a pod lacks, in words: what is asked for, and what the nodes have of it.
+
+Nothing is said about who has the others. What it costs is bounded, whatever claims ask for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.devices.layouts import Layout, Usage
+from scheduler.core.devices.masks import bits
+from scheduler.core.devices.matching import matches
+from scheduler.core.devices.requests import ResolvedAsk, ResolvedRequest, Wanted
+from scheduler.core.devices.results import is_local
+from scheduler.core.framework.dynamic_resources import AskedClaim
+from scheduler.core.framework.framework import Framework
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.state.shortage import Shortage
+from scheduler.core.values.device_asks import DeviceConstraint
+from scheduler.core.values.devices import Allocation
+from scheduler.core.values.model import ClaimKey
+
+_MOST_LOOKS: Final = 4096
+"""Options of requests times sorts of nodes that are looked at."""
+
+_MOST_NAMED: Final = 2
+"""Selectors that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sort:
+    """Nodes with equal devices in equal use, and a row of them."""
+
+    layout: Layout
+    usage: Usage
+    nodes: int
+    row: int
+
+
+@dataclass(slots=True)
+class _Totals:
+    """The devices of all nodes by what keeps them from a request; `best` has most free ones."""
+
+    free: int = 0
+    best: int = 0
+    pods: int = 0
+    used: int = 0
+    tainted: int = 0
+    failing: int = 0
+    error: str = ""
+    unselected: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        parts = [
+            f"{number} {what}"
+            for number, what in (
+                (self.used, "in use"),
+                (self.tainted, "tainted"),
+                *((n, f"not taken by {s}") for s, n in self.unselected.most_common(_MOST_NAMED)),
+            )
+            if number
+        ]
+        if self.failing:
+            parts.append(f"{self.failing} with an error in {self.error}")
+        return f" ({', '.join(parts)})" if parts else ""
+
+
+class DeviceAdvice:
+    """What the pods of one shape lack of devices."""
+
+    def __init__(self, framework: Framework, shape: Shape, short: Shortage) -> None:
+        self._devices = framework.devices
+        self._needed = short.needed
+        self._asked = self._devices.asked(shape)
+        self._undecided = self._devices.undecided(shape)
+        self._slots = framework.slots(shape)
+        self._wide = self._devices.wide()
+        self._looks = 0
+        permitted = np.flatnonzero(framework.permitted(shape))
+        equal = list(self._devices.equal_rows(shape, permitted))
+        self._sorts = [
+            _Sort(layout, usage, len(rows), int(rows[0])) for layout, usage, rows in equal
+        ]
+        self._rows, self._nodes = permitted, len(permitted)
+        if shape.requirements.extended and equal:
+            # Other nodes offer what devices stand for on these.
+            asking = np.concatenate([rows for _, _, rows in equal])
+            self._nodes = len(asking)
+            self._needed -= int(self._slots[np.setdiff1d(permitted, asking)].sum())
+
+    def words(self) -> str:
+        """The first thing that is lacking; empty if it is not devices, or not known."""
+        for text in self._texts():
+            if self._looks > _MOST_LOOKS:
+                return ""
+            if text:
+                return text
+        return ""
+
+    def _texts(self) -> Iterator[str]:
+        """What is lacking, thing by thing; empty where it is enough."""
+        for number, each in enumerate(self._asked):
+            claim = self._claim(each, number)
+            for request in each.ask.requests:
+                text = self._request(request, shared=each.key is not None)
+                name = request.options[0].option.name
+                what = each.resources.get(name) or f"request {name}{claim}"
+                yield f"{what}: {text}" if text else ""
+            for constraint in each.ask.constraints:
+                text = self._constraint(each.ask, constraint)
+                yield f"constraint on {constraint.attribute}{claim}: {text}" if text else ""
+        yield self._together()
+        yield from map(self._place, self._undecided)
+
+    def _place(self, key: ClaimKey) -> str:
+        """How much room is in the best place of a claim that all pods share."""
+        best = max(
+            (
+                int(self._slots[same].max() if is_local(allocation) else self._reached(allocation))
+                for allocation, same, _ in self._devices.choices(key, self._rows)
+            ),
+            default=0,
+        )
+        if best >= self._needed:
+            return ""
+        return (
+            f"ResourceClaim {key[1]} brings all of its pods to the nodes that its devices are for:"
+            f" the best of these have room for {best} of {self._needed}"
+        )
+
+    def _reached(self, allocation: Allocation) -> int:
+        """How many pods there is room for where the allocation can be used."""
+        return int(self._slots[self._devices.admitted(allocation)].sum())
+
+    def _claim(self, asked: AskedClaim, number: int) -> str:
+        """Which claim, where that is not clear."""
+        if asked.key is not None:
+            return f" of ResourceClaim {asked.key[1]}"
+        return f" of claim {number + 1}" if len(self._asked) > 1 else ""
+
+    def _request(self, request: ResolvedRequest, *, shared: bool) -> str:
+        """What is lacking for all options of the request, told of the first one."""
+        texts = []
+        for wanted in request.options:
+            text = self._all(wanted) if wanted.option.every else self._count(wanted, shared=shared)
+            if not text:
+                return ""
+            texts.append(text)
+        others = f"; nor is there enough for its {len(texts) - 1} other alternatives"
+        return texts[0] + (others if len(texts) > 1 else "")
+
+    def _count(self, wanted: Wanted, *, shared: bool) -> str:
+        option, totals = wanted.option, self._totals(wanted)
+        # Devices that several nodes see would be counted several times.
+        why = "" if self._wide else str(totals)
+        of = f"{option.count} of class {option.device_class} needed"
+        if totals.best < option.count:
+            return f"{of}, {totals.best} free on the best of {_nodes(self._nodes)}{why}"
+        if totals.pods < self._needed and not (shared or self._wide):
+            each = f" for each of {self._needed} pods"
+            return f"{of}{each}, {totals.free} free on {_nodes(self._nodes)}{why}"
+        return ""
+
+    def _all(self, wanted: Wanted) -> str:
+        """Of a request for all devices: why no node can give all of its own."""
+        none = some = tainted = 0
+        for each in self._look():
+            found = matches(each.layout, wanted)
+            if not found.selected:
+                none += each.nodes
+            elif found.selected & ~found.tolerated:
+                tainted += each.nodes
+            elif found.selected & each.usage.used and not wanted.option.admin:
+                some += each.nodes
+            else:
+                return ""
+        return (
+            f"all of class {wanted.option.device_class} needed; of {_nodes(self._nodes)}"
+            f" {none} have none, {some} have some in use, {tainted} have tainted ones"
+        )
+
+    def _totals(self, wanted: Wanted) -> _Totals:
+        totals = _Totals()
+        for each in self._look():
+            found = matches(each.layout, wanted)
+            used = 0 if wanted.option.admin else each.usage.used
+            free = (found.tolerated & ~used).bit_count()
+            totals.best = max(totals.best, free)
+            totals.free += free * each.nodes
+            plenty = found.tolerated & ~used & each.layout.shared
+            totals.pods += self._needed if plenty else free // wanted.option.count * each.nodes
+            totals.used += (found.tolerated & used).bit_count() * each.nodes
+            totals.tainted += (found.selected & ~found.tolerated).bit_count() * each.nodes
+            totals.failing += len(found.errors) * each.nodes
+            if found.errors and not totals.error:
+                position = min(found.errors)
+                name = self._devices.device_name(each.row, position)
+                totals.error = f"{found.errors[position]}, such as device {name}"
+            others = each.layout.visible & ~found.selected & ~found.failing
+            for source in self._deselected(each.layout, wanted, bits(others)):
+                totals.unselected[source] += each.nodes
+        return totals
+
+    def _deselected(self, layout: Layout, wanted: Wanted, others: Iterable[int]) -> Iterator[str]:
+        """For each of these positions, whose selector does not take the device."""
+        known: dict[int, str] = {}
+        for position in others:
+            kind = layout.kinds[position]
+            if kind.index not in known:
+                known[kind.index] = self._devices.deselecting(kind, wanted)
+            yield known[kind.index] or f"the capacity of request {wanted.option.name}"
+
+    def _constraint(self, ask: ResolvedAsk, constraint: DeviceConstraint) -> str:
+        """Whether no node has enough devices with one value, or with different ones."""
+        index = ask.constraints.index(constraint)
+        concerned = [
+            request.options[0]
+            for request in ask.requests
+            if len(request.options) == 1 and index in request.options[0].constraints
+        ]
+        if not concerned or any(wanted.option.every for wanted in concerned):
+            return ""
+        needed, best = sum(wanted.option.count for wanted in concerned), 0
+        for each in self._look():
+            free = 0
+            for wanted in concerned:
+                free |= matches(each.layout, wanted).tolerated & ~each.usage.used
+            values = Counter(each.layout.values[constraint.attribute][at] for at in bits(free))
+            del values[0]
+            best = max(
+                best, len(values) if constraint.distinct else max(values.values(), default=0)
+            )
+        if best >= needed:
+            return ""
+        how = "different values" if constraint.distinct else "one value"
+        return (
+            f"{needed} devices with {how} needed, {best} free on the best of {_nodes(self._nodes)}"
+        )
+
+    def _together(self) -> str:
+        """Whether no node has as many free devices as all requests need together."""
+        wanted = [
+            request.options[0]
+            for each in self._asked
+            for request in each.ask.requests
+            if len(request.options) == 1
+        ]
+        if len(wanted) < 2 or any(w.option.every or w.option.admin for w in wanted):
+            return ""
+        needed = sum(each.option.count for each in wanted)
+        best = 0
+        for each in self._look():
+            free = 0
+            for one in wanted:
+                free |= matches(each.layout, one).tolerated & ~each.usage.used
+            if free & each.layout.shared:
+                return ""
+            best = max(best, free.bit_count())
+        if best >= needed:
+            return ""
+        return (
+            f"its requests need {needed} devices together, {best} are free on the best of"
+            f" {_nodes(self._nodes)}"
+        )
+
+    def _look(self) -> Iterable[_Sort]:
+        """The sorts of nodes, as long as not too many were looked at."""
+        self._looks += len(self._sorts)
+        return self._sorts if self._looks <= _MOST_LOOKS else ()
+
+
+def _nodes(number: int) -> str:
+    return "1 node" if number == 1 else f"{number} nodes"

@@ -1,0 +1,193 @@
+"""InterPodAffinity: required and preferred affinity and anti-affinity between pods.
+
+The results are those of kube-scheduler, computed for all nodes at once. Pods placed earlier in the
+same trial count like running pods. The score also counts preferred terms of running pods, but not
+their required affinity (hardPodAffinityWeight).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.framework.domain_quotas import PLENTY, DomainQuota, Preference, ceilings
+from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
+from scheduler.core.pods.pod_selectors import PodMatches, PodSelectors
+from scheduler.core.pods.shapes import Codes, Shape
+from scheduler.core.topology.topology import Domains, Topologies
+from scheduler.core.values.model import PodTerm, Requirements, Stage, WeightedPodTerm
+
+AFFINITY: Final = "node(s) didn't match pod affinity rules"
+ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
+EXISTING_ANTI_AFFINITY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+_WEIGHT: Final = 2000
+"""kube-scheduler's weight of 2 for this plug-in, in thousandths of a node's utilisation."""
+
+
+class InterPodAffinity:
+    """Filter, score and quotas for shapes that have such terms or are selected by one."""
+
+    def __init__(self, nodes: NodeTable, topologies: Topologies, selectors: PodSelectors) -> None:
+        self._nodes = nodes
+        self._topologies = topologies
+        self._selectors = selectors
+
+    def filter_match_ids(self, wants: Requirements, matches: PodMatches) -> set[int]:
+        """The match counts that the filter reads for such pods."""
+        ids = set(matches.excluded_by)
+        if wants.required_affinity:
+            ids.add(self._peers(wants))
+        ids.update(self._selectors.match_id((t.selector,)) for t in wants.required_anti_affinity)
+        return ids
+
+    def score_match_ids(self, wants: Requirements, matches: PodMatches) -> set[int]:
+        """The match counts that the score reads for such pods."""
+        ids = {self._selectors.match_id((soft.term.selector,)) for soft in wants.preferred_affinity}
+        return ids.union(matches.scored_by)
+
+    def needs_other_pods(self, wants: Requirements, matches: PodMatches) -> bool:
+        """Whether the pods need a peer and do not match their own required affinity terms."""
+        return bool(wants.required_affinity) and self._peers(wants) not in matches.counted
+
+    def rule_out(self, shape: Shape, codes: Codes) -> None:
+        """Write the reason's code to `codes` (N,) for each infeasible node that has none yet."""
+        self._affinity(shape, codes)
+        for term in shape.requirements.required_anti_affinity:
+            match_id = self._selectors.match_id((term.selector,))
+            beside = self._beside(match_id, term.key, shape.load.stage)
+            shape.rule_out(codes, beside, ANTI_AFFINITY)
+        for match_id in shape.matches.excluded_by:
+            term_of_others = self._selectors.declared(match_id)
+            if isinstance(term_of_others, PodTerm) and not self._nodes.match_counts.empty(match_id):
+                beside = self._beside(match_id, term_of_others.key, shape.load.stage)
+                shape.rule_out(codes, beside, EXISTING_ANTI_AFFINITY)
+
+    def score(self, shape: Shape, rows: Ints) -> Ints:
+        """The score of each row, (len(rows),), in thousandths of a node's utilisation."""
+        total = np.zeros(len(rows), np.int64)
+        for match_id, soft in self._preferred_terms(shape):
+            if not self._nodes.match_counts.empty(match_id):
+                domains = self._topologies.domains(soft.term.key)
+                # Nodes without the label are in no domain: their code -1 reads the last entry, 0.
+                table = np.append(self._present(domains, match_id, shape.load.stage), 0)
+                total += soft.weight * table[domains.codes[rows]]
+        total -= total.min(initial=0)
+        most = max(1, int(total.max(initial=0)))
+        score: Ints = total * _WEIGHT // most
+        return score
+
+    def quotas(self, shape: Shape) -> list[DomainQuota]:
+        """One pod per domain for each required anti-affinity term that selects the shape itself."""
+        found: list[DomainQuota] = []
+        for key in self._keys_of_one(shape):
+            domains = self._topologies.domains(key)
+            once = np.ones(len(domains.values), np.int64)
+            found.append(DomainQuota(domains, np.append(once, PLENTY)))
+        return found
+
+    def preferences(self, shape: Shape) -> list[Preference]:
+        """The domains in which pods of the shape prefer to be together, or over which to spread."""
+        found: list[Preference] = []
+        stage = shape.load.stage
+        for soft in shape.requirements.preferred_affinity:
+            match_id = self._selectors.match_id((soft.term.selector,))
+            if match_id in shape.matches.counted:
+                domains = self._topologies.domains(soft.term.key)
+                present = None if soft.weight > 0 else self._present(domains, match_id, stage)
+                found.append(Preference(domains, present))
+        return found
+
+    def most(self, shape: Shape, room: Ints, parts: Ints, size: int) -> Ints:
+        """An upper bound on the pods of the shape that fit into each of the parts, (size,).
+
+        `room` (N,) is that of each node, `parts` (N,) the part that it is in, -1 for none.
+        Considers the required anti-affinity of the shape to itself, and no pods of other shapes.
+        """
+        inside = parts >= 0
+        found = np.bincount(parts[inside], room[inside], minlength=size).astype(np.int64)
+        for key in self._keys_of_one(shape):
+            domains = self._topologies.domains(key)
+            np.minimum(found, ceilings(domains, room, parts, size), out=found)
+        return found
+
+    def first_of_its_kind(self, shape: Shape) -> bool:
+        """Whether the pods need a peer, no domain has one yet, and they match their own terms.
+
+        As upstream, the first such pod may then go to any node with the topology keys of its terms.
+        """
+        wants = shape.requirements
+        if not wants.required_affinity:
+            return False
+        peers = self._peers(wants)
+        views = self._nodes.match_counts.views(peers)
+        return any(self._is_first(shape, peers, view) for view in views)
+
+    def _is_first(self, shape: Shape, peers: int, nominated: bool) -> bool:
+        """The same, with nominated pods or without them."""
+        matches_itself = peers in shape.matches.counted
+        return matches_itself and not self._any(peers, shape.requirements, nominated)
+
+    def has_peers(self, shape: Shape) -> bool:
+        """Whether a pod runs that those of the shape must be near."""
+        wants = shape.requirements
+        if not wants.required_affinity:
+            return False
+        return self._any(self._peers(wants), wants, nominated=False)
+
+    def _affinity(self, shape: Shape, codes: Codes) -> None:
+        wants = shape.requirements
+        if not wants.required_affinity:
+            return
+        peers = self._peers(wants)
+        for nominated in self._nodes.match_counts.views(peers):
+            first = self._is_first(shape, peers, nominated)
+            for term in wants.required_affinity:
+                if first:
+                    met: Bools = self._topologies.domains(term.key).codes >= 0
+                else:
+                    met = self._beside(peers, term.key, wants.stage, nominated=nominated)
+                shape.rule_out(codes, ~met, AFFINITY)
+
+    def _peers(self, wants: Requirements) -> int:
+        """The match id of the pods that match every required term."""
+        return self._selectors.match_id(tuple(term.selector for term in wants.required_affinity))
+
+    def _keys_of_one(self, shape: Shape) -> set[str]:
+        """Topology keys of the required anti-affinity terms that select the shape itself."""
+        terms, match_id = shape.requirements.required_anti_affinity, self._selectors.match_id
+        return {t.key for t in terms if match_id((t.selector,)) in shape.matches.counted}
+
+    def _any(self, match_id: int, wants: Requirements, nominated: bool) -> bool:
+        """Whether a counted pod runs in a domain of any required affinity term."""
+        rows = self._nodes.match_counts.rows(match_id, wants.stage, nominated=nominated)
+        keys = {term.key for term in wants.required_affinity}
+        return any((self._topologies.domains(key).codes[rows] >= 0).any() for key in keys)
+
+    def _beside(
+        self, match_id: int, key: str, stage: Stage | None, *, nominated: bool = True
+    ) -> Bools:
+        """Nodes (N,) that share a domain of the key with a counted pod, as seen by the stage."""
+        domains = self._topologies.domains(key)
+        held = np.zeros(len(domains.values) + 1, np.bool_)
+        rows = self._nodes.match_counts.rows(match_id, stage, nominated=nominated)
+        held[domains.codes[rows]] = True
+        held[-1] = False  # nodes without the label are in no domain
+        beside: Bools = held[domains.codes]
+        return beside
+
+    def _preferred_terms(self, shape: Shape) -> Iterator[tuple[int, WeightedPodTerm]]:
+        """The shape's own preferred terms, and those of running pods that select it."""
+        for soft in shape.requirements.preferred_affinity:
+            yield self._selectors.match_id((soft.term.selector,)), soft
+        for match_id in shape.matches.scored_by:
+            declared = self._selectors.declared(match_id)
+            if isinstance(declared, WeightedPodTerm):
+                yield match_id, declared
+
+    def _present(self, domains: Domains, match_id: int, stage: Stage | None) -> Ints:
+        """The counted pods per domain (D,), as seen by the stage."""
+        counts = self._nodes.match_counts
+        return domains.sums(counts.amounts(match_id, stage), counts.rows(match_id, stage))

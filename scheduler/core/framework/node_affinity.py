@@ -1,0 +1,41 @@
+"""NodeAffinity: node selectors, and required and preferred node affinity.
+
+Each expression is evaluated once for all nodes, on the codes of one label.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.values.model import Expression, Requirements
+
+REASON: Final = "node(s) didn't match Pod's node affinity/selector"
+
+
+def admits(shape: Shape, nodes: NodeTable) -> Bools | None:
+    """Per node (N,) whether it meets the selector and the required affinity; None without both."""
+    wants = shape.requirements
+    if not wants.selector and wants.affinity is None:
+        return None
+    return shape.cache.affinity.get((nodes.generation, nodes.size), lambda: _admits(wants, nodes))
+
+
+def preference(requirements: Requirements, nodes: NodeTable) -> Ints:
+    """Per node (N,) the sum of the weights of the preferred terms that it meets."""
+    total = np.zeros(nodes.size, np.int64)
+    for weight, term in requirements.preferred_node_affinity:
+        total += weight * nodes.meets(term)
+    return total
+
+
+def _admits(wants: Requirements, nodes: NodeTable) -> Bools:
+    admitted = np.ones(nodes.size, np.bool_)
+    for key, value in wants.selector:
+        admitted &= nodes.labels.meets(Expression(key, "In", (value,)))
+    if wants.affinity is not None:
+        admitted &= nodes.meets_any(wants.affinity)
+    return admitted

@@ -1,0 +1,185 @@
+"""NodeVolumeLimits: a node can attach only so many volumes of each CSI driver."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from scheduler.core.nodes.node_table import Ints, NodeTable
+from scheduler.core.pods.pod_selectors import PodSelectors
+from scheduler.core.pods.shapes import Codes, Shape
+from scheduler.core.values.model import Attachment, VolumeUse
+from scheduler.core.volumes.volume_table import VolumeTable
+
+REASON: Final = "node(s) exceed max volume count"
+
+_UNLIMITED: Final = 1 << 40
+_NONE: Final[Ints] = np.zeros(0, np.int64)
+
+
+class NodeVolumeLimits:
+    """The filter for shapes with claims, or with disks of their own that a driver attaches."""
+
+    def __init__(self, nodes: NodeTable, selectors: PodSelectors, volumes: VolumeTable) -> None:
+        self._nodes = nodes
+        self._selectors = selectors
+        self._volumes = volumes
+        self._attached = Attached(nodes, selectors, volumes)
+        self._limits_key = (-1, -1, -1)
+        self._by_driver: dict[str, Ints] = {}
+
+    def rule_out(self, shape: Shape, codes: Codes) -> None:
+        """Write the reason's code for each node (N,) that cannot attach one more pod's volumes."""
+        drivers = {volume: _driver(self._volumes, volume) for volume in shape.requirements.volumes}
+        for driver in sorted(set(drivers.values()) - {""}):
+            limits = self._limits(driver)
+            if limits is None:
+                continue
+            more = np.zeros(len(codes), np.int64)
+            for volume, of_volume in drivers.items():
+                if of_volume == driver:
+                    more += 1
+                    more[self._users(volume)] -= 1
+            # A node beyond its limit takes pods that add no volume.
+            beyond = self._attached.of(driver) + more > limits
+            shape.rule_out(codes, beyond & (more > 0), REASON)
+
+    def left(self, driver: str, rows: Ints) -> int:
+        """How many more of the driver's volumes one of the rows (n,) can attach at most."""
+        limits = self._limits(driver)
+        if limits is None:
+            return _UNLIMITED
+        return int((limits[rows] - self._attached.of(driver)[rows]).max(initial=0))
+
+    def new_by_driver(self, shape: Shape) -> Counter[str]:
+        """By driver, how many of the shape's volumes no pod on any node uses."""
+        counts, users = self._nodes.match_counts, self._selectors.users
+        unused = (v for v in shape.requirements.volumes if counts.empty(users(v)))
+        return Counter(_driver(self._volumes, volume) for volume in unused)
+
+    def limited(self, shape: Shape) -> bool:
+        """Whether some node can attach only so many of the shape's volumes."""
+        drivers = {_driver(self._volumes, volume) for volume in shape.requirements.volumes}
+        return any(self._limits(driver) is not None for driver in drivers)
+
+    def _limits(self, driver: str) -> Ints | None:
+        """Per node (N,) the driver's limit of attached volumes; None if no node has a limit."""
+        key = (self._volumes.limits_version, self._nodes.generation, self._nodes.size)
+        if key != self._limits_key:
+            self._limits_key = key
+            self._by_driver = self._all_limits()
+        return self._by_driver.get(driver)
+
+    def _all_limits(self) -> dict[str, Ints]:
+        found: dict[str, Ints] = {}
+        for node, of_node in self._volumes.limits.items():
+            row = self._nodes.row_of.get(node)
+            for driver, most in of_node.items() if row is not None else ():
+                if driver not in found:
+                    found[driver] = np.full(self._nodes.size, _UNLIMITED, np.int64)
+                found[driver][row] = most
+        return found
+
+    def _users(self, volume: VolumeUse) -> Ints:
+        """The rows on which pods use the volume."""
+        return self._nodes.match_counts.rows(self._selectors.users(volume))
+
+
+class AttachableVolumes:
+    """How many more volumes of each driver one of some rows can attach, told once for many shapes.
+
+    Only as long as nothing changes.
+    """
+
+    def __init__(self, limits: NodeVolumeLimits, rows: Ints) -> None:
+        self._limits = limits
+        self._rows = rows
+        self._left: dict[str, int] = {}
+
+    def suffice(self, shape: Shape) -> bool:
+        """Whether there is a row for the shape's volumes of each driver; not always the same."""
+        return all(
+            self._of(driver) >= more for driver, more in self._limits.new_by_driver(shape).items()
+        )
+
+    def _of(self, driver: str) -> int:
+        if driver not in self._left:
+            self._left[driver] = self._limits.left(driver, self._rows)
+        return self._left[driver]
+
+
+class _Counted(NamedTuple):
+    """What is counted of a volume's users; `volume` is the one that their claim is bound to."""
+
+    driver: str
+    rows: Ints
+    volume: str
+
+
+class Attached:
+    """Per driver, how many volumes each node (N,) has to attach; a shared one counts once.
+
+    What changed since the last look is counted anew, and nothing else: there may be a volume for
+    each pod.
+    """
+
+    def __init__(self, nodes: NodeTable, selectors: PodSelectors, volumes: VolumeTable) -> None:
+        self._nodes = nodes
+        self._selectors = selectors
+        self._volumes = volumes
+        self._by_driver: dict[str, Ints] = {}
+        self._counted: dict[int, _Counted] = {}
+        self._bound_to: dict[str, set[int]] = {}
+
+    def of(self, driver: str) -> Ints:
+        """The numbers of one driver; do not write to them."""
+        self._catch_up()
+        return self._numbers(driver)[: self._nodes.size]
+
+    def _numbers(self, driver: str) -> Ints:
+        counts = self._by_driver.get(driver, _NONE)
+        if len(counts) < self._nodes.size:
+            counts = np.pad(counts, (0, 2 * self._nodes.size - len(counts)))
+            self._by_driver[driver] = counts
+        return counts
+
+    def _catch_up(self) -> None:
+        counts, news = self._nodes.match_counts, self._volumes.news
+        moved, claims, volumes = counts.moved.take(), news.claims.take(), news.volumes.take()
+        if moved is None or claims is None or volumes is None:
+            concerned = counts.watched.union(self._counted)
+        else:
+            known, users = self._selectors.volumes, self._selectors.users
+            concerned = moved.union(users(claim) for claim in claims if claim in known)
+            concerned = concerned.union(*(self._bound_to.get(name, ()) for name in volumes))
+        for match_id in concerned:
+            self._count(match_id)
+
+    def _count(self, match_id: int) -> None:
+        """Count the users of one volume as they are now."""
+        before = self._counted.pop(match_id, None)
+        if before is not None:
+            self._numbers(before.driver)[before.rows] -= 1
+            self._bound_to[before.volume].discard(match_id)
+            if not self._bound_to[before.volume]:
+                del self._bound_to[before.volume]
+        use = self._selectors.use_of(match_id)
+        rows = self._nodes.match_counts.rows(match_id) if use is not None else _NONE
+        if use is None or not len(rows):
+            return
+        claim = None if isinstance(use, Attachment) else self._volumes.claims.get(use)
+        volume = "" if claim is None else claim.volume
+        now = _Counted(_driver(self._volumes, use), rows, volume)
+        self._numbers(now.driver)[rows] += 1
+        self._counted[match_id] = now
+        self._bound_to.setdefault(volume, set()).add(match_id)
+
+
+def _driver(volumes: VolumeTable, volume: VolumeUse) -> str:
+    """The CSI driver that attaches the volume; empty if none is known."""
+    if isinstance(volume, Attachment):
+        return volume.driver
+    claim = volumes.claims.get(volume)
+    return "" if claim is None else volumes.driver(claim)

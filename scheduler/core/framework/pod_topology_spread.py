@@ -1,0 +1,153 @@
+"""PodTopologySpread: how evenly pods are spread over the domains of a topology key.
+
+The results are those of kube-scheduler, computed for all nodes at once: DoNotSchedule constraints
+filter, ScheduleAnyway constraints score.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.framework import node_affinity, taint_toleration
+from scheduler.core.framework.domain_quotas import Preference, SkewLimit
+from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
+from scheduler.core.pods.pod_selectors import PodSelectors
+from scheduler.core.pods.shapes import Codes, Shape
+from scheduler.core.topology.topology import Topologies
+from scheduler.core.values.model import Requirements, Spread
+
+REASON: Final = "node(s) didn't match pod topology spread constraints"
+MISSING_LABEL: Final = (
+    "node(s) didn't match pod topology spread constraints (missing required label)"
+)
+
+_WEIGHT: Final = 2000
+"""kube-scheduler's weight of 2 for this plug-in, in thousandths of a node's utilisation."""
+
+_SCALE: Final = 1000
+
+
+class PodTopologySpread:
+    """Filter, score and quotas for shapes with spread constraints."""
+
+    def __init__(self, nodes: NodeTable, topologies: Topologies, selectors: PodSelectors) -> None:
+        self._nodes = nodes
+        self._topologies = topologies
+        self._selectors = selectors
+
+    def filter_match_ids(self, wants: Requirements) -> set[int]:
+        """The match counts that the filter reads for such pods."""
+        return {self._match_id(spread) for spread in wants.spread}
+
+    def score_match_ids(self, wants: Requirements) -> set[int]:
+        """The match counts that the score reads for such pods."""
+        return {self._match_id(spread) for spread in wants.preferred_spread}
+
+    def rule_out(self, shape: Shape, codes: Codes) -> None:
+        """Write the reason's code to `codes` (N,) for each infeasible node that has none yet."""
+        spreads = shape.requirements.spread
+        eligible = self._labelled(spreads)
+        for spread in spreads:
+            itself = int(self._match_id(spread) in shape.matches.counted)
+            for limit in self._limits(shape, spread, eligible):
+                domain_of = limit.domains.codes
+                skewed = np.append(limit.quota.most[:-1] < itself, False)
+                shape.rule_out(codes, domain_of < 0, MISSING_LABEL)
+                shape.rule_out(codes, skewed[domain_of], REASON)
+
+    def score(self, shape: Shape, rows: Ints) -> Ints:
+        """The score of each row, (len(rows),), in thousandths of a node's utilisation.
+
+        It is highest where the fewest selected pods are. Rows that lack a label get 0. As upstream,
+        a constraint weighs more if it has more domains.
+        """
+        spreads = shape.requirements.preferred_spread
+        eligible = self._labelled(spreads)
+        if eligible is None:
+            return np.zeros(len(rows), np.int64)
+        present = np.zeros(len(rows), np.int64)
+        for spread in spreads:
+            limit = self._skew_limit(shape, spread, eligible)
+            weight = int(_SCALE * math.log(int(limit.counting.sum()) + 2))
+            table = np.append(limit.present, 0)
+            present += weight * table[limit.domains.codes[rows]] + _SCALE * (spread.max_skew - 1)
+        scored = eligible[rows]
+        if not scored.any():
+            return np.zeros(len(rows), np.int64)
+        most, least = int(present[scored].max()), int(present[scored].min())
+        shares = (most + least - present) * _WEIGHT // most if most else _WEIGHT
+        score: Ints = np.where(scored, shares, 0)
+        return score
+
+    def skew_limits(self, shape: Shape) -> list[SkewLimit]:
+        """The limits of the DoNotSchedule constraints that select the shape itself."""
+        spreads = shape.requirements.spread
+        eligible = self._labelled(spreads)
+        return [
+            limit
+            for spread in spreads
+            if self._match_id(spread) in shape.matches.counted
+            for limit in self._limits(shape, spread, eligible)
+        ]
+
+    def preferences(self, shape: Shape) -> list[Preference]:
+        """The preferences of the ScheduleAnyway constraints that select the shape itself."""
+        spreads = shape.requirements.preferred_spread
+        eligible = self._labelled(spreads)
+        limits = (
+            self._skew_limit(shape, spread, eligible)
+            for spread in spreads
+            if self._match_id(spread) in shape.matches.counted
+        )
+        return [Preference(limit.domains, limit.present) for limit in limits]
+
+    def _labelled(self, spreads: tuple[Spread, ...]) -> Bools | None:
+        """Nodes (N,) that have the topology keys of all constraints; None without constraints."""
+        every: Bools | None = None
+        for spread in spreads:
+            labelled = self._topologies.domains(spread.key).codes >= 0
+            every = labelled if every is None else every & labelled
+        return every
+
+    def _limits(self, shape: Shape, spread: Spread, eligible: Bools | None) -> list[SkewLimit]:
+        """The limits of one constraint: with nominated pods, and without them."""
+        views = self._nodes.match_counts.views(self._match_id(spread))
+        return [self._skew_limit(shape, spread, eligible, nominated=view) for view in views]
+
+    def _skew_limit(
+        self, shape: Shape, spread: Spread, eligible: Bools | None, *, nominated: bool = True
+    ) -> SkewLimit:
+        """The limit of one constraint; only `eligible` nodes (N,) count, all nodes if None."""
+        domains = self._topologies.domains(spread.key)
+        included = self._included(shape, spread)
+        if eligible is not None:
+            included = included & eligible
+        counts, match_id = self._nodes.match_counts, self._match_id(spread)
+        stage = shape.load.stage
+        rows = counts.rows(match_id, stage, nominated=nominated)
+        amounts = counts.amounts(match_id, stage, nominated=nominated)
+        inside = included[rows]
+        size = len(domains.values)
+        present = np.bincount(
+            domains.codes[rows[inside]], weights=amounts[inside], minlength=size
+        ).astype(np.int64)
+        counting = np.bincount(domains.codes[included & (domains.codes >= 0)], minlength=size) > 0
+        few = int(counting.sum()) < spread.min_domains
+        return SkewLimit(domains, present, counting, spread.max_skew, few)
+
+    def _included(self, shape: Shape, spread: Spread) -> Bools:
+        """Nodes (N,) that count for the constraint by nodeAffinityPolicy and nodeTaintsPolicy."""
+        nodes, wants = self._nodes, shape.requirements
+        included = nodes.node_class[: nodes.size] >= 0
+        if spread.honours_taints:
+            included &= nodes.by_class(lambda c: taint_toleration.untolerated(wants, c) is None)
+        admitted = node_affinity.admits(shape, nodes) if spread.honours_affinity else None
+        if admitted is not None:
+            included &= admitted
+        return included
+
+    def _match_id(self, spread: Spread) -> int:
+        return self._selectors.match_id((spread.selector,), skip_terminating=True)

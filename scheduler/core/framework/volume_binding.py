@@ -1,0 +1,310 @@
+"""VolumeBinding: on which nodes a pod's claims can be bound, and to which volumes.
+
+As in kube-scheduler, the unbound claims of a pod choose volumes one after another, the smallest
+first. A claim that finds none is provisioned if its class has a provisioner. The other volume
+plug-ins are called from here, because they read the same claims.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.framework import volume_restrictions
+from scheduler.core.framework.node_volume_limits import AttachableVolumes, NodeVolumeLimits
+from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
+from scheduler.core.pods.pod_selectors import PodSelectors
+from scheduler.core.pods.shapes import Codes, Shape
+from scheduler.core.values.model import ClaimInfo, ClaimKey
+from scheduler.core.volumes import volume_node_affinity, volume_zone
+from scheduler.core.volumes.assumed_volumes import AssumedVolume
+from scheduler.core.volumes.volume_table import VolumeTable
+
+UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
+LOST: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+NODE_AFFINITY: Final = "node(s) didn't match PersistentVolume's node affinity"
+NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
+CLAIM: Final = "persistentvolumeclaim "
+"""The prefix of reasons about one claim."""
+
+_LEFT: Final = " is left"
+_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+_PLENTY: Final = 1 << 40
+_UNITS: Final = (("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))
+
+
+class VolumeBinding:
+    """Filter and reserve for shapes with claims."""
+
+    def __init__(self, nodes: NodeTable, selectors: PodSelectors, volumes: VolumeTable) -> None:
+        self._nodes = nodes
+        self._selectors = selectors
+        self._volumes = volumes
+        self._limits = NodeVolumeLimits(nodes, selectors, volumes)
+
+    def rule_out(self, shape: Shape, codes: Codes) -> None:
+        """Write the reason's code to `codes` (N,) for each infeasible node that has none yet."""
+        claims: list[ClaimInfo] = []
+        for key in shape.requirements.claims:
+            claim = self._volumes.claims.get(key)
+            flaw = f'{CLAIM}"{key[1]}" not found' if claim is None else self._flaw(claim)
+            if flaw:
+                shape.rule_out(codes, np.ones(len(codes), np.bool_), flaw)
+                return
+            if claim is not None:
+                claims.append(claim)
+        for claim in claims:
+            if claim.volume:
+                self._rule_out_for(claim.volume, shape, codes)
+        self._rule_out_for_unbound([c for c in claims if not c.volume], shape, codes)
+        if shape.requirements.volumes:
+            self._limits.rule_out(shape, codes)
+
+    def may_fit(self, shapes: Iterable[Shape], rows: Ints) -> list[Shape]:
+        """Those whose volumes are not kept from all of the rows (n,) by what is quickly told."""
+        most = AttachableVolumes(self._limits, rows)
+        return [s for s in shapes if not s.requirements.volumes or self._may_fit(s, most)]
+
+    def _may_fit(self, shape: Shape, most: AttachableVolumes) -> bool:
+        counts = self._nodes.match_counts
+        for key in shape.requirements.claims:
+            claim = self._volumes.claims.get(key)
+            if claim is None or volume_restrictions.in_use(
+                claim, self._selectors.users(key), counts
+            ):
+                return False
+        return most.suffice(shape)
+
+    def no_say(self, shape: Shape) -> bool:
+        """Whether its volumes, if it has any, leave it all nodes, whatever other pods use."""
+        claims = [self._volumes.claims.get(key) for key in shape.requirements.claims]
+        return all(
+            claim is not None and not claim.one_pod and self._everywhere(claim) for claim in claims
+        ) and not self._limits.limited(shape)
+
+    def unused_by_driver(self, shape: Shape) -> tuple[tuple[str, int], ...] | None:
+        """(driver, how many) of its volumes, if these are for all nodes and nobody uses them.
+
+        All that they say about nodes is then how many more of each driver are attached. None if it
+        has no volumes, or others.
+        """
+        volumes, counts = shape.requirements.volumes, self._nodes.match_counts
+        if not volumes or not all(counts.empty(self._selectors.users(each)) for each in volumes):
+            return None
+        claims = [self._volumes.claims.get(key) for key in shape.requirements.claims]
+        if not all(claim is not None and self._everywhere(claim) for claim in claims):
+            return None
+        return tuple(sorted(self._limits.new_by_driver(shape).items()))
+
+    def _everywhere(self, claim: ClaimInfo) -> bool:
+        """Whether the claim is bound to a volume that all nodes can use."""
+        if claim.lost or claim.terminating:
+            return False
+        volume = self._volumes.volumes.get(claim.volume)
+        zones = volume is not None and volume_zone.other_zone(volume, self._nodes) is not None
+        return volume is not None and volume.affinity is None and not zones
+
+    def one_at_a_time(self, shape: Shape) -> bool:
+        """Whether the claims of the first pod exclude the others or decide where these may go."""
+        claims = (self._volumes.claims.get(key) for key in shape.requirements.claims)
+        return any(
+            claim is not None and (claim.one_pod or self._volumes.undecided(claim))
+            for claim in claims
+        )
+
+    def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
+        """Which row takes the first pod so that the volumes of its claims serve all `count` pods.
+
+        Returns an index into `rows`, which are best first: 0 if the choice makes no difference or
+        no row serves them all.
+        """
+        claims = [self._volumes.claims[key] for key in shape.requirements.claims]
+        deciding = [claim for claim in claims if self._volumes.undecided(claim)]
+        if count == 1 or not deciding:
+            return 0
+        return self._start(deciding, rows, room, count)
+
+    def bound(self, keys: Iterable[ClaimKey]) -> bool:
+        """Whether all of these claims have their volumes, which they keep."""
+        claims = self._volumes.claims
+        return all((claim := claims.get(key)) is not None and claim.volume for key in keys)
+
+    @property
+    def limited(self) -> bool:
+        """Whether nodes can attach only so many volumes."""
+        return bool(self._volumes.limits)
+
+    def counts_users(self, match_id: int) -> bool:
+        """Whether the match id counts the users of a volume."""
+        return self._selectors.use_of(match_id) is not None
+
+    def assume(self, match_ids: tuple[int, ...], row: int, *, more: bool) -> None:
+        """Assume volumes for undecided claims if pods came to the node; drop those of unused ones.
+
+        `match_ids` are the match counts that include these pods; `more` is false if they left.
+        """
+        undecided: list[ClaimInfo] = []
+        for match_id in match_ids:
+            key = self._selectors.claim_of(match_id)
+            claim = None if key is None else self._volumes.claims.get(key)
+            if claim is None:
+                continue
+            if self._nodes.match_counts.empty(match_id):
+                self._volumes.assumed.change(claim.key, None)
+            elif more and self._volumes.undecided(claim):
+                undecided.append(claim)
+        for claim in sorted(undecided, key=_by_size):
+            chosen = AssumedVolume(self._choose(claim, row), row)
+            self._volumes.assumed.change(claim.key, chosen)
+
+    def _flaw(self, claim: ClaimInfo) -> str:
+        """Why the claim makes every node infeasible; empty if it does not."""
+        name = claim.key[1]
+        if claim.lost:
+            return f'{CLAIM}"{name}" bound to non-existent persistentvolume'
+        if claim.terminating:
+            return f'{CLAIM}"{name}" is being deleted'
+        users = self._selectors.users(claim.key)
+        if volume_restrictions.in_use(claim, users, self._nodes.match_counts):
+            return volume_restrictions.REASON
+        if claim.volume:
+            return "" if claim.volume in self._volumes.volumes else LOST
+        return "" if self._volumes.waits(claim) else UNBOUND
+
+    def _rule_out_for(self, name: str, shape: Shape, codes: Codes) -> None:
+        """Rule out nodes that cannot use the volume that a claim is bound to."""
+        volume = self._volumes.volumes[name]
+        if volume.affinity is not None:
+            reached = np.zeros(len(codes), np.bool_)
+            reached[self._volumes.index.rows(volume.name)] = True
+            shape.rule_out(codes, ~reached, NODE_AFFINITY)
+        other = volume_zone.other_zone(volume, self._nodes)
+        if other is not None:
+            shape.rule_out(codes, other, volume_zone.REASON)
+
+    def _rule_out_for_unbound(
+        self, claims: Iterable[ClaimInfo], shape: Shape, codes: Codes
+    ) -> None:
+        """Rule out nodes on which one of the claims gets no volume."""
+        undecided: list[ClaimInfo] = []
+        for claim in sorted(claims, key=_by_size):
+            assumed = self._volumes.assumed.get(claim.key)
+            if assumed is None and not claim.selected_node:
+                undecided.append(claim)
+                continue
+            if assumed is not None:
+                able = self._at(assumed)
+            else:
+                able = self._provisionable(claim) & self._nodes.named((claim.selected_node,))
+            shape.rule_out(codes, ~able, NO_VOLUME)
+        before = Counter[str]()
+        close = np.zeros(len(codes), np.bool_)
+        for claim in undecided:
+            makes, free = self._provisionable(claim), self._free(claim)
+            none = (free == 0) & ~makes
+            if none.any():
+                shape.rule_out(codes, none, self._nothing_left(claim))
+            # The claims of its class before it may take every volume that fits this one.
+            close |= (free <= before[claim.storage_class]) & (free > 0) & ~makes
+            before[claim.storage_class] += 1
+        for row in np.flatnonzero(close & (codes == 0)).tolist():
+            failed = self._short(undecided, row)
+            if failed is not None:
+                codes[row] = shape.code(self._nothing_left(failed))
+
+    def _start(self, claims: list[ClaimInfo], rows: Ints, room: Ints, count: int) -> int:
+        """The index of the first row with room for all pods, else with volumes that reach enough.
+
+        Returns 0 if there is neither.
+        """
+        alone = np.flatnonzero(room >= count)
+        if len(alone):
+            return int(alone[0])
+        seen = set[tuple[str, ...]]()
+        for index, row in enumerate(rows.tolist()):
+            names = self._choices(claims, row)
+            if "" in names or names in seen:
+                continue
+            seen.add(names)
+            reached = [np.isin(rows, self._volumes.index.rows(name)) for name in names]
+            if int(room[np.logical_and.reduce(reached)].sum()) >= count:
+                return index
+        return 0
+
+    def _free(self, claim: ClaimInfo) -> Ints:
+        """Per node (N,) how many volumes the claim can get; one reserved for it excludes others."""
+        meant = self._volumes.index.meant_for(claim)
+        if not meant:
+            return self._volumes.index.free(claim)
+        free = np.zeros(self._nodes.size, np.int64)
+        free[self._volumes.index.rows(meant)] = _PLENTY
+        return free
+
+    def _short(self, claims: Sequence[ClaimInfo], row: int) -> ClaimInfo | None:
+        """The first claim that gets no volume on the node, not even a provisioned one, or None."""
+        for claim, name in zip(claims, self._choices(claims, row), strict=True):
+            if not name and not self._provisionable(claim)[row]:
+                return claim
+        return None
+
+    def _choices(self, claims: Iterable[ClaimInfo], row: int) -> tuple[str, ...]:
+        """What `_choose` gives each claim on the node, choosing one after another."""
+        names: list[str] = []
+        for claim in claims:
+            names.append(self._choose(claim, row, names))
+        return tuple(names)
+
+    def _choose(self, claim: ClaimInfo, row: int, without: Collection[str] = ()) -> str:
+        """The volume that the claim gets on the node; empty if one must be provisioned."""
+        if claim.selected_node:
+            return ""
+        meant = self._volumes.index.meant_for(claim)
+        if meant:
+            return meant if row in self._volumes.index.rows(meant) else ""
+        return self._volumes.index.best(claim, row, without)
+
+    def _nothing_left(self, claim: ClaimInfo) -> str:
+        """Why a node has no volume for the claim; as upstream if the class has a provisioner."""
+        if self._makes(claim):
+            return NO_VOLUME
+        chosen = " that its selector selects" if claim.selector is not None else ""
+        modes = "".join(f"{mode} " for mode in claim.access)
+        size = _bytes(claim.size)
+        return f"no {modes}volume of class {claim.storage_class} with >= {size}{chosen}{_LEFT}"
+
+    def _makes(self, claim: ClaimInfo) -> bool:
+        storage_class = self._volumes.classes[claim.storage_class]
+        return storage_class.provisioner not in ("", _NO_PROVISIONER)
+
+    def _provisionable(self, claim: ClaimInfo) -> Bools:
+        """Nodes (N,) for which the claim's class can provision a volume."""
+        if not self._makes(claim):
+            return np.zeros(self._nodes.size, np.bool_)
+        topologies = self._volumes.classes[claim.storage_class].topologies
+        return volume_node_affinity.reached(topologies or None, self._nodes)
+
+    def _at(self, assumed: AssumedVolume) -> Bools:
+        """Nodes (N,) that can use the assumed volume."""
+        able = np.zeros(self._nodes.size, np.bool_)
+        able[self._volumes.index.rows(assumed.volume) if assumed.volume else assumed.row] = True
+        return able
+
+
+def is_short(reason: str) -> bool:
+    """Whether the reason says that a class without a provisioner has too few volumes."""
+    return reason.endswith(_LEFT)
+
+
+def _by_size(claim: ClaimInfo) -> tuple[int, ClaimKey]:
+    return (claim.size, claim.key)
+
+
+def _bytes(size: int) -> str:
+    """The size as 10Gi, in the largest unit that divides it evenly."""
+    for unit, bits in _UNITS:
+        if size and not size % (1 << bits):
+            return f"{size >> bits}{unit}"
+    return str(size)

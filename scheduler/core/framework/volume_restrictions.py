@@ -1,0 +1,47 @@
+"""VolumeRestrictions: a ReadWriteOncePod claim has one user, and so have disks on a node.
+
+Disks are those that pods name without a claim; where they cost something, see `exclusive_uses`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from scheduler.core.nodes.match_counts import MatchCounts
+from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.values.model import ClaimInfo, Disk
+
+REASON: Final = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already"
+    " in-use by another pod"
+)
+NO_DISK: Final = "node(s) had no available disk"
+"""Followed by which one."""
+
+_SHOWN: Final = 64
+"""Characters of a disk's name that the reason has: nothing else limits it."""
+
+
+def in_use(claim: ClaimInfo, match_id: int, counts: MatchCounts) -> bool:
+    """Whether the claim is ReadWriteOncePod and in use; `match_id` counts the pods that use it."""
+    return claim.one_pod and not counts.empty(match_id)
+
+
+def lacking(shape: Shape, nodes: NodeTable, room: Ints) -> Iterator[tuple[str, Bools]]:
+    """Yield each reason with the nodes (N,) on which it excludes one pod more than `room` (N,)."""
+    disks: dict[tuple[str, str], list[Disk]] = {}
+    for disk in shape.requirements.disks:
+        disks.setdefault((disk.kind, disk.name), []).append(disk)
+    for (kind, name), same in disks.items():
+        mask = nodes.using(same, shape.load.stage)
+        if not same[0].shared:
+            mask |= room > 0
+        yield _in_use(kind, name), mask
+
+
+def _in_use(kind: str, name: str) -> str:
+    shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
+    return f"{NO_DISK} ({kind} {json.dumps(shown)} is used by other pods)"

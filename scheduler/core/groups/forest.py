@@ -1,0 +1,281 @@
+"""Groups, their parents and children, and the counters that decide whether a tree may be tried.
+
+The quorum is what kube-scheduler checks in PreEnqueue of its GangScheduling plug-in. A change to
+one pod or group updates its ancestors only: O(depth), whatever the size of the tree, and no tree is
+deeper than MAX_DEPTH. Objects may arrive in any order: a group that only others name so far has
+`spec` None. What the counters mean is said in `groups`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.core.groups.group_counters import GroupCounters
+from scheduler.core.groups.group_links import GroupLinks
+from scheduler.core.groups.groups import (
+    MAX_DEPTH,
+    Group,
+    GroupState,
+    Pod,
+    Traits,
+    by_creation,
+    in_order,
+    outer_topology_keys,
+    topology_keys_around,
+)
+from scheduler.core.groups.workload_templates import (
+    Templates,
+    WorkloadKey,
+    contradiction,
+    template_of,
+)
+from scheduler.core.values.model import GroupKey, GroupSpec
+
+__all__ = [
+    "MAX_DEPTH",
+    "Forest",
+    "Group",
+    "NotReady",
+    "Pod",
+    "in_order",
+    "outer_topology_keys",
+    "topology_keys_around",
+]
+
+_STEPS: Final = 8
+"""How many postponed steps each event does in passing."""
+
+_NO_POLICY: Final = (
+    "has no scheduling policy yet: create the template it names, or give it a schedulingPolicy"
+)
+
+
+_PLACES_NONE: Final = "what runs goes on, none of its pods is placed before the gate is on again"
+_STARTS_NONE: Final = "what was never scheduled waits until the gate is on again"
+
+
+@dataclass(frozen=True, slots=True)
+class NotReady:
+    """Why a group is not tried, and at which group (`at`) the cause is."""
+
+    at: Group
+    message: str
+    needed: int = 0
+    present: int = 0
+
+
+class Forest:
+    """All groups, and the templates of the Workloads that they name.
+
+    `moved` are the groups that postponed steps linked or compared anew, until `take_moved`.
+    """
+
+    def __init__(self) -> None:
+        self.groups: dict[GroupKey, Group] = {}
+        self.templates: dict[WorkloadKey, Templates] = {}
+        self._counters = GroupCounters()
+        self._links = GroupLinks(self._counters, self.group, self.prune)
+        self.moved: Sequence[Group] = self._links.moved
+        self._made_from: dict[WorkloadKey, dict[GroupKey, Group]] = {}
+
+    @property
+    def visited(self) -> int:
+        """How many groups updates visited, to measure their cost."""
+        return self._counters.visited
+
+    @property
+    def states(self) -> Mapping[tuple[str, GroupState], int]:
+        """How many groups with an object there are, by kind and state."""
+        return self._counters.states
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """How many pods are held, and how many groups have such pods."""
+        return self._counters.held_pods, self._counters.held_groups
+
+    def group(self, key: GroupKey) -> Group:
+        """The group with that key, created without a spec if it is new."""
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = Group(key)
+        return group
+
+    def set_spec(self, spec: GroupSpec) -> Group:
+        group = self.group(spec.key)
+        before, group.spec = group.spec, spec
+        self._index(group, before)
+        self._describe(group)
+        if before is None:
+            self._counters.renew(group)
+        if before is None or before.parent != spec.parent:
+            self._links.unlink(group)
+            self._links.link(group)
+        self._counters.settle(group)
+        self._counters.note_state(group)
+        self._links.catch_up(_STEPS)
+        return group
+
+    def remove_spec(self, key: GroupKey) -> Group | None:
+        """Remove the spec; the group stays while pods or children name it. None if it had none."""
+        group = self.groups.get(key)
+        if group is None or group.spec is None:
+            return None
+        self._links.unlink(group)
+        before, group.spec = group.spec, None
+        self._index(group, before)
+        self._describe(group)
+        self._counters.renew(group)
+        self._counters.settle(group)
+        self._counters.note_state(group)
+        self.prune(group)
+        self._links.catch_up(_STEPS)
+        return group
+
+    def was_scheduled(self, key: GroupKey) -> None:
+        """The group is known to have been scheduled: its status says so, or a snapshot."""
+        group = self.groups.get(key)
+        if group is not None and group.spec is not None and not group.initially_scheduled:
+            self._counters.was_scheduled(group)
+
+    def set_templates(self, workload: WorkloadKey, templates: Templates | None) -> None:
+        """The Workload has these templates; None: there is no such Workload.
+
+        Its groups are compared with them in postponed steps.
+        """
+        if self.templates.get(workload) == templates:
+            return
+        if templates is None:
+            del self.templates[workload]
+        else:
+            self.templates[workload] = templates
+        if workload in self._made_from:
+            self._links.postpone(("Workload", *workload), self._compare_all(workload))
+            self._links.catch_up(_STEPS)
+
+    def prune(self, group: Group) -> None:
+        """Remove a group without a spec that no pod and no child names any more."""
+        named = group.members or group.children or group.cut_children
+        if group.spec is None and not named:
+            self.groups.pop(group.key, None)
+
+    def catch_up(self, steps: int) -> bool:
+        """Do up to `steps` postponed steps, each O(depth). Whether some are left."""
+        return self._links.catch_up(steps)
+
+    def take_moved(self) -> list[Group]:
+        """The groups in `moved`, which is empty then."""
+        moved = self._links.moved.copy()
+        self._links.moved.clear()
+        return moved
+
+    def count(self, group: Group, pod: Pod, sign: int) -> None:
+        """Add (+1) or remove (-1) a pod with its current state. Costs O(depth)."""
+        if sign > 0:
+            group.members[pod.info.uid] = pod
+        else:
+            group.members.pop(pod.info.uid)
+        self._counters.count(group, pod, sign)
+
+    def recount(self, group: Group) -> None:
+        """Count the members of a PodGroup anew, and the children of its ancestors."""
+        self._counters.recount(group)
+
+    def not_ready(self, group: Group) -> NotReady | None:
+        """What a topmost group without a flaw lacks; None if it is a root that has its quorum."""
+        if group.switched_off:
+            return _switched_off(group)
+        if group.spec is None:
+            return NotReady(group, f"{group.words} does not exist")
+        if not group.known:
+            return NotReady(group, f"{group.words} {_NO_POLICY}")
+        if not group.quorate:
+            return _shortage(group)
+        if group.expected_waiting and not group.to_be_decided:
+            return NotReady(group, "none of the pods that it expects exists yet")
+        return None
+
+    def ready(self, group: Group) -> bool:
+        """Whether this topmost group has its quorum, no flaw, and uses nothing that is off."""
+        return group.quorate and not group.faulty and not group.switched_off
+
+    def cyclic(self, group: Group) -> bool:
+        """Whether a link would close a cycle, or make the tree too deep: it has no root."""
+        return group.cut_from is not None
+
+    def _index(self, group: Group, before: GroupSpec | None) -> None:
+        """Keep the groups of each Workload."""
+        old, new = _workload_of(before), _workload_of(group.spec)
+        if old == new:
+            return
+        if old is not None:
+            groups = self._made_from[old]
+            del groups[group.key]
+            if not groups:
+                del self._made_from[old]
+        if new is not None:
+            self._made_from.setdefault(new, {})[group.key] = group
+
+    def _describe(self, group: Group) -> None:
+        """Compare the group with its template, its parent and its children."""
+        spec, below = group.spec, None
+        group.template_flaw = ""
+        workload = _workload_of(spec)
+        templates = self.templates.get(workload) if workload is not None else None
+        if spec is not None and templates is not None:
+            group.template_flaw = contradiction(spec, templates)
+            template = template_of(spec, templates)
+            below = template.below if template is not None else None
+        traits = None
+        if spec is not None and group.known:
+            traits = Traits(spec.workload, spec.priority, spec.disruption, below)
+        self._counters.describe(group, traits)
+
+    def _compare_all(self, workload: WorkloadKey) -> Iterator[None]:
+        """Compare the Workload's groups with its templates, one in each step."""
+        for group in list(self._made_from.get(workload, {}).values()):
+            if _workload_of(group.spec) == workload:
+                self._describe(group)
+                self._counters.settle(group)
+                self._links.moved.append(group)
+            yield
+
+
+def _workload_of(spec: GroupSpec | None) -> WorkloadKey | None:
+    if spec is None or spec.workload is None:
+        return None
+    return (spec.key[1], spec.workload)
+
+
+def _switched_off(group: Group) -> NotReady:
+    """At which group a feature gate that is off makes the tree wait, and how."""
+    while group.spec is None or not group.spec.gate_off:
+        child = min(group.off_children.values(), key=by_creation, default=None)
+        if child is None:
+            break
+        group = child
+    spec = group.spec
+    if spec is not None and spec.gate_off:
+        return NotReady(group, f"feature gate {spec.gate_off} is off: {_PLACES_NONE}")
+    gate = spec.maker_off if spec is not None else ""
+    return NotReady(group, f"feature gate {gate} is off: {_STARTS_NONE}")
+
+
+def _shortage(group: Group) -> NotReady:
+    """What a group of known policy lacks for its quorum, at the first child that lacks some."""
+    while group.composite:
+        lacking = (child for child in group.children.values() if not child.quorate)
+        first = min(lacking, key=by_creation, default=None)
+        if first is None:
+            break
+        if not first.known:
+            return NotReady(first, _NO_POLICY)
+        group = first
+    minimum = group.minimum or 0
+    if group.composite:
+        message = f"has {group.quorate_children} of {minimum} child groups"
+        return NotReady(group, message, minimum, group.quorate_children)
+    gang = group.spec is None or group.spec.gang
+    message = f"has {group.available} of {minimum} pods" if gang else "has no pods"
+    return NotReady(group, message, minimum, group.available)

@@ -1,0 +1,460 @@
+"""Keeps the counters of groups right along the chain of parents: O(depth) for each change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal, TypeVar
+
+from scheduler.core.groups.groups import Group, GroupState, Pod, Traits
+
+T = TypeVar("T", int, str, Traits)
+
+
+class GroupCounters:
+    """Updates counters; `visited` counts the groups that updates visited, to measure their cost.
+
+    `states` counts the groups by kind and state, `held_pods` and `held_groups` the pods that are
+    held and the groups that have some.
+    """
+
+    def __init__(self) -> None:
+        self.visited = 0
+        self.states: Counter[tuple[str, GroupState]] = Counter()
+        self.held_pods = 0
+        self.held_groups = 0
+
+    def count(self, group: Group, pod: Pod, sign: int) -> None:
+        """Add (+1) or remove (-1) a pod with its current state."""
+        if pod.info.expected:
+            self._count_expected(group, pod, sign)
+        else:
+            self._count_existing(group, pod, sign)
+
+    def _count_existing(self, group: Group, pod: Pod, sign: int) -> None:
+        info = pod.info
+        ended, waiting, running = pod.ended, pod.waiting, pod.running
+        if not ended:
+            group.alive += sign
+            if info.node:
+                group.bound_pods += sign
+        failed = ended and failed_since(group, pod)
+        group.failed += sign * failed
+        alive = not ended and not info.terminating
+        if alive and not info.ours:
+            group.foreign += sign
+        if waiting:
+            _count_pending(group, pod, sign)
+        if running:
+            group.running += sign
+            if not pod.assumed:
+                group.settled += sign
+        if waiting or running:
+            group.available += sign
+        elif not ended:
+            self._count_idle(group, pod, sign)
+        priorities = ((info.priority, sign),) if alive else ()
+        schedulers = ((info.scheduler, sign),) if alive and info.ours else ()
+        self._add(
+            group,
+            sign * waiting,
+            sign * running,
+            sign * pod.assumed,
+            priorities=priorities,
+            schedulers=schedulers,
+        )
+        if alive or running or failed:
+            self.settle(group)
+
+    def _count_expected(self, group: Group, pod: Pod, sign: int) -> None:
+        """A pod that does not exist yet: it waits, or its place is held."""
+        waiting = pod.waiting
+        if waiting:
+            _count_pending(group, pod, sign)
+        elif pod.assumed:
+            group.running += sign
+        else:
+            group.unclaimed = _with(group.unclaimed, pod, sign)
+            return
+        group.available += sign
+        _add_expected(group, sign * waiting, sign * (not waiting))
+        name = ((pod.info.scheduler, sign),)
+        self._add(group, sign * waiting, sign * (not waiting), 0, priorities=(), schedulers=name)
+        self.settle(group)
+
+    def was_scheduled(self, group: Group) -> None:
+        """The group is initially_scheduled, by what others say."""
+        _set_scheduled(group)
+        if group.parent is not None:
+            group.parent.initially_scheduled_children += 1
+            self.settle(group.parent)
+        self.settle(group)
+        self.note_state(group)
+
+    def renew(self, group: Group) -> None:
+        """The group's object is new, or gone: count the pods that failed since it exists.
+
+        Call `settle` afterwards. Costs O(pods of the group) where pods have ended.
+        """
+        group.initially_scheduled = False
+        group.failed = 0
+        if len(group.members) > group.alive:
+            group.failed = sum(failed_since(group, pod) for pod in group.members.values())
+
+    def recount(self, group: Group) -> None:
+        """Count the pods of a PodGroup anew, and the children of its ancestors.
+
+        For a change that broke off half-way; costs O(pods of the group + children of ancestors).
+        """
+        parent, group.parent = group.parent, None  # the ancestors are counted below
+        group.pending, group.exceeding, group.unclaimed = {}, None, None
+        group.priorities, group.schedulers = Counter(), Counter()
+        group.alive = group.bound_pods = group.foreign = group.failed = 0
+        group.available = group.running = group.settled = 0
+        self.held_pods -= group.held
+        self.held_groups -= group.held > 0
+        group.gated = group.held = group.leaving = 0
+        group.pending_total = group.running_total = group.assumed_total = 0
+        group.expected_waiting = group.expected_held = 0
+        for pod in group.members.values():
+            self.count(group, pod, 1)
+        self.settle(group)
+        group.parent = parent
+        while parent is not None:
+            _recount_children(parent)
+            self.note_state(parent)
+            parent = parent.parent
+
+    def credit(self, group: Group, sign: int) -> None:
+        """Add (+1) the subtree's counters to all ancestors, or subtract (-1) them."""
+        parent = group.parent
+        if parent is None:
+            raise LookupError(group.key)
+        priorities = [(p, sign * count) for p, count in group.priorities.items()]
+        schedulers = [(name, sign * count) for name, count in group.schedulers.items()]
+        self._add(
+            parent,
+            sign * group.pending_total,
+            sign * group.running_total,
+            sign * group.assumed_total,
+            size=sign * group.size,
+            priorities=priorities,
+            schedulers=schedulers,
+        )
+        if group.expected_waiting or group.expected_held:
+            _add_expected(parent, sign * group.expected_waiting, sign * group.expected_held)
+        parent.quorate_children += sign * group.quorate
+        parent.standing_children += sign * group.standing
+        parent.bound_children += sign * group.bound
+        parent.initially_scheduled_children += sign * group.initially_scheduled
+        if sign > 0 and group.faulty:
+            parent.faulty_children[group.key] = group
+        else:
+            parent.faulty_children.pop(group.key, None)
+        if sign > 0 and group.off:
+            parent.off_children[group.key] = group
+        else:
+            parent.off_children.pop(group.key, None)
+        if group.traits is not None:
+            _count_traits(parent, group.traits, sign)
+        height = group.height
+        self._resize(parent, 0 if sign > 0 else height, height if sign > 0 else 0)
+        self.settle(parent)
+
+    def describe(self, group: Group, traits: Traits | None) -> None:
+        """Give a group its traits, and compare them with its parent's and its children's.
+
+        O(1): equal traits of children are counted together. Call `settle` afterwards.
+        """
+        before, group.traits = group.traits, traits
+        group.clashing = _clashing(group)
+        parent = group.parent
+        if parent is None or before == traits:
+            return
+        if before is not None:
+            _count_traits(parent, before, -1)
+        if traits is not None:
+            _count_traits(parent, traits, 1)
+        self.settle(parent)
+
+    def settle(self, group: Group) -> None:
+        """Update what follows from the counters, going up as long as something changes."""
+        node: Group | None = group
+        while node is not None:
+            self.visited += 1
+            minimum = node.minimum
+            quorate, standing, bound = _minimum_met(node, minimum)
+            before = node.initially_scheduled
+            initially = before or bound or _was_bound(node, minimum)
+            if initially and not before:
+                _set_scheduled(node)
+            faulty, off = _faulty(node), _off(node)
+            if (
+                quorate == node.quorate
+                and standing == node.standing
+                and bound == node.bound
+                and initially == before
+                and faulty == node.faulty
+                and off == node.off
+            ):
+                return
+            above = node.parent
+            if above is not None:
+                above.quorate_children += quorate - node.quorate
+                above.standing_children += standing - node.standing
+                above.bound_children += bound - node.bound
+                above.initially_scheduled_children += initially - before
+                if faulty:
+                    above.faulty_children[node.key] = node
+                else:
+                    above.faulty_children.pop(node.key, None)
+                if off:
+                    above.off_children[node.key] = node
+                else:
+                    above.off_children.pop(node.key, None)
+            node.off = off
+            node.quorate, node.standing, node.bound, node.faulty = quorate, standing, bound, faulty
+            self.note_state(node)
+            node = above
+
+    def note_state(self, group: Group) -> None:
+        """Count the group in the state that it is in now; call it when its object came or went."""
+        before, after = group.state, _state_of(group)
+        if before == after:
+            return
+        group.state = after
+        if before:
+            self.states[group.key[0], before] -= 1
+        if after:
+            self.states[group.key[0], after] += 1
+
+    def _count_idle(self, group: Group, pod: Pod, sign: int) -> None:
+        """A pod that counts for neither the quorum nor the minimum, and has not ended."""
+        info = pod.info
+        if info.exceeds:
+            group.exceeding = _with(group.exceeding, pod, sign)
+        if info.terminating:
+            group.leaving += sign
+        elif info.membership.held:
+            self.held_groups -= group.held > 0
+            group.held += sign
+            self.held_groups += group.held > 0
+            self.held_pods += sign
+        elif info.gated:
+            group.gated += sign
+        elif info.unclaimed:
+            group.unclaimed = _with(group.unclaimed, pod, sign)
+
+    def _add(
+        self,
+        group: Group,
+        pending: int,
+        running: int,
+        assumed: int,
+        *,
+        size: int = 0,
+        priorities: Iterable[tuple[int, int]],
+        schedulers: Iterable[tuple[str, int]],
+    ) -> None:
+        """Add to the counters of the group and all ancestors; priorities and names are few."""
+        node: Group | None = group
+        changed = []
+        while node is not None:
+            self.visited += 1
+            node.pending_total += pending
+            node.running_total += running
+            node.assumed_total += assumed
+            node.size += size
+            for priority, count in priorities:
+                _add_to(node.priorities, priority, count)
+            mixed = len(node.schedulers) > 1
+            for name, count in schedulers:
+                _add_to(node.schedulers, name, count)
+            if mixed != (len(node.schedulers) > 1):
+                changed.append(node)
+            node = node.parent
+        # A composite's names may differ although nothing else about its children changes.
+        for node in changed:
+            self.settle(node)
+
+    def _resize(self, group: Group, old: int, new: int) -> None:
+        """A child's height changed from `old` to `new`; 0 stands for no child."""
+        node: Group | None = group
+        while node is not None and old != new:
+            self.visited += 1
+            before = node.height
+            if old:
+                node.heights[old] -= 1
+            if new:
+                node.heights[new] += 1
+            old, new = before, node.height
+            node = node.parent
+
+
+def _add_to(counted: Counter[T], key: T, count: int) -> None:
+    """Add to a number; numbers of 0 are not kept."""
+    total = counted.get(key, 0) + count
+    if total:
+        counted[key] = total
+    else:
+        counted.pop(key, None)
+
+
+def _add_expected(group: Group, waiting: int, held: int) -> None:
+    """Add to the numbers of expected pods of the group and all above it."""
+    node: Group | None = group
+    while node is not None:
+        node.expected_waiting += waiting
+        node.expected_held += held
+        node = node.parent
+
+
+def _recount_children(parent: Group) -> None:
+    """What a composite's counters have of its children's pods."""
+    children = list(parent.children.values())
+    parent.pending_total = sum(child.pending_total for child in children)
+    parent.running_total = sum(child.running_total for child in children)
+    parent.assumed_total = sum(child.assumed_total for child in children)
+    parent.expected_waiting = sum(child.expected_waiting for child in children)
+    parent.expected_held = sum(child.expected_held for child in children)
+    parent.quorate_children = sum(child.quorate for child in children)
+    parent.standing_children = sum(child.standing for child in children)
+    parent.bound_children = sum(child.bound for child in children)
+    parent.initially_scheduled_children = sum(child.initially_scheduled for child in children)
+    parent.faulty_children = {child.key: child for child in children if child.faulty}
+    parent.off_children = {child.key: child for child in children if child.off}
+    parent.priorities = sum((child.priorities for child in children), Counter())
+    parent.schedulers = sum((child.schedulers for child in children), Counter())
+    parent.quorate, parent.standing, parent.bound = _minimum_met(parent, parent.minimum)
+    parent.faulty, parent.off = _faulty(parent), _off(parent)
+
+
+def _count_traits(parent: Group, traits: Traits, sign: int) -> None:
+    _add_to(parent.child_traits, traits, sign)
+    parent.described_children += sign
+    parent.clashing = _clashing(parent)
+
+
+def _set_scheduled(group: Group) -> None:
+    group.initially_scheduled = True
+    group.clashing = _clashing(group)
+
+
+def _clashing(group: Group) -> int:
+    """How many children's traits do not go with the group's; they differ in few ways."""
+    traits = group.traits
+    if traits is None or group.spec is None:
+        return 0
+    if group.initially_scheduled:
+        return sum(
+            count
+            for child, count in group.child_traits.items()
+            if not _goes_with(child, traits, group.spec.template)
+        )
+    modes: tuple[Literal["single", "all"], ...] = ("single", "all")
+    alike = sum(
+        group.child_traits[Traits(traits.workload, traits.priority, disruption, below)]
+        for disruption in modes
+        for below in {None, group.spec.template}
+        if disruption == "all" or traits.disruption == "single"
+    )
+    return group.described_children - alike
+
+
+def _goes_with(child: Traits, traits: Traits, template: str) -> bool:
+    """Whether a child's traits go with these, whatever its priority: the tree runs already."""
+    modes = child.disruption == "all" or traits.disruption == "single"
+    return child.workload == traits.workload and modes and child.below in (None, template)
+
+
+def _count_pending(group: Group, pod: Pod, sign: int) -> None:
+    pods = group.pending.setdefault(pod.shape, {})
+    if sign > 0:
+        pods[pod.info.uid] = pod
+    else:
+        pods.pop(pod.info.uid)
+        if not pods:
+            del group.pending[pod.shape]
+
+
+def _with(pods: dict[str, Pod] | None, pod: Pod, sign: int) -> dict[str, Pod]:
+    """The pods with this one, or without it; groups that never had any have no table."""
+    pods = {} if pods is None else pods
+    if sign > 0:
+        pods[pod.info.uid] = pod
+    else:
+        pods.pop(pod.info.uid, None)
+    return pods
+
+
+def _state_of(group: Group) -> GroupState:
+    if group.spec is None:
+        return ""
+    if group.bound:
+        return "scheduled"
+    if group.standing:
+        return "binding"
+    if group.faulty:
+        return "invalid"
+    if group.initially_scheduled:
+        return "disrupted"
+    return "pending" if group.quorate and not group.switched_off else "incomplete"
+
+
+def _minimum_met(group: Group, minimum: int | None) -> tuple[bool, bool, bool]:
+    """`quorate`, `standing` and `bound`."""
+    if minimum is None:
+        return (False, False, False)
+    if group.composite:
+        return (
+            group.quorate_children >= minimum,
+            group.standing_children >= minimum,
+            group.bound_children >= minimum,
+        )
+    return (group.available >= minimum, group.running >= minimum, group.settled >= minimum)
+
+
+def _was_bound(group: Group, minimum: int | None) -> bool:
+    """Whether enough were bound, if not all at the same time as far as was seen."""
+    if minimum is None:
+        return False
+    if group.composite:
+        return group.initially_scheduled_children >= minimum
+    return group.failed > 0 and group.settled + group.failed >= minimum
+
+
+def failed_since(group: Group, pod: Pod) -> bool:
+    """Whether the pod failed after it was bound while the group's object was there."""
+    return (
+        pod.failed and group.spec is not None and pod.info.membership.bound_at >= group.spec.created
+    )
+
+
+def _faulty(group: Group) -> bool:
+    if (
+        group.cut_from is not None
+        or group.cut_children
+        or group.clashing
+        or group.faulty_children
+        or group.template_flaw
+    ):
+        return True
+    mixed = group.foreign > 0 or len(group.schedulers) > 1
+    return (mixed or has_other_priorities(group)) and group.known
+
+
+def _off(group: Group) -> bool:
+    return (group.spec is not None and group.spec.gate_off != "") or bool(group.off_children)
+
+
+def has_other_priorities(group: Group) -> bool:
+    """Whether a pod of the leaf has another priority than the leaf. Composites have no pods.
+
+    That of a group which Muster made is its pods', where these agree. One that was scheduled once
+    goes on whatever its new pods have: a PriorityClass may come, change and go.
+    """
+    priority = group.spec.priority if group.spec is not None else None
+    present = group.priorities
+    if priority is None or not present or group.composite or group.initially_scheduled:
+        return False
+    return len(present) > 1 or (priority not in present and not group.made)

@@ -1,0 +1,116 @@
+"""Links groups to the parents that they name, as far as a tree may reach.
+
+A link that would close a cycle, or make a tree deeper than MAX_DEPTH, is cut: the group stays the
+top of its own part, and both parts are faulty. So no walk along links is ever longer than
+MAX_DEPTH, whatever users create. A cut link is tried again as soon as one of its parts gets
+smaller. Below a group that moved there may be many cut links: these are tried a few at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from scheduler.core.groups.group_counters import GroupCounters
+from scheduler.core.groups.groups import MAX_DEPTH, Group
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, GroupKey
+
+
+class GroupLinks:
+    """The links between the groups. `moved` are those that were linked later than they came."""
+
+    def __init__(
+        self,
+        counters: GroupCounters,
+        group_of: Callable[[GroupKey], Group],
+        prune: Callable[[Group], None],
+    ) -> None:
+        """`group_of` gives the group with a key, `prune` removes one that nobody names."""
+        self.moved: list[Group] = []
+        self._counters = counters
+        self._group_of = group_of
+        self._prune = prune
+        self._postponed: dict[GroupKey, Iterator[None]] = {}
+
+    def link(self, group: Group) -> None:
+        """Link the group to the parent that its spec names, if it names one."""
+        if group.spec is None or group.spec.parent is None:
+            return
+        parent = self._group_of((COMPOSITE_POD_GROUP, group.key[1], group.spec.parent))
+        if self._fits(group, parent):
+            self._attach(group, parent)
+            return
+        group.cut_from = parent
+        parent.cut_children[group.key] = group
+        self._counters.settle(group)
+        self._counters.settle(parent)
+
+    def unlink(self, group: Group) -> None:
+        """Undo `link`. Links that were cut may be possible now."""
+        if group.cut_from is not None:
+            self._prune(self._mend(group))
+        parent = group.parent
+        if parent is None:
+            return
+        self._counters.credit(group, -1)
+        group.parent = None
+        del parent.children[group.key]
+        top = parent.top
+        self._prune(parent)
+        self._try_again(top)
+        if group.faulty:
+            self.postpone(group.key, self._try_again_below(group))
+
+    def postpone(self, key: GroupKey, work: Iterator[None]) -> None:
+        """Leave steps of work to `catch_up`; they replace what was left for the same key."""
+        self._postponed.pop(key, None)
+        self._postponed[key] = work
+
+    def catch_up(self, steps: int) -> bool:
+        """Do up to `steps` postponed steps, each O(depth). Whether some are left."""
+        while self._postponed and steps > 0:
+            key, work = next(iter(self._postponed.items()))
+            for _ in work:
+                steps -= 1
+                if steps <= 0:
+                    break
+            else:
+                del self._postponed[key]
+        return bool(self._postponed)
+
+    def _fits(self, group: Group, parent: Group) -> bool:
+        self._counters.visited += MAX_DEPTH
+        return parent.top is not group and parent.level + group.height <= MAX_DEPTH
+
+    def _attach(self, group: Group, parent: Group) -> None:
+        group.parent = parent
+        parent.children[group.key] = group
+        self._counters.credit(group, 1)
+
+    def _mend(self, group: Group) -> Group:
+        """Forget that the group's link is cut. Returns the parent that it names."""
+        parent, group.cut_from = group.cut_from, None
+        if parent is None:
+            raise LookupError(group.key)
+        del parent.cut_children[group.key]
+        self._counters.settle(group)
+        self._counters.settle(parent)
+        return parent
+
+    def _try_again(self, group: Group) -> None:
+        """Link a group whose link was cut, if that is possible now."""
+        parent = group.cut_from
+        if parent is not None and self._fits(group, parent):
+            self._mend(group)
+            self._attach(group, parent)
+            self.moved.append(group)
+
+    def _try_again_below(self, group: Group) -> Iterator[None]:
+        """Try all cut links of the subtree, one in each step."""
+        stack = [group]
+        while stack:
+            node = stack.pop()
+            for child in list(node.cut_children.values()):
+                self._try_again(child)
+                yield
+            stack.extend(node.faulty_children.values())
+            yield

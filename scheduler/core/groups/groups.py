@@ -1,0 +1,385 @@
+"""Pods and groups as the forest keeps them: what was read of each, its place, and its counters.
+
+available  number of pods that count for the quorum: waiting (not gated), bound, assumed, succeeded
+running    number of pods that count for the minimum: bound, assumed, succeeded
+settled    number of pods that are running and not assumed
+quorate    leaf: available >= minimum; composite: at least minimum children are quorate
+standing   leaf: running >= minimum; composite: at least minimum children are standing
+bound      leaf: settled >= minimum; composite: at least minimum children are bound
+failed     number of Failed pods that were bound since the group's object exists
+initially_scheduled
+           leaf: it was bound once, pods that failed since counted too, however short that was;
+           composite: at least minimum children are initially_scheduled
+priorities number of pods in the subtree by priority, without ended and terminating pods
+schedulers the same by schedulerName, of the pods that are this scheduler's
+faulty     whether `tree_validation` finds a flaw in the subtree
+off        whether a group of the subtree uses a feature whose gate is off
+
+state      what the counters come to, see GROUP_STATES; empty without an object
+
+gated      number of pods that wait for their scheduling gates to be removed
+held       number of pods that are held, as the group is not theirs
+expected_waiting, expected_held
+           number of expected pods in the subtree, which do not exist yet: without a place, and with
+           one that is held for them. They count as available and running like others, but neither
+           as settled nor as alive
+leaving    number of terminating pods that have not ended
+
+Failed and terminating pods count for neither the quorum nor the minimum. Once a group is
+initially_scheduled it stays so as long as its object exists.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Final, Literal
+
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.values.model import (
+    COMPOSITE_POD_GROUP,
+    POD_GROUP,
+    SINGLE_POD,
+    GroupKey,
+    GroupSpec,
+    PodInfo,
+    Topology,
+)
+
+MAX_DEPTH: Final = 4
+
+_ENDED: Final = ("Succeeded", "Failed")
+
+GroupState = Literal["", "scheduled", "binding", "invalid", "disrupted", "pending", "incomplete"]
+GROUP_STATES: Final[tuple[GroupState, ...]] = (
+    "scheduled",  # its minimum is bound
+    "binding",  # its minimum is bound or assumed
+    "invalid",  # `tree_validation` finds a flaw
+    "disrupted",  # its minimum was bound once, and has lost pods
+    "pending",  # it has its quorum, and waits for room
+    "incomplete",  # it lacks members, or a feature gate is off
+)
+"""The first that holds is a group's state."""
+
+
+class Pod:
+    """A pod that this scheduler places, or one that another scheduler places.
+
+    `node` is the name of the node on which it takes room, or empty; `row` is the row of that node,
+    -1 if there is none or it is not known.
+    """
+
+    __slots__ = ("assumed", "group", "info", "node", "row", "shape")
+
+    def __init__(self, info: PodInfo, shape: Shape, group: Group | None) -> None:
+        self.info = info
+        self.shape = shape
+        self.group = group
+        self.node = ""
+        self.row = -1
+        self.assumed = False
+
+    @property
+    def key(self) -> GroupKey:
+        """The queue key of a pod that belongs to no group."""
+        return (SINGLE_POD, self.info.namespace, self.info.name)
+
+    @property
+    def ended(self) -> bool:
+        return self.info.phase in _ENDED
+
+    @property
+    def placed(self) -> bool:
+        """Whether the pod is bound, or assumed: a node was chosen and the Binding is under way."""
+        return bool(self.info.node) or self.assumed
+
+    @property
+    def waiting(self) -> bool:
+        """Whether this scheduler has to place the pod now."""
+        info = self.info
+        if not info.ours or info.node or self.assumed:
+            return False
+        gated = info.gated or info.exceeds or info.unclaimed
+        return not (gated or info.terminating or self.ended)
+
+    @property
+    def running(self) -> bool:
+        """Whether it counts for the minimum: placed or succeeded, and not failed or terminating."""
+        info = self.info
+        if info.terminating or info.phase == "Failed":
+            return False
+        return bool(info.node) or self.assumed or info.phase == "Succeeded"
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed after it was bound."""
+        return self.info.phase == "Failed" and bool(self.info.node)
+
+    @property
+    def priority(self) -> int:
+        return self.info.priority
+
+    @property
+    def order(self) -> tuple[int, str, str, str]:
+        """The sort key within a group: highest priority, then oldest, then by name."""
+        info = self.info
+        return (-info.priority, info.created, info.namespace, info.name)
+
+
+_PRIORITY: Final = attrgetter("info.priority")
+_LAST_PARTS: Final = tuple(map(attrgetter, ("info.name", "info.namespace", "info.created")))
+
+
+def in_order(pods: Iterable[Pod]) -> list[Pod]:
+    """The pods sorted by `order`.
+
+    By one part after the other, the last first: with a tuple for each of 10,000 pods Python would
+    look through all objects that there are for garbage, which takes longer than the decision.
+    """
+    ordered = list(pods)
+    for part in _LAST_PARTS:
+        ordered.sort(key=part)
+    ordered.sort(key=_PRIORITY, reverse=True)
+    return ordered
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a group must have in common with its parent.
+
+    `below` is the template under which the Workload has the group's own, empty if it is not under
+    any; None if that is not known.
+    """
+
+    workload: str | None
+    priority: int | None
+    disruption: Literal["single", "all"]
+    below: str | None
+
+
+@dataclass(slots=True)
+class _Below:
+    """What a composite knows of its children."""
+
+    heights: list[int] = field(default_factory=lambda: [0] * MAX_DEPTH)
+    cut: dict[GroupKey, Group] = field(default_factory=dict)
+    traits: Counter[Traits] = field(default_factory=Counter)
+    faulty: dict[GroupKey, Group] = field(default_factory=dict)
+    off: dict[GroupKey, Group] = field(default_factory=dict)
+
+
+_NOTHING_BELOW: Final = _Below()
+
+
+class Group:
+    """A PodGroup, which has pods, or a CompositePodGroup, which has child groups.
+
+    `parent` is the linked parent. A group whose link would close a cycle, or make its tree deeper
+    than MAX_DEPTH, is `cut_from` the parent that it names, and is in that one's `cut_children`.
+    `exceeding` are the pods that wait until its minCount has followed its owner, if any ever did,
+    `unclaimed` those that wait for their ResourceClaims.
+    `traits` is None while the group has no policy; `clashing` is how many of the
+    `described_children`, those with traits, have some that do not go with the group's own.
+    """
+
+    __slots__ = (
+        "alive", "assumed_total", "available", "bound", "bound_children", "bound_pods",
+        "child_traits", "children", "clashing", "composite", "cut_children", "cut_from",
+        "described_children", "exceeding", "expected_held", "expected_waiting", "failed", "faulty",
+        "faulty_children", "foreign",
+        "gated", "heights", "held", "initially_scheduled", "initially_scheduled_children", "key",
+        "leaving", "members", "off", "off_children", "parent", "pending", "pending_total",
+        "priorities", "quorate", "quorate_children", "running", "running_total", "schedulers",
+        "settled", "size", "spec", "standing", "standing_children", "state", "template_flaw",
+        "traits", "unclaimed",
+    )  # fmt: skip
+
+    def __init__(self, key: GroupKey) -> None:
+        self.key = key
+        self.composite = key[0] == COMPOSITE_POD_GROUP
+        self.spec: GroupSpec | None = None
+        self.parent: Group | None = None
+        self.children: dict[GroupKey, Group] = {}
+        self.members: dict[str, Pod] = {}
+        self.pending: dict[Shape, dict[str, Pod]] = {}
+        self.exceeding: dict[str, Pod] | None = None
+        self.unclaimed: dict[str, Pod] | None = None
+        self.priorities: Counter[int] = Counter()
+        self.schedulers: Counter[str] = Counter()
+        self.foreign = 0
+        self.alive = 0
+        self.bound_pods = 0
+        self.available = 0
+        self.running = 0
+        self.settled = 0
+        self.failed = 0
+        self.gated = 0
+        self.held = 0
+        self.leaving = 0
+        self.size = 1
+        self.pending_total = 0
+        self.running_total = 0
+        self.assumed_total = 0
+        self.expected_waiting = self.expected_held = 0
+        self.quorate_children = 0
+        self.standing_children = 0
+        self.bound_children = 0
+        self.initially_scheduled_children = 0
+        self.quorate = self.standing = self.bound = False
+        self.initially_scheduled = False
+        self.cut_from: Group | None = None
+        self.traits: Traits | None = None
+        # Only composites have children; the many PodGroups share empty containers.
+        below = _Below() if self.composite else _NOTHING_BELOW
+        self.heights = below.heights
+        self.cut_children = below.cut
+        self.child_traits = below.traits
+        self.faulty_children = below.faulty
+        self.off_children = below.off
+        self.described_children = 0
+        self.clashing = 0
+        self.template_flaw = ""
+        self.faulty = self.off = False
+        self.state: GroupState = ""
+
+    def __repr__(self) -> str:
+        return f"Group({'/'.join(self.key)})"
+
+    @property
+    def name(self) -> str:
+        return self.key[2]
+
+    @property
+    def words(self) -> str:
+        """Its kind and name, for sentences."""
+        kind = "pod group" if self.key[0] == POD_GROUP else "composite pod group"
+        return f'{kind} "{self.name}"'
+
+    @property
+    def minimum(self) -> int | None:
+        """The minCount or minGroupCount; None if the object or its policy does not exist yet."""
+        return self.spec.minimum if self.spec is not None else None
+
+    @property
+    def topology(self) -> Topology | None:
+        """The group's own topology constraint; None if it has none or has no object yet."""
+        return self.spec.topology if self.spec is not None else None
+
+    @property
+    def known(self) -> bool:
+        return self.minimum is not None
+
+    @property
+    def switched_off(self) -> bool:
+        """Whether the group may not be decided as a root, as a feature gate is off."""
+        if self.off:
+            return True
+        return self.spec is not None and self.spec.maker_off != "" and not self.initially_scheduled
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether it runs below its minimum, after a disruption or an incomplete binding."""
+        return self.running_total > 0 and not self.standing
+
+    @property
+    def to_be_decided(self) -> bool:
+        """Whether pods wait for a place; expected ones do while some that exist wait or run."""
+        if self.pending_total > self.expected_waiting:
+            return True
+        return self.expected_waiting > 0 and self.running_total > self.expected_held
+
+    @property
+    def level(self) -> int:
+        """1 for the topmost group, one more for each linked parent; at most MAX_DEPTH."""
+        level, group = 1, self
+        while group.parent is not None:
+            level, group = level + 1, group.parent
+        return level
+
+    @property
+    def height(self) -> int:
+        """The number of levels of the subtree, 1 without children; at most MAX_DEPTH."""
+        for below in range(MAX_DEPTH - 1, 0, -1):
+            if self.heights[below]:
+                return below + 1
+        return 1
+
+    @property
+    def top(self) -> Group:
+        """The topmost ancestor, or the group itself. Not a root if its object does not exist."""
+        group = self
+        while group.parent is not None:
+            group = group.parent
+        return group
+
+    @property
+    def priority(self) -> int:
+        """The least of the spec's priority and the pods', 0 if there are none.
+
+        Of a group that Muster made the pods' count, if there are any: their template may name
+        another PriorityClass by now, or its class may have another value.
+        """
+        own = self.spec.priority if self.spec is not None else None
+        least = min(self.priorities, default=None)
+        if own is None or least is None:
+            return own or least or 0
+        return least if self.made else min(own, least)
+
+    @property
+    def made(self) -> bool:
+        """Whether Muster made it, for an owner or for pods."""
+        return self.spec is not None and self.spec.owner is not None
+
+    @property
+    def scheduler(self) -> str:
+        """The schedulerName of its pods; any of them where they disagree, empty without pods."""
+        return next(iter(self.schedulers), "")
+
+    def children_in_order(self) -> list[Group]:
+        """The children, oldest first, then by name."""
+        return sorted(self.children.values(), key=by_creation)
+
+    def walk(self) -> Iterator[Group]:
+        """The groups of the subtree, parents before children, in the order of children_in_order."""
+        stack = [self]
+        while stack:
+            group = stack.pop()
+            yield group
+            if group.children:
+                stack.extend(reversed(group.children_in_order()))
+
+    def subtree(self) -> Iterator[Group]:
+        """The groups of the subtree, parents before children, siblings in any order."""
+        stack = [self]
+        while stack:
+            group = stack.pop()
+            yield group
+            stack.extend(group.children.values())
+
+    def leaves(self) -> Iterator[Group]:
+        return (group for group in self.walk() if not group.composite)
+
+
+def by_creation(group: Group) -> tuple[str, str, str]:
+    """The order of siblings: oldest first, then by name."""
+    return (group.spec.created if group.spec else "", group.key[2], group.key[0])
+
+
+def outer_topology_keys(group: Group, key: str) -> tuple[str, ...]:
+    """The topology keys of the group's ancestors, the outermost first, without `key`."""
+    keys: dict[str, None] = {}
+    above = group.parent
+    while above is not None:
+        if above.topology is not None and above.topology.key != key:
+            keys.setdefault(above.topology.key)
+        above = above.parent
+    return tuple(reversed(keys))
+
+
+def topology_keys_around(group: Group | None, key: str) -> tuple[str, ...]:
+    """The outer keys of the nearest constraint on `key`, of the group or an ancestor."""
+    while group is not None and (group.topology is None or group.topology.key != key):
+        group = group.parent
+    return () if group is None else outer_topology_keys(group, key)

@@ -1,0 +1,162 @@
+"""Checks for trees that must not be tried, however much room there is.
+
+The counters of the groups say at once where flaws are (`Group.faulty`), before any pod exists. What
+is here finds the first of them, parents first, and puts it into words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.core.groups.group_counters import has_other_priorities
+from scheduler.core.groups.groups import MAX_DEPTH, Group, by_creation
+
+_STEPS: Final = 4 * MAX_DEPTH
+"""How many names are followed to tell a cycle from a tree that is too deep."""
+
+_SHOWN: Final = 5
+
+_CYCLE: Final = "its parents form a cycle: take parentCompositePodGroupName off one of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """What is wrong, and at which group (`at`)."""
+
+    at: Group
+    message: str
+
+
+def check(top: Group) -> Flaw | None:
+    """The first flaw of a tree, parents first, the oldest child first; None if there is none.
+
+    Visits only the children of faulty groups on the way, and no pod.
+    """
+    group = top
+    while group.faulty:
+        own = _of_its_own(group)
+        if own:
+            return Flaw(group, own)
+        suspects = list(group.faulty_children.values()) + list(group.cut_children.values())
+        if group.clashing:
+            suspects += [child for child in group.children.values() if _clash(child, group)]
+        child = min(suspects, key=by_creation)
+        message = _too_far(child) if child.cut_from is group else _clash(child, group)
+        if message:
+            return Flaw(child, message)
+        group = child
+    return None
+
+
+def _of_its_own(group: Group) -> str:
+    """The flaw of a group that does not come from its children; empty if it has none."""
+    if group.cut_from is not None:
+        return _too_far(group)
+    if group.template_flaw:
+        return group.template_flaw
+    if not group.known:
+        return ""
+    if group.foreign:
+        pods = "1 pod" if group.foreign == 1 else f"{group.foreign} pods"
+        return f"has {pods} of another scheduler: give all its pods the same schedulerName"
+    if _mixes_schedulers(group):
+        first, *others = (f'"{name}"' for name in sorted(group.schedulers))
+        return (
+            f"has pods of schedulerName {first} and {', '.join(others)}:"
+            " give all its pods the same schedulerName"
+        )
+    if has_other_priorities(group) and group.spec is not None:
+        own = group.spec.priority
+        if group.made:
+            return f"{has_pods_of_priorities(group)}: give all its pods the same priorityClassName"
+        other = min(priority for priority in group.priorities if priority != own)
+        return (
+            f"has priority {own}, one of its pods {other}:"
+            " give the group and its pods the same priorityClassName"
+        )
+    return ""
+
+
+def has_pods_of_priorities(group: Group) -> str:
+    """The priorities of a group's pods, as words; some of them if there are many."""
+    shown = sorted(group.priorities)[:_SHOWN]
+    more = ", ..." if len(group.priorities) > len(shown) else ""
+    several = "priorities" if len(group.priorities) > 1 else "priority"
+    return f"has pods of {several} {', '.join(map(str, shown))}{more}"
+
+
+def priorities_differ(top: Group) -> str:
+    """What to say of a tree that goes on though its pods and groups differ; empty if they do not.
+
+    Kubernetes gives only new pods the value that a PriorityClass has by now.
+    """
+    own = top.spec.priority if top.spec is not None else None
+    if own is None or not top.priorities or set(top.priorities) == {own}:
+        return ""
+    return (
+        f"has priority {own} and {has_pods_of_priorities(top)}, as a PriorityClass has changed"
+        f" since it was made: it counts with {top.priority}"
+    )
+
+
+def _mixes_schedulers(group: Group) -> bool:
+    """Whether its pods have several names of this scheduler; not where a child says so of its."""
+    if len(group.schedulers) < 2:
+        return False
+    return not any(len(child.schedulers) > 1 for child in group.faulty_children.values())
+
+
+def _clash(child: Group, parent: Group) -> str:
+    """Why the two must not be in one tree; empty if they may, or if one has no policy yet."""
+    mine, theirs = child.traits, parent.traits
+    if mine is None or theirs is None or parent.spec is None:
+        return ""
+    if mine.workload != theirs.workload:
+        return (
+            f"belongs to workload {_said(mine.workload)}, its root to {_said(theirs.workload)}:"
+            " give all groups of a tree the same workloadRef.workloadName"
+        )
+    if mine.priority != theirs.priority and not parent.initially_scheduled:
+        return (
+            f"has priority {_said(mine.priority)}, its root {_said(theirs.priority)}:"
+            " give all groups of a tree the same priorityClassName"
+        )
+    if mine.disruption == "single" and theirs.disruption == "all":
+        return (
+            f'has disruption mode single under the all of "{parent.name}":'
+            " give both the same disruptionMode"
+        )
+    if mine.below not in (None, parent.spec.template):
+        wanted = f'under "{mine.below}"' if mine.below else "at the top"
+        return (
+            f'is below "{parent.name}" of template "{parent.spec.template}", but workload'
+            f' "{mine.workload}" has its template {wanted}: give it the parent that fits'
+        )
+    return ""
+
+
+def _too_far(group: Group) -> str:
+    """Why the group's link to its parent is cut."""
+    above: Group | None = group
+    seen: set[Group] = set()
+    while above is not None and above not in seen and len(seen) < _STEPS:
+        seen.add(above)
+        above = above.cut_from or above.parent
+    if above is group:
+        return _CYCLE
+    if above in seen:
+        return f'is below groups whose parents form a cycle, such as "{above.name}": break that'
+    level = f"{len(seen)} or deeper" if above is not None else str(len(seen))
+    if group.height == 1 and len(seen) > MAX_DEPTH:
+        return f"is on level {level} of its tree, {MAX_DEPTH} are the most: take out one above it"
+    return (
+        f"is on level {level} of its tree and has {group.height} levels from there down,"
+        f" {MAX_DEPTH} are the most in all: take out one of them"
+    )
+
+
+def _said(value: int | str | None) -> str:
+    if value is None:
+        return "none"
+    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -1,0 +1,76 @@
+"""The templates of Workloads, and whether a group is like the one that it names (KEP-6012).
+
+Admission cannot prove it: objects arrive in any order. Without the Workload nothing is said. A
+group may set what its template leaves unset, and minCount and minGroupCount may differ, as they are
+mutable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from scheduler.core.values.model import POD_GROUP, GroupSpec, Topology
+
+TemplateKey = tuple[str, str]
+"""(kind of the groups made from it, name) of a template; unique in its Workload."""
+
+WorkloadKey = tuple[str, str]
+"""(namespace, name) of a Workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What a template fixes; None or empty: nothing. `below` is the template that it is under."""
+
+    below: str = ""
+    gang: bool | None = None
+    topology: Topology | None = None
+    disruption: Literal["single", "all"] | None = None
+    priority_class: str = ""
+    priority: int | None = None
+
+
+Templates = Mapping[TemplateKey, Template]
+
+_LISTS: Final = {POD_GROUP: "podGroupTemplates"}
+
+
+def template_of(spec: GroupSpec, templates: Templates) -> Template | None:
+    """The template that a group names; None if its Workload has none of that name and kind."""
+    return templates.get((spec.key[0], spec.template))
+
+
+def contradiction(spec: GroupSpec, templates: Templates) -> str:
+    """How a group contradicts its Workload; empty if it does not."""
+    template = template_of(spec, templates)
+    name, workload = spec.template, spec.workload
+    if template is None:
+        where = _LISTS.get(spec.key[0], "compositePodGroupTemplates")
+        return (
+            f'names template "{name}", but workload "{workload}" has none of that name in its'
+            f" {where}: correct the name, or add the template"
+        )
+    differing = _differing_field(spec, template)
+    if not differing:
+        return ""
+    return (
+        f'has another {differing} than its template "{name}" of workload "{workload}":'
+        " create it anew with the template's"
+    )
+
+
+def _differing_field(spec: GroupSpec, template: Template) -> str:
+    """The first field that the template sets and the group sets otherwise."""
+    pairs = (
+        ("schedulingPolicy", template.gang, spec.gang if spec.minimum is not None else None),
+        ("topology constraint", template.topology, spec.topology),
+        ("disruptionMode", template.disruption, spec.disruption),
+        ("priorityClassName", template.priority_class, spec.priority_class),
+        ("priority", template.priority, spec.priority),
+    )
+    for field, fixed, own in pairs:
+        if fixed not in (None, "") and own not in (None, "") and fixed != own:
+            return field
+    return ""

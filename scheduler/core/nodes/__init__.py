@@ -1,0 +1,4 @@
+"""Nodes as columns: resources, labels, what pods there exclude.
+
+`NodeTable` is the entry point.
+"""

@@ -1,0 +1,39 @@
+"""Node classes: the plug-ins look at taints once per class of equal nodes, not once per node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduler.core.values.model import NodeInfo, Taint
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClass:
+    """What the nodes of a class have in common: their taints, and whether they are cordoned."""
+
+    taints: tuple[Taint, ...]
+    unschedulable: bool
+
+
+class NodeClasses:
+    """Interned node classes. Indices into `all` are valid as long as `epoch` does not change."""
+
+    def __init__(self) -> None:
+        self.all: list[NodeClass] = []
+        self.epoch = 0
+        self._index: dict[NodeClass, int] = {}
+
+    def forget(self) -> None:
+        """Drop all classes, because most have no node any more. Starts a new epoch."""
+        self.all = []
+        self._index = {}
+        self.epoch += 1
+
+    def of(self, node: NodeInfo) -> int:
+        """The index of the node's class, which is created if it is new."""
+        own = NodeClass(node.taints, node.unschedulable)
+        index = self._index.get(own)
+        if index is None:
+            index = self._index[own] = len(self.all)
+            self.all.append(own)
+        return index

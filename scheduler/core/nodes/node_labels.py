@@ -1,0 +1,165 @@
+"""The labels of nodes as columns of numbers, so that an expression is evaluated on all at once.
+
+Only labels that somebody asks for have a column; it is then kept up to date node by node. A label
+that no node has needs none: the answer is the same for all nodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.core.nodes.label_expressions import integer, matches_value
+from scheduler.core.values.model import Expression, NodeInfo
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_WITHOUT = -1
+
+
+class LabelColumn:
+    """One label. `codes` (capacity,) is the code of each row's value, -1 without the label.
+
+    `values` are by code, None where a code is not in use.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.codes: Ints = np.full(capacity, _WITHOUT, np.int64)
+        self.values: list[str | None] = []
+        self._code_of: dict[str, int] = {}
+        self._nodes: list[int] = []
+        self._vacant: list[int] = []
+        self._numbers: Ints | None = None
+
+    def __len__(self) -> int:
+        """How many values there are."""
+        return len(self._code_of)
+
+    def set(self, row: int, value: str | None) -> None:
+        """Set the row's value; None if it has none."""
+        before = int(self.codes[row])
+        after = _WITHOUT if value is None else self._add(value)
+        self.codes[row] = after
+        if before >= 0:
+            self._remove(before)
+
+    def grow(self, extra: int) -> None:
+        self.codes = np.pad(self.codes, (0, extra), constant_values=_WITHOUT)
+
+    def value(self, row: int) -> str | None:
+        """The row's value; None if it has none."""
+        code = int(self.codes[row])
+        return None if code < 0 else self.values[code]
+
+    def code(self, value: str) -> int | None:
+        """The value's code; None if no node has the value."""
+        return self._code_of.get(value)
+
+    def meets(self, expression: Expression) -> Bools:
+        """Per code whether its value meets the expression; last for rows without the label."""
+        operator, wanted = expression.operator, expression.values
+        table = np.zeros(len(self.values) + 1, np.bool_)
+        if operator in ("In", "NotIn"):
+            table[[code for value in wanted if (code := self.code(value)) is not None]] = True
+            return ~table if operator == "NotIn" else table
+        if operator in ("Gt", "Lt"):
+            limit = integer(wanted[0]) if len(wanted) == 1 else None
+            if limit is not None:
+                numbers, whole = self._integers()
+                table[:-1] = whole & (numbers > limit if operator == "Gt" else numbers < limit)
+            return table
+        table[:-1] = matches_value(expression, "")
+        table[-1] = matches_value(expression, None)
+        return table
+
+    def _integers(self) -> tuple[Ints, Bools]:
+        """Per code the value as an integer, and whether it is one."""
+        if self._numbers is None:
+            found = [None if value is None else integer(value) for value in self.values]
+            pairs = [(number or 0, number is not None) for number in found]
+            self._numbers = np.array(pairs, np.int64).reshape(-1, 2)
+        return self._numbers[:, 0], self._numbers[:, 1] != 0
+
+    def _add(self, value: str) -> int:
+        code = self._code_of.get(value)
+        if code is None:
+            self._numbers = None
+            if self._vacant:
+                code = self._vacant.pop()
+                self.values[code] = value
+            else:
+                code = len(self.values)
+                self.values.append(value)
+                self._nodes.append(0)
+            self._code_of[value] = code
+        self._nodes[code] += 1
+        return code
+
+    def _remove(self, code: int) -> None:
+        self._nodes[code] -= 1
+        if not self._nodes[code]:
+            self._numbers = None
+            self._code_of.pop(self.values[code] or "")
+            self.values[code] = None
+            self._vacant.append(code)
+
+
+class NodeLabels:
+    """The labels of all nodes. `infos` has the nodes by row."""
+
+    def __init__(self, infos: Sequence[NodeInfo | None], capacity: int) -> None:
+        self._infos = infos
+        self._capacity = capacity
+        self._nodes_with: Counter[str] = Counter()
+        self._columns: dict[str, LabelColumn] = {}
+
+    def __len__(self) -> int:
+        """How many labels have a column."""
+        return len(self._columns)
+
+    def set_node(self, row: int, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+        """Change a node's labels, in time proportional to their number."""
+        for key in before.keys() - now.keys():
+            self._nodes_with[key] -= 1
+            if not self._nodes_with[key]:
+                del self._nodes_with[key]
+                self._columns.pop(key, None)
+        for key in now.keys() - before.keys():
+            self._nodes_with[key] += 1
+        if self._columns:
+            for key in before.keys() | now.keys():
+                column = self._columns.get(key)
+                if column is not None and before.get(key) != now.get(key):
+                    column.set(row, now.get(key))
+
+    def grow(self) -> None:
+        """Double the number of rows."""
+        for column in self._columns.values():
+            column.grow(self._capacity)
+        self._capacity *= 2
+
+    def column(self, key: str) -> LabelColumn | None:
+        """The column of a label; None if no node has it."""
+        column = self._columns.get(key)
+        if column is None and key in self._nodes_with:
+            column = self._columns[key] = LabelColumn(self._capacity)
+            for row, node in enumerate(self._infos):
+                if node is not None and key in node.labels:
+                    column.set(row, node.labels[key])
+        return column
+
+    def meets(self, expression: Expression) -> Bools:
+        """Nodes (N,) whose label meets the expression; vacant rows have no labels."""
+        column = self.column(expression.key)
+        if column is None:
+            return np.full(len(self._infos), matches_value(expression, None))
+        met: Bools = column.meets(expression)[column.codes[: len(self._infos)]]
+        return met
+
+    def has(self, key: str) -> Bools:
+        """Nodes (N,) that have the label."""
+        return self.meets(Expression(key, "Exists", ()))

@@ -1,0 +1,4 @@
+"""Shapes of pods: those that are equal to a decision share one.
+
+`Shape` is the entry point.
+"""

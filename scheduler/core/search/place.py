@@ -1,0 +1,206 @@
+"""`place`: finds nodes for the pods of one root, or says what is short.
+
+All minimums of the tree are placed before any extras, so that extras never take what a minimum
+needs. Everything happens in one trial on the node table that is always undone: the answer is a
+value, and the same state gives the same answer. Placement corresponds to kube-scheduler's
+ScheduleResult, Refusal to its FitError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.groups import tree_validation
+from scheduler.core.groups.forest import Group, Pod, in_order
+from scheduler.core.nodes.node_table import Region
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.search.tree import Search, shapes_of
+from scheduler.core.state.search_memory import SearchMemory, asked_by
+from scheduler.core.state.shortage import Shortage
+from scheduler.core.state.state import State
+from scheduler.core.values.devices import Allocation
+from scheduler.core.values.model import ClaimKey, GroupKey, GroupSpec
+from scheduler.core.values.search_budget import SearchBudget
+from scheduler.core.volumes.assumed_volumes import AssumedVolume
+
+__all__ = ["Placement", "Refusal", "SearchBudget", "place"]
+
+
+_STEPS_OF_DRY_RUNS: Final = 64
+"""Pods placed on trial over all ways, where many searches follow each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """`pods[i]` goes to node row `rows[i]`; the first `minimums` pods are those the minimums need.
+
+    `volumes` are the volumes assumed for claims that are not bound yet; None if no pod has a claim.
+    `devices` is what ResourceClaims are given that have nothing yet; None if no pod asks for any.
+    """
+
+    root: GroupKey
+    pods: tuple[Pod, ...]
+    rows: tuple[int, ...]
+    minimums: int
+    steps: int
+    volumes: Mapping[ClaimKey, AssumedVolume] | None = None
+    devices: Mapping[ClaimKey, Allocation] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the root cannot be placed now; more slots for one of the `shapes` may change that.
+
+    With `timed_out` the budget was over before all was tried: another search may find a place, and
+    goes on after the `tried` candidate placements.
+    """
+
+    root: GroupKey
+    shortage: Shortage
+    shapes: frozenset[Shape]
+    steps: int = 0
+    timed_out: bool = False
+    tried: int = 0
+
+    def of(self, shape: Shape) -> Refusal:
+        """The same for pods of this shape, which fit where those of the only other one do."""
+        return replace(
+            self, shortage=replace(self.shortage, shape=shape), shapes=frozenset((shape,))
+        )
+
+
+def place(
+    state: State,
+    root: Group | Pod,
+    budget: SearchBudget,
+    *,
+    region: Region | None = None,
+    extras: bool = True,
+    nominations: bool = True,
+    memory: SearchMemory | None = None,
+) -> Placement | Refusal:
+    """Place one root: a topmost group that has its quorum, or a single pod. Changes nothing.
+
+    `region` restricts it to these rows; without `extras`, only what the minimums need is placed.
+    It cannot use places nominated for other roots of the same or a higher priority, unless
+    `nominations` is false. `memory` has what earlier searches for the root have tried to the end,
+    and what this one tries is added.
+    """
+    group = root if isinstance(root, Group) else group_of([root], minimum=1)
+    flaw = tree_validation.check(group)
+    if flaw is not None:
+        shortage = Shortage("invalid", flaw.at.key, flaw.message, resolvable=False)
+        return Refusal(group.key, shortage, frozenset())
+    # A pod that looks at its own few nodes need not know what is nominated on all others.
+    alone = isinstance(root, Pod) and state.framework.alone(root.shape)
+    shapes = shapes_of(group)
+    respected = state.nominations.respected(
+        group.key, root.priority, region if alone else None, shapes=shapes
+    )
+    waiting = state.framework.devices.quotas.deciding(
+        each for leaf in group.leaves() for each in leaf.pending.items()
+    )
+    if memory is not None:
+        version = (state.nodes.version, state.nominations.version)
+        memory.begin((asked_by(group), _read_by(state, shapes)), version)
+    with state.nodes.trial(), waiting, respected if nominations else nullcontext():
+        search = Search(state, budget.of(group.scheduler), memory)
+        attempt = search.attempt
+        short = search.minimums(group, region)
+        most = _STEPS_OF_DRY_RUNS if memory is None else budget.steps
+        if short is not None and not (short.resolvable and search.all_ways(group, region, most)):
+            late = attempt.exhausted if search.complete is None else not search.complete
+            tried = 0 if memory is None else memory.tried
+            return Refusal(group.key, short, shapes, attempt.steps, late, tried)
+        minimums = attempt.total
+        if extras:
+            search.extras(group)
+        if not attempt.total:
+            late = attempt.budget.expired()
+            return Refusal(group.key, search.left_over(group), shapes, attempt.steps, late)
+        placement = _placement(state, group, search, minimums)
+        attempt.give_back()
+        return placement
+
+
+def _read_by(state: State, shapes: Iterable[Shape]) -> Hashable:
+    """What a search for such pods reads besides the free resources of nodes, as versions."""
+    plain = all(
+        state.framework.independent(shape)
+        and not (shape.requirements.needs_devices or shape.requirements.volumes)
+        and shape.requirements.stage is None
+        for shape in shapes
+    )
+    if plain:
+        return (state.nodes.generation, state.nominations.version)
+    return (state.nodes.version, state.nominations.version)
+
+
+def assume_on(state: State, pod: Pod, row: int, budget: SearchBudget | None = None) -> bool:
+    """Assume the node of the row for a waiting pod, whatever is nominated there, if it fits."""
+    region, wants = Region(np.array([row], np.int64)), pod.shape.requirements
+    if not (wants.needs_devices or wants.volumes):
+        fits = bool(state.framework.slots_in(pod.shape, region)[0])
+        if fits:
+            state.assume([pod], [row])
+        return fits
+    group = group_of([pod], minimum=1)
+    found = place(state, group, budget or SearchBudget(), region=region, nominations=False)
+    if not isinstance(found, Placement):
+        return False
+    state.assume(found.pods, found.rows, found.volumes, found.devices)
+    return True
+
+
+def group_of(pods: Sequence[Pod], *, minimum: int, priority: int | None = None) -> Group:
+    """A temporary group, with the first pod's key, for pods of one shape from no or many groups.
+
+    At least `minimum` of them must be placed; the others are extras. Without `priority` it has the
+    first pod's.
+    """
+    first = pods[0]
+    group = Group(first.key)
+    group.spec = GroupSpec(
+        group.key,
+        minimum=minimum,
+        gang=False,
+        priority=first.priority if priority is None else priority,
+        created=first.info.created,
+    )
+    group.pending = {first.shape: {pod.info.uid: pod for pod in pods}}
+    group.available = group.pending_total = len(pods)
+    group.quorate = True
+    group.schedulers[first.info.scheduler] = len(pods)
+    return group
+
+
+def _placement(state: State, root: Group, search: Search, minimums: int) -> Placement:
+    """Assign the chosen nodes to pods, within a group and shape in the order of `Pod.order`."""
+    queues: dict[tuple[Group, Shape], Iterator[Pod]] = {}
+    pods: list[Pod] = []
+    rows: list[int] = []
+    for run in search.attempt.log:
+        search.attempt.budget.pause()
+        key = (run.group, run.shape)
+        if key not in queues:
+            waiting = run.group.pending[run.shape].values()
+            queues[key] = iter(in_order(waiting))
+        targets = np.repeat(run.rows, run.counts).tolist()
+        pods.extend(islice(queues[key], len(targets)))
+        rows.extend(targets)
+    claims = {key for run in search.attempt.log for key in run.shape.requirements.claims}
+    volumes = state.volumes.assumed.of(sorted(claims)) if claims else None
+    devices: Mapping[ClaimKey, Allocation] | None = None
+    if any(run.shape.requirements.needs_devices for run in search.attempt.log):
+        places = zip(pods, rows, strict=True)
+        devices = state.framework.devices.allocations(
+            (pod.shape, row, pod.info.device_claims) for pod, row in places
+        )
+    steps = search.attempt.steps
+    return Placement(root.key, tuple(pods), tuple(rows), minimums, steps, volumes, devices)

@@ -1,0 +1,41 @@
+"""How many nodes take no more pods of a shape, and why; like the Diagnosis of a FitError."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+
+import numpy as np
+
+from scheduler.core.framework import node_ports, node_resources_fit, volume_restrictions
+from scheduler.core.framework.framework import Framework
+from scheduler.core.pods.shapes import NO_NODE, Shape
+
+
+def reasons(framework: Framework, shape: Shape) -> tuple[tuple[str, int], ...]:
+    """The number of nodes per reason why they take no more pods of the shape, highest first.
+
+    For a node with room for some pods, the reasons against one more than those are counted.
+    """
+    nodes = framework.nodes
+    found: Counter[str] = Counter()
+    codes = framework.node_codes(shape)
+    for code, count in enumerate(np.bincount(codes, minlength=len(shape.reasons))):
+        if count and shape.reasons[code] not in ("", NO_NODE):
+            found[shape.reasons[code]] += int(count)
+    permitted = framework.permitted(shape)
+    open_to = np.ones(nodes.size, np.bool_)
+    if shape.filter_match_ids:
+        open_to = framework.pod_codes(shape) == 0
+    room = framework.room(shape)
+    lacking = chain.from_iterable(
+        plugin.lacking(shape, nodes, room)
+        for plugin in (node_resources_fit, node_ports, volume_restrictions)
+    )
+    for reason, mask in chain(lacking, framework.devices.lacking(shape, room)):
+        found[reason] += int((mask & permitted & (open_to | (room <= 0))).sum())
+    if shape.filter_match_ids:
+        for code, count in enumerate(np.bincount(framework.pod_codes(shape)[permitted])):
+            found[shape.reasons[code]] += int(count) if code else 0
+    found = +found
+    return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,104 @@
+"""The pods on each node: what they take of it, and for whom there is room once they leave."""
+
+from __future__ import annotations
+
+from scheduler.core.framework.framework import Framework
+from scheduler.core.groups.forest import Pod
+from scheduler.core.pods.pod_selectors import PodSelectors
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.state.state_changes import Changes
+from scheduler.core.volumes.volume_table import VolumeTable
+
+
+class NodePods:
+    """The pods that are bound to a node or assumed there, by its name, known or not.
+
+    New room is added to `changes`: `rows`, `match_ids` and `anywhere`.
+    """
+
+    def __init__(
+        self,
+        framework: Framework,
+        selectors: PodSelectors,
+        volumes: VolumeTable,
+        changes: Changes,
+    ) -> None:
+        self._framework = framework
+        self._nodes = framework.nodes
+        self._selectors = selectors
+        self._volumes = volumes
+        self._changes = changes
+        self._pods: dict[str, dict[str, Pod]] = {}
+
+    def __len__(self) -> int:
+        """How many nodes have pods."""
+        return len(self._pods)
+
+    def on(self, node: str) -> list[Pod]:
+        """The pods on this node."""
+        return list(self._pods.get(node, {}).values())
+
+    def put(self, pod: Pod, node: str, row: int) -> None:
+        """The pod is on the node of this row, -1 if it is not known; `take` what it takes there."""
+        pod.node, pod.row = node, row
+        self._pods.setdefault(node, {})[pod.info.uid] = pod
+
+    def occupy(self, pod: Pod, node: str) -> None:
+        """The pod is on this node, and takes what it needs there."""
+        row = self._nodes.row_of.get(node, -1)
+        self.put(pod, node, row)
+        if row >= 0:
+            self.take(pod.shape, row)
+
+    def vacate(self, pod: Pod) -> None:
+        """The pod leaves its node, if it is on one."""
+        if not pod.node:
+            return
+        self._remove(pod.node, pod.info.uid)
+        pod.node = ""
+        if pod.row >= 0:
+            self.take(pod.shape, pod.row, -1)
+            self._changes.rows.add(pod.row)
+            pod.row = -1
+
+    def take(self, shape: Shape, row: int, count: int = 1) -> None:
+        """So many pods of the shape are on the node of this row; fewer, if `count` is negative."""
+        if not self._changes.anywhere and shape.matches.counted:
+            self._note_room_elsewhere(shape, leaves=count < 0)
+        self._framework.account(shape, row, count)
+
+    def recount(self, gone: Pod) -> set[int]:
+        """Count the pods of the nodes that a pod was on, without it; returns their rows."""
+        uid = gone.info.uid
+        names = {name for name, pods in self._pods.items() if uid in pods}
+        rows = {self._nodes.row_of[name] for name in names if name in self._nodes.row_of}
+        if gone.row >= 0:
+            rows.add(gone.row)
+        for name in names:
+            self._remove(name, uid)
+        for row in rows:
+            shapes = (pod.shape for pod in self.on(self._nodes.name_of(row)))
+            self._nodes.recount(row, (shape.load for shape in shapes))
+        if gone.shape.requirements.claims:
+            self._framework.volumes.assume(gone.shape.matches.counted, gone.row, more=False)
+        return rows
+
+    def _remove(self, node: str, uid: str) -> None:
+        pods = self._pods[node]
+        del pods[uid]
+        if not pods:
+            del self._pods[node]
+
+    def _note_room_elsewhere(self, shape: Shape, *, leaves: bool) -> None:
+        """A pod of the shape comes or leaves: note who may fit then on other nodes than its own.
+
+        Those for whom it counts as a peer. By its volumes one that leaves makes room elsewhere, for
+        users of the same ReadWriteOncePod claim, and for all that could have an assumed volume.
+        """
+        if leaves and any(key in self._volumes.assumed for key in shape.requirements.claims):
+            self._changes.anywhere = True
+            return
+        for match_id in shape.matches.counted:
+            use = self._selectors.use_of(match_id)
+            if use is None or (leaves and self._volumes.for_one_pod(use)):
+                self._changes.match_ids.add(match_id)

@@ -1,0 +1,53 @@
+"""What pods of each shape request, as a column for each resource that a decision asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from scheduler.core.nodes.node_table import Ints
+from scheduler.core.nodes.resource_table import ResourceTable
+from scheduler.core.pods.shapes import Shape
+
+
+class ShapeRequests:
+    """Columns by index of the shape.
+
+    A pod with a volume of its own has a shape of its own: one that comes is entered, and nothing
+    is made anew.
+    """
+
+    def __init__(self, resources: ResourceTable, shapes: Mapping[int, Shape]) -> None:
+        """`shapes` are those that are known, by index; `changed` is to be called for each new one.
+
+        What is in a column of a shape that is gone is never read.
+        """
+        self._resources = resources
+        self._shapes = shapes
+        self._columns: dict[int, Ints] = {}
+        self._epoch = -1
+
+    def of(self, resource: int) -> Ints:
+        """How much of the resource each shape requests, (at least the highest index + 1,)."""
+        if self._epoch != self._resources.epoch:
+            self._epoch = self._resources.epoch
+            self._columns.clear()
+        column = self._columns.get(resource)
+        if column is None:
+            column = np.zeros(max(self._shapes, default=0) + 1, np.int64)
+            for index, shape in self._shapes.items():
+                column[index] = dict(shape.demands).get(resource, 0)
+            self._columns[resource] = column
+        return column
+
+    def changed(self, shape: Shape) -> None:
+        """The shape is new, or its index was another's before."""
+        if self._epoch != self._resources.epoch or not self._columns:
+            return
+        amounts = dict(shape.demands)
+        for resource, before in self._columns.items():
+            missing = shape.index + 1 - len(before)
+            column = np.pad(before, (0, missing + shape.index)) if missing > 0 else before
+            column[shape.index] = amounts.get(resource, 0)
+            self._columns[resource] = column

@@ -1,0 +1,525 @@
+"""The state that every decision reads: nodes, pods, groups, volumes and assumed placements.
+
+It corresponds to kube-scheduler's cache and snapshot. Events change it between decisions; a
+decision changes it only inside a trial. `changes` collects what the queue has to know: which
+entities to reconsider, and on which nodes more pods may fit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Final
+
+from scheduler.core.devices.kinds import Judge
+from scheduler.core.devices.table import DeviceTable, no_judge
+from scheduler.core.framework.framework import Framework
+from scheduler.core.groups.forest import Forest, Group, Pod
+from scheduler.core.groups.workload_templates import Templates, WorkloadKey
+from scheduler.core.nodes.node_table import NodeTable
+from scheduler.core.pods.pod_selectors import PodSelectors
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.state.disruption_budgets import DisruptionBudgets
+from scheduler.core.state.node_pods import NodePods
+from scheduler.core.state.nominations import Nomination, Nominations
+from scheduler.core.state.pod_shapes import PodShapes
+from scheduler.core.state.search_memory import SearchMemories
+from scheduler.core.state.shape_registry import Shapes
+from scheduler.core.state.starvation_gate import StarvationGate
+from scheduler.core.state.state_changes import Changes
+from scheduler.core.state.units import Units
+from scheduler.core.topology.topology import Topologies
+from scheduler.core.values.devices import Allocation
+from scheduler.core.values.model import (
+    POD_GROUP,
+    ClaimKey,
+    GroupKey,
+    GroupSpec,
+    NodeInfo,
+    PodInfo,
+)
+from scheduler.core.volumes.assumed_volumes import AssumedVolume
+from scheduler.core.volumes.volume_table import VolumeTable
+
+_STEPS: Final = 256
+"""How many postponed steps of the forest `take_changes` does: about a millisecond."""
+
+_ASSUMED: Final = 128
+"""Pods that one step of `assume_in_steps` assumes: about two milliseconds."""
+
+
+class State:
+    """Nodes, pods, groups and volumes, kept consistent as events are applied.
+
+    `modest_classes` are the names of the PriorityClasses with preemptionPolicy Never. `singles` are
+    the waiting pods that have no group; `unclaimed` those that wait for their ResourceClaims.
+    """
+
+    def __init__(
+        self,
+        claim_changed: Callable[[ClaimKey], None] = lambda _key: None,
+        judge: Judge = no_judge,
+    ) -> None:
+        """`claim_changed` is called with each claim that changed, as described at VolumeTable.
+
+        `judge` evaluates the CEL selectors of devices.
+        """
+        self.pods: dict[str, Pod] = {}
+        self.nodes = NodeTable()
+        self.devices = DeviceTable(self.nodes, judge, self._lives)
+        self.topologies = Topologies(self.nodes, self.devices)
+        self.selectors = PodSelectors(self.nodes.match_counts)
+        self.volumes = VolumeTable(self.nodes, claim_changed)
+        self.framework = Framework(
+            self.nodes, self.topologies, self.selectors, self.volumes, self.devices
+        )
+        self.shapes = Shapes(self.selectors, self.framework)
+        self.forest = Forest()
+        self.units = Units(self.framework, self.forest, self.devices)
+        self.disruption_budgets = DisruptionBudgets()
+        self.nominations = Nominations(self.framework)
+        self.starvation = StarvationGate()
+        self.searches = SearchMemories()
+        self.modest_classes: set[str] = set()
+        self.singles: dict[GroupKey, Pod] = {}
+        self.unclaimed: dict[GroupKey, Pod] = {}
+        self.changes = Changes()
+        self.node_pods = NodePods(self.framework, self.selectors, self.volumes, self.changes)
+        self.pod_shapes = PodShapes(
+            self.pods,
+            nodes=self.nodes,
+            selectors=self.selectors,
+            shapes=self.shapes,
+            units=self.units,
+            change_shape=self._change_shape,
+            group_of=self._known_group_of,
+        )
+
+    def set_node(self, node: NodeInfo) -> None:
+        """Add or update a node. Pods that were bound to it before it was known are counted now."""
+        nodes = self.nodes
+        known = nodes.row_of.get(node.name)
+        before = None if known is None else nodes.infos[known]
+        if before == node:
+            return
+        row = nodes.set_node(node)
+        self.changes.rows.add(row)
+        if before is None or before.labels != node.labels:
+            self.devices.node_changed(row)
+        if before is not None and before.labels != node.labels:
+            self._domains_changed()
+        if known is None:
+            for pod in self.node_pods.on(node.name):
+                pod.row = row
+                self.node_pods.take(pod.shape, row)
+                self.units.stale(pod)
+        elif before is not None and before.uid != node.uid:
+            for pod in self.node_pods.on(node.name):
+                self.units.stale(pod)  # its mirror pods have another owner now
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node. Its pods stay known until their own objects are deleted."""
+        row = self.nodes.remove_node(name)
+        if row is None:
+            return
+        self.volumes.assumed.forget_row(row)
+        self.devices.node_changed(row)
+        self._domains_changed()
+        for pod in self.node_pods.on(name):
+            pod.row = -1
+            self.units.stale(pod)
+
+    def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        """Add or update a namespace, whose labels a namespaceSelector may match."""
+        if self.selectors.namespaces.get(name) == labels:
+            return
+        self.selectors.namespaces[name] = labels
+        self._namespace_changed(name)
+
+    def remove_namespace(self, name: str) -> None:
+        """Forget a namespace's labels."""
+        if self.selectors.namespaces.pop(name, None):
+            self._namespace_changed(name)
+
+    def set_group(self, spec: GroupSpec) -> None:
+        group = self.forest.groups.get(spec.key)
+        before = None
+        if group is not None:
+            if group.spec == spec:
+                return
+            before = group.spec
+            self._touch(group)
+        group = self.forest.set_spec(spec)
+        if before is None or (before.topology, before.parent) != (spec.topology, spec.parent):
+            self.pod_shapes.group_moved(group)
+        self._moved(group)
+
+    def remove_group(self, key: GroupKey) -> None:
+        group = self.forest.groups.get(key)
+        if group is None:
+            return
+        self._touch(group)
+        self.forest.remove_spec(key)
+        self._moved(group)
+
+    def set_templates(self, workload: WorkloadKey, templates: Templates | None) -> None:
+        """The templates of a Workload, with which its groups are compared; None: it is gone."""
+        self.forest.set_templates(workload, templates)
+        self._moved()
+
+    def set_pod(self, info: PodInfo) -> Pod | None:
+        """Add or update a pod. An assumed pod keeps its node until an event binds or ends it.
+
+        Returns None, and removes the pod, if it has succeeded or failed and has no group.
+        """
+        if info.phase in ("Succeeded", "Failed") and info.group is None:
+            self.remove_pod(info.uid)
+            return None
+        pod = self.pods.get(info.uid)
+        before = None if pod is None else _standing(pod)
+        reshaped = False
+        if pod is None:
+            pod = Pod(info, self.pod_shapes.shape_of(info), self._group_of(info))
+            self.shapes.count(pod.shape, 1, 0)
+            self.pods[info.uid] = pod
+            self.pod_shapes.label_index.add(info)
+            self.devices.consumers.pod_changed(info.uid)
+        elif pod.info == info:
+            pod.info = info  # what no decision goes by may be newer
+            return pod
+        else:
+            shape = self._new_shape(pod, info)
+            reshaped = shape is not pod.shape
+            self._uncount(pod)
+            ended = pod.ended
+            self._update(pod, info, shape)
+            if pod.ended != ended:
+                self.devices.consumers.pod_changed(info.uid)
+        self._move(pod)
+        # Most events only confirm that an assumed pod is bound; they change none of these.
+        changed = before is None or before != _standing(pod) or (reshaped and pod.waiting)
+        self._count(pod, reconsider=changed)
+        return pod
+
+    def remove_pod(self, uid: str) -> None:
+        pod = self.pods.get(uid)
+        if pod is None:
+            return
+        self.pod_shapes.remove(pod.info)
+        self._uncount(pod)
+        self.node_pods.vacate(pod)
+        self.devices.give_back(pod.info.device_claims, uid)
+        self.shapes.count(pod.shape, -1, 0)
+        if self.units.gone(pod):
+            self.changes.victims.append(uid)
+        self._touch_pod(pod, reconsider=True)
+        # Last: what breaks off before leaves a pod that can be discarded.
+        del self.pods[uid]
+        self.devices.consumers.pod_changed(uid)
+        if pod.group is not None:
+            self.forest.prune(pod.group)
+
+    def discard_pod(self, uid: str) -> None:
+        """Remove a pod at which a change broke off, from every table that may still have it.
+
+        What it was counted in is counted again from the pods that stay. Costs O(pods).
+        """
+        pod = self.pods.pop(uid, None)
+        if pod is None:
+            return
+        rows = self.node_pods.recount(pod)
+        self.devices.consumers.pod_changed(uid)
+        self.pod_shapes.discard(uid)
+        for single in (self.singles, self.unclaimed):
+            if single.get(pod.key) is pod:
+                del single[pod.key]
+        self.shapes.recount(pod.shape, self.pods.values())
+        self.devices.give_back(pod.info.device_claims, uid)
+        pod.node, pod.row = "", -1
+        self.units.gone(pod)
+        self._touch_pod(pod, reconsider=True)
+        if pod.group is not None:
+            pod.group.members.pop(uid, None)
+            self.forest.recount(pod.group)
+            self.forest.prune(pod.group)
+        self.changes.rows.update(rows)
+
+    def reinstate(self, pods: Iterable[Pod]) -> None:
+        """After a change to these pods broke off: they are again as they were delivered."""
+        infos = [pod.info for pod in pods if self.pods.get(pod.info.uid) is pod]
+        for info in infos:
+            self.discard_pod(info.uid)
+        for info in infos:
+            self.set_pod(info)
+
+    def assume(
+        self,
+        pods: Iterable[Pod],
+        rows: Iterable[int],
+        volumes: Mapping[ClaimKey, AssumedVolume] | None = None,
+        devices: Mapping[ClaimKey, Allocation] | None = None,
+    ) -> None:
+        """Assume each pod on the node of its row, and `volumes` for claims, before they are bound.
+
+        For a claim that is not in `volumes`, VolumeBinding chooses a volume on the pod's node.
+        `devices` is what ResourceClaims are assumed to be given.
+        """
+        for _ in self.assume_in_steps(pods, rows, volumes, devices):
+            pass
+
+    def assume_in_steps(
+        self,
+        pods: Iterable[Pod],
+        rows: Iterable[int],
+        volumes: Mapping[ClaimKey, AssumedVolume] | None = None,
+        devices: Mapping[ClaimKey, Allocation] | None = None,
+    ) -> Iterator[None]:
+        """The same, some pods at a time; nothing else may change in between."""
+        if volumes:
+            self.volumes.assumed.keep(volumes)
+        if devices:
+            self.devices.keep(devices)
+        places = list(zip(pods, rows, strict=True))
+        for first in range(0, len(places), _ASSUMED):
+            if first:
+                yield
+            self._assume(places[first : first + _ASSUMED])
+
+    def _assume(self, places: list[tuple[Pod, int]]) -> None:
+        for pod, row in places:
+            self._uncount(pod)
+            pod.assumed = True
+            self.node_pods.put(pod, self.nodes.name_of(row), row)
+            self.devices.use_by(pod.info.device_claims, pod.info.uid)
+            self._count(pod)
+        # Pods of a gang often share a node: account for them together.
+        for (shape, row), same in groupby(places, key=lambda place: (place[0].shape, place[1])):
+            self.node_pods.take(shape, row, sum(1 for _ in same))
+            if shape.requirements.claims:
+                self.framework.volumes.assume(shape.matches.counted, row, more=True)
+
+    def forget(self, uid: str) -> None:
+        """Undo `assume` for one pod: it waits again and its place is free."""
+        pod = self.pods.get(uid)
+        if pod is None or not pod.assumed:
+            return
+        self._uncount(pod)
+        pod.assumed = False
+        self.devices.give_back(pod.info.device_claims, uid)
+        self._move(pod)
+        self._count(pod, reconsider=True)
+
+    def end_nomination(self, root: GroupKey, taken: Iterable[int] = ()) -> bool:
+        """Drop the root's nomination, so that others may use its places. False if it had none.
+
+        `taken` are the rows of its pods, if they are placed now, a row for each pod.
+        """
+        nomination = self.nominations.drop(root)
+        if nomination is None:
+            return False
+        row_of, left = self.nodes.row_of, Counter[int]()
+        for _, places in nomination.places:
+            left.update({row_of[name]: count for name, count in places if name in row_of})
+        left.subtract(taken)
+        self.changes.rows.update(row for row, count in left.items() if count > 0)
+        return True
+
+    def open_starvation_gate(self) -> None:
+        """Open the starvation gate; the roots that it held back are reconsidered."""
+        held_back = self.starvation.open()
+        self.changes.entities.update(held_back)
+        self.changes.reconsider.update(held_back)
+
+    @property
+    def behind(self) -> bool:
+        """Whether `catch_up` has anything to do; nothing may be decided before."""
+        return self.pod_shapes.behind
+
+    def catch_up(self) -> Iterator[None]:
+        """Give many pods the shapes for terms that came or went, sort devices; in short steps."""
+        yield from self.pod_shapes.catch_up()
+        yield from self.devices.catch_up()
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything changed since the last call of `take_changes`."""
+        return bool(self.changes or self.pod_shapes.affects_others or self.devices.gaining)
+
+    def take_changes(self) -> Changes:
+        """The changes since the last call. Also frees shapes and match counts that no pod uses."""
+        self.pod_shapes.sweep(self.nominations)
+        self.devices.tidy()
+        more = self.forest.catch_up(_STEPS)
+        if self.forest.moved:
+            self._moved()
+        changes = self.changes.take()
+        changes.more = more
+        if self.devices.gaining:
+            changes.rows.update(self.devices.take_gaining())
+        if changes.anywhere or self.pod_shapes.affects_others:
+            # A pod affects its whole domain, and a volume every node that can use it.
+            changes.rows.update(self.nodes.row_of.values())
+            self.pod_shapes.affects_others = False
+        return changes
+
+    def volumes_changed(self) -> None:
+        """Call it after changes to `volumes`: a pod that waits for one may now fit anywhere."""
+        self.changes.anywhere = True
+
+    def reconsider(self, uid: str) -> None:
+        """Something changed that a waiting pod's decision depends on."""
+        pod = self.pods.get(uid)
+        if pod is not None and pod.waiting:
+            self._touch_pod(pod, reconsider=True)
+
+    def reconsider_all(self) -> None:
+        """Reconsider all groups, and all waiting pods that have no group."""
+        self.changes.everything = True
+        for group in self.forest.groups.values():
+            self._touch(group)
+        self.changes.entities.update(self.singles)
+        self.changes.reconsider.update(self.singles)
+
+    def pods_on(self, node: str) -> list[Pod]:
+        """The pods that are bound to this node, or assumed there."""
+        return self.node_pods.on(node)
+
+    def entity(self, pod: Pod) -> GroupKey:
+        """The key of the pod's queue entry: the topmost group of its tree, or the pod itself."""
+        return pod.key if pod.group is None else pod.group.top.key
+
+    def _lives(self, uid: str) -> bool:
+        """Whether the pod is there and has not ended."""
+        pod = self.pods.get(uid)
+        return pod is not None and not pod.ended
+
+    def _domains_changed(self) -> None:
+        """Topology domains changed: pods with terms about other pods may fit on other nodes."""
+        self.changes.anywhere = self.changes.anywhere or len(self.selectors) > 0
+
+    def _namespace_changed(self, name: str) -> None:
+        if self.selectors.by_namespace:
+            self.pod_shapes.relabel_namespace(name)
+
+    def _group_of(self, info: PodInfo) -> Group | None:
+        if info.group is None:
+            return None
+        return self.forest.group((POD_GROUP, info.namespace, info.group))
+
+    def _known_group_of(self, info: PodInfo) -> Group | None:
+        if info.group is None:
+            return None
+        return self.forest.groups.get((POD_GROUP, info.namespace, info.group))
+
+    def _new_shape(self, pod: Pod, info: PodInfo) -> Shape:
+        old = pod.info
+        # Comparing tuples skips elements that are the same object, so this is usually cheap.
+        before = (old.requirements, old.terminating, old.labels, old.group_affinity)
+        same = before == (info.requirements, info.terminating, info.labels, info.group_affinity)
+        return pod.shape if same else self.pod_shapes.shape_of(info)
+
+    def _update(self, pod: Pod, info: PodInfo, shape: Shape) -> None:
+        if shape is not pod.shape:
+            node = pod.node if pod.assumed and not info.node else ""
+            self.node_pods.vacate(pod)
+            self._set_shape(pod, shape)
+            if node:
+                self.node_pods.occupy(pod, node)
+        old, pod.info = pod.info, info
+        if old.labels != info.labels:
+            self.pod_shapes.label_index.remove(old)
+            self.pod_shapes.label_index.add(info)
+        if info.node:
+            pod.assumed = False
+
+    def _move(self, pod: Pod) -> None:
+        """Account for the pod on its current node: the one it is bound to, else the assumed one."""
+        target = pod.info.node or (pod.node if pod.assumed else "")
+        if pod.ended:
+            target = ""
+        if target != pod.node:
+            self.node_pods.vacate(pod)
+            if target:
+                self.node_pods.occupy(pod, target)
+
+    def _set_shape(self, pod: Pod, shape: Shape) -> None:
+        """Replace the shape of a pod that is currently not counted anywhere."""
+        self.shapes.count(pod.shape, -1, 0)
+        pod.shape = shape
+        self.shapes.count(shape, 1, 0)
+
+    def _change_shape(self, pod: Pod, shape: Shape) -> None:
+        self._uncount(pod)
+        if pod.row >= 0:
+            # In this order its claims always have a user, so no assumed volume is given up.
+            self.node_pods.take(shape, pod.row)
+            self.node_pods.take(pod.shape, pod.row, -1)
+        self._set_shape(pod, shape)
+        # A root that was refused with the old shape must be reconsidered with the new one.
+        self._count(pod, reconsider=pod.waiting)
+
+    def _count(self, pod: Pod, *, reconsider: bool = False) -> None:
+        self.units.stale(pod)
+        self.shapes.count(pod.shape, 0, pod.waiting)
+        if pod.group is not None:
+            self.forest.count(pod.group, pod, 1)
+        elif pod.waiting:
+            self.singles[pod.key] = pod
+        elif pod.info.unclaimed and not (pod.info.gated or pod.ended):
+            self.unclaimed[pod.key] = pod
+        if pod.info.nominated and not pod.info.ours:
+            self._nominate(pod)
+        self._touch_pod(pod, reconsider=reconsider)
+
+    def _nominate(self, pod: Pod) -> None:
+        """Keep the place that another scheduler nominated for its waiting pod."""
+        info = pod.info
+        if not (pod.placed or pod.ended or info.terminating or info.gated):
+            places = ((pod.shape, ((info.nominated, 1),)),)
+            self.nominations.set(Nomination(pod.key, info.priority, places, foreign=True))
+
+    def _uncount(self, pod: Pod) -> None:
+        self.shapes.count(pod.shape, 0, -pod.waiting)
+        if pod.group is not None:
+            self.forest.count(pod.group, pod, -1)
+        else:
+            self.singles.pop(pod.key, None)
+            if pod.info.unclaimed:
+                self.unclaimed.pop(pod.key, None)
+        if pod.info.nominated and not pod.info.ours:
+            self.end_nomination(pod.key)
+
+    def _touch_pod(self, pod: Pod, *, reconsider: bool = False) -> None:
+        if pod.group is not None:
+            self._touch(pod.group, reconsider=reconsider)
+        elif pod.info.ours:
+            key = self.entity(pod)
+            self.changes.entities.add(key)
+            if reconsider:
+                self.changes.reconsider.add(key)
+
+    def _moved(self, *groups: Group) -> None:
+        """These groups, and those that the forest linked or compared anew, are not as before."""
+        linked = self.forest.take_moved()
+        for group in linked:
+            self.pod_shapes.group_moved(group)
+        for group in (*groups, *linked):
+            self.units.stale_tree(group)
+            self._touch(group)
+
+    def _touch(self, group: Group, *, reconsider: bool = True) -> None:
+        """The group and all its ancestors changed; only the topmost one can be decided."""
+        changes, node = self.changes, group
+        changes.entities.add(node.key)
+        while node.parent is not None:
+            node = node.parent
+            changes.entities.add(node.key)
+        if reconsider:
+            changes.reconsider.add(group.key)
+            changes.reconsider.add(node.key)
+
+
+def _standing(pod: Pod) -> tuple[bool, bool, int]:
+    """What of a pod, besides its shape, its root's decision depends on."""
+    return (pod.waiting, pod.running, pod.info.priority)

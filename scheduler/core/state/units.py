@@ -1,0 +1,577 @@
+"""Units of preemption: pods that can only be evicted together (KEP-4671), as a table of pods.
+
+A unit is all running pods under the highest ancestor of disruption mode `all`, or else one pod. The
+table is updated pod by pod, so a decision reads arrays and walks no trees.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.devices.sole_use import ALONE, FIRST_POSITIONS, OTHERWISE, HeldDevices
+from scheduler.core.devices.table import DeviceTable
+from scheduler.core.framework.framework import Framework
+from scheduler.core.groups.forest import Forest, Group, Pod
+from scheduler.core.nodes.node_table import Bools, Floats, Ints
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.state.node_daemons import NodeDaemons
+from scheduler.core.state.released_claims import ReleasedClaims
+from scheduler.core.state.shape_requests import ShapeRequests
+from scheduler.core.values.model import GroupKey
+from scheduler.core.values.search_budget import nothing
+
+_FIRST: Final = 64
+
+LONGEST_GRACE: Final = 600
+"""Seconds that a victim has to end, whatever grace period its owner wrote; as long as the cluster
+autoscaler gives pods by default. kube-scheduler has no such limit."""
+
+_TREES: Final = 1024
+"""How many changed trees are kept before they are walked although nobody has asked."""
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """Pods that are evicted together; `group` is None if the unit is a single pod.
+
+    `priority` is the least of its root group's and its pods' own: a pod of low priority cannot hide
+    in a group of high priority. `priorities` counts the pods by priority, of which there are few:
+    each is a PriorityClass's. `spared` are those of its pods that cannot be evicted, `slow` those
+    that take long to end.
+    """
+
+    key: GroupKey
+    index: int
+    group: Group | None
+    priority: int = 0
+    pods: dict[str, Pod] = field(default_factory=dict)
+    slots: set[int] = field(default_factory=set)
+    priorities: Counter[int] = field(default_factory=Counter)
+    spared: set[str] = field(default_factory=set)
+    slow: set[str] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        kind, namespace, name = self.key
+        return f"{kind} {namespace}/{name}"
+
+
+def unit_owner(pod: Pod, forest: Forest) -> tuple[Group | None, int]:
+    """The group with which the pod must be evicted, None for the pod alone, and the priority.
+
+    That is the lower of the root group's and the pod's own. If an ancestor is missing or in a
+    cycle, the pod is a unit of its own, and its own group's priority counts.
+    """
+    own = pod.group
+    if own is None or own.spec is None:
+        return (None, pod.info.priority)
+    highest, group = None, own
+    while True:
+        if group.spec is None or forest.cyclic(group):
+            return (None, _least(own, pod))
+        if group.spec.disruption == "all":
+            highest = group
+        if group.spec.parent is None:
+            return (highest, _least(group, pod))
+        if group.parent is None:
+            return (None, _least(own, pod))
+        group = group.parent
+
+
+def _least(group: Group, pod: Pod) -> int:
+    """The lower priority of the group and the pod; the pod's if the group's is its pods'."""
+    priority = group.spec.priority if group.spec is not None else None
+    return pod.info.priority if priority is None or group.made else min(priority, pod.info.priority)
+
+
+def _is_slow(pod: Pod) -> bool:
+    """Whether the pod will not be gone soon after it is deleted."""
+    return pod.info.preemption.grace > LONGEST_GRACE
+
+
+class Units:
+    """The table of units: one slot per pod that takes resources on a known node.
+
+    Per slot (slots,), `rows`, `owners` and `shapes` are the indices of the pod's node, unit and
+    shape, `started` is its start time and `ranks` the priority it counts with. Vacant slots have
+    row -1. `leaving` pods should be gone by `leaves_by` (infinity if unknown); those that are
+    `evicted` were chosen as victims. Evicted pods and daemons of the node have owner -1: they
+    belong to no unit. `priorities`, `alive`, `slow` and `ends` are per unit. A unit with a pod that
+    cannot be evicted is not alive; one with a pod that takes long to end is `slow`. A pod that
+    others deleted is a unit of its own, which `ends` then; other units never do (infinity).
+    `places` is how many are held for pods that do not exist yet.
+    """
+
+    def __init__(self, framework: Framework, forest: Forest, devices: DeviceTable) -> None:
+        self._framework = framework
+        self._devices = devices
+        self._claims = ReleasedClaims(devices)
+        self._forest = forest
+        self.daemons = NodeDaemons(framework.nodes, self.stale)
+        self._dirty: dict[str, Pod] = {}
+        self._dirty_trees: dict[GroupKey, Group] = {}
+        self._evicting: dict[str, float] = {}
+        self._spared: set[str] = set()
+        self.places = 0
+        self._slots: dict[str, int] = {}
+        self._pods: list[Pod | None] = []
+        self._vacant: list[int] = []
+        self._units: dict[GroupKey | str, Unit] = {}  # by group, or by UID of a pod alone
+        self._by_index: list[Unit | None] = []
+        self._in_namespace: dict[str, set[int]] = {}
+        self._vacant_units: list[int] = []
+        self._shapes: dict[int, Shape] = {}
+        self._requests = ShapeRequests(framework.nodes.resources, self._shapes)
+        self._users: dict[int, int] = {}
+        self.rows: Ints = np.full(_FIRST, -1, np.int64)
+        self.owners: Ints = np.full(_FIRST, -1, np.int64)
+        self.shapes: Ints = np.zeros(_FIRST, np.int64)
+        self.leaving: Bools = np.zeros(_FIRST, np.bool_)
+        self.evicted: Bools = np.zeros(_FIRST, np.bool_)
+        self.leaves_by: Floats = np.zeros(_FIRST)
+        self.started: Floats = np.zeros(_FIRST)
+        self.ranks: Ints = np.zeros(_FIRST, np.int64)
+        self.priorities: Ints = np.zeros(_FIRST, np.int64)
+        self.alive: Bools = np.zeros(_FIRST, np.bool_)
+        self.ends: Floats = np.zeros(_FIRST)
+        self.slow: Bools = np.zeros(_FIRST, np.bool_)
+
+    def stale(self, pod: Pod) -> None:
+        """Mark the pod as changed; the next `refresh` updates it."""
+        self._dirty[pod.info.uid] = pod
+
+    def gone(self, pod: Pod) -> bool:
+        """The pod was deleted; whether it had been chosen as a victim."""
+        uid = pod.info.uid
+        victim = uid in self._evicting
+        if uid in self._slots:
+            self.stale(pod)
+        else:
+            # Not left to `refresh`, which is never called without preemption.
+            self._dirty.pop(uid, None)
+            self._forget(uid)
+        return victim
+
+    def stale_tree(self, group: Group) -> None:
+        """Mark all pods under a group as changed; the next `refresh` walks the tree, once."""
+        if not group.members and not group.children:
+            return
+        self._dirty_trees[group.key] = group
+        if len(self._dirty_trees) >= _TREES:
+            self._walk_dirty_trees()
+
+    def _walk_dirty_trees(self) -> None:
+        trees, self._dirty_trees = self._dirty_trees, {}
+        for tree in trees.values():
+            for leaf in tree.leaves():
+                for pod in leaf.members.values():
+                    self.stale(pod)
+
+    def mark_evicting(self, pods: Iterable[Pod], by: float = np.inf) -> None:
+        """Count the pods as leaving from now on: they are about to be evicted.
+
+        They should be gone at `by` (monotonic), or later if the API server says so.
+        """
+        for pod in pods:
+            self._evicting[pod.info.uid] = by
+            self._spared.discard(pod.info.uid)
+            self.stale(pod)
+
+    def spare(self, pods: Iterable[Pod]) -> None:
+        """Stop counting the pods as leaving, and keep their units: they cannot be evicted."""
+        for pod in pods:
+            self._evicting.pop(pod.info.uid, None)
+            self._spared.add(pod.info.uid)
+            self.stale(pod)
+
+    def readmit(self, pods: Iterable[Pod]) -> None:
+        """Let spared pods be chosen again."""
+        for pod in pods:
+            self._spared.discard(pod.info.uid)
+            self.stale(pod)
+
+    def forget_choices(self) -> None:
+        """Forget whom this process chose or spared: another may have led meanwhile."""
+        chosen = {*self._evicting, *self._spared}
+        self._evicting.clear()
+        self._spared.clear()
+        for uid in chosen & self._slots.keys():
+            pod = self._pods[self._slots[uid]]
+            if pod is not None and uid not in self._dirty:
+                self.stale(pod)
+
+    def leaves(self, pod: Pod) -> bool:
+        """Whether the pod is terminating, or selected as a victim and not spared."""
+        return pod.info.terminating or self._is_evicted(pod)
+
+    def _is_evicted(self, pod: Pod) -> bool:
+        info = pod.info
+        if info.uid in self._evicting:
+            return True
+        return info.preemption.targeted and info.uid not in self._spared
+
+    def _leaves_by(self, pod: Pod) -> float:
+        """When a leaving pod should be gone (monotonic); infinity if unknown."""
+        at = pod.info.preemption.leaves_by or np.inf
+        if pod.info.uid not in self._evicting:
+            return at
+        # A deletion that was shortened counts from the first request, so it may lie in the past.
+        by = self._evicting[pod.info.uid]
+        return max(at, by) if pod.info.preemption.leaves_by else by
+
+    @property
+    def evicting(self) -> Mapping[str, float]:
+        """By UID, when the pods that are about to be evicted should be gone."""
+        return self._evicting
+
+    @property
+    def spared(self) -> frozenset[str]:
+        """UIDs of the pods that cannot be evicted."""
+        return frozenset(self._spared)
+
+    def order(self, pause: Callable[[], None] = nothing) -> list[str]:
+        """UIDs of the table's pods by unit index, which breaks ties; pods without a unit last.
+
+        `pause` is called as in a search.
+        """
+        self.refresh()
+        last = len(self._by_index)
+
+        pause()
+        slots = np.fromiter(self._slots.values(), np.int64, len(self._slots))
+        owners = self.owners[slots]
+        order = np.lexsort((slots, np.where(owners >= 0, owners, last)))
+        pause()
+        uids = list(self._slots)
+        return [uids[at] for at in order.tolist()]
+
+    def arrange(self, uids: Iterable[str]) -> None:
+        """Let the next `refresh` start with those of these pods that changed, in this order.
+
+        It numbers new units in the order of their pods.
+        """
+        self._walk_dirty_trees()
+        first = {uid: self._dirty[uid] for uid in uids if uid in self._dirty}
+        self._dirty = first | self._dirty
+
+    def refresh(self) -> None:
+        """Update the table, in time proportional to the pods that changed since the last call."""
+        for _ in self.refresh_in_steps():
+            pass
+
+    def refresh_in_steps(self) -> Iterator[None]:
+        """The same pod by pod, in the order of the changes; other pods may change in between."""
+        self._walk_dirty_trees()
+        while self._dirty:
+            # Not the first of the dictionary each time: what was removed before it is passed over
+            # again, which takes time quadratic in the changes.
+            for uid in list(self._dirty):
+                pod = self._dirty.pop(uid, None)
+                if pod is None:
+                    continue  # it is gone since
+                self._remove(uid)
+                if pod.row >= 0:
+                    self._add(uid, pod)
+                else:
+                    self._forget(uid)
+                yield
+        if len(self._devices.consumers):
+            yield from self._refresh_held()
+
+    def unit(self, index: int) -> Unit:
+        """The unit with this index. Raises LookupError if there is none."""
+        unit = self._by_index[index]
+        if unit is None:
+            raise LookupError(index)
+        return unit
+
+    def below(self, priority: int, soon: float = np.inf) -> Ints:
+        """Indices of the units of lower priority, which a preemptor of this priority may evict.
+
+        Pods that others deleted are among them only if they end later than `soon`.
+        """
+        stays = np.isinf(self.ends) | (self.ends > soon)
+        lower: Ints = np.flatnonzero(self.alive & stays & (self.priorities < priority))
+        return lower
+
+    def prompt(self, chosen: Ints) -> Ints:
+        """Those of the chosen units whose pods end soon after they are deleted, in their order."""
+        found: Ints = chosen[~self.slow[chosen]]
+        return found
+
+    def departing(self, overdue: float, soon: float) -> Ints:
+        """The slots of pods that count as gone.
+
+        Evicted pods do until they are `overdue`; pods that others deleted, only if they end `soon`.
+        """
+        in_time = (self.leaves_by >= overdue) & (self.evicted | (self.leaves_by <= soon))
+        departing: Ints = np.flatnonzero(self.leaving & in_time)
+        return departing
+
+    def slots_of(self, units: Ints) -> Ints:
+        """The slots of the pods of these units, in order."""
+        if len(units) < _FIRST:
+            few = [slot for index in units.tolist() for slot in self.unit(index).slots]
+            return np.array(sorted(few), np.int64)
+        chosen = np.zeros(len(self.priorities) + 1, np.bool_)
+        chosen[units] = True
+        slots: Ints = np.flatnonzero(chosen[self.owners])
+        return slots
+
+    def up_to(self, priority: int, without: Collection[str]) -> Ints:
+        """The slots of pods of no higher priority, and of all that leave, without these UIDs.
+
+        Pods that belong to their node are not among them.
+        """
+        self.refresh()
+        own = [self._slots[uid] for uid in without if uid in self._slots]
+        lower = self.leaving | ((self.owners >= 0) & (self.ranks <= priority))
+        lower[own] = False
+        found: Ints = np.flatnonzero(lower & (self.rows >= 0))
+        return found
+
+    def release(self, slots: Ints, sign: int = 1) -> None:
+        """Take the pods of these slots off their nodes, in the open trial; -1 puts them back.
+
+        Claims that no other living pod uses give their devices back.
+        """
+        rows, shapes = self.rows[slots], self.shapes[slots]
+        for index in np.flatnonzero(np.bincount(shapes)).tolist():
+            counts = np.bincount(rows[shapes == index])
+            at = np.flatnonzero(counts)
+            shape = self._shapes[index]
+            self._framework.occupy(shape, at, -sign * counts[at], devices=False)
+        if len(self._devices.consumers):
+            self._release_claims(slots, sign)
+
+    def _release_claims(self, slots: Ints, sign: int) -> None:
+        kinds = self._held().kinds[slots]
+        self._devices.free_held(slots[kinds == ALONE], self.rows, again=sign < 0)
+        others = slots[kinds == OTHERWISE]
+        if len(others):
+            self._claims.release(self._uids(others), sign)
+
+    def _held(self) -> HeldDevices:
+        """What the pods of all slots keep by their claims."""
+        for _ in self._refresh_held():
+            pass
+        return self._devices.held
+
+    def _refresh_held(self) -> Iterator[None]:
+        self._devices.refresh()
+        while self._devices.held.refresh_one(self._slots, self.rows):
+            yield
+
+    def release_returning(self) -> None:
+        """Let claims whose pods are gone give their devices back, in the open trial."""
+        self._claims.release_returning()
+
+    def overcommitted(self, rows: Ints, resources: Sequence[int]) -> Bools:
+        """Per row whether its pods use more than there is, devices included."""
+        crowded = self._framework.nodes.overcommitted(rows, resources)
+        if len(self._devices.consumers):
+            crowded |= self._devices.clash(rows)
+        return crowded
+
+    def _uids(self, slots: Ints) -> list[str]:
+        return [pod.info.uid for slot in slots.tolist() if (pod := self._pods[slot]) is not None]
+
+    def released(self, slots: Ints, resource: int) -> Ints:
+        """How much of a resource the pod of each slot requests, (len(slots),)."""
+        held: Ints = self._requests.of(resource)[self.shapes[slots]]
+        return held
+
+    def within(self, namespaces: Iterable[str], chosen: Ints) -> Ints:
+        """Those of the chosen units that are in these namespaces, in their order."""
+        there = set[int]().union(*(self._in_namespace.get(each, ()) for each in namespaces))
+        found: Ints = chosen[np.isin(chosen, list(there))] if there else chosen[:0]
+        return found
+
+    def shapes_of(self, slots: Ints, *, each: bool = False) -> list[Shape]:
+        """The shapes of the pods of these slots: of `each`, in their order, or all of them once."""
+        indices = self.shapes[slots] if each else np.unique(self.shapes[slots])
+        return [self._shapes[index] for index in indices.tolist()]
+
+    def devices_held(self, slots: Ints, able: Sequence[int]) -> Ints:
+        """How many of the devices that are `able`, by row, the pod of each slot keeps at most.
+
+        A claim of several pods counts for each of them.
+        """
+        claims_of, use, held = self._devices.consumers.claims_of, self._devices.use, self._held()
+        masks = np.array([mask & FIRST_POSITIONS for mask in able], np.uint64)
+        found = held.counts(slots, masks, self.rows)
+        others = np.flatnonzero(held.kinds[slots] == OTHERWISE)
+        for at, uid in zip(others.tolist(), self._uids(slots[others]), strict=True):
+            for key in claims_of(uid):
+                place = use.place(key)
+                if place is None:
+                    found[at] += len(use.held(key))
+                elif place[1]:
+                    found[at] += (place[1] & able[place[0]]).bit_count()
+        return found
+
+    def seen_from(self, slots: Ints, rows: Bools) -> Ints:
+        """Those of the slots whose pods keep devices that several nodes see, one of `rows` (N,)."""
+        consumers, use = self._devices.consumers, self._devices.use
+        slots = slots[self._held().kinds[slots] == OTHERWISE]
+        keeps = [
+            any(
+                use.place(key) is None and rows[list(use.rows(key))].any()
+                for key in consumers.claims_of(uid)
+            )
+            for uid in self._uids(slots)
+        ]
+        found: Ints = slots[np.array(keeps, np.bool_)]
+        return found
+
+    def depart(self, uids: Iterable[str], overdue: float) -> bool:
+        """Whether one of these pods was evicted and is about to end, and not `overdue`."""
+        slots = [self._slots[uid] for uid in uids if uid in self._slots]
+        in_time = self.evicted[slots] & (self.leaves_by[slots] >= overdue)
+        return bool(in_time.any())
+
+    def places_only(self, chosen: Ints) -> Bools:
+        """Which of the units have only places that are held for pods that do not exist yet."""
+        units = map(self.unit, chosen.tolist())
+        only = [all(pod.info.expected for pod in unit.pods.values()) for unit in units]
+        return np.array(only, np.bool_)
+
+    def owners_of(self, chosen: Callable[[Shape], bool]) -> Ints:
+        """The units with a pod of such a shape, sorted; asks once per shape."""
+        shapes = [index for index, shape in self._shapes.items() if chosen(shape)]
+        owners: Ints = np.unique(self.owners[np.isin(self.shapes, shapes)])
+        return owners
+
+    def _add(self, uid: str, pod: Pod) -> None:
+        slot = self._vacant.pop() if self._vacant else self._new_slot()
+        self._slots[uid] = slot
+        self._pods[slot] = pod
+        self.places += pod.info.expected
+        if self._shapes.get(pod.shape.index) is not pod.shape:
+            self._shapes[pod.shape.index] = pod.shape
+            self._requests.changed(pod.shape)
+        self._users[pod.shape.index] = self._users.get(pod.shape.index, 0) + 1
+        self.rows[slot] = pod.row
+        self.shapes[slot] = pod.shape.index
+        self._devices.held.stale(uid)
+        evicted = self._is_evicted(pod)
+        self.leaving[slot] = evicted or pod.info.terminating
+        self.evicted[slot] = evicted
+        self.leaves_by[slot] = self._leaves_by(pod)
+        self.started[slot] = pod.info.started
+        if not evicted and not self.daemons.add(pod):
+            self._join(slot, pod)
+
+    def _join(self, slot: int, pod: Pod) -> None:
+        """Add the pod to its unit; a pod that others deleted is a unit of its own."""
+        group, rank = unit_owner(pod, self._forest)
+        if pod.info.terminating:
+            group = None
+        unit, uid = self._unit_of(pod, group), pod.info.uid
+        unit.pods[uid] = pod
+        unit.slots.add(slot)
+        if uid in self._spared:
+            unit.spared.add(uid)
+        if _is_slow(pod):
+            unit.slow.add(uid)
+        self.owners[slot] = unit.index
+        self.ranks[slot] = rank
+        self.ends[unit.index] = pod.info.preemption.leaves_by if pod.info.terminating else np.inf
+        unit.priorities[rank] += 1
+        self._judge(unit)
+
+    def _remove(self, uid: str) -> None:
+        slot = self._slots.pop(uid, None)
+        if slot is None:
+            return
+        known = self._pods[slot]
+        self.places -= known is not None and known.info.expected
+        self.daemons.remove(uid)
+        self._devices.held.forget(uid)
+        if self.owners[slot] >= 0:
+            self._leave(slot, uid)
+        self.rows[slot] = self.owners[slot] = -1
+        self.leaving[slot] = self.evicted[slot] = False
+        self._pods[slot] = None
+        self._release(int(self.shapes[slot]))
+        self._vacant.append(slot)
+
+    def _leave(self, slot: int, uid: str) -> None:
+        """Take the pod out of its unit, which ends with its last pod."""
+        unit, rank = self.unit(int(self.owners[slot])), int(self.ranks[slot])
+        del unit.pods[uid]
+        unit.slots.discard(slot)
+        unit.spared.discard(uid)
+        unit.slow.discard(uid)
+        unit.priorities[rank] -= 1
+        if not unit.priorities[rank]:
+            del unit.priorities[rank]
+        self._judge(unit)
+        if not unit.pods:
+            del self._units[uid if unit.group is None else unit.group.key]
+            self._by_index[unit.index] = None
+            there = self._in_namespace[unit.key[1]]
+            there.discard(unit.index)
+            if not there:
+                del self._in_namespace[unit.key[1]]
+            self._vacant_units.append(unit.index)
+
+    def _unit_of(self, pod: Pod, group: Group | None) -> Unit:
+        # Pods that groups expect have no names of their own.
+        owner = pod.info.uid if group is None else group.key
+        unit = self._units.get(owner)
+        if unit is None:
+            key = pod.key if group is None else group.key
+            unit = self._units[owner] = Unit(key, self._new_unit(), group)
+            self._by_index[unit.index] = unit
+            self._in_namespace.setdefault(key[1], set()).add(unit.index)
+        return unit
+
+    def _judge(self, unit: Unit) -> None:
+        """Set the unit's priority, and whether it may be evicted."""
+        unit.priority = min(unit.priorities, default=0)
+        self.priorities[unit.index] = unit.priority
+        self.alive[unit.index] = bool(unit.pods) and not unit.spared
+        self.slow[unit.index] = bool(unit.slow)
+
+    def _forget(self, uid: str) -> None:
+        self._evicting.pop(uid, None)
+        self._spared.discard(uid)
+
+    def _release(self, shape: int) -> None:
+        """Forget a shape that no pod of the table has any more."""
+        self._users[shape] -= 1
+        if not self._users[shape]:
+            del self._users[shape], self._shapes[shape]
+
+    def _new_slot(self) -> int:
+        slot = len(self._pods)
+        self._pods.append(None)
+        if slot == len(self.rows):
+            none = np.full(slot, -1, np.int64)
+            self.rows = np.concatenate((self.rows, none))
+            self.owners = np.concatenate((self.owners, none))
+            self.shapes = np.concatenate((self.shapes, none))
+            self.ranks = np.concatenate((self.ranks, np.zeros(slot, np.int64)))
+            self.leaving = np.concatenate((self.leaving, np.zeros(slot, np.bool_)))
+            self.evicted = np.concatenate((self.evicted, np.zeros(slot, np.bool_)))
+            self.leaves_by = np.concatenate((self.leaves_by, np.zeros(slot)))
+            self.started = np.concatenate((self.started, np.zeros(slot)))
+        return slot
+
+    def _new_unit(self) -> int:
+        if self._vacant_units:
+            return self._vacant_units.pop()
+        index = len(self._by_index)
+        self._by_index.append(None)
+        if index == len(self.priorities):
+            self.priorities = np.concatenate((self.priorities, np.zeros(index, np.int64)))
+            self.alive = np.concatenate((self.alive, np.zeros(index, np.bool_)))
+            self.ends = np.concatenate((self.ends, np.zeros(index)))
+            self.slow = np.concatenate((self.slow, np.zeros(index, np.bool_)))
+        return index

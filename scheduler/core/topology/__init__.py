@@ -1,0 +1,1 @@
+"""Domains of nodes by a topology key."""

@@ -1,0 +1,197 @@
+"""Topology domains: the nodes that share the value of a topology key.
+
+For pods a key is a label. For groups it is one too, or else an attribute of the nodes' devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.core.devices.table import DeviceTable
+from scheduler.core.nodes.node_labels import LabelColumn
+from scheduler.core.nodes.node_table import Bools, Floats, Ints, NodeTable, Region
+
+UNLABELLED = -1
+
+_KEPT: Final = 256
+"""The most entries of the cache; the oldest goes first."""
+
+_MOST = float(1 << 62)
+"""Sums are cut off here, because they would not fit into an int64 otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """All D domains of one topology key: `codes` (N,) is each node's domain, -1 without the label.
+
+    `values` (D,) are the label values, indexed by code. Inside different outer domains, equal
+    values are different domains; `paths` (D,) join all values with `/`, the outermost first. Of
+    `mixed` nodes the devices have several values of a key, so that they are in no domain.
+    """
+
+    key: str
+    codes: npt.NDArray[np.int64]
+    values: tuple[str, ...]
+    paths: tuple[str, ...]
+    mixed: int = 0
+
+    def sums(self, amounts: Ints | Floats, region: Ints | None) -> Ints:
+        """Sums (D,) of the amounts, which are (len(region),), or (N,) if the region is None."""
+        codes = self.codes if region is None else self.codes[region]
+        # Index 0 is for nodes without the label.
+        totals = np.bincount(codes + 1, weights=amounts, minlength=len(self.values) + 1)
+        sums: Ints = np.clip(totals[1:], -_MOST, _MOST).astype(np.int64)
+        return sums
+
+    def rows(self, code: int, region: Region | None) -> Region:
+        """The rows of the domain's nodes; only those in the region, unless that is None."""
+        if region is None:
+            return Region(np.flatnonzero(self.codes == code))
+        return Region(region[self.codes[region] == code])
+
+    def union(self, codes: Sequence[int], region: Region | None) -> Region:
+        """Like `rows` for several domains together."""
+        chosen = np.zeros(len(self.values) + 1, np.bool_)  # the last is for UNLABELLED
+        chosen[list(codes)] = True
+        if region is None:
+            return Region(np.flatnonzero(chosen[self.codes]))
+        return Region(region[chosen[self.codes[region]]])
+
+    def of(self, rows: list[int]) -> set[int]:
+        """The codes of these nodes' domains, including UNLABELLED for nodes without the label."""
+        return {int(self.codes[row]) for row in rows}
+
+
+class Topologies:
+    """Domains by topology key. They are cached until a node, a label or an attribute changes.
+
+    Pods and groups may name any keys: only so many are cached, and those of a key that no node has
+    cost nothing per node.
+    """
+
+    def __init__(self, nodes: NodeTable, devices: DeviceTable) -> None:
+        self._nodes = nodes
+        self._devices = devices
+        self._generation = -1
+        self._known: dict[tuple[str, ...], Domains] = {}
+        self._attributes_version = -1
+        self._of_groups: dict[tuple[str, ...], Domains] = {}
+        self._unlabelled = np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        """How many are cached."""
+        return len(self._known) + len(self._of_groups)
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Changes when a domain that somebody asked for is another one."""
+        return (self._nodes.generation, self._devices.attributes_version)
+
+    def domains(self, key: str, outer: tuple[str, ...] = ()) -> Domains:
+        """The domains of the label `key` inside those of the labels `outer`, the outermost first.
+
+        These are the domains that pods mean.
+        """
+        self._refresh()
+        if self._nodes.labels.column(key) is None:
+            return Domains(key, self._unlabelled, (), ())
+        return _cached(self._known, (*outer, key), self._labels)
+
+    def of_groups(self, key: str, outer: tuple[str, ...] = ()) -> Domains:
+        """The same where groups name the keys: as a label, or an attribute of the nodes' devices.
+
+        A node's label goes first. Without it the node has the value that its devices agree on.
+        """
+        devices, keys = self._devices, (*outer, key)
+        if not any(map(devices.attribute, keys)):
+            return self.domains(key, outer)
+        self._refresh()
+        if self._attributes_version != devices.attributes_version:
+            self._of_groups.clear()
+            self._attributes_version = devices.attributes_version
+        return _cached(self._of_groups, keys, self._labels_and_attributes)
+
+    def _refresh(self) -> None:
+        if self._generation != self._nodes.generation:
+            self._known.clear()
+            self._of_groups.clear()
+            self._generation = self._nodes.generation
+            self._unlabelled = np.full(self._nodes.size, UNLABELLED, np.int64)
+
+    def _labels(self, keys: tuple[str, ...]) -> Domains:
+        return _build(keys, [_Values.of(self._nodes, [self._label(key)]) for key in keys])
+
+    def _labels_and_attributes(self, keys: tuple[str, ...]) -> Domains:
+        """Where the devices of a node have several values of an attribute, it has none."""
+        values = []
+        mixed: set[int] = set()
+        for key in keys:
+            label, attribute = self._label(key), self._devices.attribute(key)
+            column = attribute.column if attribute else None
+            values.append(_Values.of(self._nodes, [label, column]))
+            for row in attribute.mixed if attribute else ():
+                if label is None or label.codes[row] < 0:
+                    mixed.add(row)
+        return replace(_build(keys, values), mixed=len(mixed))
+
+    def _label(self, key: str) -> LabelColumn | None:
+        return self._nodes.labels.column(key)
+
+
+def _cached(
+    known: dict[tuple[str, ...], Domains],
+    keys: tuple[str, ...],
+    build: Callable[[tuple[str, ...]], Domains],
+) -> Domains:
+    domains = known.get(keys)
+    if domains is None:
+        if len(known) == _KEPT:
+            del known[next(iter(known))]
+        domains = known[keys] = build(keys)
+    return domains
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The values of one key: `ranks` (N,) are indices into `texts`, `there` (N,) who has one."""
+
+    texts: list[str]
+    ranks: Ints
+    there: Bools
+
+    @classmethod
+    def of(cls, nodes: NodeTable, columns: Iterable[LabelColumn | None]) -> _Values:
+        """Of the columns the first that has a value counts; without one, it is empty."""
+        given = [column for column in columns if column is not None]
+        texts = sorted({"", *(value or "" for column in given for value in column.values)})
+        place = {text: number for number, text in enumerate(texts)}
+        ranks = np.zeros(nodes.size, np.int64)
+        there = np.zeros(nodes.size, np.bool_)
+        for column in reversed(given):
+            codes = column.codes[: nodes.size]
+            numbers = np.array([*(place[value or ""] for value in column.values), 0], np.int64)
+            ranks = np.where(codes >= 0, numbers[codes], ranks)
+            there |= codes >= 0
+        return cls(texts, ranks, there)
+
+
+def _build(keys: tuple[str, ...], values: list[_Values]) -> Domains:
+    """Only the innermost value is needed; a missing outer one counts as empty."""
+    there = values[-1].there
+    inside = np.flatnonzero(there)
+    combined = np.zeros(len(inside), np.int64)
+    first = combined
+    for each in values:
+        ranks = each.ranks[inside]
+        combined = combined * (int(ranks.max(initial=0)) + 1) + ranks
+        # Numbered anew each time, so that the product of many keys fits into an int64.
+        _, first, combined = np.unique(combined, return_index=True, return_inverse=True)
+    codes = np.full(len(there), UNLABELLED, np.int64)
+    codes[inside] = combined
+    paths = [[each.texts[each.ranks[row]] for each in values] for row in inside[first].tolist()]
+    return Domains(keys[-1], codes, tuple(p[-1] for p in paths), tuple(map("/".join, paths)))

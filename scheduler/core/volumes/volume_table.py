@@ -1,0 +1,166 @@
+"""PersistentVolumeClaims, PersistentVolumes, StorageClasses and the attach limits of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.nodes.node_table import NodeTable
+from scheduler.core.values.changed_keys import Changes
+from scheduler.core.values.model import (
+    Attachment,
+    ClaimInfo,
+    ClaimKey,
+    Requirements,
+    StorageClassInfo,
+    VolumeInfo,
+    VolumeUse,
+)
+from scheduler.core.volumes.assumed_volumes import AssumedVolumes
+from scheduler.core.volumes.volume_matching import VolumeIndex
+from scheduler.core.volumes.volume_node_affinity import reached
+
+MIGRATED_PROVISIONERS: Final[Mapping[str, str]] = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+    "kubernetes.io/vsphere-volume": "csi.vsphere.vmware.com",
+}
+"""The CSI drivers that make the volumes of removed providers (k8s.io/csi-translation-lib)."""
+
+
+@dataclass(slots=True)
+class DriverNews:
+    """Of what the CSI driver may be another since somebody looked: see NodeVolumeLimits."""
+
+    claims: Changes[ClaimKey] = field(default_factory=Changes)
+    volumes: Changes[str] = field(default_factory=Changes)
+
+
+class VolumeTable:
+    """Updated by events. Each change starts a new version of the node table.
+
+    `changed` is called with a claim when it or its volume changed, or its assumed volume was
+    dropped.
+    """
+
+    def __init__(self, nodes: NodeTable, changed: Callable[[ClaimKey], None]) -> None:
+        self._nodes = nodes
+        self._changed = changed
+        self.index = VolumeIndex(
+            nodes, lambda volume: np.flatnonzero(reached(volume.affinity, nodes))
+        )
+        self.assumed = AssumedVolumes(nodes, self.index, changed)
+        self.claims: dict[ClaimKey, ClaimInfo] = {}
+        self.classes: dict[str, StorageClassInfo] = {}
+        self.limits: dict[str, Mapping[str, int]] = {}
+        self.limits_version = 0
+        self.news = DriverNews()
+
+    @property
+    def volumes(self) -> Mapping[str, VolumeInfo]:
+        """All volumes, by name."""
+        return self.index.known
+
+    def set_claim(self, claim: ClaimInfo) -> None:
+        if claim.volume:
+            self.index.take(claim.volume)
+        self._drop(claim.key)
+        self.claims[claim.key] = claim
+        if claim.volume:
+            self.assumed.end(claim.key)
+        self._nodes.touch()
+        self.news.claims.add(claim.key)
+        self._changed(claim.key)
+
+    def remove_claim(self, key: ClaimKey) -> None:
+        self._drop(key)
+        self.news.claims.add(key)
+        self.assumed.end(key)
+        self._nodes.touch()
+        self._changed(key)
+
+    def set_volume(self, volume: VolumeInfo) -> None:
+        before = self.volumes.get(volume.name)
+        if before is None or before.driver != volume.driver:
+            self.news.volumes.add(volume.name)
+        self.index.set(volume)
+        self._nodes.touch()
+        self._tell_claims(before, volume)
+
+    def remove_volume(self, name: str) -> None:
+        before = self.volumes.get(name)
+        self.news.volumes.add(name)
+        self.index.remove(name)
+        self._nodes.touch()
+        self._tell_claims(before)
+
+    def set_class(self, storage_class: StorageClassInfo) -> None:
+        self.classes[storage_class.name] = storage_class
+        self.news.claims.add_all()
+        self._nodes.touch()
+
+    def remove_class(self, name: str) -> None:
+        self.classes.pop(name, None)
+        self.news.claims.add_all()
+        self._nodes.touch()
+
+    def set_limits(self, node: str, limits: Mapping[str, int]) -> None:
+        """Set how many volumes of each driver the node can attach; other drivers have no limit."""
+        self.limits[node] = limits
+        self.limits_version += 1
+        self._nodes.touch()
+
+    def remove_limits(self, node: str) -> None:
+        self.limits.pop(node, None)
+        self.limits_version += 1
+        self._nodes.touch()
+
+    def unbound(self, requirements: Requirements) -> list[ClaimKey]:
+        """The known claims that must be bound for the chosen node before a pod may run there."""
+        claims = [self.claims.get(key) for key in requirements.claims]
+        return [claim.key for claim in claims if claim is not None and not claim.volume]
+
+    def waits(self, claim: ClaimInfo) -> bool:
+        """Whether the claim waits for its first consumer. One that names a volume does not."""
+        storage_class = self.classes.get(claim.storage_class)
+        waits = storage_class is not None and storage_class.waits
+        return waits and not claim.volume and not claim.requested_volume
+
+    def for_one_pod(self, use: VolumeUse) -> bool:
+        """Whether it is a ReadWriteOncePod claim."""
+        claim = None if isinstance(use, Attachment) else self.claims.get(use)
+        return claim is not None and claim.one_pod
+
+    def undecided(self, claim: ClaimInfo) -> bool:
+        """Whether it waits and has no assumed volume yet: its next pod decides for all others."""
+        return self.waits(claim) and claim.key not in self.assumed
+
+    def reaches(self, volume: str, row: int) -> bool:
+        """Whether the node of that row can use the volume."""
+        return row in self.index.rows(volume)
+
+    def driver(self, claim: ClaimInfo) -> str:
+        """The CSI driver of the claim's volume, else its class's provisioner; empty if unknown."""
+        if claim.volume:
+            volume = self.volumes.get(claim.volume)
+            return volume.driver if volume else ""
+        storage_class = self.classes.get(claim.storage_class)
+        if storage_class is None:
+            return ""
+        return MIGRATED_PROVISIONERS.get(storage_class.provisioner, storage_class.provisioner)
+
+    def _drop(self, key: ClaimKey) -> None:
+        old = self.claims.pop(key, None)
+        if old is not None and old.volume:
+            self.index.give(old.volume)
+
+    def _tell_claims(self, *volumes: VolumeInfo | None) -> None:
+        for key in {volume.claim for volume in volumes if volume is not None}:
+            if key is not None:
+                self._changed(key)

@@ -1,0 +1,37 @@
+"""VolumeZone: a volume with zone or region labels can be used only there."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.nodes.node_table import Bools, NodeTable
+from scheduler.core.values.model import Expression, VolumeInfo
+
+REASON: Final = "node(s) had no available volume zone"
+
+_LABELS: Final = (
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+)
+
+
+def other_zone(volume: VolumeInfo, nodes: NodeTable) -> Bools | None:
+    """Nodes (N,) with zone labels that do not match the volume's, which may list several zones.
+
+    None if the volume has none, as most have.
+    """
+    if not any(key in volume.labels for key in _LABELS):
+        return None
+    zoned = np.zeros(nodes.size, np.bool_)
+    wrong = np.zeros(nodes.size, np.bool_)
+    for key in _LABELS:
+        zoned |= nodes.labels.has(key)
+        if key in volume.labels:
+            values = tuple(volume.labels[key].split("__"))
+            wrong |= ~nodes.labels.meets(Expression(key, "In", values))
+    out: Bools = wrong & zoned
+    return out

@@ -1,0 +1,447 @@
+"""The sentence people read: what is short on how many nodes, and the one thing to change."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from scheduler.core.explain.explain import Blocker, explain
+from scheduler.core.search.place import Refusal
+from scheduler.core.values.model import (
+    ClaimInfo,
+    Expression,
+    NodeInfo,
+    PodSelector,
+    PodTerm,
+    Requirements,
+    Spread,
+    Taint,
+    Term,
+    VolumeInfo,
+)
+from tests.scheduler.state_builder import GIB, StateBuilder, requests
+from tests.support.counting import calls
+
+CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
+
+def waits(
+    count: int, requirements: Requirements, *, rack: bool = False
+) -> Callable[[StateBuilder], None]:
+    def add(builder: StateBuilder) -> None:
+        builder.gang("g", count, rack=rack)
+        for _ in range(count):
+            builder.pod("g", requirements=requirements)
+
+    return add
+
+
+def refused(builder: StateBuilder) -> Refusal:
+    found = builder.place("g")
+    assert isinstance(found, Refusal)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gang", "want"),
+    [
+        pytest.param(
+            lambda _builder: None,
+            waits(2, Requirements(requests(1))),
+            "needs room for 2 more pods, there is room for 0: there are no nodes; add some",
+            id="no nodes",
+        ),
+        pytest.param(
+            lambda builder: (
+                builder.nodes(3),
+                [builder.pod(cpu=4, node=f"n{i}") for i in range(3)],
+            ),
+            waits(4, Requirements(requests(1))),
+            (
+                "needs room for 4 more pods, there is room for 0: cpu short on 3 of 3 nodes;"
+                " it starts once there is room"
+            ),
+            id="busy: nothing to change",
+        ),
+        pytest.param(
+            lambda builder: builder.nodes(3),
+            waits(1, Requirements(requests(64))),
+            (
+                "needs room for 1 more pod, there is room for 0: cpu short on 3 of 3 nodes; "
+                "impossible even if the cluster were empty; ask for less cpu: "
+                "a pod wants 64, the largest node it may use has 4"
+            ),
+            id="a pod larger than any node",
+        ),
+        pytest.param(
+            lambda builder: builder.nodes(3),
+            waits(1, Requirements(requests(0, memory=65 * GIB))),
+            (
+                "needs room for 1 more pod, there is room for 0: memory short on 3 of 3 nodes; "
+                "impossible even if the cluster were empty; ask for less memory: "
+                "a pod wants 65Gi, the largest node it may use has 64Gi"
+            ),
+            id="bytes in binary units",
+        ),
+        pytest.param(
+            lambda builder: (builder.node("a", 8, gpu=1), builder.node("b", 1, gpu=8)),
+            waits(1, Requirements(requests(4, gpu=4))),
+            (
+                "needs room for 1 more pod, there is room for 0: "
+                "cpu short on 1 of 2 nodes, gpu short on 1 of 2 nodes; "
+                "impossible even if the cluster were empty; "
+                "no node has all that a pod asks for: ask for less"
+            ),
+            id="each request fits somewhere, all of them nowhere",
+        ),
+        pytest.param(
+            lambda builder: builder.nodes(2),
+            waits(10, Requirements(requests(1))),
+            (
+                "needs room for 10 more pods, there is room for 8: cpu short on 2 of 2 nodes; "
+                "impossible even if the cluster were empty; "
+                "at most 8 pods of this kind fit: lower minCount or add nodes"
+            ),
+            id="a gang larger than the cluster",
+        ),
+        pytest.param(
+            lambda builder: builder.nodes(4, rack_of=2),
+            waits(9, Requirements(requests(1)), rack=True),
+            (
+                "needs room for 9 more pods, there is room for 8 in the best rack (r000): "
+                "cpu short on 4 of 4 nodes; impossible even if the cluster were empty; "
+                "lower minCount, ask for less, or let it span more than one rack"
+            ),
+            id="a gang larger than a rack",
+        ),
+        pytest.param(
+            lambda builder: builder.nodes(2),
+            waits(1, Requirements(requests(1), selector=(("zone", "x"),))),
+            (
+                "needs room for 1 more pod, there is room for 0: "
+                "didn't match Pod's node affinity/selector on 2 of 2 nodes; "
+                "impossible even if the cluster were empty; "
+                "change the node selector or affinity, or label a node"
+            ),
+            id="a selector that matches nothing",
+        ),
+        pytest.param(
+            lambda builder: builder.node("n", taints=(Taint("team", "a", "NoSchedule"),)),
+            waits(1, Requirements(requests(1))),
+            (
+                "needs room for 1 more pod, there is room for 0: "
+                "had untolerated taint {team: a} on 1 of 1 node; "
+                "impossible even if the cluster were empty; "
+                "add a toleration for {team: a}, or remove the taint"
+            ),
+            id="a taint that is not tolerated",
+        ),
+        pytest.param(
+            lambda builder: (
+                builder.nodes(2),
+                builder.node("n", labels={"zone": "x"}, taints=(Taint("team", "a", "NoSchedule"),)),
+            ),
+            waits(1, Requirements(requests(1), selector=(("zone", "x"),))),
+            (
+                "needs room for 1 more pod, there is room for 0: "
+                "didn't match Pod's node affinity/selector on 2 of 3 nodes, "
+                "had untolerated taint {team: a} on 1 of 3 nodes; "
+                "impossible even if the cluster were empty; "
+                "add a toleration for {team: a}, or remove the taint"
+            ),
+            id="a taint on the only node that is chosen",
+        ),
+        pytest.param(
+            lambda builder: builder.node("n", unschedulable=True),
+            waits(1, Requirements(requests(1))),
+            (
+                "needs room for 1 more pod, there is room for 0: were unschedulable on 1 of 1 node;"
+                " impossible even if the cluster were empty; uncordon a node"
+            ),
+            id="all nodes cordoned",
+        ),
+        pytest.param(
+            lambda builder: builder.node("n", unschedulable=True, taints=(CORDONED,)),
+            waits(1, Requirements(requests(1))),
+            (
+                "needs room for 1 more pod, there is room for 0: were unschedulable on 1 of 1 node;"
+                " impossible even if the cluster were empty; uncordon a node"
+            ),
+            id="all nodes cordoned, as the node controller marks them",
+        ),
+        pytest.param(
+            lambda builder: builder.node("n", cpu=8, pods=2),
+            waits(3, Requirements(requests(1))),
+            (
+                "needs room for 3 more pods, there is room for 2: pods short on 1 of 1 node; "
+                "impossible even if the cluster were empty; "
+                "at most 2 pods of this kind fit: lower minCount or add nodes"
+            ),
+            id="the node's own limit of pods",
+        ),
+    ],
+)
+def test_the_summary_says_what_is_short_and_what_to_change(
+    nodes: Callable[[StateBuilder], object], gang: Callable[[StateBuilder], None], want: str
+) -> None:
+    builder = StateBuilder()
+    nodes(builder)
+    gang(builder)
+
+    refusal = builder.place("g")
+
+    assert isinstance(refusal, Refusal)
+    assert explain(builder.state, refusal).summary == want
+
+
+def test_pods_that_must_be_apart_are_told_so_and_not_that_cpu_is_short() -> None:
+    builder = StateBuilder()
+    for name in ("a", "b"):
+        builder.node(name, labels={"host": name})
+    selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
+    apart = Requirements(requests(1), required_anti_affinity=(PodTerm(selector, "host"),))
+    builder.gang("g", 4)
+    for _ in range(4):
+        builder.pod("g", requirements=apart, labels={"app": "x"})
+
+    refusal = builder.place("g")
+
+    assert isinstance(refusal, Refusal)
+    summary = explain(builder.state, refusal).summary
+    assert "cpu" not in summary
+    assert "didn't match pod anti-affinity rules on 2 of 2 nodes" in summary
+    assert summary.endswith("its pods must be apart by host: lower minCount, or add nodes")
+
+
+def test_a_claim_that_is_not_bound_is_told_and_not_that_cpu_is_short() -> None:
+    builder = StateBuilder()
+    builder.nodes(2)
+    builder.state.volumes.set_claim(ClaimInfo(("ns", "data")))
+    waits(4, Requirements(requests(1), claims=(("ns", "data"),)))(builder)
+
+    refusal = builder.place("g")
+
+    assert isinstance(refusal, Refusal)
+    assert explain(builder.state, refusal).summary == (
+        "needs room for 4 more pods, there is room for 0: "
+        "pod has unbound immediate PersistentVolumeClaims on 2 of 2 nodes; "
+        "bind the claims, or give them a storageClassName that makes volumes"
+    )
+
+
+def summary(builder: StateBuilder, name: str = "g", *, composite: bool = False) -> str:
+    refusal = builder.place(name, composite=composite)
+    assert isinstance(refusal, Refusal)
+    return explain(builder.state, refusal).summary
+
+
+CLAIM = ("ns", "data")
+HERE = (Term((Expression("disk", "In", ("ssd",)),)),)
+
+
+@pytest.mark.parametrize(
+    ("claim", "volume", "want"),
+    [
+        pytest.param(
+            ClaimInfo(CLAIM, volume="v"),
+            None,
+            "its claims name volumes that are gone: bring those back, or make new claims",
+            id="the volume is gone",
+        ),
+        pytest.param(
+            ClaimInfo(CLAIM, volume="v"),
+            VolumeInfo("v", affinity=HERE),
+            "its volumes are used on other nodes: make room there, or use other claims",
+            id="the volume is elsewhere",
+        ),
+        pytest.param(
+            ClaimInfo(CLAIM, volume="v"),
+            VolumeInfo("v", labels={"topology.kubernetes.io/zone": "z"}),
+            "its volumes are in other zones: make room there, or use other claims",
+            id="the volume is in another zone",
+        ),
+        pytest.param(
+            ClaimInfo(CLAIM, volume="v", one_pod=True),
+            VolumeInfo("v"),
+            "end the pod that uses the claim, or make a claim that several pods may use",
+            id="another pod has it alone",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_volume_is_told_with_its_own_way_out(
+    claim: ClaimInfo, volume: VolumeInfo | None, want: str
+) -> None:
+    builder = StateBuilder()
+    builder.node("n0", labels={"topology.kubernetes.io/zone": "other"})
+    builder.state.volumes.set_claim(claim)
+    if volume is not None:
+        builder.state.volumes.set_volume(volume)
+    if claim.one_pod:
+        builder.pod(requirements=Requirements(requests(1), claims=(CLAIM,)), node="n0")
+    waits(1, Requirements(requests(1), claims=(CLAIM,)))(builder)
+
+    assert summary(builder).endswith(f"; {want}")
+
+
+def test_who_is_kept_away_by_pods_that_run_is_told_so() -> None:
+    builder = StateBuilder()
+    builder.node("n0", labels={"host": "n0"})
+    selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
+    required_anti_affinity = Requirements(
+        requests(1), required_anti_affinity=(PodTerm(selector, "host"),)
+    )
+    builder.pod(requirements=required_anti_affinity, node="n0")
+    builder.gang("g", 1)
+    builder.pod("g", labels={"app": "x"})
+
+    assert summary(builder).endswith(
+        "pods that run there keep its pods away: end them, or change their anti-affinity"
+    )
+
+
+def test_a_label_to_spread_over_that_no_node_has_is_named() -> None:
+    builder = StateBuilder()
+    builder.nodes(1)
+    selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
+    waits(1, Requirements(requests(1), spread=(Spread(selector, "zone"),)))(builder)
+
+    assert summary(builder).endswith(
+        "its pods are spread over zone: label the nodes so, or correct the topologyKey"
+    )
+
+
+def test_a_topology_key_that_no_node_has_is_named_with_the_number_of_nodes() -> None:
+    builder = StateBuilder()
+    builder.nodes(2)
+    waits(1, Requirements(requests(1)), rack=True)(builder)
+
+    assert summary(builder) == (
+        'none of 2 nodes has the label "rack": label nodes, or correct the topology key'
+    )
+
+
+def test_a_tree_in_which_too_few_children_could_run_says_so() -> None:
+    builder = StateBuilder()
+    builder.nodes(1)
+    builder.gang("root", 2, composite=True)
+    builder.gang("a", 1, parent="root")
+    builder.pods("a", 1)
+    builder.gang("b", 1, parent="root")
+
+    assert summary(builder, "root", composite=True) == (
+        "needs 2 child groups more, 1 could run: lower minGroupCount, or wait for the others"
+    )
+
+
+def test_room_that_sisters_take_is_said_to_be_taken() -> None:
+    """Five are free: three for one leaf leave two for the other."""
+    builder = StateBuilder()
+    builder.nodes(1, cpu=5)
+    builder.gang("root", 2, composite=True)
+    for name in ("a", "b"):
+        builder.gang(name, 3, parent="root")
+        builder.pods(name, 3)
+
+    refusal = builder.place("root", composite=True)
+
+    assert isinstance(refusal, Refusal)
+    assert explain(builder.state, refusal).summary == (
+        "needs room for 3 more pods, there is room for 2 beside the 3 pods placed with it:"
+        " cpu short on 1 of 1 node; it starts once there is room"
+    )
+
+
+def test_nodes_that_are_cordoned_or_tainted() -> None:
+    builder = StateBuilder()
+    builder.node("a", unschedulable=True, taints=(CORDONED,))
+    builder.node("b", taints=(Taint("team", "a", "NoSchedule"),))
+    builder.gang("g", 1)
+    builder.pod("g")
+
+    refusal = builder.place("g")
+
+    assert isinstance(refusal, Refusal)
+    assert explain(builder.state, refusal).summary.endswith(
+        "impossible even if the cluster were empty;"
+        " add a toleration for {team: a}, or remove the taint"
+    )
+
+
+class _NotOneByOne(list[NodeInfo | None]):
+    """Nodes that nobody may go through in Python: there may be 50,000 for each refusal."""
+
+    def __iter__(self) -> Iterator[NodeInfo | None]:
+        raise AssertionError("all nodes were gone through")
+
+
+@pytest.mark.parametrize("key", ["rack", "no-such-key"])
+def test_a_sentence_costs_no_pass_over_all_nodes(key: str) -> None:
+    builder = StateBuilder()
+    builder.nodes(4, rack_of=2)
+    builder.state.remove_node("n3")
+    builder.gang("g", 20, rack=True, key=key)
+    builder.pods("g", 20)
+    nodes = builder.state.nodes
+    nodes.infos = _NotOneByOne(nodes.infos)
+
+    said = summary(builder)
+
+    assert "of 3 nodes" in said
+
+
+def test_pods_that_fit_one_by_one_and_never_together_are_impossible() -> None:
+    """3 and 2 CPUs on one host of 4; without the second one, or one host of 5, there is hope."""
+
+    def blocker(*cpus: int, hosts: tuple[int, ...] = (4, 4)) -> Blocker:
+        builder = StateBuilder()
+        for number, cpu in enumerate(hosts):
+            builder.node(f"n{number}", cpu, labels={"host": f"n{number}"})
+            builder.pod(None, cpu - 1, node=f"n{number}")
+        builder.gang("g", len(cpus), rack=True, key="host")
+        for cpu in cpus:
+            builder.pod("g", cpu)
+        return explain(builder.state, refused(builder))
+
+    assert blocker(3, 2).impossible
+    assert not blocker(3).impossible
+    assert not blocker(3, 2, hosts=(4, 5)).impossible
+
+
+def test_a_second_group_of_a_running_tree_that_lacks_a_rack() -> None:
+    builder = StateBuilder()
+    for number in range(6):
+        builder.node(f"n{number}", 4, labels={"rack": f"r{number}"})
+    builder.composite("tree", 1)
+    builder.gang("a", 1, parent="tree", created="1")
+    builder.pod("a", 1, node="n0")
+    builder.gang("b", 2, parent="tree", rack=True, created="2")
+    builder.pods("b", 2, 3)
+
+    found = builder.place("tree", composite=True)
+
+    assert isinstance(found, Refusal)
+    blocker = explain(builder.state, found)
+    assert (blocker.needed, blocker.free, blocker.at[2]) == (2, 1, "b")
+    assert blocker.best_domain is not None
+    assert not blocker.minimum
+
+
+@pytest.mark.parametrize(("key", "fits"), [("host", False), ("rack", True)])
+def test_pods_that_must_be_apart_on_one_host_are_impossible(key: str, fits: bool) -> None:
+    """However many hosts there are, that takes a look at all of them together."""
+    selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
+    wants = Requirements(requests(1), required_anti_affinity=(PodTerm(selector, "host"),))
+
+    def work(hosts: int) -> int:
+        builder = StateBuilder()
+        for number in range(hosts):
+            builder.node(f"n{number}", 4, labels={"host": f"n{number}", "rack": f"r{number // 4}"})
+            builder.pod(None, 4 if fits else 1, node=f"n{number}")
+        builder.gang("g", 2, rack=True, key=key)
+        for _ in range(2):
+            builder.pod("g", requirements=wants, labels={"app": "x"})
+        refusal = refused(builder)
+        explain(builder.state, refusal)
+        assert explain(builder.state, refusal).impossible is not fits
+        return calls(lambda: explain(builder.state, refusal))
+
+    assert work(200) <= 1.3 * work(100)

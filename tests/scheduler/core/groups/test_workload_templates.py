@@ -1,0 +1,199 @@
+"""A tree of groups compared with its Workload: in any order, and never without the Workload."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+
+from scheduler.core.groups.tree_validation import check
+from scheduler.core.groups.workload_templates import Template, TemplateKey
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupSpec, Topology
+from tests.scheduler.state_builder import StateBuilder
+from tests.support.counting import calls
+
+RACK = Topology("rack")
+TEMPLATES: dict[TemplateKey, Template] = {
+    (COMPOSITE_POD_GROUP, "all"): Template(gang=True, priority_class="high", priority=7),
+    (COMPOSITE_POD_GROUP, "half"): Template("all", gang=True, topology=RACK),
+    (POD_GROUP, "worker"): Template("half", gang=True, disruption="single"),
+    (POD_GROUP, "top"): Template(gang=False),
+}
+WORKLOAD = ("ns", "w")
+
+ROOT = GroupSpec((COMPOSITE_POD_GROUP, "ns", "root"), 1, priority=7, workload="w", template="all")
+HALF = GroupSpec(
+    (COMPOSITE_POD_GROUP, "ns", "half"), 1, True, "root", 7, "w", RACK, template="half"
+)  # fmt: skip
+LEAF = GroupSpec((POD_GROUP, "ns", "leaf"), 5, True, "half", 7, "w", template="worker")
+
+
+def said(builder: StateBuilder) -> str:
+    while builder.state.take_changes().more:
+        pass
+    found = check(builder.state.forest.groups[ROOT.key])
+    return f"{found.at.name} {found.message}" if found is not None else ""
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+def test_a_tree_like_its_workload_has_no_flaw_in_any_order(order: tuple[int, ...]) -> None:
+    builder = StateBuilder()
+    acts = [
+        lambda: builder.state.set_templates(WORKLOAD, TEMPLATES),
+        *(lambda spec=spec: builder.state.set_group(spec) for spec in (ROOT, HALF, LEAF)),
+    ]
+    for number in order:
+        acts[number]()
+
+    assert said(builder) == ""
+
+
+@pytest.mark.parametrize(
+    ("spoil", "want"),
+    [
+        pytest.param(
+            lambda: replace(LEAF, template="wroker"),
+            'leaf names template "wroker", but workload "w" has none of that name in its'
+            " podGroupTemplates: correct the name, or add the template",
+            id="no such template",
+        ),
+        pytest.param(
+            lambda: replace(HALF, template="worker"),
+            'half names template "worker", but workload "w" has none of that name in its'
+            " compositePodGroupTemplates: correct the name, or add the template",
+            id="a template for another kind",
+        ),
+        pytest.param(
+            lambda: replace(LEAF, gang=False, minimum=1),
+            'leaf has another schedulingPolicy than its template "worker" of workload "w":'
+            " create it anew with the template's",
+            id="another policy",
+        ),
+        pytest.param(
+            lambda: replace(HALF, topology=Topology("zone")),
+            'half has another topology constraint than its template "half" of workload "w":'
+            " create it anew with the template's",
+            id="another topology key",
+        ),
+        pytest.param(
+            lambda: replace(LEAF, disruption="all"),
+            'leaf has another disruptionMode than its template "worker" of workload "w":'
+            " create it anew with the template's",
+            id="another disruption mode",
+        ),
+        pytest.param(
+            lambda: replace(ROOT, priority_class="low"),
+            'root has another priorityClassName than its template "all" of workload "w":'
+            " create it anew with the template's",
+            id="another priority class",
+        ),
+        pytest.param(
+            lambda: replace(LEAF, parent="root"),
+            'leaf is below "root" of template "all", but workload "w" has its template under'
+            ' "half": give it the parent that fits',
+            id="another parent",
+        ),
+        pytest.param(
+            lambda: replace(LEAF, template="top", gang=False, minimum=1),
+            'leaf is below "half" of template "half", but workload "w" has its template at the'
+            " top: give it the parent that fits",
+            id="a root template below a parent",
+        ),
+    ],
+)
+@pytest.mark.parametrize("workload_first", [True, False])
+def test_a_contradiction_is_the_trees_flaw(
+    spoil: Callable[[], GroupSpec], want: str, *, workload_first: bool
+) -> None:
+    builder = StateBuilder()
+    specs = {spec.key: spec for spec in (ROOT, HALF, LEAF)}
+    spoilt = spoil()
+    specs[spoilt.key] = spoilt
+    if workload_first:
+        builder.state.set_templates(WORKLOAD, TEMPLATES)
+    for spec in specs.values():
+        builder.state.set_group(spec)
+    before = said(builder)
+    builder.state.set_templates(WORKLOAD, TEMPLATES)
+    found = said(builder)
+    builder.state.set_templates(WORKLOAD, None)
+
+    assert before == (want if workload_first else "")
+    assert found == want
+    assert said(builder) == "", "without the Workload nothing is said"
+
+
+def test_what_the_template_leaves_unset_and_the_minimum_may_differ() -> None:
+    builder = StateBuilder()
+    builder.state.set_templates(WORKLOAD, TEMPLATES)
+    for spec in (ROOT, replace(HALF, minimum=2), replace(LEAF, topology=RACK, minimum=99)):
+        builder.state.set_group(spec)
+
+    assert said(builder) == ""
+
+
+def test_a_group_that_waits_for_its_policy_is_told_that_its_template_does_not_exist() -> None:
+    builder = StateBuilder()
+    builder.state.set_templates(WORKLOAD, TEMPLATES)
+    builder.state.set_group(
+        GroupSpec((POD_GROUP, "ns", "solo"), None, workload="w", template="none")
+    )
+    found = check(builder.state.forest.groups[POD_GROUP, "ns", "solo"])
+
+    assert found is not None
+    assert found.message.startswith('names template "none"')
+
+
+def test_a_template_that_is_added_puts_its_groups_right() -> None:
+    builder = StateBuilder()
+    without = {key: value for key, value in TEMPLATES.items() if key[1] != "worker"}
+    builder.state.set_templates(WORKLOAD, without)
+    for spec in (ROOT, HALF, LEAF):
+        builder.state.set_group(spec)
+    before = said(builder)
+    builder.state.set_templates(WORKLOAD, TEMPLATES)
+
+    assert before.startswith("leaf names template")
+    assert said(builder) == ""
+
+
+def test_a_workload_that_comes_and_goes_costs_one_slice_however_many_groups_name_it() -> None:
+    def cost(width: int) -> int:
+        builder = StateBuilder()
+        for number in range(width):
+            key = (POD_GROUP, "ns", f"g{number}")
+            builder.state.set_group(GroupSpec(key, 1, workload="w", template="worker"))
+        builder.state.take_changes()
+
+        def flip() -> None:
+            for templates in (TEMPLATES, None) * 3:
+                builder.state.set_templates(WORKLOAD, templates)
+                builder.state.take_changes()
+
+        return calls(flip)
+
+    assert cost(4_000) == cost(1_000)
+
+
+def test_nothing_is_kept_of_workloads_and_groups_that_are_gone() -> None:
+    builder, chance = StateBuilder(), random.Random(1)
+    for _ in range(200):
+        name = f"w{chance.randrange(5)}"
+        if chance.random() < 0.5:
+            templates = chance.choice([None, TEMPLATES])
+            builder.state.set_templates(("ns", name), templates)
+        else:
+            builder.state.set_group(replace(LEAF, workload=name, parent=None))
+    builder.state.remove_group(LEAF.key)
+    for number in range(5):
+        builder.state.set_templates(("ns", f"w{number}"), None)
+
+    assert said_nothing(builder)
+
+
+def said_nothing(builder: StateBuilder) -> bool:
+    while builder.state.take_changes().more:
+        pass
+    forest = builder.state.forest
+    return not forest.templates and not forest.groups and not forest._made_from
