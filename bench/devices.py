@@ -54,8 +54,8 @@ from scheduler.core.values.devices import (
     SliceInfo,
 )
 from scheduler.core.values.model import POD_GROUP, GroupSpec
-from scheduler.watch.device_decode import resource_claim_info, slice_info
-from scheduler.watch.device_objects import decode_resource_claim, decode_resource_slice
+from scheduler.decoding.device_decode import resource_claim_info, slice_info
+from scheduler.decoding.device_objects import decode_resource_claim, decode_resource_slice
 
 _STATES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 

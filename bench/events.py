@@ -16,9 +16,9 @@ from kube.watching import Upserted, WatchState
 from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.state.state import State
 from scheduler.core.values.model import POD_GROUP, GroupSpec, PodInfo
-from scheduler.queue import Queue
+from scheduler.decoding.objects import Pod, decode_node, decode_pod
+from scheduler.queue.scheduling_queue import Queue
 from scheduler.watch.event_handlers import NodeHandler, PodHandler
-from scheduler.watch.objects import Pod, decode_node, decode_pod
 
 _GANG = 4
 _BYTES = 6_000

@@ -24,7 +24,6 @@ from bench.frame import clock
 from kube.clock import SystemClock
 from kube.freeze import Freeze
 from kube.stepwise import Stepwise
-from scheduler.activity import Activity
 from scheduler.core.explain.explain import Blocker
 from scheduler.core.search.place import Placement, SearchBudget
 from scheduler.core.state.state import State
@@ -39,9 +38,10 @@ from scheduler.core.values.model import (
     PodTerm,
     Requirements,
 )
-from scheduler.cycle import Cycle
-from scheduler.loop import Loop
-from scheduler.queue import Queue
+from scheduler.cycle.cycle import Cycle
+from scheduler.cycle.loop import Loop
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.support.activity import Activity
 
 NODES: Final = 5_000
 KINDS: Final = 2_000

@@ -13,15 +13,15 @@ from bench.frame import clock
 from kube.clock import ServerClock, SystemClock
 from kube.events import EventType, ObjectReference
 from kube.meta import Json
-from scheduler.config import ExpectedLimits, Holding
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Placement, SearchBudget, place
 from scheduler.core.values.model import GroupKey
-from scheduler.group_events import GroupEvents
-from scheduler.held_places import HeldPlaces
+from scheduler.decoding.objects import GroupObject, decode_pod, group_of
+from scheduler.events.group_events import GroupEvents
+from scheduler.expected.pods import ExpectedPods
+from scheduler.held_places.held_places import HeldPlaces
+from scheduler.support.config import ExpectedLimits, Holding
 from scheduler.watch.event_handlers import GroupHandler, PodHandler
-from scheduler.watch.expected_pods import ExpectedPods
-from scheduler.watch.objects import GroupObject, decode_pod, group_of
 
 _WORKERS = 8
 _LOOKS = 60

@@ -27,8 +27,8 @@ from scheduler.core.explain.explain import Blocker
 from scheduler.core.search.place import Placement
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey, PodInfo, Requirements
-from scheduler.cycle import Cycle
-from scheduler.queue import Queue
+from scheduler.cycle.cycle import Cycle
+from scheduler.queue.scheduling_queue import Queue
 
 NODES: Final = (5_000, 15_000, 50_000)
 PODS: Final = 4_800

@@ -28,11 +28,11 @@ from kube import process
 from kube.client import Client
 from kube.settings import LeaderElection
 from scheduler.app import Scheduler
-from scheduler.config import Config
 from scheduler.core.groups.forest import Group
 from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.state.state import State
 from scheduler.core.values.model import POD_GROUP, GroupSpec, PodInfo, Requirements, Topology
+from scheduler.support.config import Config
 
 SECONDS: Final = 60.0
 MEMORY_MIB: Final = 2048.0

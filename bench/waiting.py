@@ -24,8 +24,8 @@ from kube.meta import Json
 from kube.resources import NAMESPACES, NODES, PODS
 from kube.settings import LeaderElection
 from scheduler.app import Scheduler
-from scheduler.config import Config
-from scheduler.resources import GROUPS
+from scheduler.support.config import Config
+from scheduler.support.kinds import GROUPS
 from tests.support.clock import FakeClock, settle
 from tests.support.memory_api import WRITES, MemoryApi, Request
 

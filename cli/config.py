@@ -19,8 +19,8 @@ from api.names import is_label_key
 from api.rules.table import LABEL_KEY_TEXT
 from api.scheduler_names import SchedulerNames, faults_of
 from kube.settings import LeaderElection, Seconds, Section, read
-from scheduler.config import Config as Scheduler
 from scheduler.core.values.profiles import Profile as Scoring
+from scheduler.support.config import Config as Scheduler
 
 Days = Annotated[float, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65535)]

@@ -13,7 +13,6 @@ from api.features import Feature, FeatureGates, off_text
 from cli import owners
 from kube.clock import rfc3339
 from kube.errors import ConfigError
-from scheduler.conditions import retry_on, waiting_for
 from scheduler.core.decide import decide
 from scheduler.core.explain.devices_used import devices_used
 from scheduler.core.explain.domain_capacity import domains
@@ -26,10 +25,11 @@ from scheduler.core.state.state import State
 from scheduler.core.topology.topology import UNLABELLED
 from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.core.values.wording import count
-from scheduler.missing import claims_missing
-from scheduler.preemption_words import unit_words
-from scheduler.watch.objects import GroupObject
-from scheduler.watch.told_places import told_until
+from scheduler.decoding.objects import GroupObject
+from scheduler.preemption.messages import unit_words
+from scheduler.status.conditions import retry_on, waiting_for
+from scheduler.status.quorum_messages import claims_missing
+from scheduler.watch.published_places import told_until
 
 _MOST_DOMAINS: Final = 20
 _MOST_HOLDERS: Final = 10

@@ -13,8 +13,8 @@ from api.causes import Cause
 from api.pod_defaults import CONTAINERS
 from api.reading import dig, listing, mapping, text
 from kube.quantity import parse_milli
-from scheduler.watch.objects import pod_of
-from scheduler.watch.requests import pod_requests
+from scheduler.decoding.objects import pod_of
+from scheduler.decoding.requests import pod_requests
 
 Json = dict[str, Any]
 _Amounts = Mapping[str, Any]

@@ -77,16 +77,16 @@ from cli.stored_pods import KINDS as POD_RULES
 from cli.stored_pods import PodAdmission
 from kube.errors import ConfigError
 from kube.quantity import QuantityError
-from scheduler.config import ExpectedLimits
 from scheduler.core.explain.explain import explain
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Placement, SearchBudget, place
 from scheduler.core.state.state import State
 from scheduler.core.values.model import SINGLE_POD
-from scheduler.snapshot import queue_of
-from scheduler.watch import decode
-from scheduler.watch.expected_pods import ExpectedPods
-from scheduler.watch.objects import Workload, group_of, pod_of
+from scheduler.decoding import decode
+from scheduler.decoding.objects import Workload, group_of, pod_of
+from scheduler.expected.pods import ExpectedPods
+from scheduler.snapshot.snapshot import queue_of
+from scheduler.support.config import ExpectedLimits
 from scheduler.watch.workload_templates import templates_of
 
 Json = dict[str, Any]

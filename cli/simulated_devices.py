@@ -23,7 +23,7 @@ from scheduler.core.state.state import State
 from scheduler.core.values.device_asks import Ask
 from scheduler.core.values.devices import DeviceClaimInfo
 from scheduler.core.values.model import ClaimKey, PodInfo
-from scheduler.watch.device_decode import (
+from scheduler.decoding.device_decode import (
     NotUnderstoodError,
     ask_of,
     device_class_info,
@@ -31,14 +31,14 @@ from scheduler.watch.device_decode import (
     resource_claim_info,
     slice_info,
 )
-from scheduler.watch.device_objects import (
+from scheduler.decoding.device_objects import (
     decode_device_class,
     decode_resource_claim,
     decode_resource_slice,
     decode_taint_rule,
 )
-from scheduler.watch.extended_resources import claim_key, containers_of
-from scheduler.watch.objects import decode_pod
+from scheduler.decoding.extended_resources import claim_key, containers_of
+from scheduler.decoding.objects import decode_pod
 
 Json = dict[str, Any]
 

@@ -17,8 +17,8 @@ from kube.errors import ConfigError
 from kube.quantity import QuantityError
 from scheduler.core.state.state import State
 from scheduler.core.values.model import VolumeInfo
-from scheduler.watch.volume_decode import claim_info, class_info, volume_info
-from scheduler.watch.volume_objects import decode_claim, decode_class, decode_volume
+from scheduler.decoding.volume_decode import claim_info, class_info, volume_info
+from scheduler.decoding.volume_objects import decode_claim, decode_class, decode_volume
 
 Json = dict[str, Any]
 

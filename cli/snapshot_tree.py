@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 from cli.tree import Branch
-from scheduler.conditions import GroupView, group_views, waiting_for
 from scheduler.core.decide import decide
 from scheduler.core.explain.explain import Blocker, explain
 from scheduler.core.groups.forest import Group
 from scheduler.core.search.place import Refusal, SearchBudget
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
+from scheduler.status.conditions import GroupView, group_views, waiting_for
 
 
 def branches(state: State, budget: SearchBudget) -> tuple[Branch, ...]:

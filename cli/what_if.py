@@ -30,7 +30,6 @@ from console.messages import (
     WouldWait,
 )
 from kube.errors import ConfigError
-from scheduler.conditions import waiting_for
 from scheduler.core.decide import decide
 from scheduler.core.explain.explain import explain
 from scheduler.core.groups.forest import Group, Pod
@@ -40,7 +39,8 @@ from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.state.state import State
 from scheduler.core.values.model import SINGLE_POD, GroupKey, PodInfo
 from scheduler.core.values.wording import count
-from scheduler.snapshot import queue_of
+from scheduler.snapshot.snapshot import queue_of
+from scheduler.status.conditions import waiting_for
 
 Json = dict[str, Any]
 

@@ -20,11 +20,11 @@ from console.protocols import RefusedError, Viewer
 from console.state import LiveCluster
 from kube.clock import SystemClock
 from kube.stepwise import Stepwise
-from scheduler import snapshot as snapshots
-from scheduler.config import Preemption
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.values.search_budget import SearchBudget
-from scheduler.snapshot import Limits, Snapshot, queue_of
+from scheduler.snapshot import snapshot as snapshots
+from scheduler.snapshot.snapshot import Limits, Snapshot, queue_of
+from scheduler.support.config import Preemption
 
 WAITING: Final = 4
 """Questions that may wait for their turn, one of each viewer; there is one process at a time."""

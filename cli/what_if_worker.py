@@ -17,7 +17,7 @@ from cli.what_if import Setup, what_if
 from cli.what_if_process import MEMORY, SECONDS, WRONG, Question
 from console.messages import WhatIfAnswer
 from kube.errors import ConfigError
-from scheduler import snapshot as snapshots
+from scheduler.snapshot import snapshot as snapshots
 
 _CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
 """The limit of the container (cgroup v2): all of it ends where one process is beyond that."""

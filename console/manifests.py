@@ -18,7 +18,7 @@ from kube.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from scheduler.resources import GROUPS
+from scheduler.support.kinds import GROUPS
 
 _RESOURCES: Final = {
     resource.kind: resource

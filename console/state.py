@@ -22,16 +22,16 @@ from kube.client import Client
 from kube.freeze import Freeze
 from kube.pace import Pace
 from kube.quarantine import Quarantine
+from scheduler.cel.selectors import Selectors
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.state.nominations import Nomination
 from scheduler.core.state.state import State
 from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.core.values.search_budget import SearchBudget
-from scheduler.selectors.selectors import Selectors
-from scheduler.watch.expected_pods import ExpectedPods
+from scheduler.decoding.objects import GroupObject
+from scheduler.expected.pods import ExpectedPods
 from scheduler.watch.informers import Informers
-from scheduler.watch.objects import GroupObject
-from scheduler.watch.told_places import follow_told
+from scheduler.watch.published_places import follow_told
 
 OwnerKey = tuple[str, str, str]
 """(namespace, kind, name) of what a group was made for."""

@@ -21,8 +21,8 @@ from msgspec import Meta
 from kube.quantity import QuantityError
 from lab.errors import LabError
 from scheduler.core.values.model import NodeInfo
-from scheduler.snapshot import Snapshot
-from scheduler.watch.requests import amount
+from scheduler.decoding.requests import amount
+from scheduler.snapshot.snapshot import Snapshot
 
 MOST_NODES: Final = 100_000
 HOSTNAME: Final = "kubernetes.io/hostname"

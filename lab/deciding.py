@@ -12,17 +12,17 @@ from typing import Final, Protocol
 
 from lab.clock import VirtualClock
 from lab.variants import Variant
-from scheduler.config import Preemption, Starvation
 from scheduler.core.explain.explain import Blocker
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.search.place import Placement, SearchBudget, place
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
-from scheduler.cycle import Cycle
-from scheduler.preemptor import Preemptor
-from scheduler.queue import Queue
-from scheduler.starvation import StarvationMonitor
+from scheduler.cycle.cycle import Cycle
+from scheduler.cycle.starvation_monitor import StarvationMonitor
+from scheduler.preemption.preemptor import Preemptor
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.support.config import Preemption, Starvation
 
 _RETRY: Final = 60.0
 _NO_RETRY: Final = 30 * 86400.0

@@ -18,7 +18,7 @@ from kube.quantity import QuantityError
 from lab.amounts import seconds_of
 from lab.errors import LabError
 from lab.trace import MOST_PODS, Job, Topology, checked
-from scheduler.watch.requests import amount
+from scheduler.decoding.requests import amount
 
 _Weight = Annotated[float, Meta(gt=0)]
 _Count = Annotated[int, Meta(ge=1, le=100_000)]

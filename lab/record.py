@@ -22,8 +22,8 @@ from scheduler.core.values.model import (
     GroupSpec,
     PodInfo,
 )
-from scheduler.watch import decode
-from scheduler.watch.objects import group_of, pod_of
+from scheduler.decoding import decode
+from scheduler.decoding.objects import group_of, pod_of
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -18,7 +18,7 @@ import msgspec
 from kube.quantity import QuantityError
 from lab.amounts import seconds_of, text_of_amount
 from lab.errors import LabError
-from scheduler.watch.requests import amount
+from scheduler.decoding.requests import amount
 
 MOST_PODS: Final = 100_000
 """Pods of one job; a wrong column must not fill the memory."""

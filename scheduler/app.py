@@ -26,36 +26,36 @@ from kube.quarantine import Quarantine
 from kube.settings import LeaderElection
 from kube.status_server import Page
 from kube.stepwise import Stepwise
-from scheduler.activity import Activity
-from scheduler.allocations import Allocations
-from scheduler.binder import Binder
-from scheduler.claim_access import ClaimAccess
-from scheduler.claim_finalizers import ClaimFinalizers
-from scheduler.claim_news import ClaimNews
-from scheduler.claim_releases import ClaimReleases
-from scheduler.config import Config
+from scheduler.binding.binder import Binder
+from scheduler.binding.volume_binder import VolumeBinder
+from scheduler.cel.selectors import Selectors
+from scheduler.claims.allocation_writer import Allocations
+from scheduler.claims.claim_client import ClaimAccess
+from scheduler.claims.claim_finalizers import ClaimFinalizers
+from scheduler.claims.claim_releases import ClaimReleases
+from scheduler.claims.extended_resource_claims import ExtendedClaims
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.search.place import Placement, SearchBudget
 from scheduler.core.state.state import State
 from scheduler.core.values.profiles import Profile
-from scheduler.cycle import Cycle
-from scheduler.device_work import DeviceWork
-from scheduler.evictor import Evictor
-from scheduler.extended_claims import ExtendedClaims
-from scheduler.gang_times import GangTimes
-from scheduler.group_events import GroupEvents
-from scheduler.held_places import HeldPlaces
-from scheduler.loop import Loop
-from scheduler.metrics import TAKEOVER_SECONDS, no_longer_leading
-from scheduler.preemptor import Preemptor
-from scheduler.queue import Queue
-from scheduler.selectors.selectors import Selectors
-from scheduler.snapshot import Limits, Snapshot, encode_in_parts, queue_of, take
-from scheduler.starvation import StarvationMonitor
+from scheduler.cycle.cycle import Cycle
+from scheduler.cycle.loop import Loop
+from scheduler.cycle.starvation_monitor import StarvationMonitor
+from scheduler.events.group_events import GroupEvents
+from scheduler.held_places.held_places import HeldPlaces
+from scheduler.preemption.evictor import Evictor
+from scheduler.preemption.preemptor import Preemptor
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.snapshot.snapshot import Limits, Snapshot, encode_in_parts, queue_of, take
 from scheduler.state_metrics import LEADER, StateMetrics
-from scheduler.status import Reporter
-from scheduler.volume_binder import VolumeBinder
+from scheduler.status.reporter import Reporter
+from scheduler.support.activity import Activity
+from scheduler.support.config import Config
+from scheduler.support.device_budget import DeviceWork
+from scheduler.support.metrics import TAKEOVER_SECONDS, no_longer_leading
+from scheduler.support.wait_times import GangTimes
+from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.informers import Informers, catch_up
 
 T = TypeVar("T")

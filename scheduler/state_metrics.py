@@ -14,12 +14,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from kube.freeze import Freeze
+from scheduler.cel.selectors import Selectors
 from scheduler.core.explain.free_room import room, rooms_of_domains
 from scheduler.core.explain.holders import held_room
 from scheduler.core.groups.groups import GROUP_STATES
 from scheduler.core.state.state import State
-from scheduler.gang_times import KINDS, GangTimes
-from scheduler.selectors.selectors import Selectors
+from scheduler.support.wait_times import KINDS, GangTimes
 
 _PREFIX: Final = "muster_scheduler"
 

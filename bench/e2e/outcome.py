@@ -13,9 +13,9 @@ import msgspec
 
 from bench.e2e.claims import CLAIMS, CLASSES, PODS, SLICES
 from bench.e2e.wire import Wire
-from scheduler.selectors.selectors import Selectors
-from scheduler.watch.device_decode import device_class_info, resource_claim_info, slice_info
-from scheduler.watch.device_objects import (
+from scheduler.cel.selectors import Selectors
+from scheduler.decoding.device_decode import device_class_info, resource_claim_info, slice_info
+from scheduler.decoding.device_objects import (
     decode_device_class,
     decode_resource_claim,
     decode_resource_slice,

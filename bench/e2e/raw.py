@@ -25,7 +25,7 @@ from bench.e2e.objects import PODS, Json, binding
 from bench.e2e.wire import JSON, JSON_PATCH, MERGE_PATCH, Wire, request
 from e2e.support import kubeconfig
 from e2e.support.kubeconfig import Access
-from scheduler.resources import RESERVATIONS
+from scheduler.support.kinds import RESERVATIONS
 
 CONNECTIONS = (16, 48, 96)
 _PROCESSES = 2

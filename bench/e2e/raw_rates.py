@@ -28,8 +28,8 @@ from bench.e2e.wire import Wire
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.muster import NAMESPACE as INSTALLED
 from e2e.muster import SCHEDULER, Muster
-from scheduler.reservations import RootReference, WrittenIntent
-from scheduler.resources import RESERVATIONS
+from scheduler.binding.reservations import RootReference, WrittenIntent
+from scheduler.support.kinds import RESERVATIONS
 
 _STEADY = 1_000
 """Pods by which the raw rate is measured where a few come and go."""

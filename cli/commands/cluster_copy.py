@@ -17,15 +17,15 @@ from cli.stored_pods import PodAdmission
 from kube.client import Client
 from kube.errors import ConfigError
 from kube.rest_config import DEFAULT_NAMESPACE
-from scheduler import snapshot as snapshots
-from scheduler.config import Preemption
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.search.place import SearchBudget
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
-from scheduler.snapshot import Limits, Snapshot
+from scheduler.decoding.objects import GroupObject
+from scheduler.snapshot import snapshot as snapshots
+from scheduler.snapshot.snapshot import Limits, Snapshot
+from scheduler.support.config import Preemption
 from scheduler.watch.informers import read
-from scheduler.watch.objects import GroupObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from lab.results import result_of
 from lab.simulation import Simulation
 from lab.trace import Job, read_trace, write_trace
 from lab.variants import variant_of
-from scheduler.resources import GROUPS
+from scheduler.support.kinds import GROUPS
 
 lab = typer.Typer(
     no_args_is_help=True,

@@ -15,8 +15,8 @@ from cli.config import load
 from cli.explain import blocker_lines, placed_line, qualified_name
 from cli.snapshot_tree import branches
 from cli.text import tree_lines
-from scheduler import snapshot as snapshots
-from scheduler.snapshot import Decision, encode
+from scheduler.snapshot import snapshot as snapshots
+from scheduler.snapshot.snapshot import Decision, encode
 
 
 def snapshot_(

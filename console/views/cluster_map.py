@@ -18,7 +18,7 @@ from scheduler.core.nodes.node_classes import NodeClass
 from scheduler.core.nodes.node_table import Bools, Ints
 from scheduler.core.nodes.resource_table import BY_DEVICES, PODS
 from scheduler.core.values.model import Requirements
-from scheduler.watch.requests import amount
+from scheduler.decoding.requests import amount
 
 _NOT_READY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _FIRST: Final = ("cpu", "memory", PODS)

@@ -17,7 +17,7 @@ from console.state import ClusterState
 from console.views.refusals import NOT_YET, Cause, cause, decided, safely
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.values.model import SINGLE_POD, GroupKey
-from scheduler.queue import rank_of
+from scheduler.queue.scheduling_queue import rank_of
 
 Place = tuple[Any, ...]
 """Sorts the rows: what can be decided by the scheduler's rank, then what is not ready."""

@@ -11,13 +11,13 @@ import structlog
 
 from console.messages import Nearest, Reason
 from console.state import ClusterState, said_in
-from scheduler.conditions import waiting_for
 from scheduler.core.decide import decide
 from scheduler.core.explain.explain import Blocker, explain
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Refusal
 from scheduler.core.values.wording import count
-from scheduler.missing import claims_missing
+from scheduler.status.conditions import waiting_for
+from scheduler.status.quorum_messages import claims_missing
 
 _BY_KIND: Final[dict[str, Reason]] = {
     "capacity": "NoRoom",

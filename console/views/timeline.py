@@ -21,7 +21,7 @@ from console.views.quorum import quorum
 from console.views.refusals import status_blocker
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.values.wording import count
-from scheduler.watch.decode import FAR_AWAY as _FAR_AWAY
+from scheduler.decoding.decode import FAR_AWAY as _FAR_AWAY
 
 FAR_AWAY: Final = min(_FAR_AWAY, 250_000_000_000.0)
 """Times from here on, in seconds since 1970, are after the year 9999."""

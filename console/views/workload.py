@@ -17,10 +17,10 @@ from console.state import ClusterState
 from console.times import rfc3339
 from console.views import timeline
 from console.views.queue import minimum_of, owner_of
-from scheduler.conditions import has_leaving_pods
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.groups.groups import in_order
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, SINGLE_POD
+from scheduler.status.conditions import has_leaving_pods
 
 MOST_PODS: Final = 20_000
 """Pods of one workload that are shown; more are counted."""

@@ -16,8 +16,8 @@ from kube.resources import CRDS, JOBS, NAMESPACES, NODES, PODS
 from kube.settings import LeaderElection
 from localcluster.cluster import LocalCluster
 from scheduler.app import Scheduler
-from scheduler.config import Config, Status
-from scheduler.resources import GROUPS
+from scheduler.support.config import Config, Status
+from scheduler.support.kinds import GROUPS
 
 CRD_FILES: Final = Path(__file__).resolve().parents[2] / "manifests" / "crd"
 BLOCK: Final = "example.com/block"

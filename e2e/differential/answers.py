@@ -10,10 +10,10 @@ from e2e.differential.generator import Scenario
 from e2e.support.rest import Rest
 from scheduler.core.explain.explain import reasons
 from scheduler.core.state.state import State
-from scheduler.watch import decode
-from scheduler.watch.objects import decode_namespace, decode_node, decode_pod
-from scheduler.watch.volume_decode import attach_limits, claim_info, class_info, volume_info
-from scheduler.watch.volume_objects import (
+from scheduler.decoding import decode
+from scheduler.decoding.objects import decode_namespace, decode_node, decode_pod
+from scheduler.decoding.volume_decode import attach_limits, claim_info, class_info, volume_info
+from scheduler.decoding.volume_objects import (
     decode_claim,
     decode_class,
     decode_csi_node,

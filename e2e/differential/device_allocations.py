@@ -5,9 +5,9 @@ Share IDs are random, and the time of an allocation is kube-scheduler's own: nei
 
 from typing import Any
 
-from scheduler.allocation_json import allocation_json
+from scheduler.cel.quantities import parse_quantity
+from scheduler.claims.claim_patches import allocation_json
 from scheduler.core.values.devices import Allocation
-from scheduler.selectors.quantities import parse_quantity
 
 Json = dict[str, Any]
 

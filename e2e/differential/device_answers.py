@@ -17,26 +17,26 @@ import numpy as np
 from e2e.differential.device_scenarios import DeviceScenario
 from e2e.differential.extender import Extender
 from e2e.support.rest import Rest
+from scheduler.cel.selectors import Selectors
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.state.state import State
 from scheduler.core.values.device_asks import Ask
 from scheduler.core.values.devices import Allocation
 from scheduler.core.values.model import ClaimKey
-from scheduler.selectors.selectors import Selectors
-from scheduler.watch import decode
-from scheduler.watch.device_decode import (
+from scheduler.decoding import decode
+from scheduler.decoding.device_decode import (
     device_class_info,
     device_taint_rule,
     resource_claim_info,
     slice_info,
 )
-from scheduler.watch.device_objects import (
+from scheduler.decoding.device_objects import (
     decode_device_class,
     decode_resource_claim,
     decode_resource_slice,
     decode_taint_rule,
 )
-from scheduler.watch.objects import decode_node, decode_pod
+from scheduler.decoding.objects import decode_node, decode_pod
 
 Json = dict[str, Any]
 

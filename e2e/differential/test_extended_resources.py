@@ -15,15 +15,15 @@ from e2e.differential.extended_scenarios import extended_scenario
 from e2e.differential.extender import Extender
 from e2e.differential.kube_scheduler import kube_scheduler
 from e2e.support.rest import Rest
-from scheduler.allocation_json import claim_spec
+from scheduler.claims.claim_patches import claim_spec
 from scheduler.core.framework import node_resources_fit
 from scheduler.core.values.devices import Allocation
 from scheduler.core.values.extended_devices import mappings
-from scheduler.watch import decode
-from scheduler.watch.device_decode import device_class_info
-from scheduler.watch.device_objects import decode_device_class
-from scheduler.watch.extended_resources import claim_key, containers_of
-from scheduler.watch.objects import decode_pod
+from scheduler.decoding import decode
+from scheduler.decoding.device_decode import device_class_info
+from scheduler.decoding.device_objects import decode_device_class
+from scheduler.decoding.extended_resources import claim_key, containers_of
+from scheduler.decoding.objects import decode_pod
 
 SEED = 20261123
 _PODS = "/api/v1/namespaces/{}/pods"

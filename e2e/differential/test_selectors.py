@@ -16,11 +16,11 @@ import pytest
 from e2e.differential.extender import Extender
 from e2e.differential.kube_scheduler import kube_scheduler
 from e2e.support.rest import Rest
+from scheduler.cel.selectors import Selectors
 from scheduler.core.values.devices import SliceInfo
-from scheduler.selectors.selectors import Selectors
-from scheduler.watch.device_decode import ask_of, slice_info
-from scheduler.watch.device_objects import decode_resource_slice
-from tests.scheduler.selectors.devices import corpus, written_devices
+from scheduler.decoding.device_decode import ask_of, slice_info
+from scheduler.decoding.device_objects import decode_resource_slice
+from tests.scheduler.cel.devices import corpus, written_devices
 
 Json = dict[str, Any]
 

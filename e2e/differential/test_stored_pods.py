@@ -15,8 +15,8 @@ from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
-from scheduler.watch import decode
-from scheduler.watch.objects import pod_of
+from scheduler.decoding import decode
+from scheduler.decoding.objects import pod_of
 
 Json = dict[str, Any]
 

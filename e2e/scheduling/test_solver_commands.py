@@ -15,8 +15,8 @@ from e2e.suite.groups import leaf, members, remove_finalizers
 from e2e.suite.objects import Json, job, jobset, of_jobset, replicated_job
 from e2e.support import command
 from kube.resources import JOBSETS, LIMIT_RANGES
-from scheduler import snapshot as snapshots
-from scheduler.snapshot import Decision, Snapshot
+from scheduler.snapshot import snapshot as snapshots
+from scheduler.snapshot.snapshot import Decision, Snapshot
 
 HOLD = "test.muster.dev/hold"
 SERVICE: Json = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}

@@ -14,7 +14,7 @@ from e2e.suite.groups import members
 from e2e.suite.objects import POD_GROUPS, Json, pod, pod_group
 from kube.patch import PatchBuilder, pointer
 from kube.resources import NODES, PODS, PVCS, PVS, STORAGE_CLASSES
-from scheduler.watch.volume_decode import SELECTED_NODE
+from scheduler.decoding.volume_decode import SELECTED_NODE
 
 PROVISIONER = "provisioner.test.muster.dev"
 ASKED = "volume.kubernetes.io/storage-provisioner"

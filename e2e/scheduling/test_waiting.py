@@ -363,7 +363,7 @@ SHORT = (
     "It is not yet the turn of a replicatedJob",
     "The groups of a tree leave each other too little room",
 )
-"""tests/scheduler/test_missing.py and test_advice.py have the sentences of all states."""
+"""test_quorum_messages.py and test_advice.py have the sentences of all states."""
 
 
 @pytest.mark.parametrize("state", selected({it.title: it for it in STATES}, SHORT))

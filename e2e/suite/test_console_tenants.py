@@ -26,7 +26,7 @@ from e2e.support import kubeconfig as kubeconfigs
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
 from kube.client import Client
-from scheduler.resources import GROUPS
+from scheduler.support.kinds import GROUPS
 
 POD_GROUPS = GROUPS["PodGroup"]
 

@@ -21,9 +21,9 @@ from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, Json, job, of_job, pod, pod_group
 from kube.patch import PatchBuilder
 from kube.resources import JOBS, NODES, PODS, Resource
-from scheduler.selectors.selectors import Selectors
-from scheduler.watch.device_decode import device_class_info, resource_claim_info, slice_info
-from scheduler.watch.device_objects import (
+from scheduler.cel.selectors import Selectors
+from scheduler.decoding.device_decode import device_class_info, resource_claim_info, slice_info
+from scheduler.decoding.device_objects import (
     decode_device_class,
     decode_resource_claim,
     decode_resource_slice,

@@ -13,17 +13,15 @@ from typing import Final
 import structlog
 
 from kube.meta import Key
-from scheduler.claim_news import ClaimNews
 from scheduler.core.state.state import State
 from scheduler.core.values.model import ClaimKey
-from scheduler.metrics import DEVICES_HIDDEN
-from scheduler.watch.device_decode import (
+from scheduler.decoding.device_decode import (
     device_class_info,
     device_taint_rule,
     resource_claim_info,
     slice_info,
 )
-from scheduler.watch.device_objects import (
+from scheduler.decoding.device_objects import (
     ClaimStatusTaken,
     ClaimTemplate,
     Consumer,
@@ -33,6 +31,8 @@ from scheduler.watch.device_objects import (
     ResourceSlice,
     TaintRule,
 )
+from scheduler.support.metrics import DEVICES_HIDDEN
+from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.event_handlers import PodHandler
 
 _UNREADABLE: Final = "cannot be read"

@@ -20,14 +20,8 @@ from kube.meta import Key, Partial, RawObject
 from scheduler.core.state.state import State
 from scheduler.core.values.extended_devices import ContainerDevices
 from scheduler.core.values.model import ClaimKey, GroupKey, PodInfo
-from scheduler.watch import decode
-from scheduler.watch.departures import Departures
-from scheduler.watch.expected_claims import CLAIM, RESOURCE, Thing
-from scheduler.watch.expected_pods import Changes, ExpectedPods, Left
-from scheduler.watch.growth import Growth
-from scheduler.watch.held_pods import decode_held_pod, held_pod_info
-from scheduler.watch.membership import Membership
-from scheduler.watch.objects import (
+from scheduler.decoding import decode
+from scheduler.decoding.objects import (
     ConditionType,
     GroupObject,
     Namespace,
@@ -35,7 +29,13 @@ from scheduler.watch.objects import (
     Pod,
     PodDisruptionBudget,
 )
-from scheduler.watch.pod_claims import PodClaims
+from scheduler.decoding.pod_claims import PodClaims
+from scheduler.decoding.undecodable_pods import decode_held_pod, held_pod_info
+from scheduler.expected.claims import CLAIM, RESOURCE, Thing
+from scheduler.expected.pods import Changes, ExpectedPods, Left
+from scheduler.watch.departures import Departures
+from scheduler.watch.growth import Growth
+from scheduler.watch.membership import Membership
 
 
 @dataclass(frozen=True, slots=True)

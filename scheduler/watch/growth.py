@@ -17,7 +17,7 @@ from api.integration.minimum import most_pods
 from api.ownership import made_for
 from kube.meta import Key
 from scheduler.core.values.model import PodInfo
-from scheduler.watch.objects import GroupObject, Pod
+from scheduler.decoding.objects import GroupObject, Pod
 
 
 @dataclass(slots=True)

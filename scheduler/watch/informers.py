@@ -38,27 +38,43 @@ from kube.resources import (
     Resource,
 )
 from kube.server_version import release_of
-from scheduler.claim_news import ClaimNews
-from scheduler.config import ExpectedLimits
+from scheduler.cel.selectors import Selectors
 from scheduler.core.state.state import State
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
-from scheduler.metrics import TAKEOVERS_STALE
-from scheduler.resources import GROUPS, WORKLOADS
-from scheduler.selectors.selectors import Selectors
-from scheduler.waiting import done_within
+from scheduler.decoding.device_objects import (
+    decode_claim_template,
+    decode_device_class,
+    decode_resource_claim,
+    decode_resource_slice,
+    decode_taint_rule,
+)
+from scheduler.decoding.objects import (
+    GroupObject,
+    decode_budget,
+    decode_group,
+    decode_namespace,
+    decode_node,
+    decode_pod,
+    decode_workload,
+)
+from scheduler.decoding.volume_objects import (
+    decode_claim,
+    decode_class,
+    decode_csi_node,
+    decode_volume,
+)
+from scheduler.expected.pods import ExpectedPods
+from scheduler.support.config import ExpectedLimits
+from scheduler.support.event_wait import done_within
+from scheduler.support.kinds import GROUPS, WORKLOADS
+from scheduler.support.metrics import TAKEOVERS_STALE
+from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.device_handlers import (
     ClaimTemplateHandler,
     DeviceClassHandler,
     DeviceTaintRuleHandler,
     ResourceClaimHandler,
     ResourceSliceHandler,
-)
-from scheduler.watch.device_objects import (
-    decode_claim_template,
-    decode_device_class,
-    decode_resource_claim,
-    decode_resource_slice,
-    decode_taint_rule,
 )
 from scheduler.watch.event_handlers import (
     DaemonSetHandler,
@@ -69,28 +85,12 @@ from scheduler.watch.event_handlers import (
     PodHandler,
     PriorityClassHandler,
 )
-from scheduler.watch.expected_pods import ExpectedPods
-from scheduler.watch.objects import (
-    GroupObject,
-    decode_budget,
-    decode_group,
-    decode_namespace,
-    decode_node,
-    decode_pod,
-    decode_workload,
-)
-from scheduler.watch.told_places import assume_told
+from scheduler.watch.published_places import assume_told
 from scheduler.watch.volume_handlers import (
     ClaimHandler,
     CsiNodeHandler,
     StorageClassHandler,
     VolumeHandler,
-)
-from scheduler.watch.volume_objects import (
-    decode_claim,
-    decode_class,
-    decode_csi_node,
-    decode_volume,
 )
 from scheduler.watch.workload_templates import WorkloadHandler
 

@@ -14,7 +14,7 @@ from api.membership import Owners, belongs, owners_of, stands_for
 from kube.meta import Key
 from scheduler.core.state.state import State
 from scheduler.core.values.model import PodInfo
-from scheduler.watch.objects import GroupObject
+from scheduler.decoding.objects import GroupObject
 
 
 class Membership:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from kube.meta import Key
 from scheduler.core.state.state import State
-from scheduler.watch.volume_decode import attach_limits, claim_info, class_info, volume_info
-from scheduler.watch.volume_objects import Claim, CsiNode, StorageClass, Volume
+from scheduler.decoding.volume_decode import attach_limits, claim_info, class_info, volume_info
+from scheduler.decoding.volume_objects import Claim, CsiNode, StorageClass, Volume
 
 
 class _StorageHandler:

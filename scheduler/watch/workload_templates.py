@@ -8,8 +8,8 @@ from kube.meta import Key
 from scheduler.core.groups.workload_templates import Template, TemplateKey
 from scheduler.core.state.state import State
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP
-from scheduler.watch.decode import topology_of
-from scheduler.watch.objects import LeafTemplate, LowestTemplate, Workload
+from scheduler.decoding.decode import topology_of
+from scheduler.decoding.objects import LeafTemplate, LowestTemplate, Workload
 
 
 class WorkloadHandler:

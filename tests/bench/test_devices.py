@@ -16,8 +16,8 @@ from bench.device_clusters import (
     shared_by_all,
     slice_of,
 )
-from scheduler.watch.device_decode import resource_claim_info, slice_info
-from scheduler.watch.device_objects import decode_resource_claim, decode_resource_slice
+from scheduler.decoding.device_decode import resource_claim_info, slice_info
+from scheduler.decoding.device_objects import decode_resource_claim, decode_resource_slice
 
 pytestmark = pytest.mark.long
 

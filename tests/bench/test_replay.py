@@ -4,8 +4,8 @@ import json
 
 from api.constants import SCHEDULER_NAME
 from bench.replay import WAITING, Cluster
-from scheduler.watch import decode
-from scheduler.watch.objects import decode_node, decode_pod
+from scheduler.decoding import decode
+from scheduler.decoding.objects import decode_node, decode_pod
 
 
 def test_pages_give_each_object_once_and_as_the_scheduler_reads_it() -> None:

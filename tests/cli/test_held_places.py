@@ -16,7 +16,7 @@ from cli.tree import Objects, build
 from kube.errors import ConfigError
 from scheduler.core.explain.holders import held_on, held_room, holders
 from scheduler.core.search.place import SearchBudget
-from scheduler.snapshot import Limits, encode, take
+from scheduler.snapshot.snapshot import Limits, encode, take
 from tests.scheduler.holding_harness import HoldingHarness, kind, template
 
 Json = dict[str, Any]

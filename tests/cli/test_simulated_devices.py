@@ -9,9 +9,9 @@ from api.constants import ANNOTATION_SHARED_CLAIMS, ANNOTATION_TOPOLOGY, LABEL_P
 from cli.explain import explain_lines
 from cli.simulate import simulate
 from kube.errors import ConfigError
+from scheduler.cel.selectors import Selectors
 from scheduler.core.search.place import SearchBudget
-from scheduler.selectors.selectors import Selectors
-from scheduler.snapshot import Limits, decode, encode, queue_of, restore, take
+from scheduler.snapshot.snapshot import Limits, decode, encode, queue_of, restore, take
 from tests.cli.test_solver_commands import group, job, pod_spec
 from tests.scheduler.devices.builders import device
 from tests.scheduler.devices.cluster import DeviceCluster

@@ -15,8 +15,8 @@ from cli.stored_pods import PodAdmission
 from kube.errors import ConfigError
 from kube.meta import OwnerReference
 from scheduler.core.search.place import SearchBudget
-from scheduler.snapshot import Limits, encode, queue_of, take
-from scheduler.watch.objects import GroupObject, Metadata
+from scheduler.decoding.objects import GroupObject, Metadata
+from scheduler.snapshot.snapshot import Limits, encode, queue_of, take
 from tests.scheduler.core.framework.cluster import claim, cluster_of, disk
 from tests.scheduler.state_builder import StateBuilder
 

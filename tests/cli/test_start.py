@@ -25,7 +25,13 @@ from localcluster.cluster import LocalCluster
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
-COMMON: Final = ("typer", "aiohttp", "numpy", "scheduler.core.search.place", "scheduler.snapshot")
+COMMON: Final = (
+    "typer",
+    "aiohttp",
+    "numpy",
+    "scheduler.core.search.place",
+    "scheduler.snapshot.snapshot",
+)
 """What a parent loads once for all commands that need it."""
 
 # Forks for each line on its standard input: the child runs a command, then lists all modules.
@@ -56,7 +62,7 @@ SERVED: Final = ("aiohttp.web_app", "aiohttp.web_fileresponse")
 
 CLIENT: Final = ("aiohttp", "asyncio", "prometheus_client")
 SOLVER: Final = ("numpy", "scheduler.core.search.place")
-SNAPSHOT: Final = (*SOLVER, "scheduler.snapshot")
+SNAPSHOT: Final = (*SOLVER, "scheduler.snapshot.snapshot")
 PROCESSES: Final = ("webhooks.app", "controllers.app", "scheduler.app", "uvloop")
 TERMINAL: Final = ("typer", "rich", "pygments", "colorama", "greenlet")
 COLOURS: Final = ("rich", "pygments", "colorama", "greenlet")

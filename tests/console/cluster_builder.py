@@ -10,7 +10,7 @@ from console.protocols import Viewer
 from console.state import ClusterState
 from kube.meta import OwnerReference
 from scheduler.core.values.model import GroupKey, GroupSpec, Topology
-from scheduler.watch.objects import GroupObject, Metadata
+from scheduler.decoding.objects import GroupObject, Metadata
 from tests.scheduler.state_builder import StateBuilder
 
 ALL = Viewer("admin", "one")

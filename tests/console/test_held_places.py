@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from console.views.workload import pod_state
-from scheduler.config import ExpectedLimits
 from scheduler.core.values.model import POD_GROUP, GroupSpec
-from scheduler.watch.expected_pods import ExpectedPods
-from scheduler.watch.objects import group_of
+from scheduler.decoding.objects import group_of
+from scheduler.expected.pods import ExpectedPods
+from scheduler.support.config import ExpectedLimits
 from tests.console.cluster_builder import BLOCK, RACK, Builder, flat
 
 Json = dict[str, Any]

@@ -24,7 +24,7 @@ from kube.errors import ConfigError
 from kube.resources import CRDS, NAMESPACES, NODES, PODS, Resource
 from localcluster.auth import account_name
 from localcluster.cluster import LocalCluster
-from scheduler.resources import GROUPS
+from scheduler.support.kinds import GROUPS
 from tests.console.browser import Browser
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"

@@ -17,8 +17,8 @@ from kube.resources import CRDS, JOBS, NAMESPACES, NODES, PODS
 from kube.settings import LeaderElection
 from localcluster.cluster import LocalCluster
 from scheduler.app import Scheduler
-from scheduler.config import Config, Status
-from scheduler.resources import GROUPS
+from scheduler.support.config import Config, Status
+from scheduler.support.kinds import GROUPS
 from tests.console.browser import Browser
 
 CONFIG = Config(status=Status(delay_seconds=0.05, pods_seconds=0.2))

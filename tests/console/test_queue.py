@@ -8,10 +8,10 @@ from console.messages import Nearest, Owner, Waiting
 from console.protocols import RefusedError, Viewer
 from console.views import refusals
 from console.views.queue import HEAD, ROUNDS_KEPT, Filters
-from scheduler.conditions import waiting_for
 from scheduler.core.groups.forest import Group
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupSpec
+from scheduler.status.conditions import waiting_for
 from tests.console.cluster_builder import ALL, Builder, blocker
 
 

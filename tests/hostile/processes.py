@@ -26,7 +26,7 @@ from kube.resources import (
 )
 from kube.settings import LeaderElection
 from scheduler.app import Scheduler
-from scheduler.config import Config, Status
+from scheduler.support.config import Config, Status
 from tests.support.clock import FakeClock, settle
 from tests.support.memory_api import MemoryApi
 

@@ -36,8 +36,8 @@ from kube.resources import (
 from localcluster.definitions import builtin
 from localcluster.definitions.notation import inline
 from scheduler.core.search.place import SearchBudget
-from scheduler.resources import GROUPS
-from scheduler.watch.device_decode import NotUnderstoodError
+from scheduler.decoding.device_decode import NotUnderstoodError
+from scheduler.support.kinds import GROUPS
 from tests.scheduler.crossings.build import Built
 from tests.scheduler.state_builder import StateBuilder
 from tests.webhooks.object_fields import Kind, kinds, null_elements

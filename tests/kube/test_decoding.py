@@ -255,10 +255,10 @@ OWN_FORMATS = {
     "kube/errors.py": "every field of a Status may be null",
     "kube/kubeconfig.py": "is YAML, in which every field may be null",
     "kube/settings.py": "is the configuration file",
-    "scheduler/config.py": "is the configuration file",
-    "scheduler/reservations.py": "are intents that the scheduler writes",
-    "scheduler/snapshot.py": "is a file that the scheduler writes",
-    "scheduler/watch/pod_terms.py": "is kept in memory",
+    "scheduler/support/config.py": "is the configuration file",
+    "scheduler/binding/reservations.py": "are intents that the scheduler writes",
+    "scheduler/snapshot/snapshot.py": "is a file that the scheduler writes",
+    "scheduler/decoding/pod_terms.py": "is kept in memory",
 }
 OF_A_MODULE = re.compile(r"\w+(: Final)? = Decoder\(\w+(, strict=False)?\)")
 WITHOUT_A_STRUCT = re.compile(r"dict\[str, Any\]|type=str\b|msgspec.json.decode\([^=]*$")

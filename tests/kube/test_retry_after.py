@@ -32,7 +32,7 @@ from kube.events import ObjectReference, Recorder
 from kube.meta import decode_partial
 from kube.reflector import Reflector
 from kube.resources import LEASES, NODES
-from scheduler.retry import retry
+from scheduler.support.retry import retry
 from tests.support.clock import FakeClock
 from tests.support.memory_api import MemoryApi, Request
 

@@ -45,7 +45,7 @@ from localcluster.controllers.jobs.pods import new_pod
 from localcluster.controllers.jobsets.admission import defaulted
 from localcluster.controllers.jobsets.build import new_job
 from scheduler.app import Scheduler
-from scheduler.config import Config, Status
+from scheduler.support.config import Config, Status
 from tests.support.clock import FakeClock, settle
 from tests.support.memory_api import MemoryApi, Request
 from tests.webhooks.reviews import FakeLister, encoded, read, review_of

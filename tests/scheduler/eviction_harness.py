@@ -10,11 +10,11 @@ from api.features import FeatureGates
 from kube.freeze import Freeze
 from kube.meta import Json
 from scheduler.app import PartOfATerm
-from scheduler.config import Preemption
 from scheduler.core.values.model import ClaimKey, GroupKey
-from scheduler.cycle import Cycle
-from scheduler.evictor import Evictor
-from scheduler.preemptor import Preemptor
+from scheduler.cycle.cycle import Cycle
+from scheduler.preemption.evictor import Evictor
+from scheduler.preemption.preemptor import Preemptor
+from scheduler.support.config import Preemption
 from tests.scheduler.harness import KINDS, Harness, SchedulerApi
 from tests.scheduler.preemption_builder import PreemptionBuilder
 from tests.scheduler.state_builder import StateBuilder

@@ -20,29 +20,29 @@ from kube.meta import Json
 from kube.patch import Operation
 from kube.resources import PODS, PVCS, PVS
 from kube.stepwise import Stepwise
-from scheduler.activity import Activity
-from scheduler.allocations import Allocations
 from scheduler.app import PartOfATerm
-from scheduler.binder import Binder
-from scheduler.claim_news import ClaimNews
-from scheduler.claim_releases import ClaimReleases
-from scheduler.config import Starvation, Status
+from scheduler.binding.binder import Binder
+from scheduler.binding.volume_binder import VolumeBinder
+from scheduler.claims.allocation_writer import Allocations
+from scheduler.claims.claim_releases import ClaimReleases
 from scheduler.core.search.place import SearchBudget
 from scheduler.core.values.model import ClaimKey, GroupKey, PodInfo
-from scheduler.cycle import Cycle
-from scheduler.device_work import DeviceWork
-from scheduler.gang_times import GangTimes
-from scheduler.group_events import GroupEvents
-from scheduler.held_places import HeldPlaces
-from scheduler.loop import Loop
-from scheduler.queue import Queue
-from scheduler.resources import GROUPS, RESERVATIONS
-from scheduler.starvation import StarvationMonitor
-from scheduler.status import Reporter
-from scheduler.volume_binder import VolumeBinder
+from scheduler.cycle.cycle import Cycle
+from scheduler.cycle.loop import Loop
+from scheduler.cycle.starvation_monitor import StarvationMonitor
+from scheduler.decoding.objects import GroupObject, decode_group, decode_pod
+from scheduler.events.group_events import GroupEvents
+from scheduler.expected.pods import ExpectedPods
+from scheduler.held_places.held_places import HeldPlaces
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.status.reporter import Reporter
+from scheduler.support.activity import Activity
+from scheduler.support.config import Starvation, Status
+from scheduler.support.device_budget import DeviceWork
+from scheduler.support.kinds import GROUPS, RESERVATIONS
+from scheduler.support.wait_times import GangTimes
+from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.event_handlers import PendingPod
-from scheduler.watch.expected_pods import ExpectedPods
-from scheduler.watch.objects import GroupObject, decode_group, decode_pod
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.clock import FakeClock, settle
 from tests.support.memory_api import Event, MemoryApi, Request

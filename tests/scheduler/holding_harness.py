@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from kube.resources import PODS
-from scheduler.config import ExpectedLimits, Holding
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Placement
 from scheduler.core.state.state import State
 from scheduler.core.values.model import POD_GROUP, GroupKey, PodInfo
-from scheduler.held_places import HeldPlaces
-from scheduler.resources import GROUPS
+from scheduler.decoding.objects import decode_group, decode_pod
+from scheduler.expected.pods import ExpectedPods
+from scheduler.held_places.held_places import HeldPlaces
+from scheduler.support.config import ExpectedLimits, Holding
+from scheduler.support.kinds import GROUPS
 from scheduler.watch.event_handlers import GroupHandler, PodHandler
-from scheduler.watch.expected_pods import ExpectedPods
-from scheduler.watch.objects import decode_group, decode_pod
 from tests.scheduler.eviction_harness import EvictionHarness
 
 Json = dict[str, Any]

@@ -12,12 +12,12 @@ from kube.client import Client
 from kube.clock import rfc3339
 from kube.settings import LeaderElection
 from scheduler.app import Scheduler
-from scheduler.config import Config, Preemption
 from scheduler.core.search.place import Refusal, SearchBudget, place
-from scheduler.watch.objects import Pod, decode_pod
+from scheduler.decoding.objects import Pod, decode_pod
+from scheduler.support.config import Config, Preemption
+from tests.scheduler.binding.test_recovery import lead, left_behind
 from tests.scheduler.harness import Harness
 from tests.scheduler.preemption_builder import PreemptionBuilder
-from tests.scheduler.test_recovery import lead, left_behind
 from tests.support.api_server import ScriptedServer
 from tests.support.steps import ended
 

@@ -30,15 +30,15 @@ from kube.resources import (
 from kube.settings import LeaderElection
 from localcluster.cluster import LocalCluster
 from scheduler.app import Scheduler
-from scheduler.config import Config, Status
 from scheduler.core.decide import decide
 from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.state.state import State
 from scheduler.core.values.model import PodInfo
-from scheduler.resources import GROUPS
-from scheduler.watch import decode
+from scheduler.decoding import decode
+from scheduler.decoding.objects import Pod
+from scheduler.support.config import Config, Status
+from scheduler.support.kinds import GROUPS
 from scheduler.watch.informers import read
-from scheduler.watch.objects import Pod
 
 CONFIG = Config(status=Status(delay_seconds=0.05, pods_seconds=0.2))
 ELECTION = LeaderElection(lease_seconds=3, renew_seconds=2, retry_seconds=0.5)
@@ -262,7 +262,7 @@ async def test_neither_an_object_nor_a_decision_ends_the_process(
         return decide(state, root, budget)
 
     monkeypatch.setattr(decode, "pod_info", picky)
-    monkeypatch.setattr("scheduler.cycle.decide", faulty)
+    monkeypatch.setattr("scheduler.cycle.cycle.decide", faulty)
     await stage.node("n", "8")
     await stage.gang("poison", 1)
     await stage.gang("cursed", 2)  # another size: equal gangs are decided together

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from kube.clock import rfc3339
 from kube.errors import ServerError
 from kube.resources import PODS
-from scheduler.evictor import SPARED_FOR
-from scheduler.watch.objects import decode_pod
+from scheduler.decoding.objects import decode_pod
+from scheduler.preemption.evictor import SPARED_FOR
 from tests.scheduler.holding_harness import HOLD, HoldingHarness, kind, template
 
 Jumps = Mapping[int, int]

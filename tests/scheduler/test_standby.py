@@ -9,7 +9,7 @@ from controllers.objects import POD_GROUPS
 from kube.resources import LEASES, NODES, PODS
 from kube.settings import LeaderElection
 from scheduler.app import Scheduler
-from scheduler.config import Config
+from scheduler.support.config import Config
 from tests.support.builders import make_node, make_pod
 from tests.support.clock import settle
 from tests.support.growth import kept_by

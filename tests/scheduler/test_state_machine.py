@@ -30,8 +30,8 @@ from scheduler.core.values.model import (
     Spread,
     WeightedPodTerm,
 )
-from scheduler.queue import Queue
-from scheduler.snapshot import Limits, decode, encode, restore, take
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.snapshot.snapshot import Limits, decode, encode, restore, take
 from tests.scheduler.state_builder import StateBuilder, requests
 
 STEPS = 40

@@ -17,11 +17,11 @@ from kube.rest_config import RestConfig
 from kube.settings import LeaderElection
 from scheduler import app
 from scheduler.app import Scheduler
-from scheduler.config import Config
-from scheduler.fair_keys import FairKeys
+from scheduler.support.config import Config
+from scheduler.support.fair_keys import FairKeys
 from tests.scheduler.harness import Harness
 from tests.scheduler.holding_harness import HoldingHarness, kind
-from tests.scheduler.test_status import pod_reasons
+from tests.scheduler.status.test_reporter import pod_reasons
 
 LASTING = {
     "PodEvents._allowances": "limits the events of a namespace, whoever leads",
@@ -148,10 +148,14 @@ def held(value: Any) -> int:
     return sum(map(held, nested)) if nested else len(value)
 
 
+FOLLOWING = tuple(f"scheduler.{it}." for it in ("core", "watch", "expected", "decoding", "cel"))
+"""Packages whose memory the watches fill."""
+
+
 def of_the_scheduler(value: object) -> bool:
     where, name = type(value).__module__, type(value).__name__
-    if where.startswith(("scheduler.core.", "scheduler.watch.", "scheduler.selectors.")):
-        return False  # what the watches fill
+    if where.startswith(FOLLOWING):
+        return False
     return (where.startswith("scheduler.") or name == "Failures") and name != "GroupEvents"
 
 

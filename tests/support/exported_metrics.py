@@ -6,15 +6,15 @@ from types import ModuleType
 from prometheus_client import Counter, Gauge, Histogram
 
 import kube.metrics
-import scheduler.metrics
+import scheduler.support.metrics
 import webhooks.metrics
 from kube.clock import SystemClock
 from kube.freeze import Freeze
 from scheduler.core.state.state import State
-from scheduler.gang_times import GangTimes
 from scheduler.state_metrics import StateMetrics
+from scheduler.support.wait_times import GangTimes
 
-MODULES = (kube.metrics, scheduler.metrics, webhooks.metrics)
+MODULES = (kube.metrics, scheduler.support.metrics, webhooks.metrics)
 
 
 def exported() -> dict[str, frozenset[str]]:

@@ -81,6 +81,6 @@ def test_the_scheduler_keeps_the_rule(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_it_fails_where_the_rule_is_broken_on_purpose() -> None:
     """Break it on purpose: the binder without what it awaits after a refusal."""
-    source = (ROOT / "scheduler" / "binder.py").read_text(encoding="utf-8")
+    source = (ROOT / "scheduler" / "binding" / "binder.py").read_text(encoding="utf-8")
     assert source.count("await self._freeze.over()") > 2
     assert accesses(source.replace("await self._freeze.over()", "pass"))

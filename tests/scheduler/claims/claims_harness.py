@@ -13,29 +13,29 @@ import msgspec
 from kube.errors import Invalid
 from kube.meta import Json
 from kube.resources import PODS, RESOURCE_CLAIMS
-from scheduler.allocations import Allocations
-from scheduler.claim_access import ClaimAccess
-from scheduler.claim_finalizers import ClaimFinalizers
-from scheduler.claim_news import ClaimNews
-from scheduler.claim_releases import ClaimReleases
+from scheduler.cel.selectors import Selectors
+from scheduler.claims.allocation_writer import Allocations
+from scheduler.claims.claim_client import ClaimAccess
+from scheduler.claims.claim_finalizers import ClaimFinalizers
+from scheduler.claims.claim_releases import ClaimReleases
+from scheduler.claims.extended_resource_claims import ExtendedClaims
 from scheduler.core.values.model import POD_GROUP, ClaimKey
-from scheduler.device_work import DeviceWork
-from scheduler.extended_claims import ExtendedClaims
-from scheduler.selectors.selectors import Selectors
+from scheduler.decoding.device_objects import (
+    decode_device_class,
+    decode_resource_claim,
+    decode_resource_slice,
+)
+from scheduler.decoding.objects import decode_pod
+from scheduler.expected.pods import ExpectedPods
+from scheduler.support.device_budget import DeviceWork
+from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.device_handlers import (
     ClaimTemplateHandler,
     DeviceClassHandler,
     ResourceClaimHandler,
     ResourceSliceHandler,
 )
-from scheduler.watch.device_objects import (
-    decode_device_class,
-    decode_resource_claim,
-    decode_resource_slice,
-)
 from scheduler.watch.event_handlers import GroupHandler, PodHandler
-from scheduler.watch.expected_pods import ExpectedPods
-from scheduler.watch.objects import decode_pod
 from tests.scheduler.harness import Harness, SchedulerApi
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.memory_api import Event, Request

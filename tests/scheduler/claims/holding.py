@@ -5,15 +5,15 @@ import json
 from typing import Any, Final
 
 from kube.meta import Json
-from scheduler.config import ExpectedLimits, Holding
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Placement
 from scheduler.core.values.model import POD_GROUP, GroupKey
-from scheduler.held_places import HeldPlaces
-from scheduler.resources import GROUPS
-from scheduler.watch.device_objects import decode_claim_template
-from scheduler.watch.expected_pods import ExpectedPods
-from scheduler.watch.objects import decode_group
+from scheduler.decoding.device_objects import decode_claim_template
+from scheduler.decoding.objects import decode_group
+from scheduler.expected.pods import ExpectedPods
+from scheduler.held_places.held_places import HeldPlaces
+from scheduler.support.config import ExpectedLimits, Holding
+from scheduler.support.kinds import GROUPS
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 from tests.scheduler.holding_harness import places_held_for
 

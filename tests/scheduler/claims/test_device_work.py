@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from localcluster.testing.clock import FakeClock, settle
-from scheduler import device_work
+from scheduler.cel.selectors import Selectors
 from scheduler.core.devices.allowance import Allowance, PostponedError
-from scheduler.device_work import DeviceWork
-from scheduler.metrics import DEVICE_WORK_POSTPONED
-from scheduler.selectors.selectors import Selectors
 from scheduler.state_metrics import StateMetrics
+from scheduler.support import device_budget
+from scheduler.support.device_budget import DeviceWork
+from scheduler.support.metrics import DEVICE_WORK_POSTPONED
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 
 NODES, EACH = 20, 8
@@ -47,7 +47,7 @@ def slow(number: int) -> str:
 async def test_a_decision_that_takes_long_goes_on_where_it_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(device_work, "_TRIED", 30)
+    monkeypatch.setattr(device_budget, "_TRIED", 30)
     harness = cluster()
     harness.pod("p")
     uuid = selector('device.attributes["gpu.example.com"].uuid == "19-7"')
@@ -84,7 +84,7 @@ async def test_slow_selectors_of_one_namespace_hold_up_nobody_else(
             harness.pod(f"good{at}")
             harness.claim(f"good{at}-0", owner=f"good{at}")
             while len(harness.api.bound) == at:
-                assert harness.selectors.cost - before < 2 * device_work._COST
+                assert harness.selectors.cost - before < 2 * device_budget._COST
                 await settle()
                 await harness.clock.advance(0.002)
                 harness.changed.set()

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.search.place import Refusal, SearchBudget, place
-from scheduler.snapshot import Limits, decode, encode, restore, take
+from scheduler.snapshot.snapshot import Limits, decode, encode, restore, take
 from tests.scheduler.claims.holding import ADDED, HoldingClaimsHarness, expected
 
 NODES = 4
@@ -274,7 +274,7 @@ async def test_devices_that_are_hard_to_find_are_looked_for_in_turn(
         await harness.settle(2)
         with monkeypatch.context() as patch:
             for name in ("_TRIED", "_TRIED_IN_DEBT", "_TRIED_ALONE"):
-                patch.setattr(f"scheduler.device_work.{name}", 0)
+                patch.setattr(f"scheduler.support.device_budget.{name}", 0)
             harness.pod("worker-0", "train", tolerations=ADDED)
             selector = {"cel": {"expression": "device.driver != ''"}}
             harness.claim("worker-0-0", owner="worker-0", selectors=[selector])

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from scheduler.watch.expected_claims import OWN
+from scheduler.expected.claims import OWN
 from tests.scheduler.claims.holding import HoldingClaimsHarness, expected
 from tools.testing.effort import seeds
 

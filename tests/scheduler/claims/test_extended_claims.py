@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from kube.errors import Forbidden, Invalid, ServerError
 from scheduler.core.groups.forest import Pod
 from scheduler.core.values.model import NodeInfo
-from scheduler.watch.extended_resources import claim_key
+from scheduler.decoding.extended_resources import claim_key
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 from tests.scheduler.claims.test_killed import MortalHarness, lead, successor
 

@@ -6,7 +6,7 @@ import pytest
 
 from kube.errors import Conflict, Invalid, ServerError
 from kube.resources import RESOURCE_CLAIMS
-from scheduler.claim_finalizers import FINALIZERS
+from scheduler.claims.claim_finalizers import FINALIZERS
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 from tests.support.memory_api import Request
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from kube.errors import KubeError, ServerError, TooManyRequests
 from kube.resources import RESOURCE_CLAIMS
-from scheduler.claim_releases import IN_VAIN
+from scheduler.claims.claim_releases import IN_VAIN
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 from tests.scheduler.claims.test_allocations import cluster, run
 

@@ -9,12 +9,12 @@ from api.constants import ANNOTATION_STANDS_FOR, JOB
 from api.features import USUAL, Feature, FeatureGates
 from kube.client import Client
 from kube.resources import RESOURCE_CLAIMS
-from scheduler.conditions import unclaimed_views
 from scheduler.core.values.device_asks import Ask
-from scheduler.watch import pod_claims
-from scheduler.watch.device_objects import decode_resource_claim
+from scheduler.decoding import pod_claims
+from scheduler.decoding.device_objects import decode_resource_claim
+from scheduler.decoding.objects import decode_group
+from scheduler.status.conditions import unclaimed_views
 from scheduler.watch.informers import Informers
-from scheduler.watch.objects import decode_group
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 from tests.support.owners import made_for
 

@@ -12,10 +12,10 @@ from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound, Unreachable
 from kube.resources import RESOURCE_CLAIM_TEMPLATES, Resource
 from scheduler.core.state.state import State
+from scheduler.decoding.objects import decode_pod
+from scheduler.decoding.pod_claims import NOT_SERVED
 from scheduler.watch import informers as informers_module
 from scheduler.watch.informers import Informers
-from scheduler.watch.objects import decode_pod
-from scheduler.watch.pod_claims import NOT_SERVED
 
 RULES = ["v1beta2", "v1alpha3"]
 """The versions of DeviceTaintRules, the one to prefer first."""

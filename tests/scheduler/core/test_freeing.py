@@ -24,8 +24,8 @@ from scheduler.core.values.model import (
     Toleration,
     WeightedPodTerm,
 )
-from scheduler.queue import Queue
-from scheduler.snapshot import Limits, restore, take
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.snapshot.snapshot import Limits, restore, take
 from tests.scheduler.state_builder import StateBuilder, requests
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.core.search.place import Placement, Refusal
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP
-from scheduler.queue import Queue
+from scheduler.queue.scheduling_queue import Queue
 from tests.scheduler.state_builder import StateBuilder
 
 ROOT = (COMPOSITE_POD_GROUP, "ns", "root")

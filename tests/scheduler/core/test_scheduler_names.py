@@ -8,7 +8,7 @@ from scheduler.core.groups.forest import Pod
 from scheduler.core.search.batching import place_batch, signature
 from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
-from scheduler.queue import Queue
+from scheduler.queue.scheduling_queue import Queue
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.counting import calls
 

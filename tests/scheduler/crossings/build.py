@@ -22,8 +22,7 @@ from kube.resources import (
     STORAGE_CLASSES,
     Resource,
 )
-from scheduler.claim_news import ClaimNews
-from scheduler.config import ExpectedLimits
+from scheduler.cel.selectors import Selectors
 from scheduler.core.decide import decide
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.preemption.dry_run import Effort
@@ -33,20 +32,30 @@ from scheduler.core.state.nominations import Nomination
 from scheduler.core.state.state import State
 from scheduler.core.values.devices import Allocation
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
-from scheduler.queue import Queue
-from scheduler.resources import GROUPS
-from scheduler.selectors.selectors import Selectors
+from scheduler.decoding.device_objects import (
+    decode_claim_template,
+    decode_device_class,
+    decode_resource_claim,
+    decode_resource_slice,
+)
+from scheduler.decoding.objects import decode_budget, decode_group, decode_node, decode_pod
+from scheduler.decoding.volume_objects import (
+    decode_claim,
+    decode_class,
+    decode_csi_node,
+    decode_volume,
+)
+from scheduler.expected.pod_info import UID_PREFIX
+from scheduler.expected.pods import ExpectedPods
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.support.config import ExpectedLimits
+from scheduler.support.kinds import GROUPS
+from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.device_handlers import (
     ClaimTemplateHandler,
     DeviceClassHandler,
     ResourceClaimHandler,
     ResourceSliceHandler,
-)
-from scheduler.watch.device_objects import (
-    decode_claim_template,
-    decode_device_class,
-    decode_resource_claim,
-    decode_resource_slice,
 )
 from scheduler.watch.event_handlers import (
     DaemonSetHandler,
@@ -55,20 +64,11 @@ from scheduler.watch.event_handlers import (
     NodeHandler,
     PodHandler,
 )
-from scheduler.watch.expected_info import UID_PREFIX
-from scheduler.watch.expected_pods import ExpectedPods
-from scheduler.watch.objects import decode_budget, decode_group, decode_node, decode_pod
 from scheduler.watch.volume_handlers import (
     ClaimHandler,
     CsiNodeHandler,
     StorageClassHandler,
     VolumeHandler,
-)
-from scheduler.watch.volume_objects import (
-    decode_claim,
-    decode_class,
-    decode_csi_node,
-    decode_volume,
 )
 from tests.scheduler.crossings.objects import BEGIN, key_of, named, objects
 from tests.support.dated_clock import DatedClock

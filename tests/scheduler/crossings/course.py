@@ -24,8 +24,8 @@ from kube.resources import (
 )
 from kube.settings import LeaderElection
 from scheduler.app import Scheduler
-from scheduler.config import Config, Status
-from scheduler.resources import GROUPS
+from scheduler.support.config import Config, Status
+from scheduler.support.kinds import GROUPS
 from tests.scheduler.crossings.checks import lasting
 from tests.scheduler.crossings.cluster import Cluster
 from tests.scheduler.crossings.draw import Entry, Instance, draw

@@ -20,7 +20,7 @@ from kube.resources import (
     STORAGE_CLASSES,
     Resource,
 )
-from scheduler.resources import GROUPS
+from scheduler.support.kinds import GROUPS
 
 DRIVER: Final = "gpu.example.com"
 CSI: Final = "csi.example.com"

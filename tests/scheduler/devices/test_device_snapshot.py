@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.cel.selectors import Selectors
 from scheduler.core.devices.taint_rules import DeviceTaintRule
 from scheduler.core.search.place import Placement, SearchBudget
 from scheduler.core.values.device_asks import Ask, DeviceConfig
 from scheduler.core.values.devices import DeviceClassInfo, DeviceTaint
-from scheduler.selectors.selectors import Selectors
-from scheduler.snapshot import Limits, decide_all, decode, encode, queue_of, restore, take
+from scheduler.snapshot.snapshot import Limits, decide_all, decode, encode, queue_of, restore, take
 from tests.scheduler.devices.builders import CLASS, ask, device, gpu, has, pool, same
 from tests.scheduler.devices.cluster import DeviceCluster
 from tests.scheduler.devices.preemption import DevicePreemption

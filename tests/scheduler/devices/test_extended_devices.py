@@ -2,10 +2,10 @@
 
 import pytest
 
+from scheduler.cel.selectors import Selectors
 from scheduler.core.explain.devices_used import devices_used
 from scheduler.core.search.batching import batchable, place_batch, signature
 from scheduler.core.search.place import Placement, Refusal, SearchBudget
-from scheduler.selectors.selectors import Selectors
 from tests.scheduler.devices.builders import CLASS
 from tests.scheduler.devices.mapped_cluster import GPU, NIC, MappedCluster
 from tests.scheduler.devices.test_device_snapshot import replayed

@@ -22,7 +22,7 @@ from scheduler.core.values.model import (
     Requirements,
     Term,
 )
-from scheduler.queue import Queue
+from scheduler.queue.scheduling_queue import Queue
 from tests.scheduler.devices.builders import DRIVER, ask, device, gpu, pool
 from tests.scheduler.devices.cluster import DeviceCluster
 from tests.scheduler.devices.preemption import DevicePreemption

@@ -9,15 +9,7 @@ from kube.meta import ObjectMeta, Partial, RawObject
 from kube.quantity import QuantityError
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
-from scheduler.watch.event_handlers import (
-    DaemonSetHandler,
-    GroupHandler,
-    NodeHandler,
-    PendingPod,
-    PodHandler,
-    PriorityClassHandler,
-)
-from scheduler.watch.objects import (
+from scheduler.decoding.objects import (
     Container,
     Gang,
     GroupObject,
@@ -31,6 +23,14 @@ from scheduler.watch.objects import (
     Policy,
     ResourceRequirements,
     SchedulingGroup,
+)
+from scheduler.watch.event_handlers import (
+    DaemonSetHandler,
+    GroupHandler,
+    NodeHandler,
+    PendingPod,
+    PodHandler,
+    PriorityClassHandler,
 )
 
 

@@ -17,8 +17,8 @@ from api.constants import (
 from api.group_affinity import REQUIRED, Scope, term
 from api.names import pod_group_of_value
 from scheduler.core.values.model import PodInfo
-from scheduler.watch.decode import pod_info
-from scheduler.watch.objects import Pod
+from scheduler.decoding.decode import pod_info
+from scheduler.decoding.objects import Pod
 
 Json = dict[str, Any]
 

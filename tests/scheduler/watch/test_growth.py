@@ -9,8 +9,7 @@ from api.constants import JOB, JOBSET, KindName
 from kube.meta import OwnerReference
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
-from scheduler.watch.event_handlers import GroupHandler, PodHandler
-from scheduler.watch.objects import (
+from scheduler.decoding.objects import (
     Gang,
     GroupObject,
     GroupObjectSpec,
@@ -20,6 +19,7 @@ from scheduler.watch.objects import (
     PodStatus,
     Policy,
 )
+from scheduler.watch.event_handlers import GroupHandler, PodHandler
 from tests.support.owners import made_for
 
 LABEL = "scheduling.muster.dev/pod-group"

@@ -9,8 +9,7 @@ from api.constants import ANNOTATION_STANDS_FOR, COSCHEDULING, JOB, JOBSET, WORK
 from kube.meta import OwnerReference
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
-from scheduler.watch.event_handlers import GroupHandler, PodHandler
-from scheduler.watch.objects import (
+from scheduler.decoding.objects import (
     Gang,
     GroupObject,
     GroupObjectSpec,
@@ -21,6 +20,7 @@ from scheduler.watch.objects import (
     Policy,
     WorkloadReference,
 )
+from scheduler.watch.event_handlers import GroupHandler, PodHandler
 from tests.support.owners import made_for
 from tools.testing.effort import count
 

@@ -13,8 +13,8 @@ from scheduler.core.groups.tree_validation import check
 from scheduler.core.groups.workload_templates import Template
 from scheduler.core.state.state import State
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, Topology
-from scheduler.watch import decode
-from scheduler.watch.objects import decode_group, decode_workload
+from scheduler.decoding import decode
+from scheduler.decoding.objects import decode_group, decode_workload
 from scheduler.watch.workload_templates import WorkloadHandler, templates_of
 from tests.support.owners import job_template, make_jobset
 

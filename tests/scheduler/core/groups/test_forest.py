@@ -12,7 +12,7 @@ from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.groups.groups import GROUP_STATES
 from scheduler.core.groups.tree_validation import check
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, PodInfo
-from scheduler.queue import Queue
+from scheduler.queue.scheduling_queue import Queue
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.counting import calls
 

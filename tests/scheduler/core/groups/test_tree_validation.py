@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.core.groups.tree_validation import Flaw, check
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP
-from scheduler.queue import Queue
+from scheduler.queue.scheduling_queue import Queue
 from tests.scheduler.state_builder import StateBuilder
 from tests.support.counting import calls
 

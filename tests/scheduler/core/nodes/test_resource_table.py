@@ -11,7 +11,7 @@ from scheduler.core.nodes.resource_table import LARGEST, ResourceTable, total
 from scheduler.core.preemption.plan import Plan, preempt
 from scheduler.core.search.place import Refusal, SearchBudget
 from scheduler.core.values.model import NodeInfo, Requirements
-from scheduler.queue import Queue
+from scheduler.queue.scheduling_queue import Queue
 from tests.scheduler.state_builder import StateBuilder
 
 GADGET = "example.com/gadget"

@@ -10,7 +10,7 @@ from scheduler.core.values.model import (
     Requirements,
     Spread,
 )
-from scheduler.queue import Queue
+from scheduler.queue.scheduling_queue import Queue
 from tests.scheduler.state_builder import StateBuilder, requests
 
 

@@ -1,0 +1,491 @@
+"""Sends Bindings: the pods of all decided roots concurrently, with a fixed number of workers.
+
+A gang is in a Reservation before its first Binding is sent, so that the next leader can complete it
+(`recover`). When a Binding fails, the pod gives back its place (see `_handle_refusal`) and its root
+returns to the queue, where half-bound gangs go first. A gang that has fewer than minCount pods when
+its time is over is given up (`deadlines`).
+
+No namespace has all workers, and none waits in a worker: a Binding that is tried again, or whose
+volumes are provisioned, returns to the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+import structlog
+
+from kube.clock import Clock, rfc3339
+from kube.election import Fence
+from kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
+from kube.fair_queue import FairQueue
+from kube.freeze import Freeze
+from kube.meta import Json
+from kube.resources import PODS
+from scheduler.binding.claim_barrier import Allocating
+from scheduler.binding.deadlines import Deadlines
+from scheduler.binding.in_flight import Intent, Intents, PodBinding
+from scheduler.binding.recovery import Recovery
+from scheduler.binding.reservations import (
+    PendingDecision,
+    Reservations,
+    ReservedPod,
+    StoredReservation,
+)
+from scheduler.binding.volume_binder import VolumeBinder
+from scheduler.claims.allocation_writer import Allocations
+from scheduler.claims.claim_releases import ClaimReleases
+from scheduler.core.explain.explain import Blocker
+from scheduler.core.groups.forest import Pod
+from scheduler.core.search.place import Placement
+from scheduler.core.state.state import State
+from scheduler.core.values.model import COMPOSITE_POD_GROUP, GroupKey
+from scheduler.events.group_events import GroupEvents
+from scheduler.expected.pods import ExpectedPods
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.status.conditions import binding_failed
+from scheduler.support.activity import Activity
+from scheduler.support.metrics import BINDS, BINDS_OPEN
+from scheduler.support.ports import BinderApi
+from scheduler.support.retry import RETRIABLE
+from scheduler.support.wait_times import GangTimes
+
+_PROVISIONED_AT_ONCE: Final = 1000
+"""Pods whose volumes are being bound; a namespace whose provisioner hangs has not all of them."""
+
+_log = structlog.get_logger()
+
+_bound, _retried, _refused = (BINDS.labels(result) for result in ("bound", "retried", "refused"))
+
+
+def _ignore(_root: GroupKey, _blocker: Blocker) -> None:
+    """The default of `on_refused`."""
+
+
+class Binder:
+    """Workers over one queue of Bindings.
+
+    `on_change` is called when the state may have changed, `on_refused` with a root that could not
+    be bound and why. The state and the queue are not changed during a `freeze`.
+    """
+
+    def __init__(
+        self,
+        api: BinderApi,
+        state: State,
+        queue: Queue,
+        events: GroupEvents,
+        activity: Activity,
+        *,
+        clock: Clock,
+        workers: int = 160,
+        timeout: float = 120.0,
+        on_change: Callable[[], None] = lambda: None,
+        on_refused: Callable[[GroupKey, Blocker], None] = _ignore,
+        volume_binder: VolumeBinder | None = None,
+        allocations: Allocations | None = None,
+        claim_releases: ClaimReleases | None = None,
+        freeze: Freeze | None = None,
+        times: GangTimes | None = None,
+        expected: ExpectedPods | None = None,
+    ) -> None:
+        self._api = api
+        self._state = state
+        self._queue = queue
+        self._events = events
+        self._activity = activity
+        self._clock = clock
+        self._workers = workers
+        self._timeout = timeout
+        self._on_change = on_change
+        self._on_refused = on_refused
+        self._volume_binder = volume_binder
+        self._allocating = None
+        if allocations is not None:
+            self._allocating = Allocating(
+                allocations,
+                clock=clock,
+                timeout_of=self._timeout_of,
+                ready=self._enqueue,
+                failed=self._not_allocated,
+                freeze=freeze or Freeze(),
+            )
+        self._claim_releases = claim_releases
+        self._freeze = freeze or Freeze()
+        self._times = times or GangTimes(state, clock)
+        self._queued: FairQueue[PodBinding] = FairQueue(workers)
+        self._provisioning: FairQueue[PodBinding] = FairQueue(_PROVISIONED_AT_ONCE)
+        self._intents = Intents(
+            Reservations(api, clock=clock, activity=activity, saturated=self._saturated)
+        )
+        self._deadlines = Deadlines(
+            api,
+            state,
+            queue,
+            events,
+            self._intents,
+            clock=clock,
+            timeout_of=self._timeout_of,
+            on_change=on_change,
+            on_refused=on_refused,
+            freeze=self._freeze,
+            keeps=expected.any_expired if expected is not None else lambda _root: False,
+        )
+        self._recovery = Recovery(
+            state,
+            self._intents,
+            clock=clock,
+            timeout_of=self._timeout_of,
+            start=self._start,
+            freeze=self._freeze,
+            expected=expected,
+        )
+
+    def submit(self, placement: Placement) -> None:
+        """Queue the Bindings of a root, behind those decided before it.
+
+        Expected pods have none: their places are held, and stay in the Reservation.
+        """
+        intent = self._intent_for(placement.root)
+        bindings = self._bindings(placement, intent)
+        minimums = sum(not pod.info.expected for pod in placement.pods[: placement.minimums])
+        # Whatever may raise comes before anything is remembered.
+        reserves = self._needs_reservation(placement, intent)
+        decision = None
+        if reserves:
+            decision = self._pending_decision(intent, placement, bindings, minimums)
+        self._intents.add(intent)
+        self._add_open(intent, len(bindings))
+        if decision is not None:
+            self._intents.reservations.add(decision)
+        else:
+            self._allocate_and_bind(bindings, minimums)
+
+    def _intent_for(self, root: GroupKey) -> Intent:
+        """The root's intent; it has its time anew if none of its Bindings is under way."""
+        intent = self._intents.get(root)
+        deadline = self._clock.monotonic() + self._timeout_of(root)
+        if intent is None:
+            return Intent(root, deadline)
+        if not intent.open and self._holds(root):
+            intent.deadline = deadline
+        return intent
+
+    def _bindings(self, placement: Placement, intent: Intent) -> list[PodBinding]:
+        names = self._state.nodes.name_of
+        return [
+            PodBinding(intent, pod, names(row))
+            for pod, row in zip(placement.pods, placement.rows, strict=True)
+            if not pod.info.expected
+        ]
+
+    def _holds(self, root: GroupKey) -> bool:
+        """Whether places are held for the root."""
+        group = self._state.forest.groups.get(root)
+        return group is not None and group.expected_held > 0
+
+    async def run(self, fence: Fence) -> None:
+        """Send Bindings while the lease is held; until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._intents.reservations.run(fence))
+            for _ in range(self._workers):
+                group.create_task(self._work(fence, group))
+            group.create_task(self._provision(fence, group))
+            if self._claim_releases is not None:
+                group.create_task(self._claim_releases.run(fence))
+            if self._allocating is not None:
+                group.create_task(self._allocating.run(fence))
+            group.create_task(self._deadlines.run(fence))
+
+    def reset(self) -> None:
+        """Forget all decisions that are not bound: another process may have led meanwhile."""
+        self._queued = FairQueue(self._workers)
+        self._provisioning = FairQueue(_PROVISIONED_AT_ONCE)
+        if self._allocating is not None:
+            self._allocating.reset()
+        self._intents.clear()
+        self._activity.binding.clear()
+        self._intents.reservations.reset()
+        BINDS_OPEN.set(0)
+        for pod in [pod for pod in self._state.pods.values() if pod.assumed]:
+            self._state.forget(pod.info.uid)
+        if self._claim_releases is not None:
+            self._claim_releases.reset()
+
+    async def recover(self, fence: Fence) -> None:
+        """Complete or give up what earlier leaders began to bind, before anything is decided."""
+        await self._recovery.run(fence)
+
+    def _timeout_of(self, root: GroupKey) -> float:
+        """Seconds that binding the root may take."""
+        group = self._state.forest.groups.get(root)
+        spec = group.spec if group is not None else None
+        return (spec.bind_within if spec is not None else 0.0) or self._timeout
+
+    def _saturated(self) -> bool:
+        return len(self._queued) >= 2 * self._workers
+
+    def _needs_reservation(self, placement: Placement, intent: Intent) -> bool:
+        """Whether a crash during these Bindings could leave fewer than minCount pods.
+
+        It could not for a single pod, for extras of a running group, and for pods stored already.
+        Places held for expected pods are stored each time: they may have been elsewhere before.
+        """
+        if any(pod.info.expected for pod in placement.pods):
+            return True
+        if intent.reserved:
+            return any(pod.info.uid not in intent.reserved for pod in placement.pods)
+        if placement.root[0] == COMPOSITE_POD_GROUP:
+            return len(placement.pods) > 1
+        return placement.minimums > 1
+
+    def _pending_decision(
+        self, intent: Intent, placement: Placement, bindings: list[PodBinding], minimums: int
+    ) -> PendingDecision:
+        names = self._state.nodes.name_of
+        pods = [
+            ReservedPod(pod.info.uid, names(row))
+            for pod, row in zip(placement.pods, placement.rows, strict=True)
+        ]
+        held = [pod for pod in placement.pods if pod.info.expected]
+        intent.reserved.update(pod.uid for pod in pods)
+        intent.since = intent.since or rfc3339(self._clock.now())
+
+        def stored(reservations: list[StoredReservation]) -> None:
+            if self._intents.get(intent.root) is intent:
+                intent.reservations += reservations
+                self._allocate_and_bind(bindings, minimums)
+            else:
+                self._intents.reservations.close(reservations)
+
+        def failed(problem: str) -> None:
+            intent.reserved.difference_update(pod.uid for pod in pods)
+            if held:
+                self._freeze.when_over(partial(self._release, held))
+            for binding in bindings:
+                self._reject(binding, problem)
+                self._answered(intent)
+
+        attempt = self._queue.failures(intent.root) + 1
+        return PendingDecision(intent.root, attempt, intent.since, pods, stored, failed)
+
+    def _enqueue(self, bindings: list[PodBinding]) -> None:
+        for binding in bindings:
+            self._queued.put(binding.namespace, binding)
+
+    def _start(self, intent: Intent, bindings: list[PodBinding]) -> None:
+        """Send Bindings that are in a Reservation."""
+        self._add_open(intent, len(bindings))
+        self._allocate_and_bind(bindings, len(bindings))
+
+    def _allocate_and_bind(self, bindings: list[PodBinding], minimums: int) -> None:
+        """None of the first `minimums` is sent before all of their ResourceClaims stand."""
+        if self._allocating and any(each.pod.info.device_claims for each in bindings):
+            self._allocating.put(bindings, minimums)
+        else:
+            self._enqueue(bindings)
+
+    def _not_allocated(self, binding: PodBinding, problem: str, fence: Fence) -> None:
+        if fence.valid() and self._still_valid(binding):
+            binding.intent.blame(problem)
+            self._reject(binding, problem)
+        self._answered(binding.intent)
+
+    async def _work(self, fence: Fence, group: asyncio.TaskGroup) -> None:
+        while True:
+            binding = await self._queued.get()
+            await self._freeze.over()
+            if self._volume_binder is not None and self._volume_binder.unbound(binding.pod):
+                # Provisioning takes time, in which this worker can bind others.
+                self._provisioning.put(binding.namespace, binding)
+            else:
+                wait = None
+                with self._rejecting(binding):
+                    wait = await self._bind(binding, fence)
+                await self._freeze.over()
+                if wait is None:
+                    self._answered(binding.intent)
+                else:
+                    group.create_task(self._requeue(binding, wait))
+            self._queued.done(binding.namespace)
+
+    async def _requeue(self, binding: PodBinding, wait: float) -> None:
+        await self._clock.sleep(wait)
+        self._enqueue([binding])
+
+    async def _provision(self, fence: Fence, group: asyncio.TaskGroup) -> None:
+        while self._volume_binder is not None:
+            binding = await self._provisioning.get()
+            group.create_task(self._bind_volumes(self._volume_binder, binding, fence))
+
+    @contextmanager
+    def _rejecting(self, binding: PodBinding) -> Iterator[None]:
+        """What nobody expected to be raised inside is about this Binding: it is rejected."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - logged
+            info = binding.pod.info
+            _log.exception("a Binding raised an error", namespace=info.namespace, pod=info.name)
+            self._reject(binding, f"{type(error).__name__} in the scheduler")
+
+    async def _bind_volumes(
+        self, volume_binder: VolumeBinder, binding: PodBinding, fence: Fence
+    ) -> None:
+        deadline = binding.intent.deadline
+        problem = "an error in the scheduler"
+        with self._rejecting(binding):
+            if self._clock.monotonic() < deadline:
+                problem = await volume_binder.bind_volumes(
+                    binding.pod, binding.node, deadline, fence
+                )
+            else:
+                problem = "the volumes of other pods of its namespace were not bound in time"
+        self._provisioning.done(binding.namespace)
+        await self._freeze.over()
+        if not problem:
+            self._enqueue([binding])
+            return
+        if fence.valid() and self._still_valid(binding):
+            binding.intent.blame(problem)
+            self._reject(binding, problem)
+        self._answered(binding.intent)
+
+    async def _bind(self, binding: PodBinding, fence: Fence) -> float | None:
+        """Bind one pod. Seconds after which to try again, if only the connection is at fault."""
+        pod = binding.pod
+        if binding.waits is not None and not pod.assumed and pod.info.node == binding.node:
+            self._is_bound(binding)  # by a request whose answer was lost
+            return None
+        # Without a valid fence the lease may be lost: the next leader decides again.
+        if not self._still_valid(binding) or not fence.valid():
+            return None
+        try:
+            info = pod.info
+            await self._api.bind(info.namespace, info.name, info.uid, binding.node)
+        except RETRIABLE as error:
+            _retried.inc()
+            return self._wait(binding, error)
+        except KubeError as error:
+            await self._handle_refusal(binding, error)
+        else:
+            _bound.inc()
+            self._is_bound(binding)
+            self._times.bound(binding.intent.root)
+        return None
+
+    def _is_bound(self, binding: PodBinding) -> None:
+        binding.intent.bound.append(binding.pod)
+        self._events.bound(binding.pod, binding.node)
+
+    def _wait(self, binding: PodBinding, error: KubeError) -> float | None:
+        """Seconds until the next try, which the server may ask for; None if the time is over."""
+        left = binding.intent.deadline - self._clock.monotonic()
+        if left <= 0:
+            binding.intent.blame(str(error))
+            self._reject(binding, str(error))
+            return None
+        return min(binding.next_wait(error), left)
+
+    def _still_valid(self, binding: PodBinding) -> bool:
+        """Whether the pod still exists, is not bound, and its node exists."""
+        pod = binding.pod
+        if self._state.pods.get(pod.info.uid) is not pod or not pod.assumed:
+            return False
+        if pod.row < 0 or pod.info.terminating:
+            self._reject(binding, f"node {binding.node} is gone or the pod is being deleted")
+            return False
+        return True
+
+    async def _handle_refusal(self, binding: PodBinding, error: KubeError) -> None:
+        """The API server refused: accept a Binding that exists, else give the place back."""
+        pod = binding.pod.info
+        _refused.inc()
+        if not isinstance(error, Conflict | NotFound):
+            binding.intent.blame(str(error), refused=isinstance(error, Forbidden | Invalid))
+            self._reject(binding, str(error))
+            return
+        obj: Json | None = None
+        try:
+            obj = await self._api.get(PODS, pod.name, pod.namespace)
+        except NotFound:
+            pass
+        except KubeError as unreadable:
+            self._reject(binding, str(unreadable))
+            return
+        await self._freeze.over()
+        if obj is None or obj["metadata"].get("uid") != pod.uid:
+            self._state.remove_pod(pod.uid)
+        elif node := (obj.get("spec") or {}).get("nodeName"):
+            # Bound, by a request whose answer was lost or by others; its watch event will follow.
+            if node == binding.node:
+                self._is_bound(binding)
+        else:
+            self._reject(binding, str(error))
+        self._on_change()
+
+    def _reject(self, binding: PodBinding, problem: str) -> None:
+        info = binding.pod.info
+        _log.warning(
+            "binding failed",
+            namespace=info.namespace,
+            pod=info.name,
+            node=binding.node,
+            problem=problem,
+        )
+        binding.intent.failed = True
+        self._freeze.when_over(partial(self._forget, binding))
+
+    def _release(self, held: list[Pod]) -> None:
+        """Give up the places of expected pods; the root is decided anew."""
+        for pod in held:
+            self._state.forget(pod.info.uid)
+        self._on_change()
+
+    def _forget(self, binding: PodBinding) -> None:
+        """Give the pod's place back."""
+        info = binding.pod.info
+        try:
+            self._state.forget(info.uid)
+        except Exception:  # noqa: BLE001 - logged; the pod waits again all the same
+            _log.exception("pod reinstated", namespace=info.namespace, pod=info.name)
+            self._state.reinstate([binding.pod])
+        if self._claim_releases is not None:
+            self._claim_releases.forgotten(binding.pod)
+        self._on_change()
+
+    def _add_open(self, intent: Intent, count: int) -> None:
+        if not intent.open:
+            intent.problem = ""
+        intent.open += count
+        BINDS_OPEN.inc(count)
+        if intent.open:
+            self._activity.binding.add(intent.root)
+        else:
+            self._activity.binding.discard(intent.root)
+
+    def _answered(self, intent: Intent) -> None:
+        self._add_open(intent, -1)
+        if intent.open:
+            return
+        if not intent.failed:
+            self._times.whole(intent.root)
+            self._queue.succeed(intent.root)
+            if not self._holds(intent.root):
+                self._intents.complete(intent)
+            return
+        self._freeze.when_over(partial(self._end_round, intent))
+
+    def _end_round(self, intent: Intent) -> None:
+        """All are answered, and some pods wait again: the root returns to the queue."""
+        refused = intent.end_round()
+        wait = self._queue.fail(intent.root, self._clock.monotonic(), refused=refused)
+        if intent.problem:
+            message = f"could not be bound, tried again in {wait:.0f} s: {intent.problem}"
+            blocker = binding_failed(self._state, intent.root, message)
+            if blocker is not None:
+                self._on_refused(intent.root, blocker)
+        self._on_change()

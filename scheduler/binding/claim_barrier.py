@@ -1,0 +1,94 @@
+"""Bindings whose ResourceClaims are being written: which are sent, and which are given up.
+
+None of the pods that a root's minimum needs is sent before the claims of all of them stand. Each
+pod more is sent once its own stand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from kube.clock import Clock
+from kube.election import Fence
+from kube.freeze import Freeze
+from scheduler.binding.in_flight import PodBinding
+from scheduler.claims.allocation_writer import Allocations
+from scheduler.core.values.model import GroupKey
+
+_WITH_OTHERS: Final = "the ResourceClaims of its group could not be had"
+
+_log = structlog.get_logger()
+
+
+class Allocating:
+    """`ready` is given Bindings whose claims stand, `failed` one that is not sent, and why.
+
+    Both are not called during a `freeze`.
+    """
+
+    def __init__(
+        self,
+        allocations: Allocations,
+        *,
+        clock: Clock,
+        timeout_of: Callable[[GroupKey], float],
+        ready: Callable[[list[PodBinding]], None],
+        failed: Callable[[PodBinding, str, Fence], None],
+        freeze: Freeze,
+    ) -> None:
+        self._allocations = allocations
+        self._clock = clock
+        self._timeout_of = timeout_of
+        self._ready = ready
+        self._failed = failed
+        self._freeze = freeze
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a new term: nothing is under way."""
+        self._queued: asyncio.Queue[tuple[list[PodBinding], int]] = asyncio.Queue()
+
+    def put(self, bindings: list[PodBinding], minimums: int) -> None:
+        """Write the claims of these pods; the first `minimums` need each other."""
+        self._queued.put_nowait((bindings, minimums))
+
+    async def run(self, fence: Fence) -> None:
+        """Write while the lease is held; until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                bindings, minimums = await self._queued.get()
+                group.create_task(self._begin(bindings, minimums, fence, group))
+
+    async def _begin(
+        self, bindings: list[PodBinding], minimums: int, fence: Fence, group: asyncio.TaskGroup
+    ) -> None:
+        first, extras = bindings[:minimums], bindings[minimums:]
+        if first and not await self._stand(first, fence):
+            for binding in extras:
+                self._failed(binding, _WITH_OTHERS, fence)
+            return
+        for binding in extras:
+            group.create_task(self._stand([binding], fence))
+
+    async def _stand(self, bindings: list[PodBinding], fence: Fence) -> bool:
+        """Send the Bindings once the claims of all of them stand; else none of them."""
+        intent, pods = bindings[0].intent, [binding.pod for binding in bindings]
+        try:
+            problem = await self._allocations.stand(pods, intent.deadline, fence)
+        except Exception as error:  # noqa: BLE001 - logged; the root is decided anew
+            _log.exception("ResourceClaims raised an error", root="/".join(intent.root))
+            problem = f"{type(error).__name__} in the scheduler"
+        await self._freeze.over()
+        if problem:
+            for binding in bindings:
+                self._failed(binding, problem, fence)
+            return False
+        if self._allocations.with_conditions(pods):
+            # Drivers took their time, which is not the Bindings'.
+            intent.deadline = self._clock.monotonic() + self._timeout_of(intent.root)
+        self._ready(bindings)
+        return True

@@ -1,0 +1,247 @@
+"""Gives up gangs that could not be bound in time: the members bound by the intent are deleted.
+
+Each is given up on its own, so a pod that cannot be deleted holds up its own gang only. That gang
+is not decided, as its members would still count as bound: its deletions are tried again until they
+succeed or the gang is whole, and its Reservation stays until then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import structlog
+
+from kube.backoff import Backoff, retry_after
+from kube.clock import Clock
+from kube.election import Fence
+from kube.errors import KubeError
+from kube.fair_queue import FairSemaphore
+from kube.freeze import Freeze
+from scheduler.binding.in_flight import Intent, Intents, shortened
+from scheduler.core.explain.explain import Blocker
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
+from scheduler.events.group_events import GroupEvents
+from scheduler.preemption.pod_deletions import delete_pod
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.status.conditions import binding_failed
+from scheduler.support.metrics import GANGS_GIVEN_UP, GANGS_STUCK
+from scheduler.support.ports import PodDeleter
+
+_LOOK: Final = 1.0
+"""Seconds between two looks at the deadlines."""
+
+_REFUSED_ROUNDS: Final = 5
+"""Rounds of refusals in a row, over 15 s, after which the deadline is not waited for."""
+
+DELETIONS: Final = 16
+_OF_ONE_ROOT: Final = 8
+"""How many pods are deleted at once, in all and of one root."""
+
+_FIRST_WAIT: Final = 1.0
+_LAST_WAIT: Final = 60.0
+"""Seconds between two tries to delete the pods of one root."""
+
+_log = structlog.get_logger()
+
+
+class Deadlines:
+    """Completes the intents whose gang is whole, and gives up those whose time is over."""
+
+    def __init__(
+        self,
+        api: PodDeleter,
+        state: State,
+        queue: Queue,
+        events: GroupEvents,
+        intents: Intents,
+        *,
+        clock: Clock,
+        timeout_of: Callable[[GroupKey], float],
+        on_change: Callable[[], None],
+        on_refused: Callable[[GroupKey, Blocker], None],
+        freeze: Freeze,
+        keeps: Callable[[Group], bool] = lambda _root: False,
+    ) -> None:
+        """`on_refused` is told why a root that was given up waits.
+
+        `keeps` says whether what runs of a root stays although the rest did not come in time.
+
+        Nothing is given up during a `freeze`: it might just be being decided.
+        """
+        self._api = api
+        self._state = state
+        self._queue = queue
+        self._events = events
+        self._intents = intents
+        self._clock = clock
+        self._timeout_of = timeout_of
+        self._on_change = on_change
+        self._on_refused = on_refused
+        self._freeze = freeze
+        self._keeps = keeps
+        self._semaphore = FairSemaphore(DELETIONS)
+        self._ending: set[GroupKey] = set()
+        self._stuck: set[GroupKey] = set()
+
+    async def run(self, fence: Fence) -> None:
+        """Look at the deadlines every second; until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._clock.sleep(_LOOK)
+                await self._freeze.over()
+                for intent in self._over():
+                    group.create_task(self._try_to_give_up(intent, fence))
+
+    def _over(self) -> list[Intent]:
+        """Complete what is whole; the intents that are to be given up now."""
+        over = []
+        for intent in list(self._intents):
+            try:
+                if self._is_over(intent):
+                    self._ending.add(intent.root)
+                    self._queue.block(intent.root)
+                    over.append(intent)
+            except Exception:  # noqa: BLE001 - logged, and tried again
+                _log.exception("deadline not checked", root="/".join(intent.root))
+        return over
+
+    def _is_over(self, intent: Intent) -> bool:
+        """Whether to give it up now; completes what is whole."""
+        if intent.open or intent.root in self._ending:
+            return False
+        group = self._state.forest.groups.get(intent.root)
+        if group is not None and group.expected_held:
+            return False  # its Reservation says where places are held
+        if group is not None and (group.expected_waiting or self._keeps(group)):
+            # It began with places held for the rest, and has lost some: what runs goes on.
+            self._intents.complete(intent)
+            return False
+        if not self._half_bound(intent):
+            self._intents.complete(intent)
+            return False
+        late = self._clock.monotonic() >= intent.deadline
+        return late or intent.refusals >= _REFUSED_ROUNDS
+
+    async def _try_to_give_up(self, intent: Intent, fence: Fence) -> None:
+        """What nobody expected to be raised is about this root: it is given up later."""
+        try:
+            await self._give_up(intent, fence)
+        except Exception:  # noqa: BLE001 - logged, and tried again
+            _log.exception("gang not given up", root="/".join(intent.root))
+
+    def _half_bound(self, intent: Intent) -> bool:
+        """Whether some pods of the group run, but fewer than its minCount."""
+        group = self._state.forest.groups.get(intent.root)
+        return group is not None and group.incomplete
+
+    async def _give_up(self, intent: Intent, fence: Fence) -> None:
+        root = intent.root
+        try:
+            GANGS_GIVEN_UP.inc()
+            self._events.entity(root, "Warning", "GangBindFailed", self._reason(intent))
+            if not await self._delete_bound(intent, fence):
+                return  # the next leader finds the Reservation, and that its time is over
+            await self._freeze.over()
+            self._intents.complete(intent)
+            if intent.problem:
+                self._pause(intent)
+        finally:
+            self._freeze.when_over(partial(self._ended, root))
+
+    def _ended(self, root: GroupKey) -> None:
+        self._ending.discard(root)
+        self._set_stuck(root, stuck=False)
+        self._queue.unblock(root)
+        self._on_change()
+
+    def _reason(self, intent: Intent) -> str:
+        seconds = self._timeout_of(intent.root)
+        late = intent.refusals < _REFUSED_ROUNDS
+        how = f"within {seconds:g} s" if late else f"in {intent.refusals} tries"
+        why = f": {intent.problem}" if intent.problem else ""
+        return f"{len(intent.bound)} pods bound, the rest could not be bound {how}{why}"
+
+    def _pause(self, intent: Intent) -> None:
+        """Not its nodes are at fault: the same would happen again."""
+        seconds = self._queue.pause(intent.root, self._clock.monotonic())
+        again = f"tried again in {_minutes(seconds)}, or once the group or its pods change"
+        message = f"was given up as a pod could not be bound; {again}"
+        self._events.entity(intent.root, "Warning", "GangBindFailed", message)
+        self._report(intent, f"{message}: {intent.problem}")
+
+    async def _delete_bound(self, intent: Intent, fence: Fence) -> bool:
+        """Delete what the intent has bound; False if the lease may be lost before that is done."""
+        waits = Backoff(first=_FIRST_WAIT, limit=_LAST_WAIT)
+        pods = intent.bound
+        while fence.valid():
+            await self._freeze.over()
+            if not self._half_bound(intent):
+                return True
+            left, problem = await self._delete(pods, fence)
+            if not left:
+                return fence.valid()  # else some may have been left out
+            wait = waits.next(problem)
+            message = f"{len(left)} of {len(intent.bound)} bound pods could not be deleted"
+            message = f"{message}, tried again in {_minutes(wait)}: {shortened(str(problem))}"
+            _log.error("gang not given up", root="/".join(intent.root), problem=message)
+            await self._freeze.over()
+            self._events.entity(intent.root, "Warning", "GangBindFailed", message)
+            self._report(intent, message)
+            self._set_stuck(intent.root, stuck=True)
+            await self._clock.sleep(wait)
+            pods = left
+        return False
+
+    async def _delete(self, pods: list[Pod], fence: Fence) -> tuple[list[Pod], KubeError | None]:
+        """Delete the pods, some at a time; those that remain, and why.
+
+        A server that asks to wait gets no more of these requests now.
+        """
+        left: list[Pod] = []
+        problems: list[KubeError] = []
+        todo = iter(pods)
+
+        async def work() -> None:
+            for pod in todo:
+                if not self._exists(pod):
+                    continue
+                if any(map(retry_after, problems)):
+                    left.append(pod)
+                    continue
+                try:
+                    await self._delete_pod(pod, fence)
+                except KubeError as error:
+                    left.append(pod)
+                    problems.append(error)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(_OF_ONE_ROOT, len(pods))):
+                group.create_task(work())
+        return left, max(problems, key=retry_after, default=None)
+
+    async def _delete_pod(self, pod: Pod, fence: Fence) -> None:
+        info = pod.info
+        async with self._semaphore.acquired(info.namespace):
+            if fence.valid():
+                await delete_pod(self._api, info)
+
+    def _exists(self, pod: Pod) -> bool:
+        return self._state.pods.get(pod.info.uid) is pod and not pod.info.terminating
+
+    def _report(self, intent: Intent, message: str) -> None:
+        blocker = binding_failed(self._state, intent.root, message)
+        if blocker is not None:
+            self._on_refused(intent.root, blocker)
+
+    def _set_stuck(self, root: GroupKey, *, stuck: bool) -> None:
+        (self._stuck.add if stuck else self._stuck.discard)(root)
+        GANGS_STUCK.set(len(self._stuck))
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

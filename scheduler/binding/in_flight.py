@@ -1,0 +1,105 @@
+"""The roots that are being bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from kube.backoff import Backoff
+from kube.errors import KubeError
+from scheduler.binding.reservations import Reservations, StoredReservation
+from scheduler.core.groups.forest import Pod
+from scheduler.core.values.model import GroupKey
+from scheduler.support.retry import backoff
+
+_LONGEST: Final = 500
+
+
+@dataclass(slots=True)
+class Intent:
+    """A root being bound, until enough of its pods are bound or it is given up at `deadline`.
+
+    `since` is when it was first stored, `open` how many Bindings have no answer yet, and `reserved`
+    are the UIDs of the pods in `reservations`. `problem` is why a pod could not be bound in the
+    last round; `refusals` counts the rounds of Bindings in a row in which the server refused one
+    (403 or 422), which it will probably repeat.
+    """
+
+    root: GroupKey
+    deadline: float
+    since: str = ""
+    open: int = 0
+    failed: bool = False
+    problem: str = ""
+    refused: bool = False
+    refusals: int = 0
+    bound: list[Pod] = field(default_factory=list)
+    reserved: set[str] = field(default_factory=set)
+    reservations: list[StoredReservation] = field(default_factory=list)
+
+    def blame(self, problem: str, *, refused: bool = False) -> None:
+        """A pod could not be bound because of this, which is not its node's fault."""
+        self.problem = shortened(problem)
+        self.refused = self.refused or refused
+
+    def end_round(self) -> bool:
+        """All Bindings are answered, and some failed; whether the server refused one."""
+        refused = self.refused
+        self.refusals = self.refusals + 1 if refused else 0
+        self.failed = self.refused = False
+        return refused
+
+
+@dataclass(slots=True)
+class PodBinding:
+    """One Binding of an intent; `waits` are those between its tries."""
+
+    intent: Intent
+    pod: Pod
+    node: str
+    waits: Backoff | None = None
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.info.namespace
+
+    def next_wait(self, error: KubeError) -> float:
+        """Seconds to wait after one more failed try."""
+        self.waits = self.waits or backoff()  # most Bindings need none
+        return self.waits.next(error)
+
+
+class Intents:
+    """The intents by root; `complete` ends one, and its Reservations with it."""
+
+    def __init__(self, reservations: Reservations) -> None:
+        self.reservations = reservations
+        self._by_root: dict[GroupKey, Intent] = {}
+
+    def __iter__(self) -> Iterator[Intent]:
+        return iter(self._by_root.values())
+
+    def get(self, root: GroupKey) -> Intent | None:
+        """The intent of the root, if it has one."""
+        return self._by_root.get(root)
+
+    def add(self, intent: Intent) -> None:
+        """The root is being bound from now on."""
+        self._by_root[intent.root] = intent
+
+    def complete(self, intent: Intent) -> None:
+        """The root needs no more Bindings, or was given up."""
+        if self._by_root.get(intent.root) is intent:
+            del self._by_root[intent.root]
+        self.reservations.close(intent.reservations)
+        intent.reservations = []
+
+    def clear(self) -> None:
+        """Forget all; the Reservations stay for the next leader."""
+        self._by_root.clear()
+
+
+def shortened(problem: str) -> str:
+    """The problem as it fits into a condition: a webhook's answer may be of any length."""
+    return problem if len(problem) <= _LONGEST else f"{problem[:_LONGEST]}..."

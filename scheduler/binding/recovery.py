@@ -1,0 +1,187 @@
+"""Completes or gives up what earlier leaders began to bind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import numpy as np
+import structlog
+
+from kube.clock import Clock, since
+from kube.election import Fence
+from kube.freeze import Freeze
+from scheduler.binding.in_flight import Intent, Intents, PodBinding
+from scheduler.binding.reservations import StoredDecision
+from scheduler.binding.restored_places import still_held
+from scheduler.core.groups.forest import Pod
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.search.place import assume_on
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
+from scheduler.expected.pods import ExpectedPods
+from scheduler.support.metrics import RESUMED
+
+_log = structlog.get_logger()
+
+
+class Recovery:
+    """What a new leader does with the Reservations that it finds."""
+
+    def __init__(
+        self,
+        state: State,
+        intents: Intents,
+        *,
+        clock: Clock,
+        timeout_of: Callable[[GroupKey], float],
+        start: Callable[[Intent, list[PodBinding]], None],
+        freeze: Freeze,
+        expected: ExpectedPods | None = None,
+    ) -> None:
+        """`start` sends the Bindings of an intent, whose pods are assumed.
+
+        `expected` knows which pods came instead of those for which places were held.
+        """
+        self._state = state
+        self._intents = intents
+        self._clock = clock
+        self._timeout_of = timeout_of
+        self._start = start
+        self._freeze = freeze
+        self._expected = expected
+
+    async def run(self, fence: Fence) -> None:
+        """Look at each decision; other tasks run in between."""
+        for decision in await self._intents.reservations.read(fence):
+            await self._freeze.over()
+            intent = self._intent_of(decision)
+            intent.bound = self._bound(decision)
+            if self._may_not_start(intent) or not self._bind_rest(intent, decision):
+                self._resume(intent)
+            await asyncio.sleep(0)
+
+    def _intent_of(self, decision: StoredDecision) -> Intent:
+        """Our intent for an earlier leader's decision, with the remaining time."""
+        begun = since(self._clock, self._begun(decision))
+        deadline = max(self._clock.monotonic(), begun + self._timeout_of(decision.root))
+        intent = Intent(
+            decision.root, deadline, decision.since, reservations=list(decision.reservations)
+        )
+        intent.reserved.update(pod.uid for pod in decision.pods)
+        return intent
+
+    def _begun(self, decision: StoredDecision) -> float | None:
+        """When the decision was first stored, in seconds since 1970; None if it does not say so."""
+        try:
+            moment = datetime.fromisoformat(decision.since)
+        except ValueError as error:
+            _log.error("decision without a time", root="/".join(decision.root), problem=str(error))
+            return None
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+
+    def _members(self, decision: StoredDecision) -> list[tuple[Pod, str]]:
+        """The pods of the decision that exist and belong to its root, with their nodes."""
+        pods = decision.pods
+        if self._expected is not None:
+            pods = tuple(still_held(self._state, self._expected, pods))
+        found = ((self._state.pods.get(each.uid), each.node) for each in pods)
+        return [
+            (pod, node)
+            for pod, node in found
+            if pod is not None and _belongs_to(pod, decision.root)
+        ]
+
+    def _bound(self, decision: StoredDecision) -> list[Pod]:
+        return [pod for pod, _ in self._members(decision) if pod.info.node]
+
+    def _bind_rest(self, intent: Intent, decision: StoredDecision) -> bool:
+        """Assume the decided nodes for all pods still unbound, or for none; whether it did.
+
+        It does if all of them still fit and the group is then complete.
+        """
+        assumed: list[PodBinding] = []
+        for (shape, node), pods in self._waiting(decision).items():
+            found = (
+                self._assume_with_devices(node, pods)
+                if shape.requirements.needs_devices
+                else self._assume(shape, node, pods)
+            )
+            if not found and pods[0].info.expected and intent.bound:
+                continue  # others have the place: what is left is held
+            if not found:
+                break
+            assumed += [PodBinding(intent, pod, node) for pod in pods]
+        else:
+            group = self._state.forest.groups.get(intent.root)
+            if assumed and group is not None and group.standing and group.parent is None:
+                self._intents.add(intent)
+                self._start(intent, [each for each in assumed if not each.pod.info.expected])
+                RESUMED.labels("finished").inc()
+                return True
+        for binding in assumed:
+            if not (binding.pod.info.expected and intent.bound):
+                self._state.forget(binding.pod.info.uid)
+        return False
+
+    def _may_not_start(self, intent: Intent) -> bool:
+        """Whether a feature gate is off by now, and nothing was bound before.
+
+        What was begun is completed on the decided nodes all the same: it would stay in part.
+        """
+        group = self._state.forest.groups.get(intent.root)
+        return group is not None and group.switched_off and not intent.bound
+
+    def _waiting(self, decision: StoredDecision) -> dict[tuple[Shape, str], list[Pod]]:
+        """The pods still unbound, by shape and node: equal ones are looked at together."""
+        found: dict[tuple[Shape, str], list[Pod]] = {}
+        for pod, node in self._members(decision):
+            if pod.waiting:
+                found.setdefault((pod.shape, node), []).append(pod)
+        return found
+
+    def _assume(self, shape: Shape, node: str, pods: list[Pod]) -> bool:
+        """Assume the node for all of these equal pods, or for none if they do not all fit."""
+        row = self._state.nodes.row_of.get(node)
+        if row is None:
+            return False
+        at_once = 1 if shape.self_interacting else len(pods)
+        for index in range(0, len(pods), at_once):
+            if int(self._state.framework.slots_in(shape, np.array([row]))[0]) < at_once:
+                for pod in pods[:index]:
+                    self._state.forget(pod.info.uid)
+                return False
+            self._state.assume(pods[index : index + at_once], [row] * at_once)
+        return True
+
+    def _assume_with_devices(self, node: str, pods: list[Pod]) -> bool:
+        """The same for pods with ResourceClaims: with what they have, or any devices of the node.
+
+        Those that are assumed before one does not fit are forgotten with the rest of the root's.
+        """
+        row = self._state.nodes.row_of.get(node)
+        for index, pod in enumerate(pods):
+            if row is None or not assume_on(self._state, pod, row):
+                for each in pods[:index]:
+                    self._state.forget(each.info.uid)
+                return False
+        return True
+
+    def _resume(self, intent: Intent) -> None:
+        """Keep the intent of a half-bound group, which the queue completes first; drop others."""
+        group = self._state.forest.groups.get(intent.root)
+        if group is None or not group.incomplete:
+            RESUMED.labels("given_up").inc()
+            self._intents.reservations.close(intent.reservations)
+        else:
+            RESUMED.labels("continued").inc()
+            self._intents.add(intent)
+
+
+def _belongs_to(pod: Pod, root: GroupKey) -> bool:
+    """Whether the group is the pod's, or above it."""
+    group = pod.group
+    while group is not None and group.key != root:
+        group = group.parent
+    return group is not None

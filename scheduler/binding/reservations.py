@@ -1,0 +1,363 @@
+"""Decisions stored before they are carried out, so that no crash leaves half a gang for good.
+
+All roots decided since the last write share one Reservation (several where it would exceed `limit`
+bytes). Their Bindings are sent once it is stored, and it is deleted when all of its roots are bound
+or given up. The next leader reads the Reservations that remain and completes or gives up each root.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import Final
+
+import msgspec
+import structlog
+
+from kube.clock import Clock
+from kube.election import Fence
+from kube.errors import AlreadyExists, KubeError, NotFound
+from kube.meta import Json
+from scheduler.core.values.model import GroupKey
+from scheduler.expected.pod_info import UID_PREFIX
+from scheduler.support.activity import Activity
+from scheduler.support.kinds import RESERVATIONS
+from scheduler.support.metrics import RESERVATIONS_OPEN, RESERVATIONS_WRITTEN, RESUMED
+from scheduler.support.ports import ReservationApi
+from scheduler.support.retry import RETRIABLE, backoff, retry
+
+_LIMIT: Final = 1 << 20
+_TICK: Final = 0.02
+_MOST_TICKS: Final = 10
+"""How many ticks a write may wait for more decisions to share it."""
+_ENOUGH_ROOTS: Final = 4
+"""A write with this many roots does not wait for those that are still being decided."""
+_INTERVAL: Final = 0.05
+"""Seconds between two writes: a single decision is written at once, a stream shares writes."""
+
+_PUNCTUATION: Final = 10
+"""Bytes per pod besides UID and node: four escaped quotes, a colon and a comma."""
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedPod:
+    """One pod of a decision, and its node.
+
+    `later` says that it is in an addition without expected pods: it may have taken over the place
+    of one that was stored before.
+    """
+
+    uid: str
+    node: str
+    later: bool = False
+
+
+class RootReference(msgspec.Struct, frozen=True):
+    """The root of a stored decision."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class WrittenIntent(msgspec.Struct, frozen=True):
+    """One entry of `spec.intents` of a Reservation: JSON in a string.
+
+    `pods` are nodes by UID. It is a string because the API server would validate, default, track
+    and cache an object field by field; for 3,000 pods that took as long as 600 Bindings.
+    """
+
+    root: RootReference
+    attempt: int
+    since: str
+    pods: dict[str, str]
+
+
+class _Spec(msgspec.Struct):
+    intents: list[object] = []
+
+
+class _Reservation(msgspec.Struct):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDecision:
+    """A decision of an earlier leader, with the Reservations that contain it."""
+
+    root: GroupKey
+    attempt: int
+    since: str
+    pods: tuple[ReservedPod, ...]
+    reservations: tuple[StoredReservation, ...]
+
+
+@dataclass(eq=False, slots=True)
+class StoredReservation:
+    """A Reservation on the API server; it is deleted when no decision in it is unfinished."""
+
+    name: str
+    unfinished: int
+
+
+@dataclass(slots=True)
+class PendingDecision:
+    """A decision to be stored. `stored` is called with its Reservations, or `failed` with why."""
+
+    root: GroupKey
+    attempt: int
+    since: str
+    pods: list[ReservedPod]
+    stored: Callable[[list[StoredReservation]], None]
+    failed: Callable[[str], None]
+    reservations: list[StoredReservation] = field(default_factory=list)
+
+
+_Part = list[tuple[int, list[ReservedPod]]]
+
+
+class Reservations:
+    """Stores and deletes Reservations.
+
+    `saturated` says whether enough Bindings are queued to keep all workers busy for now.
+    """
+
+    def __init__(
+        self,
+        api: ReservationApi,
+        *,
+        clock: Clock,
+        activity: Activity,
+        saturated: Callable[[], bool],
+        limit: int = _LIMIT,
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._activity = activity
+        self._saturated = saturated
+        self._limit = limit
+        self._pending: list[PendingDecision] = []
+        self._has_pending = asyncio.Event()
+        self._finished: asyncio.Queue[StoredReservation] = asyncio.Queue()
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a new term: nothing is pending, and names begin with a random prefix."""
+        self._series = secrets.token_hex(6)
+        self._numbers = count(1)
+        self._pending = []
+        self._finished = asyncio.Queue()
+        RESERVATIONS_OPEN.set(0)
+
+    def add(self, decision: PendingDecision) -> None:
+        """Store this decision with the next write."""
+        self._pending.append(decision)
+        self._has_pending.set()
+
+    def close(self, reservations: Iterable[StoredReservation]) -> None:
+        """One decision in these Reservations is bound or given up."""
+        for reservation in reservations:
+            reservation.unfinished -= 1
+            if not reservation.unfinished:
+                self._finished.put_nowait(reservation)
+
+    async def run(self, fence: Fence) -> None:
+        """Store and delete while the lease is held; until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._write_pending(fence))
+            group.create_task(self._delete_finished(fence))
+
+    async def read(self, fence: Fence) -> list[StoredDecision]:
+        """Decisions that earlier leaders left, oldest first. Retries while the lease is held."""
+        waits = backoff()
+        while fence.valid():
+            try:
+                return self._decisions_of((await self._api.list(RESERVATIONS))["items"])
+            except NotFound:
+                _log.error("Reservations are not installed", crd=RESERVATIONS.full_name)
+                return []
+            except KubeError as error:
+                _log.warning("Reservations not read", problem=str(error))
+                await self._clock.sleep(waits.next(error))
+        return []
+
+    def _decisions_of(self, items: list[Json]) -> list[StoredDecision]:
+        by_root: dict[GroupKey, StoredDecision] = {}
+        for item in sorted(items, key=_by_age):
+            intents = _intents_of(item)
+            reservation = StoredReservation(item["metadata"]["name"], len(intents))
+            RESERVATIONS_OPEN.inc()
+            if not intents:
+                self._finished.put_nowait(reservation)
+            for intent in intents:
+                found = _read(intent, reservation)
+                if found is None:
+                    self.close([reservation])
+                    continue
+                before = by_root.get(found.root)
+                by_root[found.root] = found if before is None else _merge(before, found)
+        return list(by_root.values())
+
+    async def _write_pending(self, fence: Fence) -> None:
+        last = float("-inf")
+        while True:
+            await self._has_pending.wait()
+            await self._clock.sleep(max(0.0, last + _INTERVAL - self._clock.monotonic()))
+            for _ in range(_MOST_TICKS):
+                if not (self._saturated() or self._more_are_coming()):
+                    break
+                await self._clock.sleep(_TICK)
+            self._has_pending.clear()
+            decisions, self._pending = self._pending, []
+            last = self._clock.monotonic()
+            await self._store(decisions, fence)
+
+    def _more_are_coming(self) -> bool:
+        """Whether few decisions are pending and more roots are being decided."""
+        return len(self._pending) < _ENOUGH_ROOTS and self._activity.deciding
+
+    async def _store(self, decisions: list[PendingDecision], fence: Fence) -> None:
+        problems: dict[int, str] = {}
+        for members in _split(decisions, self._limit):
+            name = f"{self._series}-{next(self._numbers)}"
+            body = _body(name, [_intent(decisions[at], pods) for at, pods in members])
+            problem = await self._create(body, fence)
+            if problem is not None:
+                problems |= {at: problem for at, _pods in members}
+                continue
+            RESERVATIONS_OPEN.inc()
+            reservation = StoredReservation(name, len(members))
+            for at, _pods in members:
+                decisions[at].reservations.append(reservation)
+        for at, decision in enumerate(decisions):
+            if at in problems:
+                self.close(decision.reservations)
+                decision.failed(problems[at])
+            else:
+                decision.stored(decision.reservations)
+
+    async def _create(self, body: Json, fence: Fence) -> str | None:
+        """Create the Reservation; returns the error if it cannot be."""
+
+        async def create() -> None:
+            try:
+                await self._api.create(RESERVATIONS, body)
+            except AlreadyExists:
+                pass  # ours: the answer to an earlier try was lost
+            except RETRIABLE as error:
+                _log.warning("Reservation not written", problem=str(error))
+                raise
+
+        try:
+            if not await retry(create, fence, self._clock):
+                return "the lease is lost"
+        except KubeError as error:
+            RESERVATIONS_WRITTEN.labels("refused").inc()
+            _log.error("Reservation refused", problem=str(error))
+            return str(error)
+        RESERVATIONS_WRITTEN.labels("written").inc()
+        return None
+
+    async def _delete_finished(self, fence: Fence) -> None:
+        while True:
+            reservation = await self._finished.get()
+            try:
+                deleted = await retry(partial(self._delete, reservation.name), fence, self._clock)
+            except KubeError as error:
+                # The next leader finds its roots bound, and deletes it.
+                _log.error("Reservation not deleted", name=reservation.name, problem=str(error))
+                continue
+            if deleted:
+                RESERVATIONS_OPEN.dec()
+
+    async def _delete(self, name: str) -> None:
+        with suppress(NotFound):
+            await self._api.delete(RESERVATIONS, name)
+
+
+def _split(decisions: list[PendingDecision], limit: int) -> Iterator[_Part]:
+    """Decisions, by index, in parts of at most `limit` bytes; a large decision is in several."""
+    part: _Part = []
+    size = 0
+    for at, decision in enumerate(decisions):
+        part.append((at, []))
+        size += _size(_intent(decision, []))
+        for pod in decision.pods:
+            more = _PUNCTUATION + len(pod.uid) + len(pod.node)
+            if size + more > limit and any(pods for _, pods in part):
+                yield [(index, pods) for index, pods in part if pods]
+                part, size = [(at, [])], _size(_intent(decision, []))
+            part[-1][1].append(pod)
+            size += more
+    if part:
+        yield part
+
+
+def _size(text: str) -> int:
+    """Bytes of a string in a JSON document, with its quotes and comma."""
+    return len(msgspec.json.encode(text)) + 1
+
+
+def _body(name: str, intents: list[str]) -> Json:
+    return {
+        "apiVersion": RESERVATIONS.api_version,
+        "kind": RESERVATIONS.kind,
+        "metadata": {"name": name},
+        "spec": {"roots": len(intents), "intents": intents},
+    }
+
+
+def _intent(decision: PendingDecision, pods: list[ReservedPod]) -> str:
+    nodes = {pod.uid: pod.node for pod in pods}
+    written = WrittenIntent(RootReference(*decision.root), decision.attempt, decision.since, nodes)
+    return msgspec.json.encode(written).decode()
+
+
+def _intents_of(item: Json) -> list[object]:
+    """None, and an error in the log, if they are no list: such a Reservation is deleted."""
+    try:
+        return msgspec.convert(item, _Reservation).spec.intents
+    except msgspec.MsgspecError as error:
+        _set_aside(item["metadata"]["name"], error)
+        return []
+
+
+def _read(intent: object, reservation: StoredReservation) -> StoredDecision | None:
+    """None, and an error in the log, for an intent that cannot be decoded."""
+    try:
+        written = msgspec.json.decode(msgspec.convert(intent, str), type=WrittenIntent)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        _set_aside(reservation.name, error)
+        return None
+    root = written.root
+    later = not any(uid.startswith(UID_PREFIX) for uid in written.pods)
+    pods = tuple(ReservedPod(uid, node, later) for uid, node in written.pods.items())
+    key = (root.kind, root.namespace, root.name)
+    return StoredDecision(key, written.attempt, written.since, pods, (reservation,))
+
+
+def _set_aside(name: str, error: Exception) -> None:
+    RESUMED.labels("unreadable").inc()
+    _log.error("decision set aside: it cannot be decoded", reservation=name, problem=str(error))
+
+
+def _merge(first: StoredDecision, second: StoredDecision) -> StoredDecision:
+    """Two intents of one root: parts of one decision, or a decision and a later addition."""
+    reservations = first.reservations + second.reservations
+    pods = {pod.uid: pod for pod in (*first.pods, *second.pods)}
+    attempt, since = max(first.attempt, second.attempt), first.since or second.since
+    return StoredDecision(first.root, attempt, since, tuple(pods.values()), reservations)
+
+
+def _by_age(item: Json) -> tuple[str, int]:
+    """By creation, then by the number in the name, for those of one second."""
+    meta = item["metadata"]
+    number = meta["name"].rpartition("-")[2]
+    return (meta.get("creationTimestamp") or "", int(number[-18:]) if number.isdecimal() else 0)

@@ -1,0 +1,4 @@
+"""Expressions of device selectors: parse, check and evaluate.
+
+`selectors` is the entry point.
+"""

@@ -1,0 +1,263 @@
+"""Kubernetes' functions of quantities, versions, addresses and networks."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from typing import Final
+
+from scheduler.cel.errors import EvaluationError, no_overload
+from scheduler.cel.evaluation import Frame, Function, Functions
+from scheduler.cel.operators import tenths
+from scheduler.cel.quantities import Quantity, from_integer, parse_quantity
+from scheduler.cel.values import Value, type_name
+from scheduler.cel.versions import Version, normalized, parse_version
+
+_Address = IPv4Address | IPv6Address
+_Network = IPv4Interface | IPv6Interface
+
+
+def _parsed(name: str, parse: Callable[[str], Value]) -> Function:
+    def evaluate(frame: Frame, value: Value) -> Value:
+        if not isinstance(value, str):
+            raise no_overload(f"{name}({type_name(value)})")
+        frame.charge(tenths(len(value)))
+        return parse(value)
+
+    return evaluate
+
+
+def _tested(name: str, parse: Callable[[str], Value]) -> Function:
+    def test(text: str) -> bool:
+        try:
+            parse(text)
+        except EvaluationError:
+            return False
+        return True
+
+    return _parsed(name, test)
+
+
+def _version(text: str, *, tolerant: bool) -> Version:
+    return parse_version(normalized(text) if tolerant else text)
+
+
+def _tolerant(strict: Function, lenient: Function) -> Function:
+    """With a second argument that says which of the two it is."""
+
+    def evaluate(frame: Frame, value: Value, normalize: Value = False) -> Value:
+        if not isinstance(normalize, bool):
+            raise no_overload()
+        return (lenient if normalize else strict)(frame, value)
+
+    return evaluate
+
+
+def _strict_version(text: str) -> Version:
+    return _version(text, tolerant=False)
+
+
+def _lenient_version(text: str) -> Version:
+    return _version(text, tolerant=True)
+
+
+def _compared(name: str, decide: Callable[[int], Value]) -> Function:
+    """A comparison of two quantities or of two versions."""
+
+    def evaluate(frame: Frame, one: Value, other: Value) -> Value:
+        frame.charge(1)
+        if type(one) is not type(other) or not isinstance(one, (Quantity, Version)):
+            raise no_overload(f"{name}({type_name(one)}, {type_name(other)})")
+        return decide((one > other) - (one < other))
+
+    return evaluate
+
+
+def _quantity(value: Value, function: str) -> Quantity:
+    if not isinstance(value, Quantity):
+        raise no_overload(f"{function}({type_name(value)})")
+    return value
+
+
+def _of_quantity(name: str, read: Callable[[Quantity], Value]) -> Function:
+    def evaluate(frame: Frame, value: Value) -> Value:
+        frame.charge(1)
+        return read(_quantity(value, name))
+
+    return evaluate
+
+
+def _as_integer(quantity: Quantity) -> int:
+    if quantity.integer is None:
+        raise EvaluationError("cannot convert value to integer")
+    return quantity.integer
+
+
+def _as_float(quantity: Quantity) -> float:
+    try:
+        return quantity.nano / 10**9
+    except OverflowError:
+        return float("inf") if quantity.nano > 0 else float("-inf")
+
+
+def _sum(name: str, sign: int) -> Function:
+    def evaluate(frame: Frame, one: Value, other: Value) -> Value:
+        frame.charge(1)
+        quantity = _quantity(one, name)
+        second = from_integer(other) if type(other) is int else _quantity(other, name)
+        return quantity.plus(second, sign)
+
+    return evaluate
+
+
+def _number_of(name: str, place: int) -> Function:
+    def evaluate(frame: Frame, value: Value) -> Value:
+        frame.charge(1)
+        if not isinstance(value, Version):
+            raise no_overload(f"{name}({type_name(value)})")
+        return value.numbers[place]
+
+    return evaluate
+
+
+def _ip(text: str) -> _Address:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        raise EvaluationError(f"IP Address {text[:64]!r} parse error") from None
+    if "%" in text or (isinstance(address, IPv6Address) and address.ipv4_mapped is not None):
+        raise EvaluationError(f"IP Address {text[:64]!r} has a zone, or is IPv4 within IPv6")
+    return address
+
+
+_CIDR: Final = re.compile(r"[^/%]+/(0|[1-9][0-9]{0,2})")
+
+
+def _cidr(text: str) -> _Network:
+    try:
+        if not _CIDR.fullmatch(text):
+            raise ValueError
+        network = ipaddress.ip_interface(text)
+    except ValueError:
+        raise EvaluationError(f"network address {text[:64]!r} parse error") from None
+    _ip(text.split("/", maxsplit=1)[0])
+    return network
+
+
+def _canonical(text: str) -> bool:
+    return str(_ip(text)) == text
+
+
+def _address(value: Value, function: str) -> _Address:
+    # An interface is an address, too, for Python.
+    if not isinstance(value, (IPv4Address, IPv6Address)) or hasattr(value, "network"):
+        raise no_overload(f"{function}({type_name(value)})")
+    return value
+
+
+def _network(value: Value, function: str) -> _Network:
+    if not isinstance(value, (IPv4Interface, IPv6Interface)):
+        raise no_overload(f"{function}({type_name(value)})")
+    return value
+
+
+def _of_address(name: str, read: Callable[[_Address], Value]) -> Function:
+    def evaluate(frame: Frame, value: Value) -> Value:
+        frame.charge(1)
+        return read(_address(value, name))
+
+    return evaluate
+
+
+def _of_network(name: str, read: Callable[[_Network], Value]) -> Function:
+    def evaluate(frame: Frame, value: Value) -> Value:
+        frame.charge(1)
+        return read(_network(value, name))
+
+    return evaluate
+
+
+def _contains_ip(frame: Frame, one: Value, other: Value) -> Value:
+    network = _network(one, "containsIP")
+    frame.charge(4)
+    address = _ip(other) if isinstance(other, str) else _address(other, "containsIP")
+    return address in network.network
+
+
+def _contains_cidr(frame: Frame, one: Value, other: Value) -> Value:
+    outer = _network(one, "containsCIDR")
+    frame.charge(6)
+    inner = _cidr(other) if isinstance(other, str) else _network(other, "containsCIDR")
+    return inner.ip in outer.network and outer.network.prefixlen <= inner.network.prefixlen
+
+
+def _make_ip(frame: Frame, value: Value) -> Value:
+    return _PARSE_IP(frame, value)
+
+
+def _is_global(address: _Address) -> bool:
+    special = address.is_unspecified or address.is_loopback or address.is_multicast
+    broadcast = str(address) == "255.255.255.255"
+    return not (special or address.is_link_local or broadcast)
+
+
+_PARSE_IP: Final = _parsed("ip", _ip)
+_LOCAL_GROUPS: Final = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
+
+
+def _local_multicast(address: _Address) -> bool:
+    return any(address in group for group in _LOCAL_GROUPS)
+
+
+FUNCTIONS: Final[Functions] = {
+    ("quantity", False): (1, 1, _parsed("quantity", parse_quantity)),
+    ("isQuantity", False): (1, 1, _tested("isQuantity", parse_quantity)),
+    ("sign", False): (1, 1, _of_quantity("sign", lambda q: (q.nano > 0) - (q.nano < 0))),
+    ("isGreaterThan", True): (2, 2, _compared("isGreaterThan", lambda result: result > 0)),
+    ("isLessThan", True): (2, 2, _compared("isLessThan", lambda result: result < 0)),
+    ("compareTo", True): (2, 2, _compared("compareTo", lambda result: result)),
+    ("asInteger", True): (1, 1, _of_quantity("asInteger", _as_integer)),
+    ("isInteger", True): (1, 1, _of_quantity("isInteger", lambda q: q.integer is not None)),
+    ("asApproximateFloat", True): (1, 1, _of_quantity("asApproximateFloat", _as_float)),
+    ("add", True): (2, 2, _sum("add", 1)),
+    ("sub", True): (2, 2, _sum("sub", -1)),
+    ("semver", False): (
+        1,
+        2,
+        _tolerant(_parsed("semver", _strict_version), _parsed("semver", _lenient_version)),
+    ),
+    ("isSemver", False): (
+        1,
+        2,
+        _tolerant(_tested("isSemver", _strict_version), _tested("isSemver", _lenient_version)),
+    ),
+    ("major", True): (1, 1, _number_of("major", 0)),
+    ("minor", True): (1, 1, _number_of("minor", 1)),
+    ("patch", True): (1, 1, _number_of("patch", 2)),
+    ("ip", False): (1, 1, _make_ip),
+    ("isIP", False): (1, 1, _tested("isIP", _ip)),
+    ("ip.isCanonical", False): (1, 1, _parsed("ip.isCanonical", _canonical)),
+    ("family", True): (1, 1, _of_address("family", lambda a: a.version)),
+    ("isUnspecified", True): (1, 1, _of_address("isUnspecified", lambda a: a.is_unspecified)),
+    ("isLoopback", True): (1, 1, _of_address("isLoopback", lambda a: a.is_loopback)),
+    ("isLinkLocalMulticast", True): (1, 1, _of_address("isLinkLocalMulticast", _local_multicast)),
+    ("isLinkLocalUnicast", True): (
+        1,
+        1,
+        _of_address("isLinkLocalUnicast", lambda a: a.is_link_local),
+    ),
+    ("isGlobalUnicast", True): (1, 1, _of_address("isGlobalUnicast", _is_global)),
+    ("cidr", False): (1, 1, _parsed("cidr", _cidr)),
+    ("isCIDR", False): (1, 1, _tested("isCIDR", _cidr)),
+    ("containsIP", True): (2, 2, _contains_ip),
+    ("containsCIDR", True): (2, 2, _contains_cidr),
+    ("ip", True): (1, 1, _of_network("ip", lambda n: n.ip)),
+    ("masked", True): (
+        1,
+        1,
+        _of_network("masked", lambda n: ipaddress.ip_interface(n.network)),
+    ),
+    ("prefixLength", True): (1, 1, _of_network("prefixLength", lambda n: n.network.prefixlen)),
+}

@@ -1,0 +1,259 @@
+"""Compiles selectors and judges devices by them, each pair once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from scheduler.cel import kubernetes_functions, lists, operators, texts
+from scheduler.cel.errors import (
+    CostExceededError,
+    EvaluationError,
+    PostponedError,
+    SelectorError,
+)
+from scheduler.cel.evaluation import Frame, Scope, build
+from scheduler.cel.macros import build_macro
+from scheduler.cel.parser import parse
+from scheduler.cel.patterns import COMPILATION
+from scheduler.cel.quantities import from_nano
+from scheduler.cel.syntax import Node
+from scheduler.cel.values import Domains, Value, type_name
+from scheduler.cel.versions import parse_version
+
+LONGEST: Final = 10 * 1024
+"""The longest selector in bytes, as the API server says."""
+
+COST: Final = 100_000
+"""What judging one device may cost, in kube-scheduler's units. Real selectors cost some ten, and
+the API server refuses those that may cost 1,000,000, which would hold up everybody for a second."""
+
+_FUNCTIONS: Final = {
+    **operators.FUNCTIONS,
+    **texts.FUNCTIONS,
+    **lists.FUNCTIONS,
+    **kubernetes_functions.FUNCTIONS,
+}
+
+
+class Attribute(Protocol):
+    """`type` is bool, int, string or version."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def value(self) -> bool | int | str: ...
+
+
+class Capacity(Protocol):
+    """`value` in nano-units."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
+
+
+class Device(Protocol):
+    """Names without a domain belong to the driver's."""
+
+    @property
+    def attributes(self) -> Sequence[tuple[str, Attribute]]: ...
+    @property
+    def capacity(self) -> Sequence[Capacity]: ...
+    @property
+    def shared(self) -> bool: ...
+
+
+class Selector:
+    """A compiled selector."""
+
+    __slots__ = ("_evaluate", "_slots", "text")
+
+    def __init__(self, text: str, tree: Node) -> None:
+        """Raises SelectorError."""
+        scope = Scope(_FUNCTIONS, build_macro)
+        self.text = text
+        self._evaluate = build(tree, scope)
+        self._slots = scope.slots
+
+    def judge(self, driver: str, device: Device) -> bool:
+        """Whether the device is selected. Raises SelectorError where kube-scheduler fails."""
+        return self.measure(driver, device)[0]
+
+    def measure(self, driver: str, device: Device, limit: int = COST) -> tuple[bool, int]:
+        """The same, and what it cost."""
+        frame = Frame(variable(driver, device), self._slots, limit)
+        try:
+            value = self._evaluate(frame)
+            frame.charge(0)
+        except EvaluationError as error:
+            raise SelectorError(f"CEL runtime error: {error}") from None
+        except CostExceededError:
+            raise SelectorError(
+                f"CEL runtime error: judging one device costs more than {limit}, "
+                "the most that Muster allows: simplify the expression"
+            ) from None
+        if not isinstance(value, bool):
+            problem = f"CEL result of type {type_name(value)} could not be converted to bool"
+            raise SelectorError(f"CEL runtime error: {problem}")
+        return value, frame.cost
+
+
+def compile_selector(text: str) -> Selector:
+    """Raises SelectorError, with the place and what is wrong there."""
+    try:
+        if len(text.encode()) > LONGEST:
+            raise SelectorError(f"the expression has more than {LONGEST} bytes")
+        return Selector(text, parse(text))
+    except (SelectorError, UnicodeEncodeError) as error:
+        raise SelectorError(f"CEL compile error: {error}") from None
+
+
+def variable(driver: str, device: Device) -> dict[str, Value]:
+    """What the expression sees as `device`. Raises SelectorError for a version that is none."""
+    attributes, capacity = Domains(), Domains()
+    for name, attribute in device.attributes:
+        domain, plain = _split(name, driver)
+        attributes.setdefault(domain, {})[plain] = _value(name, attribute)
+    for each in device.capacity:
+        domain, plain = _split(each.name, driver)
+        capacity.setdefault(domain, {})[plain] = from_nano(each.value)
+    return {
+        "driver": driver,
+        "allowMultipleAllocations": device.shared,
+        "attributes": attributes,
+        "capacity": capacity,
+    }
+
+
+def _split(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, plain = name.partition("/")
+    return (domain, plain) if slash else (driver, name)
+
+
+def _value(name: str, attribute: Attribute) -> Value:
+    if attribute.type != "version":
+        return attribute.value
+    try:
+        return parse_version(str(attribute.value))
+    except EvaluationError as error:
+        raise SelectorError(f"attribute {name}: {error}") from None
+
+
+class Selectors:
+    """Remembers compiled selectors and what they said: each pair is judged once.
+
+    The selectors used least recently are forgotten first, with their verdicts.
+    """
+
+    def __init__(self, verdicts: int = 65_536) -> None:
+        """At most so many verdicts are kept."""
+        self._most = verdicts
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self.length = 0
+        self._verdicts = 0
+        self._allowance: int | None = None
+        self.evaluations = 0
+        self.errors = 0
+        self.cost = 0
+
+    def __len__(self) -> int:
+        """How many verdicts are kept."""
+        return self._verdicts
+
+    def allow(self, cost: int | None) -> None:
+        """What judging may cost from now on, for the decision of one root; None: any cost.
+
+        A decision that is cut short can be made anew: it finds all verdicts that it got.
+        """
+        self._allowance = cost
+
+    def judge(self, text: str, driver: str, device: Device) -> bool | str:
+        """Whether the device is selected, or the text of the error.
+
+        Raises PostponedError if it is not known yet and the allowance is used up.
+        """
+        known = self._find(text)
+        if not isinstance(known.selector, Selector):
+            return known.selector
+        key = (driver, device.attributes, device.capacity, device.shared)
+        verdict = known.verdicts.get(key)
+        if verdict is None:
+            self._spend(0)
+            verdict = known.verdicts[key] = self._judge(known.selector, driver, device)
+            self._verdicts += 1
+            self._forget()
+        return verdict
+
+    def problem(self, text: str) -> str:
+        """Why the selector cannot be compiled; empty if it can. Raises PostponedError."""
+        selector = self._find(text).selector
+        return selector if isinstance(selector, str) else ""
+
+    def _judge(self, selector: Selector, driver: str, device: Device) -> bool | str:
+        self.evaluations += 1
+        try:
+            verdict, cost = selector.measure(driver, device)
+        except SelectorError as error:
+            self.errors += 1
+            self._charge(COST if f"more than {COST}" in str(error) else 100)
+            return str(error)
+        self._charge(cost)
+        return verdict
+
+    def _find(self, text: str) -> _Known:
+        found = self._known.get(text)
+        if found is not None:
+            self._known.move_to_end(text)
+            return found
+        self._spend(0)
+        self._charge(COMPILATION + 10 * len(text))
+        try:
+            found = _Known(compile_selector(text))
+        except SelectorError as error:
+            found = _Known(str(error))
+        self._known[text] = found
+        self.length += len(text)
+        self._forget()
+        return found
+
+    def _spend(self, cost: int) -> None:
+        if self._allowance is not None and self._allowance <= cost:
+            raise PostponedError
+
+    def _charge(self, cost: int) -> None:
+        self.cost += cost
+        if self._allowance is not None:
+            self._allowance -= cost
+
+    def _forget(self) -> None:
+        while len(self._known) > 1 and (
+            self._verdicts > self._most or self.length > _TEXT or len(self._known) > _COMPILED
+        ):
+            text, known = self._known.popitem(last=False)
+            self.length -= len(text)
+            self._verdicts -= len(known.verdicts)
+        if self._verdicts > self._most:
+            known = next(iter(self._known.values()))
+            self._verdicts -= len(known.verdicts) - 1
+            last = next(reversed(known.verdicts))
+            known.verdicts = {last: known.verdicts[last]}
+
+
+class _Known:
+    """A selector, or why it cannot be compiled, and what it said of devices."""
+
+    __slots__ = ("selector", "verdicts")
+
+    def __init__(self, selector: Selector | str) -> None:
+        self.selector = selector
+        self.verdicts: dict[tuple[Any, ...], bool | str] = {}
+
+
+_COMPILED: Final = 2048
+"""How many selectors are kept."""
+
+_TEXT: Final = 256 * 1024
+"""How long the kept selectors are together: compiled, a byte of text takes up to 180 bytes."""

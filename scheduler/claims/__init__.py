@@ -1,0 +1,4 @@
+"""Write to ResourceClaims: allocations, finalizers, releases.
+
+`AllocationWriter` is the entry point.
+"""

@@ -1,0 +1,94 @@
+"""Writes the finalizer of a pod's own ResourceClaim as soon as the claim is there.
+
+It commits to nothing, and is the first of three writes that a pod with a claim takes one after the
+other. kube-controller-manager names a new claim in its pod's status first, and only then the pod is
+decided, so this write is nearly always done by then. What fails is tried again when the claim is
+allocated (`allocations`).
+
+A claim that was there when this process began to lead is left to that. So is one for extended
+resources: it is made with the finalizer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from kube.election import Fence
+from kube.errors import KubeError
+from kube.fair_queue import FairQueue
+from scheduler.claims.claim_client import ClaimAccess, UnusableError
+from scheduler.claims.claim_patches import FINALIZER, finalizer_patch
+from scheduler.core.state.state import State
+from scheduler.core.values.model import ClaimKey
+from scheduler.support.metrics import CLAIM_WRITES
+from scheduler.watch.claim_notifications import ClaimNews
+from scheduler.watch.device_handlers import ObservedClaim
+
+FINALIZERS: Final = 8
+"""Claims that get theirs at once: few, so that those that are being allocated come first."""
+
+_log = structlog.get_logger()
+
+_finalized = CLAIM_WRITES.labels("finalizer")
+
+
+class ClaimFinalizers:
+    """`news` is told of each claim that changes."""
+
+    def __init__(self, access: ClaimAccess, state: State, news: ClaimNews) -> None:
+        self._access = access
+        self._state = state
+        self._queued: FairQueue[ClaimKey] = FairQueue(FINALIZERS)
+        self._known: set[ClaimKey] = set()
+        self._leads = False
+        news.subscribe(self._claim_changed)
+
+    async def run(self, fence: Fence) -> None:
+        """Write while the lease is held; until cancelled."""
+        self._queued, self._leads = FairQueue(FINALIZERS), True
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(FINALIZERS):
+                    group.create_task(self._work(fence))
+        finally:
+            self._leads = False
+            self._known.clear()
+
+    def _claim_changed(self, key: ClaimKey) -> None:
+        if self._leads and key not in self._known and self._lacking(key) is not None:
+            self._known.add(key)
+            self._queued.put(key[0], key)
+
+    def _lacking(self, key: ClaimKey) -> ObservedClaim | None:
+        """The claim, if a pod that waits here owns it and it lacks the finalizer."""
+        claim, seen = self._state.devices.claims.get(key), self._access.claims.observed.get(key)
+        if claim is None or seen is None or claim.terminating or claim.allocation is not None:
+            return None
+        pod = self._state.pods.get(claim.owner)
+        if pod is None or not pod.info.ours or pod.placed or pod.ended:
+            return None
+        return seen if FINALIZER not in seen.finalizers else None
+
+    async def _work(self, fence: Fence) -> None:
+        while True:
+            key = await self._queued.get()
+            try:
+                await self._write(key, fence)
+            except (KubeError, UnusableError) as error:
+                _log.info("finalizer not written yet", claim="/".join(key), problem=str(error))
+            except Exception:  # noqa: BLE001 - logged; it is written with the allocation
+                _log.exception("finalizer not written yet", claim="/".join(key))
+            finally:
+                self._known.discard(key)
+                self._queued.done(key[0])
+
+    async def _write(self, key: ClaimKey, fence: Fence) -> None:
+        async with self._access.locked(key):
+            await self._access.freeze.over()
+            seen = self._lacking(key)
+            if seen is not None and fence.valid():
+                await self._access.patch(key, finalizer_patch(seen), None)
+                _finalized.inc()

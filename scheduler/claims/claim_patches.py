@@ -1,0 +1,160 @@
+"""Allocations as the JSON of a ResourceClaim's status, and the patches that write them. No I/O."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from kube.meta import Json
+from kube.patch import PatchBuilder
+from scheduler.core.groups.forest import Pod
+from scheduler.core.values.device_asks import NANO, Amounts, Ask, DeviceToleration
+from scheduler.core.values.devices import AllocatedConfig, AllocatedDevice, Allocation
+from scheduler.core.values.model import Expression, Term
+from scheduler.decoding.device_objects import Consumer
+from scheduler.watch.device_handlers import ObservedClaim
+
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+"""Keeps a claim with an allocation from going; kube-controller-manager takes it away."""
+
+
+def finalizer_patch(claim: ObservedClaim) -> PatchBuilder:
+    """Adds the finalizer to a claim that lacks it."""
+    patch = _patch(claim)
+    if claim.finalizers:
+        return patch.add("/metadata/finalizers/-", FINALIZER)
+    return patch.add("/metadata/finalizers", [FINALIZER])
+
+
+def allocation_patch(
+    claim: ObservedClaim, allocation: Allocation, pods: Iterable[Pod], moment: str
+) -> PatchBuilder:
+    """The allocation and all its consumers together, for the status of an unallocated claim."""
+    patch = _patch(claim)
+    if not claim.has_status:
+        patch.add("/status", {})
+    patch.add("/status/allocation", allocation_json(allocation, moment))
+    return patch.add("/status/reservedFor", _consumers(claim.consumers, pods))
+
+
+def consumers_patch(claim: ObservedClaim, pods: Iterable[Pod]) -> PatchBuilder:
+    """Pods more that may use an allocated claim."""
+    return _patch(claim).add("/status/reservedFor", _consumers(claim.consumers, pods))
+
+
+def release_patch(claim: ObservedClaim, left: list[Consumer]) -> PatchBuilder:
+    """The allocation goes with its last consumer; as long as any are `left`, it stays."""
+    patch = _patch(claim)
+    if left:
+        return patch.replace("/status/reservedFor", _consumers(left, ()))
+    return patch.remove("/status/allocation").remove("/status/reservedFor")
+
+
+def claim_spec(ask: Ask) -> Json:
+    """The spec of a claim that asks for numbers of devices of classes, and nothing else."""
+    requests = [
+        {
+            "name": option.name,
+            "exactly": {
+                "deviceClassName": option.device_class,
+                "allocationMode": "ExactCount",
+                "count": option.count,
+            },
+        }
+        for request in ask.requests
+        for option in request.options
+    ]
+    return {"devices": {"requests": requests}}
+
+
+def _patch(claim: ObservedClaim) -> PatchBuilder:
+    return PatchBuilder().of_uid(claim.uid).at_version(str(claim.version))
+
+
+def _consumers(known: Iterable[Consumer], pods: Iterable[Pod]) -> list[Json]:
+    there: list[Json] = []
+    for each in known:
+        group = {"apiGroup": each.api_group} if each.api_group else {}
+        there.append({**group, "resource": each.resource, "name": each.name, "uid": each.uid})
+    uids = {each["uid"] for each in there}
+    new = (pod.info for pod in pods if pod.info.uid not in uids)
+    return [*there, *({"resource": "pods", "name": p.name, "uid": p.uid} for p in new)]
+
+
+def allocation_json(allocation: Allocation, moment: str) -> Json:
+    """`status.allocation`, made at that moment (RFC 3339); shares get their IDs."""
+    devices: Json = {"results": [_result(each) for each in allocation.devices]}
+    if allocation.config:
+        devices["config"] = [_config(each) for each in allocation.config]
+    written: Json = {"devices": devices, "allocationTimestamp": moment}
+    if allocation.nodes is not None:
+        written["nodeSelector"] = {"nodeSelectorTerms": [_term(each) for each in allocation.nodes]}
+    return written
+
+
+def _result(device: AllocatedDevice) -> Json:
+    driver, pool, name = device.key
+    written: Json = {"request": device.request, "driver": driver, "pool": pool, "device": name}
+    if device.admin:
+        written["adminAccess"] = True
+    if device.tolerations:
+        written["tolerations"] = [_toleration(each) for each in device.tolerations]
+    if device.share is not None:
+        written["shareID"] = device.share or str(uuid.uuid4())
+    if device.consumed:
+        written["consumedCapacity"] = _amounts(device.consumed)
+    if device.binding_conditions:
+        written["bindingConditions"] = list(device.binding_conditions)
+    if device.binding_failures:
+        written["bindingFailureConditions"] = list(device.binding_failures)
+    return written
+
+
+def _toleration(toleration: DeviceToleration) -> Json:
+    said = {
+        "key": toleration.key,
+        "operator": toleration.operator,
+        "value": toleration.value,
+        "effect": toleration.effect,
+    }
+    written: Json = {name: value for name, value in said.items() if value}
+    if toleration.seconds is not None:
+        written["tolerationSeconds"] = toleration.seconds
+    return written
+
+
+def _config(config: AllocatedConfig) -> Json:
+    written: Json = {"source": "FromClass" if config.of_class else "FromClaim"}
+    if config.config.requests:
+        written["requests"] = list(config.config.requests)
+    parameters: Json = msgspec.json.decode(config.config.text)
+    return written | parameters
+
+
+def _amounts(amounts: Amounts) -> dict[str, str]:
+    return {name: _quantity(amount) for name, amount in amounts}
+
+
+def _quantity(nano: int) -> str:
+    """In whole units where that is exact; the API server keeps it in its own shortest form."""
+    whole, rest = divmod(nano, NANO)
+    return f"{nano}n" if rest else str(whole)
+
+
+def _term(term: Term) -> Json:
+    written: Json = {}
+    if term.expressions:
+        written["matchExpressions"] = [_expression(each) for each in term.expressions]
+    if term.fields:
+        written["matchFields"] = [_expression(each) for each in term.fields]
+    return written
+
+
+def _expression(expression: Expression) -> Json:
+    written: Json = {"key": expression.key, "operator": expression.operator}
+    if expression.values:
+        written["values"] = list(expression.values)
+    return written

@@ -1,0 +1,118 @@
+"""The decision loop: runs cycles while a root is ready, then waits until something changes."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from typing import Final
+
+from kube.clock import Clock
+from kube.freeze import Freeze
+from kube.pace import Pace
+from scheduler.core.values.model import GroupKey
+from scheduler.cycle.cycle import Cycle
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.support.activity import Activity
+from scheduler.support.event_wait import wait_until
+from scheduler.support.metrics import ROUNDS
+
+_SLICE: Final = 0.002
+"""Seconds of deciding after which other tasks may run: Bindings and watches."""
+
+_PAUSE: Final = 0.002
+"""Seconds between two rounds: a watch delivers many events at once."""
+
+
+class Loop:
+    """Runs cycles. `changed` is set by whoever changes the state, as often as they like."""
+
+    def __init__(
+        self,
+        cycle: Cycle,
+        queue: Queue,
+        clock: Clock,
+        *,
+        activity: Activity,
+        changed: asyncio.Event,
+        freeze: Freeze | None = None,
+    ) -> None:
+        """`freeze` keeps the state as it is while a decision gives way in the middle."""
+        self._cycle = cycle
+        self._queue = queue
+        self._clock = clock
+        self._activity = activity
+        self._changed = changed
+        self._freeze = freeze or Freeze()
+        self._ended = asyncio.Event()
+        self._deciding = Pace("decide", clock, slice_seconds=_SLICE)
+        self._refreshing = Pace("refresh", clock, slice_seconds=_SLICE)
+
+    async def round(self) -> None:
+        """Wait until all that is ready now has been decided, or `end_round` is called."""
+        ended = self._ended
+        self._changed.set()
+        await ended.wait()
+
+    def end_round(self) -> None:
+        """Let those go on that wait for the end of a round."""
+        self._ended.set()
+        self._ended = asyncio.Event()
+
+    async def run(self) -> None:
+        """Decide until cancelled."""
+        while True:
+            self._changed.clear()
+            await self.drain()
+            ROUNDS.inc()
+            self.end_round()
+            await self._clock.sleep(_PAUSE)
+            await self._freeze.over()
+            await self._sleep()
+
+    async def drain(self) -> None:
+        """Decide all that is ready; other tasks run in between."""
+        await self._freeze.over()
+        await self._refresh()
+        self._deciding.begin()
+        while self._queue:
+            key = await self._decide()
+            if self._deciding.over(key or ()):
+                self._activity.deciding = len(self._queue) > 0
+                await self._give_way(self._deciding)
+            # What arrived meanwhile, and what the decisions changed.
+            await self._refresh()
+            self._deciding.begin()
+        self._activity.deciding = False
+
+    async def _decide(self) -> GroupKey | None:
+        """One root; if that takes long, other tasks run in the middle, but the state stays."""
+        with self._freeze, closing(self._cycle.step()) as steps:
+            while True:
+                try:
+                    key = next(steps)
+                except StopIteration as end:
+                    decided: GroupKey | None = end.value
+                    return decided
+                self._activity.deciding = True
+                if self._deciding.over(key):
+                    await self._deciding.give_way()
+
+    async def _give_way(self, pace: Pace) -> None:
+        await pace.give_way()
+        if self._freeze.lasts:  # somebody else reads the state, in steps
+            await self._freeze.over()
+            pace.begin()
+
+    async def _refresh(self) -> None:
+        self._refreshing.begin()
+        for _ in self._cycle.refresh():
+            if self._refreshing.over(()):
+                await self._give_way(self._refreshing)
+
+    async def _sleep(self) -> None:
+        """Wait for a change, or until a refused root is due."""
+        due = self._queue.next_time()
+        if due is None:
+            await self._changed.wait()
+        else:
+            await wait_until(self._changed, due, self._clock)

@@ -1,0 +1,116 @@
+"""Closes the starvation gate for a starving root and opens it again, with metrics and logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+
+import structlog
+
+from kube.clock import Clock
+from kube.stepwise import Stepwise
+from scheduler.core.decide import fits_empty_cluster
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.search.place import Refusal
+from scheduler.core.state.starvation_gate import StarvationLimits
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
+from scheduler.core.values.search_budget import SearchBudget
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.support.config import Starvation
+from scheduler.support.metrics import STARVATION_ACTIVE, STARVATIONS
+
+_log = structlog.get_logger()
+
+
+class StarvationMonitor:
+    """Is told of all decisions, and if configured lets a starving root go first."""
+
+    def __init__(
+        self,
+        state: State,
+        queue: Queue,
+        *,
+        clock: Clock,
+        config: Starvation,
+        stepwise: Stepwise | None = None,
+        budget: Callable[[], SearchBudget] = SearchBudget,
+    ) -> None:
+        """`stepwise` is what the budgets' `pause` belongs to."""
+        self._state = state
+        self._queue = queue
+        self._clock = clock
+        self._enabled = config.enabled
+        self._limits = StarvationLimits(
+            config.after_seconds, config.after_passed, config.closed_seconds
+        )
+        self._stepwise = stepwise or Stepwise(clock)
+        self._budget = budget
+
+    def placed(self, key: GroupKey, entity: Group | Pod) -> None:
+        """The root is being bound."""
+        if self._enabled:
+            self._state.starvation.placed(key, entity.priority)
+            self._open_if_for(key)
+
+    def refused(
+        self, key: GroupKey, entity: Group | Pod, refusal: Refusal
+    ) -> Generator[None, None, None]:
+        """The root does not fit, or waits for the starving root.
+
+        Yields where other tasks should run, which must not change the state.
+        """
+        if not self._enabled:
+            return
+        gate, now, priority = self._state.starvation, self._clock.monotonic(), entity.priority
+        if refusal.shortage.kind == "priority":
+            gate.hold_back(key)
+            return
+        if refusal.shortage.kind != "capacity" or not refusal.shortage.minimum:
+            gate.forget(key)
+            self._open_if_for(key)
+            return
+        gate.refused(key, priority, now)
+        if gate.closed_for is None:
+            if not gate.starves(key, priority, now, self._limits):
+                return
+            if not (yield from self._could_fit(entity)):
+                return
+            gate.close(key, priority, now, self._limits)
+            STARVATION_ACTIVE.set(1)
+            STARVATIONS.inc()
+            _log.info("starvation gate closed", root="/".join(key))
+        elif gate.closed_for.root == key and not (yield from self._could_fit(entity)):
+            self._open_if_for(key)
+
+    def _could_fit(self, entity: Group | Pod) -> Generator[None, None, bool]:
+        """Whether the root would fit if nothing else ran."""
+        self._state.units.refresh()
+        return (
+            yield from self._stepwise.steps(
+                lambda: fits_empty_cluster(self._state, entity, self._budget())
+            )
+        )
+
+    def forget_gone(self, keys: Iterable[GroupKey]) -> None:
+        """Forget entities that cannot be decided any more; open the gate if it is overdue."""
+        if not self._enabled:
+            return
+        for key in keys:
+            if self._queue.entity(key) is None:
+                self._state.starvation.forget(key)
+                self._open_if_for(key)
+        closed = self._state.starvation.closed_for
+        if closed is not None and self._state.starvation.overdue(self._clock.monotonic()):
+            self._open_if_for(closed.root)
+
+    def reset(self) -> None:
+        """Forget everything: another process may have led meanwhile."""
+        self._state.starvation.reset()
+        STARVATION_ACTIVE.set(0)
+
+    def _open_if_for(self, key: GroupKey) -> None:
+        closed = self._state.starvation.closed_for
+        if closed is not None and closed.root == key:
+            self._state.open_starvation_gate()
+            STARVATION_ACTIVE.set(0)
+            _log.info("starvation gate opened", root="/".join(key))

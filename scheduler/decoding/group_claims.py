@@ -1,0 +1,74 @@
+"""The ResourceClaims that the pods of a PodGroup share, and whether they were made for it.
+
+Its namespace may have others of their names, made before the group was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from api import names
+from api.constants import MAX_RESOURCE_CLAIMS
+from api.group_claims import shared_words
+from api.membership import pods_name, stands_for, taken_words
+from api.reading import listing, mapping, text
+from scheduler.core.values.devices import DeviceClaimInfo
+from scheduler.decoding.objects import GroupObject
+
+
+@dataclass(frozen=True, slots=True)
+class GroupClaims:
+    """What the PodGroup `name` says: `templates` by entry, and the names of the claims `made`.
+
+    `pods_name` is how its pods name it, and `taken` what to do where their claim is another's.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    templates: Mapping[str, str]
+    made: frozenset[str]
+    pods_name: str
+    taken: str = ""
+
+    @classmethod
+    def of(cls, group: GroupObject | None) -> GroupClaims | None:
+        """None if its pods share none."""
+        if group is None or not group.spec.resource_claims:
+            return None
+        templates = {
+            each.name: each.resource_claim_template_name
+            for each in group.spec.resource_claims[:MAX_RESOURCE_CLAIMS]
+            if each.resource_claim_template_name and not each.resource_claim_name
+        }
+        said = map(mapping, listing((group.status or {}).get("resourceClaimStatuses")))
+        made = {text(it.get("resourceClaimName")) for it in said if it.get("name") in templates}
+        meta = group.metadata
+        taken = taken_words(meta) if stands_for(meta) else ""
+        group_of = (meta.namespace, meta.name, meta.uid, templates, frozenset(made))
+        return cls(*group_of, pods_name(meta), taken)
+
+    def lack_of(self, claim: DeviceClaimInfo) -> str:
+        """Why a pod of the group cannot use a claim that it names yet; empty if it can."""
+        name = claim.key[1]
+        if name not in self.made | {names.group_claim(self.pods_name, it) for it in self.templates}:
+            return ""
+        if claim.owner != self.uid and self.taken:
+            return f"ResourceClaim {self.namespace}/{name}: {self.taken}"
+        if claim.owner != self.uid:
+            return (
+                f"ResourceClaim {self.namespace}/{name} was not created for PodGroup"
+                f" {self.namespace}/{self.name} (PodGroup is not owner)"
+            )
+        if name not in self.made:
+            return (
+                f'PodGroup "{self.namespace}/{self.name}": ResourceClaim {name} is not in its'
+                " status.resourceClaimStatuses yet"
+            )
+        return ""
+
+    def lack_of_own(self, entry: str, template: str) -> str:
+        """The same of a claim that was made for the pod alone, from the group's template."""
+        shared = template and self.templates.get(entry) == template
+        return shared_words(self.pods_name, entry) if shared else ""

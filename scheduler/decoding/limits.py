@@ -1,0 +1,121 @@
+"""How much of each kind a pod may ask for, so that no pod costs more than others to decide.
+
+The limits are far above what is useful. A pod beyond one is refused and says which. Of a pod with
+too many terms about other pods, none is considered, whoever places it and wherever it runs; of too
+many disks, the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from scheduler.decoding.node_uses import NodeUses
+from scheduler.decoding.objects import Affinity, LabelSelector, PodAffinityTerm, PodSpec
+
+NODE_SELECTOR_LABELS: Final = 64
+NODE_AFFINITY_TERMS: Final = 64
+NODE_AFFINITY_EXPRESSIONS: Final = 256
+NODE_AFFINITY_VALUES: Final = 4096
+TOLERATIONS: Final = 128
+POD_TERMS: Final = 64
+POD_EXPRESSIONS: Final = 256
+POD_VALUES: Final = 1024
+NAMESPACES: Final = 256
+RESOURCES: Final = 64
+HOST_PORTS: Final = 1024
+CLAIMS: Final = 256
+RESOURCE_CLAIMS: Final = 64
+DISKS: Final = 256
+LABELS: Final = 128
+
+_Counted = tuple[str, int, int]
+"""What is counted, how many there are, and how many are allowed."""
+
+
+def labels(of_pod: dict[str, str]) -> dict[str, str]:
+    """The labels of a pod that are considered: of too many, the first by name."""
+    return of_pod if len(of_pod) <= LABELS else dict(sorted(of_pod.items())[:LABELS])
+
+
+def excess(spec: PodSpec, uses: NodeUses) -> str:
+    """What the pod has too many of, how many, and the limit; empty if it keeps all limits."""
+    volumes = uses.volumes
+    disks = max(len(volumes.disks), len(volumes.attachments))
+    return _beyond(
+        (
+            ("resources", len(uses.requests), RESOURCES),
+            ("host ports", len(uses.ports), HOST_PORTS),
+            ("volume claims", len(volumes.claims), CLAIMS),
+            ("disks, counting an rbd image for each monitor", disks, DISKS),
+            ("nodeSelector labels", len(spec.node_selector), NODE_SELECTOR_LABELS),
+            ("tolerations", len(spec.tolerations), TOLERATIONS),
+            *_about_nodes(spec.affinity),
+        )
+    ) or excess_about_pods(spec)
+
+
+def excess_of_claims(count: int) -> str:
+    """The same for its ResourceClaims."""
+    return _beyond((("resource claims", count, RESOURCE_CLAIMS),))
+
+
+def excess_about_pods(spec: PodSpec) -> str:
+    """The same for its terms about other pods alone."""
+    if spec.affinity is None and not spec.topology_spread_constraints:
+        return ""
+    return _beyond(_about_pods(spec))
+
+
+def _beyond(counted: tuple[_Counted, ...]) -> str:
+    for what, number, most in counted:
+        if number > most:
+            return f"{number} {what}, at most {most} are allowed"
+    return ""
+
+
+def _about_nodes(affinity: Affinity | None) -> tuple[_Counted, ...]:
+    node = affinity.node_affinity if affinity is not None else None
+    if node is None:
+        return ()
+    required = node.required_during_scheduling_ignored_during_execution
+    terms = [*required.node_selector_terms] if required is not None else []
+    terms += [each.preference for each in node.preferred_during_scheduling_ignored_during_execution]
+    expressions = [e for term in terms for e in (*term.match_expressions, *term.match_fields)]
+    values = sum(len(expression.values) for expression in expressions)
+    return (
+        ("terms of node affinity", len(terms), NODE_AFFINITY_TERMS),
+        ("expressions in node affinity", len(expressions), NODE_AFFINITY_EXPRESSIONS),
+        ("values in node affinity", values, NODE_AFFINITY_VALUES),
+    )
+
+
+def _about_pods(spec: PodSpec) -> tuple[_Counted, ...]:
+    terms = list(_terms(spec.affinity))
+    spreads = spec.topology_spread_constraints
+    selectors = [term.label_selector for term in terms]
+    selectors += [term.namespace_selector for term in terms]
+    selectors += [spread.label_selector for spread in spreads]
+    keys = sum(len(term.match_label_keys) + len(term.mismatch_label_keys) for term in terms)
+    keys += sum(len(spread.match_label_keys) for spread in spreads)
+    sizes = [_size(selector) for selector in selectors if selector is not None]
+    return (
+        ("terms about other pods", len(terms) + len(spreads), POD_TERMS),
+        ("expressions about other pods", sum(e for e, _ in sizes) + keys, POD_EXPRESSIONS),
+        ("label values about other pods", sum(values for _, values in sizes), POD_VALUES),
+        ("namespaces in terms", sum(len(term.namespaces) for term in terms), NAMESPACES),
+    )
+
+
+def _terms(affinity: Affinity | None) -> Iterator[PodAffinityTerm]:
+    for half in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
+        if half is not None:
+            yield from half.required
+            yield from (soft.pod_affinity_term for soft in half.preferred)
+
+
+def _size(selector: LabelSelector) -> tuple[int, int]:
+    """The numbers of expressions and of values."""
+    expressions = selector.match_expressions
+    labels = len(selector.match_labels)
+    return labels + len(expressions), labels + sum(len(e.values) for e in expressions)

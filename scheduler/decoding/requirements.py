@@ -1,0 +1,111 @@
+"""From a pod to its requirements: requests, selectors, ports, affinity, spread, claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from scheduler.core.values.model import GroupTerm, Requirements, Term, Toleration
+from scheduler.decoding import limits, pod_terms
+from scheduler.decoding.label_selectors import node_selector_term
+from scheduler.decoding.node_uses import NO_VOLUMES, NodeUses, node_uses
+from scheduler.decoding.objects import Pod, PodSpec, TolerationSpec
+
+
+def requirements_of_others(pod: Pod) -> Requirements:
+    """For pods of other schedulers: only what matters to pods that are placed beside them."""
+    return _of_others(pod, node_uses(pod))
+
+
+def _of_others(pod: Pod, uses: NodeUses, excess: str = "") -> Requirements:
+    if not excess and _is_plain(pod.spec, uses):
+        return _plain(uses.requests, (), ())
+    considered = not limits.excess_about_pods(pod.spec)
+    volumes = uses.volumes
+    return Requirements(
+        requests=uses.requests,
+        ports=uses.ports,
+        claims=volumes.claims,
+        required_anti_affinity=pod_terms.required_anti_affinity(pod) if considered else (),
+        preferred_affinity=pod_terms.preferred_affinity(pod) if considered else (),
+        excess=excess,
+        disks=volumes.disks[: limits.DISKS],
+        attachments=volumes.attachments[: limits.DISKS],
+    )
+
+
+def requirements_of(pod: Pod) -> tuple[Requirements, tuple[GroupTerm, ...]]:
+    """For pods that this scheduler places; the affinity to its own group apart from the rest."""
+    spec, uses = pod.spec, node_uses(pod)
+    excess = limits.excess(spec, uses)
+    if excess:
+        return _of_others(pod, uses, excess), ()
+    selector = tuple(sorted(spec.node_selector.items()))
+    if _is_plain(spec, uses):
+        return _plain(uses.requests, selector, spec.tolerations), ()
+    required_affinity, to_group = pod_terms.required_affinity(pod)
+    volumes = uses.volumes
+    wants = Requirements(
+        requests=uses.requests,
+        ports=uses.ports,
+        claims=volumes.claims,
+        disks=volumes.disks,
+        attachments=volumes.attachments,
+        selector=selector,
+        affinity=_affinity(spec),
+        tolerations=_tolerations(spec.tolerations),
+        unsupported=tuple(_unsupported(volumes.unknown)),
+        required_affinity=required_affinity,
+        required_anti_affinity=pod_terms.required_anti_affinity(pod),
+        spread=pod_terms.spread(pod),
+        preferred_node_affinity=_preferred_node_affinity(spec),
+        preferred_affinity=pod_terms.preferred_affinity(pod),
+        preferred_spread=pod_terms.preferred_spread(pod),
+    )
+    return wants, to_group
+
+
+def _is_plain(spec: PodSpec, uses: NodeUses) -> bool:
+    """Whether the pod has none of what few pods have, and nothing too large to be kept."""
+    return len(uses.requests) <= limits.RESOURCES and not (
+        spec.affinity
+        or spec.topology_spread_constraints
+        or uses.ports
+        or uses.volumes is not NO_VOLUMES
+    )
+
+
+@lru_cache(maxsize=256)
+def _plain(
+    requests: tuple[tuple[str, int], ...],
+    selector: tuple[tuple[str, str], ...],
+    tolerations: tuple[TolerationSpec, ...],
+) -> Requirements:
+    """One value for all pods of a template: it is made and kept once, and compared at no cost."""
+    return Requirements(requests=requests, selector=selector, tolerations=_tolerations(tolerations))
+
+
+def _tolerations(specs: Iterable[TolerationSpec]) -> tuple[Toleration, ...]:
+    return tuple(Toleration(t.key, t.operator, t.value, t.effect) for t in specs)
+
+
+def _affinity(spec: PodSpec) -> tuple[Term, ...] | None:
+    node = spec.affinity.node_affinity if spec.affinity else None
+    required = node.required_during_scheduling_ignored_during_execution if node else None
+    if required is None:
+        return None
+    return tuple(node_selector_term(term) for term in required.node_selector_terms)
+
+
+def _preferred_node_affinity(spec: PodSpec) -> tuple[tuple[int, Term], ...]:
+    node = spec.affinity.node_affinity if spec.affinity else None
+    if node is None:
+        return ()
+    preferred = node.preferred_during_scheduling_ignored_during_execution
+    return tuple((term.weight, node_selector_term(term.preference)) for term in preferred)
+
+
+def _unsupported(unknown_volume: str) -> Iterable[str]:
+    """Features that this scheduler does not support, by their names in the pod's spec."""
+    if unknown_volume:
+        yield f"volumes of an unknown kind ({unknown_volume})"

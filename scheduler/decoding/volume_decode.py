@@ -1,0 +1,101 @@
+"""From watched claims, volumes, StorageClasses and CSINodes to the values of the decision core."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kube.quantity import parse_value
+from scheduler.core.values.model import ClaimInfo, Expression, StorageClassInfo, Term, VolumeInfo
+from scheduler.decoding.inline_volumes import attachments
+from scheduler.decoding.label_selectors import label_expressions, node_selector_term
+from scheduler.decoding.volume_objects import Claim, CsiNode, StorageClass, Volume, VolumeSpec
+
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+_BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+_ABSENT: Final = (b"", b"null")
+_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+
+
+def claim_info(claim: Claim) -> ClaimInfo:
+    """Bound to `volume` only with the annotation; without it the volume is merely requested.
+
+    Raises kube.quantity.QuantityError.
+    """
+    meta, spec = claim.metadata, claim.spec
+    bound = _BIND_COMPLETED in meta.annotations
+    return ClaimInfo(
+        key=(meta.namespace, meta.name),
+        volume=spec.volume_name if bound else "",
+        storage_class=meta.annotations.get(_STORAGE_CLASS, spec.storage_class_name or ""),
+        selected_node=meta.annotations.get(SELECTED_NODE, ""),
+        one_pod="ReadWriteOncePod" in spec.access_modes,
+        lost=claim.status.phase == "Lost",
+        terminating=meta.deletion_timestamp is not None,
+        uid=meta.uid,
+        requested_volume="" if bound else spec.volume_name,
+        size=parse_value(spec.resources.requests.storage),
+        access=tuple(sorted(spec.access_modes)),
+        mode=spec.volume_mode,
+        attributes=spec.volume_attributes_class_name or "",
+        selector=label_expressions(spec.selector),
+    )
+
+
+def volume_info(volume: Volume) -> VolumeInfo:
+    """Raises kube.quantity.QuantityError."""
+    meta, spec = volume.metadata, volume.spec
+    required = spec.node_affinity.required if spec.node_affinity else None
+    ref = spec.claim_ref
+    return VolumeInfo(
+        name=meta.name,
+        affinity=tuple(node_selector_term(t) for t in required.node_selector_terms)
+        if required
+        else None,
+        labels=meta.labels,
+        driver=spec.csi.driver if spec.csi else _migrated_driver(spec),
+        storage_class=meta.annotations.get(_STORAGE_CLASS, spec.storage_class_name),
+        size=parse_value(spec.capacity.storage),
+        access=tuple(sorted(spec.access_modes)),
+        mode=spec.volume_mode,
+        attributes=spec.volume_attributes_class_name or "",
+        claim=(ref.namespace, ref.name) if ref else None,
+        claim_uid=ref.uid if ref else "",
+        available=volume.status.phase == "Available",
+        terminating=meta.deletion_timestamp is not None,
+    )
+
+
+def _migrated_driver(spec: VolumeSpec) -> str:
+    """The CSI driver that attaches a volume of a removed cloud provider; empty for other kinds."""
+    if bytes(spec.vsphere_volume) not in _ABSENT:
+        return "csi.vsphere.vmware.com"
+    sources = {
+        "awsElasticBlockStore": spec.aws_elastic_block_store,
+        "azureDisk": spec.azure_disk,
+        "cinder": spec.cinder,
+        "gcePersistentDisk": spec.gce_persistent_disk,
+        "portworxVolume": spec.portworx_volume,
+    }
+    there = {kind: it for kind, it in sources.items() if bytes(it) not in _ABSENT}
+    return next((each.driver for each in attachments([there])), "") if there else ""
+
+
+def class_info(storage_class: StorageClass) -> StorageClassInfo:
+    return StorageClassInfo(
+        name=storage_class.metadata.name,
+        provisioner=storage_class.provisioner,
+        waits=storage_class.volume_binding_mode == "WaitForFirstConsumer",
+        topologies=tuple(
+            Term(tuple(Expression(e.key, "In", tuple(e.values)) for e in t.match_label_expressions))
+            for t in storage_class.allowed_topologies
+        ),
+    )
+
+
+def attach_limits(node: CsiNode) -> dict[str, int]:
+    """How many volumes the node can attach, by driver; drivers without a limit are left out."""
+    return {
+        driver.name: driver.allocatable.count
+        for driver in node.spec.drivers
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }

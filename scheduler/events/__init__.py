@@ -1,0 +1,1 @@
+"""Kubernetes events about groups."""

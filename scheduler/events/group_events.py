@@ -1,0 +1,78 @@
+"""Events on groups, on the Jobs and JobSets they were made for, and on single pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from api.constants import EVENT_SCHEDULED
+from kube.events import EventType, ObjectReference
+from scheduler.core.groups.forest import Pod
+from scheduler.core.state.state import State
+from scheduler.core.values.model import SINGLE_POD, GroupKey, PodInfo
+from scheduler.decoding.objects import GroupObject
+from scheduler.support.kinds import GROUPS
+from scheduler.support.ports import EventRecorder
+
+
+class GroupEvents:
+    """Records events, reported in the schedulerName of the pods, as kube-scheduler's profiles do.
+
+    `observed` are the group objects as the watch last delivered them. `bound` records that pods
+    were bound, of which there are as many as pods; without it nothing does.
+    """
+
+    def __init__(
+        self,
+        recorder: EventRecorder,
+        state: State,
+        observed: Mapping[GroupKey, GroupObject],
+        bound: EventRecorder | None = None,
+    ) -> None:
+        self._recorder = recorder
+        self._bound = bound
+        self._state = state
+        self._observed = observed
+
+    def entity(self, key: GroupKey, kind: EventType, reason: str, message: str) -> None:
+        """One event on the group or single pod; for a root group one on its owner, too."""
+        if key[0] == SINGLE_POD:
+            pod = self._state.singles.get(key)
+            if pod is not None:
+                self.pod(pod, kind, reason, message)
+            return
+        observed = self._observed.get(key)
+        if observed is None:
+            return
+        meta = observed.metadata
+        group = ObjectReference.of(GROUPS[key[0]], meta)
+        scheduler = self._scheduler_of(key)
+        self._recorder.event(group, kind, reason, message, component=scheduler)
+        owner = meta.controller
+        if owner is not None and observed.spec.parent_composite_pod_group_name is None:
+            reference = ObjectReference(
+                owner.api_version, owner.kind, meta.namespace, owner.name, owner.uid
+            )
+            text = f"{key[0]} {key[2]}: {message}"
+            self._recorder.event(reference, kind, reason, text, component=scheduler)
+
+    def pod(self, pod: Pod, kind: EventType, reason: str, message: str) -> None:
+        """One event on a pod."""
+        info = pod.info
+        self._recorder.event(_reference(info), kind, reason, message, component=info.scheduler)
+
+    def bound(self, pod: Pod, node: str) -> None:
+        """The event of a pod that was bound, in kube-scheduler's words."""
+        if self._bound is not None:
+            info = pod.info
+            text = f"Successfully assigned {info.namespace}/{info.name} to {node}"
+            reference, component = _reference(info), info.scheduler
+            self._bound.event(reference, "Normal", EVENT_SCHEDULED, text, component=component)
+
+    def _scheduler_of(self, key: GroupKey) -> str:
+        """The schedulerName of the group's pods; empty without pods."""
+        group = self._state.forest.groups.get(key)
+        return group.scheduler if group is not None else ""
+
+
+def _reference(info: PodInfo) -> ObjectReference:
+    return ObjectReference("v1", "Pod", info.namespace, info.name, info.uid)

@@ -1,0 +1,1 @@
+"""Pods that do not exist yet, as values."""

@@ -1,0 +1,97 @@
+"""What a group says of an expected pod, as the pod of the state that stands for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from api.constants import LABEL_POD_GROUP, MAX_EXPECTED_STAGE
+from api.scheduler_names import SchedulerNames
+from kube.meta import Key
+from scheduler.core.values.model import PodInfo, Stage
+from scheduler.decoding import decode
+from scheduler.decoding.objects import (
+    ExpectedPodsSpec,
+    GroupObject,
+    Metadata,
+    Pod,
+    PodSpec,
+    TolerationSpec,
+)
+from scheduler.expected.claims import keys_of
+
+UID_PREFIX: Final = "expected/"
+"""No object of the API server has a UID with a slash."""
+
+_LAST: Final = "~"
+"""Sorts after every time: pods that exist go first."""
+
+_ADDED: Final = tuple(
+    TolerationSpec(f"node.kubernetes.io/{condition}", "Exists", "", "NoExecute")
+    for condition in ("not-ready", "unreachable")
+)
+"""What the admission plug-in DefaultTolerationSeconds gives each pod."""
+
+
+def parse(uid: str) -> tuple[Key, str, int]:
+    """Namespace and name of the group, the kind, and the number of an expected pod."""
+    _, namespace, name, kind, number = uid.split("/")
+    return (namespace, name), kind, int(number)
+
+
+def uid_of(key: Key, kind: str, number: int) -> str:
+    """The UID of an expected pod."""
+    return f"{UID_PREFIX}{key[0]}/{key[1]}/{kind}/{number}"
+
+
+def has_volumes(kind: ExpectedPodsSpec) -> bool:
+    """Whether such a pod needs volumes that not all nodes can have: those of pods that exist."""
+    kinds = {"persistentVolumeClaim", "ephemeral"}
+    return any(kinds & volume.keys() for volume in kind.template.spec.volumes)
+
+
+def info_of(
+    key: Key, group: GroupObject, kind: ExpectedPodsSpec, schedulers: SchedulerNames
+) -> PodInfo:
+    """A pod of the kind as it would be delivered."""
+    written = kind.template.spec
+    spec = PodSpec(
+        scheduler_name=written.scheduler_name or schedulers.default,
+        containers=written.containers,
+        init_containers=written.init_containers,
+        overhead=written.overhead,
+        resources=written.resources,
+        node_selector=written.node_selector,
+        affinity=written.affinity,
+        tolerations=_with_added(written.tolerations),
+        topology_spread_constraints=written.topology_spread_constraints,
+    )
+    metadata = Metadata(
+        name=kind.name,
+        namespace=key[0],
+        uid=UID_PREFIX,
+        labels={**kind.template.metadata.labels, LABEL_POD_GROUP: key[1]},
+    )
+    info = decode.pod_info(Pod(metadata, spec), None, schedulers)
+    stage = Stage(kind.stage, exists=False) if 0 < kind.stage <= MAX_EXPECTED_STAGE else None
+    return replace(
+        info,
+        requirements=replace(info.requirements, stage=stage),
+        group=key[1],
+        priority=group.spec.priority or 0,
+        created=_LAST,
+        started=decode.FAR_AWAY,
+        gated=False,
+        expected=True,
+    )
+
+
+def _with_added(written: tuple[TolerationSpec, ...]) -> tuple[TolerationSpec, ...]:
+    keys = {each.key for each in written}
+    return (*written, *(each for each in _ADDED if each.key not in keys and "" not in keys))
+
+
+def numbered(info: PodInfo, key: Key, kind: str, number: int) -> PodInfo:
+    """One of the expected pods of a kind."""
+    uid, name = uid_of(key, kind, number), f"{kind}-{number} (expected)"
+    return replace(info, uid=uid, name=name, device_claims=keys_of(info, uid))

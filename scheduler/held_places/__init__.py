@@ -1,0 +1,1 @@
+"""Places that are held for expected pods, over time."""

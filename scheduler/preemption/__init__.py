@@ -1,0 +1,4 @@
+"""Carry out evictions that were decided.
+
+`Preemptor` is the entry point.
+"""

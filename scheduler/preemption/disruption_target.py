@@ -1,0 +1,106 @@
+"""The condition DisruptionTarget, which tells that a pod or group was chosen as a victim."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+from api.constants import CONDITION_DISRUPTION_TARGET, REASON_PREEMPTION, SCHEDULER_COMPONENT
+from kube.clock import Clock, rfc3339
+from kube.errors import Conflict, Invalid
+from kube.meta import Json
+from kube.patch import PatchBuilder
+from kube.resources import PODS, Resource
+from scheduler.core.values.model import PodInfo
+from scheduler.support.ports import EvictorApi
+
+_PREFIX: Final = f"{SCHEDULER_COMPONENT}:"
+_TARGET: Final[Json] = {"status": "True", "reason": REASON_PREEMPTION}
+_SPARED: Final[Json] = {
+    "status": "False",
+    "reason": "EvictionFailed",
+    "message": f"{_PREFIX} could not be evicted",
+}
+
+
+class DisruptionMarks:
+    """Sets and clears the condition on objects as they are now. Raises kube.errors."""
+
+    def __init__(self, api: EvictorApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+
+    async def set_group(self, resource: Resource, namespace: str, name: str, message: str) -> None:
+        """Mark a group."""
+        obj = await self._api.get(resource, name, namespace)
+        await self._write(resource, obj, name, namespace, _TARGET | {"message": message})
+
+    async def set_pod(self, info: PodInfo, message: str) -> None:
+        """Mark this very pod.
+
+        It takes one request if the pod is as it was delivered last, and never had the condition.
+        """
+        said = _TARGET | {"message": message}
+        if info.version and info.conditions != "target":
+            # Of another pod of the name, the list that is added to may be missing: Invalid.
+            with suppress(Conflict, Invalid):
+                await self._add(info, said)
+                return
+        obj = await self._api.get(PODS, info.name, info.namespace)
+        if obj["metadata"]["uid"] == info.uid:
+            await self._write(PODS, obj, info.name, info.namespace, said)
+
+    async def _add(self, info: PodInfo, said: Json) -> None:
+        """Raises Conflict or Invalid if the pod has changed, or is another."""
+        condition = self._condition(said)
+        ops = PatchBuilder().at_version(info.version)
+        if info.conditions:
+            ops.add("/status/conditions/-", condition)
+        else:
+            ops.add("/status/conditions", [condition])
+        await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
+
+    async def clear(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
+        """Take the mark back, if the object has that UID and this scheduler marked it."""
+        obj = await self._api.get(resource, name, namespace)
+        marked = any(
+            c.get("status") == "True" and str(c.get("message")).startswith(_PREFIX)
+            for c in _conditions(obj)
+            if c.get("type") == CONDITION_DISRUPTION_TARGET
+        )
+        if marked and obj["metadata"]["uid"] == uid:
+            await self._write(resource, obj, name, namespace, _SPARED)
+
+    async def _write(
+        self, resource: Resource, obj: Json, name: str, namespace: str, said: Json
+    ) -> None:
+        meta = obj["metadata"]
+        condition = self._condition(said)
+        if resource is not PODS:
+            condition["observedGeneration"] = meta.get("generation", 0)
+            # A pod's says since when it is a victim of this eviction; see Evictor.resume.
+            condition["lastTransitionTime"] = _since(obj, said) or condition["lastTransitionTime"]
+        others = [c for c in _conditions(obj) if c.get("type") != CONDITION_DISRUPTION_TARGET]
+        ops = PatchBuilder().at_version(meta["resourceVersion"])
+        if not obj.get("status"):
+            ops.add("/status", {})
+        ops.add("/status/conditions", [*others, condition])
+        await self._api.patch(resource, name, ops, namespace, subresource="status")
+
+    def _condition(self, said: Json) -> Json:
+        now = rfc3339(self._clock.now())
+        return {"type": CONDITION_DISRUPTION_TARGET, "lastTransitionTime": now, **said}
+
+
+def _since(obj: Json, said: Json) -> str:
+    """Since when the object's condition has this status; empty if it has another, or none."""
+    for each in _conditions(obj):
+        if each.get("type") == CONDITION_DISRUPTION_TARGET and each.get("status") == said["status"]:
+            return str(each.get("lastTransitionTime") or "")
+    return ""
+
+
+def _conditions(obj: Json) -> list[Json]:
+    """The object's conditions, as far as they are objects: an owner may write anything."""
+    found = (obj.get("status") or {}).get("conditions") or []
+    return [each for each in found if isinstance(each, dict)]

@@ -1,0 +1,410 @@
+"""Carries out preemption: marks victims, deletes them, and nominates nodes for the preemptor.
+
+All pods of a plan get the condition DisruptionTarget before the first is deleted. If the process
+dies in between, the next leader finds the condition and completes the eviction: `resume`. A victim
+whose deletion is refused, or not answered in time, is spared: its mark is taken back and the roots
+are decided anew without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import count
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from api.constants import SCHEDULER_COMPONENT
+from kube.clock import Clock
+from kube.election import Fence
+from kube.errors import Conflict, KubeError, NotFound
+from kube.freeze import Freeze
+from kube.patch import PatchBuilder
+from kube.resources import PODS
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.preemption.plan import Plan
+from scheduler.core.state.state import State
+from scheduler.core.state.units import LONGEST_GRACE, unit_owner
+from scheduler.core.values.model import GroupKey, PodInfo
+from scheduler.events.group_events import GroupEvents
+from scheduler.preemption.disruption_target import DisruptionMarks
+from scheduler.preemption.messages import preemptor_text, victims_text
+from scheduler.preemption.nominated_nodes import NominatedNodes
+from scheduler.preemption.pod_deletions import delete_pod
+from scheduler.support.activity import Activity
+from scheduler.support.kinds import GROUPS
+from scheduler.support.metrics import EVICTIONS_OPEN, VICTIMS, VICTIMS_SPARED
+from scheduler.support.ports import EvictorApi
+from scheduler.support.priority_semaphore import SharedSemaphore
+from scheduler.support.retry import RETRIABLE, retry
+
+_log = structlog.get_logger()
+
+_LOWEST: Final = 1 << 62
+"""The priority of nominations: all plans go first."""
+
+_NOMINATIONS: Final = 8
+"""Nominations of one namespace at a time; twice as many in all."""
+
+_NOT_YET_BOUND: Final = 1.0
+"""Seconds after the victims were told to end when a pod that still waits has its node written."""
+
+SPARED_FOR: Final = 600.0
+"""Seconds until a victim may be chosen again whose deletion failed: whoever refused it, or did not
+answer, may do otherwise by then."""
+
+_Job = Callable[[Fence], Coroutine[Any, Any, None]]
+_T = TypeVar("_T")
+Message = Callable[[str], str]
+"""What to say about an eviction, to people of a namespace."""
+
+
+def granted(info: PodInfo) -> float:
+    """The seconds that a victim has to end: its own grace period, up to the longest."""
+    return max(1.0, min(info.preemption.grace, LONGEST_GRACE))
+
+
+class Evictor:
+    """Carries out plans concurrently, with a bounded number of requests at a time.
+
+    That is `writers` for one namespace, and twice as many in all: slow requests of one namespace
+    leave room for others. Requests of an earlier plan go first: its preemptor can start while later
+    victims still run. Nominations go last and few at a time, as nobody waits for them, and only
+    once all victims were told to end, for pods that wait a moment later: others need none.
+    """
+
+    def __init__(
+        self,
+        api: EvictorApi,
+        state: State,
+        events: GroupEvents,
+        activity: Activity,
+        *,
+        clock: Clock,
+        freeze: Freeze,
+        writers: int,
+        patience: float,
+        on_change: Callable[[], None],
+    ) -> None:
+        """An eviction that fails for `patience` seconds is given up.
+
+        `on_change` is called when a victim cannot be deleted. Nobody is spared during a `freeze`.
+        """
+        self._freeze = freeze
+        self._api = api
+        self._state = state
+        self._events = events
+        self._activity = activity
+        self._clock = clock
+        self._patience = patience
+        self._marks = DisruptionMarks(api, clock)
+        self._semaphore = SharedSemaphore(2 * writers, writers)
+        nominations = min(_NOMINATIONS, writers)
+        self._nominating = SharedSemaphore(2 * nominations, nominations)
+        self._plans = count()
+        self._on_change = on_change
+        self._jobs: asyncio.Queue[_Job] = asyncio.Queue()
+        self._nominated = NominatedNodes()
+        # Set once the plan that was made last for a root is carried out.
+        self._carried_out: dict[GroupKey, asyncio.Event] = {}
+        self._spared_until: dict[str, float] = {}
+
+    def evict(self, plan: Plan, priority: int) -> None:
+        """Mark and delete all pods of the victims, in the background."""
+        pods = [pod for unit in plan.victims for pod in unit.pods.values() if not pod.info.expected]
+        groups = [unit.group for unit in plan.victims if unit.group is not None]
+
+        def message(namespace: str) -> str:
+            preemptor = preemptor_text(plan.root, priority, namespace)
+            return f"{SCHEDULER_COMPONENT}: preempted for {preemptor}"
+
+        victims = victims_text(plan.victims, plan.root[1], most=5)
+        self._events.entity(plan.root, "Normal", "Preempting", f"evicts {victims}")
+        for group in groups:
+            self._events.entity(group.key, "Warning", "Preempted", message(group.key[1]))
+        for pod in pods:
+            self._events.pod(pod, "Warning", "Preempted", message(pod.info.namespace))
+        units = [[pod for pod in pods if pod.info.uid in it.pods] for it in plan.victims]
+        done = self._carried_out[plan.root] = asyncio.Event()
+        self._start(
+            [unit for unit in units if unit], groups, message, partial(self._done, plan.root, done)
+        )
+
+    def _done(self, root: GroupKey, done: asyncio.Event) -> None:
+        done.set()
+        if self._carried_out.get(root) is done:
+            del self._carried_out[root]
+
+    def disrupt(self, root: Group, pods: Sequence[Pod], why: str) -> None:
+        """Mark and delete pods of a root for another reason than that others need their room."""
+        text = f"{SCHEDULER_COMPONENT}: {why}"
+        now = self._clock.monotonic()
+        for pod in pods:
+            self._events.pod(pod, "Warning", "Evicted", text)
+        self._start([list(pods)], [root], lambda _namespace: text)
+        for pod in pods:
+            self._state.units.mark_evicting([pod], now + granted(pod.info))
+
+    def readmit(self) -> None:
+        """Let victims be chosen again whose deletion failed long ago."""
+        now = self._clock.monotonic()
+        # In the order in which they were spared; all are spared for the same time.
+        while self._spared_until:
+            uid, until = next(iter(self._spared_until.items()))
+            if until > now:
+                return
+            del self._spared_until[uid]
+            pod = self._state.pods.get(uid)
+            if pod is not None:
+                self._state.units.readmit([pod])
+
+    def nominate(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
+        """Set nominatedNodeName of these pods of the root, and clear that of its others."""
+        nodes = {pod: node for pod, node in nodes.items() if not pod.info.expected}
+        self._clear(self._nominated.set(root, nodes))
+        self._submit(partial(self._nominate_later, root))
+
+    def adopt(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
+        """These pods of the root have their nominatedNodeName already."""
+        self._nominated.adopt(root, nodes)
+
+    def withdraw(self, root: GroupKey) -> None:
+        """The nomination is over: clear nominatedNodeName of the root's pods that wait."""
+        self._clear(self._nominated.withdraw(root))
+
+    def reset(self) -> None:
+        """Begin a new term: nobody is being evicted, and nobody was spared."""
+        self._jobs = asyncio.Queue()
+        self._activity.evicting.clear()
+        EVICTIONS_OPEN.set(0)
+        self._nominated.clear()
+        self._carried_out.clear()
+        self._spared_until.clear()
+        self._state.units.forget_choices()
+
+    def resume(self) -> None:
+        """Complete what an earlier leader began: the marked pods that are not deleted yet go.
+
+        With them go the others of their units, unless they came after the mark. Pods that are
+        terminating were deleted already: their mark says nothing about those that came since.
+        """
+        units: dict[GroupKey, dict[str, Pod]] = {}
+        for pod in self._state.pods.values():
+            if pod.info.preemption.targeted and pod.placed and not pod.info.terminating:
+                group, _ = unit_owner(pod, self._state.forest)
+                unit = units.setdefault(pod.key if group is None else group.key, {})
+                unit[pod.info.uid] = pod
+                for other in _running(group) if group is not None else ():
+                    if _ran_before(other, pod.info.preemption.targeted_at):
+                        unit[other.info.uid] = other
+        if units:
+            victims = [list(unit.values()) for unit in units.values()]
+            now = self._clock.monotonic()
+            for pod in (each for unit in victims for each in unit):
+                self._state.units.mark_evicting([pod], now + granted(pod.info))
+            text = f"{SCHEDULER_COMPONENT}: preempted; its eviction had begun before a restart"
+            self._start(victims, [], lambda _namespace: text)
+
+    async def run(self, fence: Fence) -> None:
+        """Carry out plans while the lease is held; until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                job = await self._jobs.get()
+                group.create_task(self._run_job(job, fence))
+
+    def _submit(self, job: _Job) -> None:
+        EVICTIONS_OPEN.inc()
+        self._jobs.put_nowait(job)
+
+    async def _run_job(self, job: _Job, fence: Fence) -> None:
+        try:
+            await job(fence)
+        except Exception:  # noqa: BLE001 - logged; the root is decided again
+            _log.exception("eviction raised an error")
+        finally:
+            EVICTIONS_OPEN.dec()
+
+    def _start(
+        self,
+        units: list[list[Pod]],
+        groups: list[Group],
+        message: Message,
+        done: Callable[[], None] = lambda: None,
+    ) -> None:
+        plan = next(self._plans)
+        self._activity.evicting.add(plan)
+
+        async def carry_out(fence: Fence) -> None:
+            try:
+                await self._carry_out(plan, units, groups, message, fence)
+            finally:
+                self._activity.evicting.discard(plan)
+                done()
+
+        self._submit(carry_out)
+
+    async def _carry_out(
+        self,
+        plan: int,
+        units: list[list[Pod]],
+        groups: list[Group],
+        message: Message,
+        fence: Fence,
+    ) -> None:
+        marked = [each for group in groups for each in group.walk() if each.spec is not None]
+        await asyncio.gather(
+            self._for_each(marked, partial(self._mark_group, plan, message, fence)),
+            self._for_each(units, partial(self._mark_unit, plan, message, fence)),
+        )
+        await self._freeze.over()
+        pods = [pod for unit in units for pod in unit if self._state.units.leaves(pod)]
+        await self._for_each(pods, partial(self._evict_pod, plan, fence))
+
+    async def _for_each(self, things: Iterable[_T], act: Callable[[_T], Awaitable[None]]) -> None:
+        await asyncio.gather(*map(act, things))
+
+    async def _mark_group(self, plan: int, message: Message, fence: Fence, group: Group) -> None:
+        """Mark a group; its mark only informs, so a failure is logged."""
+        kind, namespace, name = group.key
+        mark = partial(self._marks.set_group, GROUPS[kind], namespace, name, message(namespace))
+        error = await self._send(plan, namespace, mark, fence)
+        if error is not None:
+            _log.error("group not marked", problem=str(error))
+
+    async def _mark_unit(
+        self, plan: int, message: Message, fence: Fence, unit: Sequence[Pod]
+    ) -> None:
+        """Mark the pods of a unit; if that fails for one of them, the whole unit is spared."""
+
+        async def mark(pod: Pod) -> Exception | None:
+            if pod.info.preemption.targeted:
+                return None  # an earlier leader marked it
+            text = message(pod.info.namespace)
+            # As it is known by then: it may have to wait for its turn.
+            act = lambda: self._marks.set_pod(pod.info, text)  # noqa: E731
+            return await self._send(plan, pod.info.namespace, act, fence)
+
+        errors = await asyncio.gather(*map(mark, unit))
+        error = next(filter(None, errors), None)
+        if error is not None:
+            await self._freeze.over()
+            self._spare(unit, error)
+
+    async def _evict_pod(self, plan: int, fence: Fence, pod: Pod) -> None:
+        error = await self._send(plan, pod.info.namespace, partial(self._delete, pod), fence)
+        if error is not None:
+            await self._freeze.over()
+            self._spare([pod], error)
+
+    async def _send(
+        self,
+        priority: int,
+        namespace: str,
+        act: Callable[[], Awaitable[None]],
+        fence: Fence,
+        *,
+        within: SharedSemaphore | None = None,
+    ) -> Exception | None:
+        """Send a request; retry while only the connection or a newer version is at fault.
+
+        No permit is held between two tries. Returns why it was given up, None if it succeeded, the
+        object is gone, or the lease is.
+        """
+        semaphore = self._semaphore if within is None else within
+
+        async def request() -> None:
+            async with semaphore.acquired(namespace, priority):
+                await act()
+
+        until = self._clock.monotonic() + self._patience
+        try:
+            await retry(request, fence, self._clock, on=(Conflict, *RETRIABLE), until=until)
+        except NotFound:
+            return None
+        except KubeError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - logged; it is about this object alone
+            _log.exception("eviction raised an error")
+            return error
+        return None
+
+    async def _delete(self, pod: Pod) -> None:
+        """Delete with the pod's own grace period, up to the longest.
+
+        Of a pod that others deleted, it shortens the grace period, which the API server allows.
+        """
+        info = pod.info
+        shorter = info.terminating or info.preemption.grace > LONGEST_GRACE
+        grace = int(granted(info)) if shorter else None
+        if await delete_pod(self._api, info, grace):
+            VICTIMS.inc()
+
+    def _spare(self, pods: Sequence[Pod], error: Exception) -> None:
+        """Give up evicting these pods, take back their marks, and have the roots decided anew."""
+        answered = not isinstance(error, (Conflict, *RETRIABLE))
+        until = self._clock.monotonic() + SPARED_FOR
+        self._state.units.spare(pods)
+        for pod in pods:
+            _log.error(
+                "eviction failed", pod=f"{pod.info.namespace}/{pod.info.name}", problem=str(error)
+            )
+            VICTIMS_SPARED.labels("refused" if answered else "unanswered").inc()
+            self._events.pod(
+                pod, "Warning", "EvictionFailed", f"{SCHEDULER_COMPONENT}: not evicted: {error}"
+            )
+            self._submit(partial(self._clear_mark, pod))
+            self._spared_until.pop(pod.info.uid, None)
+            self._spared_until[pod.info.uid] = until
+        self._state.reconsider_all()  # the roots that wait for them must be decided again
+        self._on_change()
+
+    async def _clear_mark(self, pod: Pod, fence: Fence) -> None:
+        """Say that the pod is no target any more, or the next leader would evict it again."""
+        info = pod.info
+        clear = partial(self._marks.clear, PODS, info.namespace, info.name, info.uid)
+        error = await self._send(_LOWEST, info.namespace, clear, fence)
+        if error is not None:
+            _log.error("mark not taken back", problem=str(error))
+
+    async def _nominate_later(self, root: GroupKey, _fence: Fence) -> None:
+        """Write the nodes of pods that are not bound soon after their victims were told to end."""
+        done = self._carried_out.get(root)
+        if done is not None:
+            await done.wait()
+        await self._clock.sleep(_NOT_YET_BOUND)
+        for pod, node in self._nominated.take(root).items():
+            self._submit(partial(self._send_nomination, pod, node))
+
+    def _clear(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            if pod.waiting:
+                self._submit(partial(self._send_nomination, pod, ""))
+
+    async def _send_nomination(self, pod: Pod, node: str, fence: Fence) -> None:
+        info = pod.info
+
+        async def write() -> None:
+            ops = PatchBuilder().of_uid(info.uid)
+            ops.add("/status/nominatedNodeName", node)
+            async with self._semaphore.acquired(info.namespace, _LOWEST):
+                if pod.waiting:
+                    await self._api.patch(
+                        PODS, info.name, ops, info.namespace, subresource="status"
+                    )
+
+        within = self._nominating
+        error = await self._send(_LOWEST, info.namespace, write, fence, within=within)
+        if error is not None:
+            _log.error("pod not nominated", problem=str(error))
+
+
+def _running(group: Group) -> list[Pod]:
+    """All pods of a subtree that are bound or assumed."""
+    return [pod for leaf in group.leaves() for pod in leaf.members.values() if pod.node]
+
+
+def _ran_before(pod: Pod, marked: str) -> bool:
+    """Whether a pod existed when another of its unit was marked, and is not deleted yet."""
+    return not pod.info.terminating and (not marked or pod.info.created <= marked)

@@ -1,0 +1,32 @@
+"""Deletes a pod, and no other that has its name."""
+
+from __future__ import annotations
+
+from kube.errors import Conflict, NotFound
+from kube.resources import PODS
+from scheduler.core.values.model import PodInfo
+from scheduler.support.ports import PodDeleter
+
+
+async def delete_pod(api: PodDeleter, info: PodInfo, grace_seconds: int | None = None) -> bool:
+    """Delete this very pod; False if it is gone already. Raises kube.errors.
+
+    Conflict says that another pod has its name, or that this one was not deleted.
+    """
+    try:
+        await api.delete(PODS, info.name, info.namespace, uid=info.uid, grace_seconds=grace_seconds)
+    except NotFound:
+        return False
+    except Conflict:
+        if await _exists(api, info):
+            raise
+        return False
+    return True
+
+
+async def _exists(api: PodDeleter, info: PodInfo) -> bool:
+    try:
+        found = await api.get(PODS, info.name, info.namespace)
+    except NotFound:
+        return False
+    return bool(found["metadata"]["uid"] == info.uid)

@@ -1,0 +1,325 @@
+"""What a refusal leads to: whom to evict for the root, and its nomination for their places.
+
+Decides only; `evictor` carries out. A root is decided again each time it is woken: a plan that the
+cluster has made obsolete is not found again, and its nomination is dropped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from api import features
+from api.features import Feature, FeatureGates, off_text
+from kube.clock import Clock, since
+from kube.stepwise import Stepwise
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.equal_plans import preempt_equals
+from scheduler.core.preemption.plan import Plan, may_preempt, preempt
+from scheduler.core.search.place import Refusal, SearchBudget
+from scheduler.core.state.nominations import Nomination
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
+from scheduler.preemption.eviction_backoff import EvictionBackoff
+from scheduler.preemption.evictor import granted
+from scheduler.preemption.messages import victims_text
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.support.config import Preemption
+from scheduler.support.metrics import PREEMPTION_PLANS, PREEMPTION_SECONDS, PREEMPTIONS
+
+
+class Evicting(Protocol):
+    """Carries out preemption plans."""
+
+    def evict(self, plan: Plan, priority: int) -> None:
+        """Mark and delete all pods of the victims."""
+        ...
+
+    def readmit(self) -> None:
+        """Let victims be chosen again whose deletion failed long ago."""
+        ...
+
+    def nominate(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
+        """Set nominatedNodeName of these pods of the root, and clear that of its others."""
+        ...
+
+    def adopt(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
+        """These pods of the root have their nominatedNodeName already."""
+        ...
+
+    def withdraw(self, root: GroupKey) -> None:
+        """Clear nominatedNodeName of the root's pods that wait."""
+        ...
+
+
+class Preemptor:
+    """Decides whom to evict for roots that were refused."""
+
+    def __init__(
+        self,
+        state: State,
+        queue: Queue,
+        evictor: Evicting,
+        *,
+        clock: Clock,
+        config: Preemption,
+        stepwise: Stepwise | None = None,
+        budget: Callable[[], SearchBudget] = SearchBudget,
+        gates: FeatureGates = features.USUAL,
+    ) -> None:
+        """`stepwise` is what the budgets' `pause` belongs to, `gates` what is on."""
+        self._gate = Feature.PREEMPTION in gates
+        self._enabled = config.enabled and self._gate
+        self._state = state
+        self._queue = queue
+        self._evictor = evictor
+        self._clock = clock
+        self._config = config
+        self._stepwise = stepwise or Stepwise(clock)
+        self._budget = budget
+        self._backoff = EvictionBackoff()
+        self._generation = -1
+        # What was refused last, if its plan is being carried out.
+        self._example: tuple[Refusal, Plan] | None = None
+        # When capacity was requested, and when the delay began.
+        self._delayed_since: dict[GroupKey, tuple[float | None, float]] = {}
+
+    def prepare(self) -> Iterator[None]:
+        """Bring what decisions about preemption read up to date, in short steps."""
+        if self._enabled:
+            yield from self._state.units.refresh_in_steps()
+
+    def note(self, entity: Group | Pod, refusal: Refusal) -> str:
+        """What to add for a root that may preempt while the feature gate is off; else empty."""
+        if self._gate or not self._config.enabled or not refusal.shortage.resolvable:
+            return ""
+        if not may_preempt(self._state, entity):
+            return ""
+        return f"nobody is evicted for it, as {off_text(Feature.PREEMPTION)}"
+
+    def placed(self, key: GroupKey, rows: Sequence[int]) -> None:
+        """The root is being bound, its pods on these rows: its nomination is over."""
+        self._delayed_since.pop(key, None)
+        self._backoff.placed(key)
+        if self._state.end_nomination(key, rows):
+            self._evictor.withdraw(key)
+
+    def refused(
+        self, key: GroupKey, entity: Group | Pod, refusal: Refusal
+    ) -> Generator[None, None, str]:
+        """Evict for the root if that helps. Returns what to add to its blocker's summary.
+
+        Yields where other tasks should run, which must not change the state.
+        """
+        self._example = None
+        if not self._enabled:
+            return ""
+        self._evictor.readmit()
+        effort = Effort.at(self._clock.monotonic(), self._config.patience_seconds)
+        # Not in the middle of work that may be begun anew.
+        self._state.units.refresh()
+        plan = yield from self._stepwise.steps(lambda: self._planned(entity, refusal, effort))
+        if isinstance(plan, Refusal):
+            self._drop_nomination(key)
+            PREEMPTIONS.labels("none").inc()
+            return ""
+        if plan.victims and self._backoff.waits(key, refusal.shapes, self._state, effort):
+            # Others took a part of its place meanwhile: it must not evict without an end.
+            PREEMPTIONS.labels("wait").inc()
+            return "waits for evicted pods to end"
+        if not plan.victims:
+            self._nominate(plan, entity)
+            PREEMPTIONS.labels("wait").inc()
+            return "waits for evicted pods to end"
+        victims = victims_text(plan.victims, key[1])
+        waits = self._pause(key, refusal) or self._wait(key, entity, victims)
+        if not waits:
+            self._example = (refusal, plan)
+        return waits or self._evict(plan, entity)
+
+    @property
+    def evicts(self) -> bool:
+        """Whether others are evicted for the root that was refused last."""
+        return self._example is not None
+
+    def plans_of_equals(self, roots: Sequence[Group | Pod]) -> Generator[None, None, list[Plan]]:
+        """Plans for the first of these roots, if the one that was refused last evicts.
+
+        They are equal to that one, may evict too, and none has evicted or was asked to wait.
+        """
+        example, pods = self._example, list[Pod]()
+        for root in roots:
+            if not isinstance(root, Pod) or _delay(root) or root.key in self._backoff:
+                break
+            if not may_preempt(self._state, root):
+                break  # two PriorityClasses may have one value and different policies
+            pods.append(root)
+        if example is None or not pods:
+            return []
+        effort = Effort.at(self._clock.monotonic(), self._config.patience_seconds)
+        self._state.units.refresh()
+        return (yield from self._stepwise.steps(lambda: self._equal_plans(pods, example, effort)))
+
+    def _equal_plans(
+        self, pods: Sequence[Pod], example: tuple[Refusal, Plan], effort: Effort
+    ) -> list[Plan]:
+        begun = self._stepwise.monotonic()
+        plans = preempt_equals(self._state, pods, example, self._budget(), effort)
+        each = (self._stepwise.monotonic() - begun) / max(1, len(plans))
+        for _ in plans:
+            PREEMPTION_SECONDS.observe(each)
+        return plans
+
+    def evict(self, plan: Plan, entity: Group | Pod) -> str:
+        """Carry out a plan of `plans_of_equals`. Returns what to add to the blocker's summary."""
+        return self._evict(plan, entity)
+
+    def _planned(self, entity: Group | Pod, refusal: Refusal, effort: Effort) -> Plan | Refusal:
+        begun = self._stepwise.monotonic()
+        plan = preempt(self._state, entity, refusal, self._budget(), effort)
+        PREEMPTION_SECONDS.observe(self._stepwise.monotonic() - begun)
+        return plan
+
+    def _pause(self, key: GroupKey, refusal: Refusal) -> str:
+        """Others took the place that the root made: it evicts later. Empty if it need not pause."""
+        now = self._clock.monotonic()
+        paused = self._backoff.pause(key, refusal.shapes, self._state, now)
+        if paused is None:
+            return ""
+        until, seconds = paused
+        self._drop_nomination(key)
+        PREEMPTIONS.labels("paused").inc()
+        self._queue.retry_at(key, until)
+        return (
+            "others took the place that it made by evicting pods: it evicts again after a pause of"
+            f" {seconds:.0f} s; keep others off these nodes, or give it nodes of its own"
+        )
+
+    def _wait(self, key: GroupKey, entity: Group | Pod, victims: str) -> str:
+        """The root's preemption delay is not over. Empty if it is."""
+        left = self._delay_left(key, entity)
+        if left <= 0:
+            return ""
+        PREEMPTIONS.labels("delayed").inc()
+        self._queue.retry_at(key, self._clock.monotonic() + left)
+        # The whole delay: what is left would change the status with each decision.
+        return f"evicts {victims} unless there is room within {_delay(entity):.0f} s"
+
+    def _evict(self, plan: Plan, entity: Group | Pod) -> str:
+        self._nominate(plan, entity)
+        self._delayed_since.pop(plan.root, None)
+        now = self._clock.monotonic()
+        self._backoff.evicted(plan, self._state, now)
+        # Marked last: what is not being evicted must not count as leaving.
+        self._evictor.evict(plan, entity.priority)
+        for pod in [pod for unit in plan.victims for pod in unit.pods.values()]:
+            if pod.info.expected:
+                self._state.forget(pod.info.uid)  # only its place is taken
+            else:
+                self._state.units.mark_evicting([pod], now + granted(pod.info))
+        PREEMPTIONS.labels("evict").inc()
+        PREEMPTION_PLANS.labels(str(plan.proved).lower()).inc()
+        more = "" if plan.minimal else "; the search for fewer ended at its limit"
+        return f"evicts {victims_text(plan.victims, plan.root[1])}{more}"
+
+    def failed(self, key: GroupKey) -> None:
+        """Deciding the root raised an error: it keeps no place."""
+        self._delayed_since.pop(key, None)
+        self._drop_nomination(key)
+
+    def victims_gone(self, uids: Iterable[str]) -> None:
+        """Decide the roots again whose last victims are gone, also if others took the place."""
+        for key in self._backoff.gone(uids):
+            self._queue.review(key)
+
+    def nodes_changed(self, rows: Iterable[int]) -> None:
+        """Decide the roots again that wait for pods to end there: they may not use it any more."""
+        if not len(self._backoff):
+            return
+        nodes = self._state.nodes
+        for info in [nodes.infos[row] for row in rows if row < nodes.size]:
+            for key in self._backoff.node_changed(info) if info is not None else ():
+                self._queue.review(key)
+        if nodes.generation != self._generation:
+            self._generation = nodes.generation
+            for key in self._backoff.without_nodes(nodes.row_of.keys()):
+                self._queue.review(key)
+
+    def forget_gone(self, keys: Iterable[GroupKey]) -> None:
+        """Drop the nominations of entities that cannot be decided any more."""
+        for key in keys:
+            if self._state.nominations.own(key) and self._queue.entity(key) is None:
+                self._drop_nomination(key)
+            if key in self._delayed_since and self._queue.entity(key) is None:
+                del self._delayed_since[key]
+
+    def reset(self) -> None:
+        """Forget everything: another process may have led meanwhile."""
+        self._example = None
+        self._delayed_since.clear()
+        self._backoff.clear()
+        self._state.nominations.clear()
+
+    def restore(self) -> None:
+        """Take over what earlier leaders nominated, so that it holds or is cleared.
+
+        The first decision on each root keeps its nomination or drops it.
+        """
+        nominated: dict[GroupKey, dict[Pod, str]] = {}
+        for pod in self._state.pods.values():
+            if pod.waiting and pod.info.nominated:
+                nominated.setdefault(self._state.entity(pod), {})[pod] = pod.info.nominated
+        for key, nodes in sorted(nominated.items()):
+            self._evictor.adopt(key, nodes)
+            entity = self._queue.entity(key)
+            known = set(nodes.values()) <= self._state.nodes.row_of.keys()
+            if entity is None or not known or not self._enabled:
+                self._evictor.withdraw(key)
+            else:
+                self._state.nominations.set(_nomination(key, entity, nodes))
+
+    def _drop_nomination(self, key: GroupKey) -> None:
+        if self._state.nominations.own(key) and self._state.end_nomination(key):
+            self._evictor.withdraw(key)
+
+    def _delay_left(self, key: GroupKey, entity: Group | Pod) -> float:
+        """Seconds until its preemption delay is over.
+
+        It begins when capacity was requested, else when the root could evict for the first time,
+        and ends at once when the request failed: nothing comes then.
+        """
+        delay = _delay(entity)
+        if not delay:
+            return 0.0
+        requested = _requested(entity)
+        known = self._delayed_since.get(key)
+        if known is None or known[0] != requested:
+            known = self._delayed_since[key] = (requested, since(self._clock, requested))
+        return known[1] + delay - self._clock.monotonic()
+
+    def _nominate(self, plan: Plan, entity: Group | Pod) -> None:
+        rows = map(self._state.nodes.name_of, plan.placement.rows)
+        nodes = dict(zip(plan.placement.pods, rows, strict=True))
+        self._state.nominations.set(_nomination(plan.root, entity, nodes))
+        self._evictor.nominate(plan.root, nodes)
+
+
+def _nomination(root: GroupKey, entity: Group | Pod, nodes: Mapping[Pod, str]) -> Nomination:
+    places: dict[Shape, Counter[str]] = {}
+    for pod, node in nodes.items():
+        places.setdefault(pod.shape, Counter())[node] += 1
+    nominated = tuple((shape, tuple(counts.items())) for shape, counts in places.items())
+    return Nomination(root, entity.priority, nominated)
+
+
+def _requested(entity: Group | Pod) -> float | None:
+    return None if isinstance(entity, Pod) or entity.spec is None else entity.spec.requested
+
+
+def _delay(entity: Group | Pod) -> float:
+    if isinstance(entity, Pod):
+        return entity.info.preemption.delay
+    return entity.spec.delay if entity.spec is not None else 0.0

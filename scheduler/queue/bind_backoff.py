@@ -1,0 +1,138 @@
+"""How long a root waits whose Bindings failed: a back-off for each failure, a pause when given up.
+
+A failure of the server is tried again after 1 s, doubling to 10 s; what the server has refused (403
+or 422) after up to 5 minutes. A gang that was bound and deleted again because some member cannot be
+bound pauses for 2 minutes, doubling to an hour: each try costs its other members their work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.values.model import GroupKey, GroupSpec, Requirements
+from scheduler.queue.timers import Timers
+
+_FIRST: Final = 1.0
+_LAST: Final = 10.0
+_LAST_REFUSED: Final = 300.0
+
+_FIRST_PAUSE: Final = 120.0
+_LAST_PAUSE: Final = 3600.0
+
+_REMEMBERED: Final = 20_000
+"""Roots whose failures are remembered; the one that failed longest ago is forgotten first."""
+
+_COMPARED: Final = 100
+"""Groups of a tree, and kinds of members of a group, in which a change ends a pause."""
+
+
+@dataclass(slots=True)
+class _Pause:
+    """`spec` and `kinds` (of members) are those with which the root was given up."""
+
+    count: int
+    spec: GroupSpec | None
+    kinds: frozenset[Requirements]
+
+
+class BindBackoff:
+    """Times are seconds of a monotonic clock, given by the caller.
+
+    `waiting` are the roots that wait; it follows all changes.
+    """
+
+    def __init__(self) -> None:
+        self._failures: dict[GroupKey, int] = {}
+        self._pauses: dict[GroupKey, _Pause] = {}
+        self._until = Timers()
+        self.waiting = self._until.keys
+
+    def failures(self, key: GroupKey) -> int:
+        """How often in a row binding the root failed."""
+        return self._failures.get(key, 0)
+
+    def fail(self, key: GroupKey, now: float, *, refused: bool = False) -> float:
+        """Binding the root failed; `refused` if the server will probably say the same again.
+
+        Returns the seconds that it waits.
+        """
+        failures = self._failures.pop(key, 0)
+        self._failures[key] = failures + 1
+        _forget_oldest(self._failures)
+        last = _LAST_REFUSED if refused else _LAST
+        seconds: float = min(last, _FIRST * 2 ** min(failures, 12))
+        self.wait(key, now + seconds)
+        return seconds
+
+    def pause(self, key: GroupKey, group: Group | None, now: float) -> float:
+        """The root was given up. Returns the seconds that it waits."""
+        self._failures.pop(key, None)
+        before = self._pauses.pop(key, None)
+        count = before.count + 1 if before is not None and not _changed(before, group) else 1
+        spec = group.spec if group is not None else None
+        self._pauses[key] = _Pause(count, spec, frozenset(_kinds(group)))
+        _forget_oldest(self._pauses)
+        seconds: float = min(_LAST_PAUSE, _FIRST_PAUSE * 2 ** min(count - 1, 12))
+        self.wait(key, now + seconds)
+        return seconds
+
+    def succeed(self, key: GroupKey) -> None:
+        """The root was bound: the next failure counts as the first."""
+        self._failures.pop(key, None)
+        self._pauses.pop(key, None)
+
+    def reconsider(self, key: GroupKey, group: Group | None) -> None:
+        """The root, or a member, may have changed: a change of its form ends a pause."""
+        pause = self._pauses.get(key)
+        if pause is not None and _changed(pause, group):
+            del self._pauses[key]
+            self._until.discard(key)
+
+    def pop_due(self, now: float) -> GroupKey | None:
+        """A root that has waited long enough, and waits no more; None if there is none."""
+        return self._until.pop_due(now)
+
+    def next_time(self) -> float | None:
+        """When the next root is due, if any waits."""
+        return self._until.next()
+
+    def wait(self, key: GroupKey, until: float) -> None:
+        """The root waits until then, whatever happened to it before."""
+        self._until.set(key, until)
+
+
+def _changed(pause: _Pause, group: Group | None) -> bool:
+    """Whether the spec is another, or members wait of a kind that there was not.
+
+    Members of a kind that was there may come and go: a Job replaces those that were deleted.
+    """
+    if group is None or group.spec != pause.spec:
+        return True
+    waiting = (shape.requirements for leaf in _some_leaves(group) for shape in leaf.pending)
+    return any(kind not in pause.kinds for kind in islice(waiting, _COMPARED))
+
+
+def _kinds(group: Group | None) -> Iterator[Requirements]:
+    for leaf in _some_leaves(group) if group is not None else ():
+        pods: Iterable[Pod] = leaf.members.values()
+        yield from (pod.shape.requirements for pod in pods)
+
+
+def _some_leaves(group: Group) -> Iterator[Group]:
+    """The PodGroups among the first groups of the tree, in any order, at a bounded cost."""
+    stack, left = [group], _COMPARED
+    while stack and left:
+        each = stack.pop()
+        left -= 1
+        if not each.composite:
+            yield each
+        stack.extend(islice(each.children.values(), left))
+
+
+def _forget_oldest(entries: dict[GroupKey, int] | dict[GroupKey, _Pause]) -> None:
+    if len(entries) > _REMEMBERED:
+        del entries[next(iter(entries))]

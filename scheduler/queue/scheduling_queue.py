@@ -1,0 +1,474 @@
+"""The scheduling queue: which root is decided next, and when refused ones are tried again.
+
+Its three parts have the names of kube-scheduler's:
+
+active         by priority, then half-running groups first, then by creation and name
+unschedulable  did not fit; active again when room appears for its shapes, when the root changes,
+               and after `retry` seconds in any case, or soon if its search ran out of time
+backoff        binding it failed or it was given up (bind_backoff), or deciding it raised an error
+
+All other entities (they lack members, a parent or a policy) are not here and cost nothing.
+
+Nobody's thousands of refused roots keep others waiting: equal ones share one answer, a root that
+was woken for room which is gone by its turn is not decided, and after some repeated decisions in a
+row that were in vain, a root of the same priority has its first one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Final
+
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.search.batching import Signature, alike, signature
+from scheduler.core.search.place import Refusal
+from scheduler.core.state.state import State
+from scheduler.core.state.state_changes import Changes
+from scheduler.core.values.model import SINGLE_POD, GroupKey
+from scheduler.queue.bind_backoff import BindBackoff
+from scheduler.queue.equal_refusals import Answer, EqualKind, EqualRoots, Rank
+from scheduler.queue.first_decisions import FirstDecisions
+from scheduler.queue.renewals import Renewals
+from scheduler.queue.timed_out_searches import LongSearches
+from scheduler.queue.timers import Timers
+from scheduler.queue.unschedulable import RefusedRoot, RefusedRoots
+from scheduler.queue.wakeups import NewRoom
+from scheduler.support.device_budget import DeviceWork
+from scheduler.support.metrics import QUEUES
+
+_AGAIN: Final = 5.0
+"""Seconds after which a root is decided again that was woken for room which others took."""
+
+_STEPS: Final = 32
+"""Such steps of one `refresh`; the other shapes are left to the next ones."""
+
+_RETRIES: Final = 256
+"""Refused roots that one `refresh` makes ready because they have waited long enough."""
+
+_SKIPPED: Final = 64
+"""Roots that one `pop` passes over at most."""
+
+
+class Queue:
+    """Entities by key; times are seconds of a monotonic clock, given by the caller."""
+
+    def __init__(
+        self, state: State, *, retry: float = 60.0, device_work: DeviceWork | None = None
+    ) -> None:
+        """Without `device_work` there is no limit to the work on devices."""
+        self._state = state
+        self._device_work = device_work
+        self._retry = retry
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a new term: nothing is queued, and nothing failed before."""
+        self._heap: list[tuple[Rank, GroupKey]] = []
+        self._active: dict[GroupKey, Rank] = {}
+        self._ready: Counter[str] = Counter()  # how many of them each namespace has
+        self._unschedulable = RefusedRoots()
+        self._renewals = Renewals()
+        self._news = 0  # how often there was new room, of devices for instance
+        self._backoff = BindBackoff()
+        self._due = Timers()
+        self._long_searches = LongSearches()
+        self._blocked: set[GroupKey] = set()
+        self._behind = False
+        self._now = 0.0
+        self._equal = EqualRoots()
+        # Made ready on behalf of their equals, with the answer that they had.
+        self._heads: dict[GroupKey, tuple[EqualKind, Answer]] = {}
+        # Made ready because there was room.
+        self._woken: dict[GroupKey, RefusedRoot] = {}
+        self._first_decisions = FirstDecisions()
+        self._new_room = NewRoom(self._state, self._unschedulable, self._equal, self._little_work)
+
+    def __len__(self) -> int:
+        return len(self._active)
+
+    def __bool__(self) -> bool:
+        """Whether a root is ready, or `refresh` has not looked at everything yet."""
+        return bool(self._active) or self._behind
+
+    def others_ready(self, namespace: str) -> bool:
+        """Whether a root of another namespace is ready."""
+        return len(self._ready) > (namespace in self._ready)
+
+    def waiting(self) -> list[GroupKey]:
+        """All entities, in the order in which they would be decided if all were ready."""
+        keys = {*self._active, *self._unschedulable, *self._backoff.waiting}
+        entities = ((key, self.entity(key)) for key in keys)
+        ranked = ((rank_of(entity), key) for key, entity in entities if entity is not None)
+        return [key for _, key in sorted(ranked)]
+
+    def sizes(self) -> dict[str, int]:
+        """How many roots each part has."""
+        sizes = (len(self._active), len(self._unschedulable), len(self._backoff.waiting))
+        return dict(zip(QUEUES, sizes, strict=True))
+
+    def refresh(self, changes: Changes, now: float) -> None:
+        """Apply changes: entities to review, nodes with new room, waiting times that ended."""
+        for _ in self.refresh_in_steps(changes, now):
+            pass
+
+    def refresh_in_steps(self, changes: Changes, now: float) -> Iterator[None]:
+        """The same in short steps, between which the state may change and nothing is decided."""
+        self._now = now
+        if changes.everything:
+            self._equal.expire_all()
+        for key in sorted(changes.entities):
+            if key in changes.reconsider:
+                self._backoff.reconsider(key, self._state.forest.groups.get(key))
+                self.review(key)
+            elif self.entity(key) is None:
+                self._drop(key)
+                self._forget(key)
+            yield
+        self._new_room.add(changes.rows, changes.match_ids)
+        self._news += bool(changes.rows or changes.match_ids)
+        for _ in range(_STEPS):
+            if not self._new_room:
+                break
+            self._wake_for_room()
+            yield
+        self._behind = changes.more or bool(self._new_room)
+        if self._backoff.waiting or self._due.keys or self._unschedulable:
+            yield from self._wake_due(now)
+
+    def pop(self) -> GroupKey | None:
+        """The next entity to decide; it has left the queue until a method below is called.
+
+        None also if many were passed over: `bool` says whether there are more.
+        """
+        key = self._pop_never_decided()
+        if key is not None:
+            return key
+        for _ in range(_SKIPPED):
+            if not self._heap:
+                return None
+            rank, key = heapq.heappop(self._heap)
+            if self._active.get(key) != rank:
+                continue
+            self._leave(key)
+            if self.entity(key) is None:
+                self._forget(key)
+            elif not self._put_back(key):
+                return key
+        return None
+
+    def _pop_never_decided(self) -> GroupKey | None:
+        """A root whose first decision must not wait any longer."""
+        while self._heap and self._active.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        if not self._heap:
+            return None
+        key = self._first_decisions.next(self._heap[0][0][0], self._active)
+        if key is None or self.entity(key) is None:
+            return None
+        self._leave(key)
+        return key
+
+    def _put_back(self, key: GroupKey) -> bool:
+        """Refuse a root again if others took the room for which it was woken; whether it was."""
+        refused = self._woken.pop(key, None)
+        if refused is None or refused.shape is None or key in self._state.nominations:
+            return False
+        if self._new_room.enough(refused):
+            return False
+        self._unschedulable.add(key, replace(refused, retry_at=self._now + self._retry))
+        self._due.set(key, self._now + _AGAIN)
+        head, entity = self._heads.pop(key, None), self.entity(key)
+        if head is not None and entity is not None:
+            kind, answer = head
+            self._unschedulable.leave_to_equals(key)
+            self._equal.add(key, rank_of(entity), kind, answer.to(key), None)
+        return True
+
+    def pop_batch(
+        self, kind: Signature, most: int, *, any_volumes: bool = False
+    ) -> list[Group | Pod]:
+        """Up to `most` equal entities that follow each other at the head; as `pop`.
+
+        None of them has nominated places: these are tried first, by a decision of its own.
+        With `any_volumes` they may differ in volumes that have no say in where they fit.
+        """
+        found: list[Group | Pod] = []
+        while self._heap and len(found) < most:
+            rank, key = self._heap[0]
+            if self._active.get(key) == rank:
+                entity = self.entity(key)
+                if entity is None or not self._equals(entity, kind, any_volumes=any_volumes):
+                    break
+                self._leave(key)
+                found.append(entity)
+            heapq.heappop(self._heap)
+        return found
+
+    def _equals(self, entity: Group | Pod, kind: Signature, *, any_volumes: bool) -> bool:
+        """Whether its signature is like this; not if that raises, for then it is decided alone."""
+        if entity.key in self._state.nominations:
+            return False
+        try:
+            own = signature(entity)
+            if own is None or own == kind or not any_volumes:
+                return own == kind
+            return alike(self._state, own, kind)
+        except Exception:  # noqa: BLE001 - raised again where it is decided
+            return False
+
+    def entity(self, key: GroupKey) -> Group | Pod | None:
+        """The entity that may be decided now: a root with its quorum, or a waiting pod."""
+        if key[0] == SINGLE_POD:
+            return self._state.singles.get(key)
+        group = self._state.forest.groups.get(key)
+        if group is None or group.parent is not None or not group.to_be_decided:
+            return None
+        return group if self._state.forest.ready(group) else None
+
+    def refuse(self, key: GroupKey, refusal: Refusal, now: float) -> None:
+        """It does not fit now."""
+        self._drop(key)
+        self._first_decisions.refused(key)
+        self._long_searches.ended(key, now, timed_out=refusal.timed_out)
+        short = refusal.shortage
+        entity = self.entity(key)
+        plain = isinstance(entity, Pod) or (entity is not None and not entity.composite)
+        exact = plain and len(refusal.shapes) == 1 and short.kind == "capacity"
+        needed = short.needed if short.minimum else 1
+        shape = short.shape if exact else None
+        priority = entity.priority if entity is not None else 0
+        retry_at = now + self._retry
+        if not refusal.timed_out:
+            self._renewals.refused(key, now, self._version)
+        self._unschedulable.add(
+            key,
+            RefusedRoot(priority, refusal.shapes, shape, needed, retry_at, minimum=short.minimum),
+        )
+
+    def equal_kind(self, entity: Group | Pod) -> EqualKind | None:
+        """What the entity has in common with its equals; None if it has to be decided alone."""
+        state = self._state
+        if state.starvation.closed_for is not None or entity.key in state.nominations:
+            return None
+        kind = signature(entity)
+        return None if kind is None else EqualKind.of(entity, kind)
+
+    @property
+    def has_equal(self) -> bool:
+        """Whether any refused roots share an answer."""
+        return len(self._equal) > 0
+
+    def answer(self, entity: Group | Pod) -> Answer | None:
+        """The answer that is known for its equals; None if it has to be sought."""
+        kind = self.equal_kind(entity) if self._equal else None
+        return self._equal.answer(kind) if kind is not None else None
+
+    def share(self, key: GroupKey, kind: EqualKind | None, answer: Answer, *, known: bool) -> None:
+        """The answer for a root that was just refused holds for its equals, if it has any."""
+        if key not in self._unschedulable:
+            return  # made ready again, or gone, since then
+        (head, _), entity = self._heads.pop(key, (None, None)), self.entity(key)
+        shared = answer.refusal.shortage.kind in ("capacity", "constraint")
+        if kind is not None and entity is not None and shared:
+            self._unschedulable.leave_to_equals(key)
+            decided = None if known else self._now
+            self._equal.add(key, rank_of(entity), kind, answer, decided)
+        if head is not None and head != kind:
+            self._pass_on(head, 1)
+
+    def pass_on(self, key: GroupKey, kind: EqualKind | None, *, placed: bool) -> None:
+        """The root was placed, or found victims, and so may its equals; two for each placed."""
+        if placed:
+            self._first_decisions.placed()
+        head, _ = self._heads.pop(key, (None, None))
+        for each in {head, kind}:
+            if each is not None:
+                self._pass_on(each, 2 if placed else 1)
+
+    def _pass_on(self, kind: EqualKind, count: int) -> None:
+        """Make the first `count` refused roots of the kind ready."""
+        answer = self._equal.expire(kind)
+        while count > 0 and answer is not None:
+            key = self._equal.first(kind)
+            if key is None:
+                return
+            self.review(key)
+            if key in self._active:
+                self._heads[key] = (kind, answer)
+                count -= 1
+            else:
+                self._equal.discard(key)
+
+    def retry_at(self, key: GroupKey, at: float) -> None:
+        """Decide it at that time, if not earlier."""
+        self._due.set(key, at)
+
+    def fail(self, key: GroupKey, now: float, *, refused: bool = False) -> float:
+        """Binding it failed: try again after a back-off, a longer one if the server refused it.
+
+        Returns its seconds.
+        """
+        self._drop(key)
+        return self._backoff.fail(key, now, refused=refused)
+
+    def pause(self, key: GroupKey, now: float) -> float:
+        """It was given up: do not decide it for a while, unless it changes. Returns the seconds."""
+        self._drop(key)
+        return self._backoff.pause(key, self._state.forest.groups.get(key), now)
+
+    def back_off(self, key: GroupKey, until: float) -> None:
+        """Do not decide it before that time, whatever changes."""
+        self._drop(key)
+        self._forget(key)
+        self._backoff.wait(key, until)
+
+    def succeed(self, key: GroupKey) -> None:
+        """It was bound: the back-off begins anew."""
+        self._backoff.succeed(key)
+        self._first_decisions.forget(key)
+        self._long_searches.forget(key)
+
+    def failures(self, key: GroupKey) -> int:
+        """How often in a row binding it failed."""
+        return self._backoff.failures(key)
+
+    def block(self, key: GroupKey) -> None:
+        """Do not decide it until `unblock`."""
+        self._blocked.add(key)
+        self._drop(key)
+        self._forget(key)
+
+    def unblock(self, key: GroupKey) -> None:
+        """It may be decided again."""
+        self._blocked.discard(key)
+        self.review(key)
+
+    def next_time(self) -> float | None:
+        """When the next refused or failing entity is due, if any."""
+        first = self._unschedulable.first_due()
+        moments = (
+            self._backoff.next_time(),
+            self._due.next(),
+            self._long_searches.next_time(),
+            self._renewals.next_time(self._version),
+            first[1] if first else None,
+        )
+        times = [moment for moment in moments if moment is not None]
+        return min(times, default=None)
+
+    def review_all(self) -> None:
+        """Make all that were refused ready."""
+        for key in list(self._unschedulable):
+            self.review(key)
+
+    def review(self, key: GroupKey) -> None:
+        """Make it ready if it may be decided, else drop it."""
+        if key in self._backoff.waiting or key in self._blocked:
+            return
+        self._drop(key)
+        entity = self.entity(key)
+        if entity is None:
+            self._forget(key)
+            return
+        rank = rank_of(entity)
+        self._active[key] = rank
+        self._ready[key[1]] += 1
+        heapq.heappush(self._heap, (rank, key))
+        self._first_decisions.ready(key, rank, self._active)
+
+    def _leave(self, key: GroupKey) -> None:
+        """It is not ready any more."""
+        if self._active.pop(key, None) is not None:
+            self._ready[key[1]] -= 1
+            if not self._ready[key[1]]:
+                del self._ready[key[1]]
+
+    def _drop(self, key: GroupKey) -> None:
+        self._leave(key)
+        self._woken.pop(key, None)
+        self._due.discard(key)
+        self._long_searches.discard(key)
+        if key in self._unschedulable:  # only those that were refused have equals, and numbers
+            self._equal.discard(key)
+            self._unschedulable.discard(key)
+            self._renewals.discard(key)
+
+    def _forget(self, key: GroupKey) -> None:
+        """It cannot be decided any more; others may have to be in its stead."""
+        self._first_decisions.forget(key)
+        self._long_searches.forget(key)
+        head, _ = self._heads.pop(key, (None, None))
+        if head is not None:
+            self._pass_on(head, 1)
+
+    def _wake_for_room(self) -> None:
+        """Make ready some of those that gain from new room, if there is enough for them in all."""
+        for gain in self._new_room.look():
+            if gain.first_of is not None:
+                self._pass_on(gain.first_of, 1)
+            else:
+                self.review(gain.key)
+            self._woken[gain.key] = gain.refused
+
+    def _little_work(self) -> AbstractContextManager[None]:
+        """What is looked at for all roots together has an allowance, as each root has."""
+        if self._device_work is None:
+            return nullcontext()
+        return self._device_work.allowed("", alone=not self._active)
+
+    def _wake_due(self, now: float) -> Iterator[None]:
+        while (waited := self._backoff.pop_due(now)) is not None:
+            self.review(waited)
+            yield
+        while (due_now := self._due.pop_due(now)) is not None:
+            self.review(due_now)
+            yield
+        late = self._long_searches.pop_due(now) if not self._active else None
+        if late is not None:
+            self._equal.expire_old(late, now)
+            self.review(late)
+            yield
+        if self._renews(now):
+            yield
+        for _ in range(_RETRIES):
+            due = self._unschedulable.first_due()
+            if due is None or due[1] > now:
+                break
+            key, _ = due
+            self._equal.expire_old(key, now)
+            self.review(key)
+            yield
+
+    @property
+    def _version(self) -> object:
+        """What the numbers of refusals are of: the nodes, what is free on them, their domains."""
+        return self._state.nodes.version, self._state.topologies.version, self._news
+
+    def _renews(self, now: float) -> bool:
+        """Make a root ready whose numbers may have changed, if nothing else is; whether it did."""
+        key = self._renewals.pop_due(now, self._version) if not self._active else None
+        if key is None:
+            return False
+        if key not in self._state.nominations:  # else it is decided when its room is there
+            self._equal.expire_old(key, now)
+            self.review(key)
+        return True
+
+
+def rank_of(entity: Group | Pod) -> Rank:
+    """Its place in the queue. Raises LookupError for a group without an object."""
+    if isinstance(entity, Pod):
+        info = entity.info
+        return (-info.priority, True, info.created, info.namespace, info.name, SINGLE_POD)
+    spec = entity.spec
+    if spec is None:
+        raise LookupError(entity.key)
+    kind, namespace, name = entity.key
+    # Among equal priorities half-running gangs go first, or others would take the room they need.
+    # They do not go before higher priorities: what an earlier leader began to bind is completed
+    # from its Reservation.
+    return (-entity.priority, not entity.incomplete, spec.created, namespace, name, kind)

@@ -1,0 +1,465 @@
+"""The whole input of the scheduler as one value: state, queue, budget, and what it decides.
+
+A state made from a snapshot decides exactly as the one it was taken from: nodes keep their rows,
+shapes and waiting pods their order. It has only what decisions depend on, and no object of the
+cluster: no environment variables, no commands, no Secrets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from heapq import merge
+from itertools import islice
+from typing import Final, TypeVar
+
+import msgspec
+
+from api.priority import PriorityClass
+from kube.errors import ConfigError
+from scheduler.cel.selectors import Selectors
+from scheduler.core.decide import decide
+from scheduler.core.devices.taint_rules import DeviceTaintRule
+from scheduler.core.explain.explain import Blocker, explain
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.groups.workload_templates import Template, TemplateKey, WorkloadKey
+from scheduler.core.pods.shapes import Shape
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.search.place import Placement, SearchBudget
+from scheduler.core.state.disruption_budgets import DisruptionBudget
+from scheduler.core.state.node_daemons import DaemonSetKey
+from scheduler.core.state.nominations import Nomination
+from scheduler.core.state.starvation_gate import ClosedFor
+from scheduler.core.state.state import State
+from scheduler.core.values.devices import Allocation, DeviceClaimInfo, DeviceClassInfo, SliceInfo
+from scheduler.core.values.model import (
+    ClaimInfo,
+    ClaimKey,
+    GroupKey,
+    GroupSpec,
+    NodeInfo,
+    PodInfo,
+    Requirements,
+    StorageClassInfo,
+    VolumeInfo,
+)
+from scheduler.core.values.profiles import Profile
+from scheduler.core.values.search_budget import nothing
+from scheduler.core.volumes.assumed_volumes import AssumedVolume
+from scheduler.decoding.decode import NEVER
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.snapshot import device_snapshot
+
+FORMAT = 7
+
+_PART: Final = 256
+"""Values that are collected, or encoded, between two pauses."""
+
+T = TypeVar("T")
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The budget of one decision, without a limit of time.
+
+    `preempts` says whether anybody may be evicted, `overdue` (seconds of the
+    monotonic clock, as all its times) which
+    terminating pods are not waited for any more, `soon` which of those that others deleted are not
+    waited for yet; None waits for all. `profiles` are by schedulerName, and `profile` for others.
+    """
+
+    steps: int
+    packing_steps: int
+    profile: Profile
+    preempts: bool = True
+    overdue: float = 0.0
+    soon: float | None = None
+    profiles: dict[str, Profile] = {}
+
+    @classmethod
+    def of(
+        cls, budget: SearchBudget, effort: Effort | None = None, *, preempts: bool = True
+    ) -> Limits:
+        effort = effort or Effort()
+        soon = effort.soon if math.isfinite(effort.soon) else None
+        steps, packing_steps = budget.steps, budget.packing_steps
+        profile, profiles = budget.profile, dict(budget.profiles)
+        return cls(steps, packing_steps, profile, preempts, effort.overdue, soon, profiles)
+
+    def budget(self) -> SearchBudget:
+        return SearchBudget(self.steps, self.packing_steps, self.profile, self.profiles)
+
+    def effort(self) -> Effort:
+        return Effort(overdue=self.overdue, soon=math.inf if self.soon is None else self.soon)
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """The decision on one root: node by pod and devices by ResourceClaim, or the blocker.
+
+    A root that does not fit may be `nominated`, node by pod, for the time when the pods that it
+    `evicts` (namespace/name) and those that terminate already are gone.
+    """
+
+    root: GroupKey
+    steps: int
+    placed: dict[str, str] | None = None
+    blocker: Blocker | None = None
+    nominated: dict[str, str] | None = None
+    evicts: list[str] = []
+    devices: dict[str, list[str]] = {}
+
+
+class NominatedPlaces(msgspec.Struct, frozen=True):
+    """The nomination of a root: for each shape, by its index, how many pods on which nodes."""
+
+    root: GroupKey
+    priority: int
+    places: list[tuple[int, list[tuple[str, int]]]]
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """Values in the order in which they must be put back.
+
+    `nodes` are by row, None where a row is vacant; `vacant` is the order in which those are taken.
+    `waiting` has each group's waiting pods (UIDs) in their order; `assumed` what is decided and not
+    bound yet, node by UID; `assumed_volumes` the volume (empty: to be provisioned) and the node for
+    claims of those; `nominations` are the places of roots that preempted, `evicting` the UIDs of
+    the pods evicted for them and when they should be gone (None if unknown), `spared` of those that
+    cannot be, and `units` those of all running pods in the order in which they are considered as
+    victims. `queue` are the roots in the order of the queue, and `decisions` those on the first of
+    them. `priorities` say who may preempt, and serve simulations: all that is here has its priority
+    already. `starvation` is the root that goes before others.
+    `templates` are those of each Workload, with which groups are compared. `initially_scheduled`
+    are the groups that were scheduled once. `slices`, `device_classes` and `device_claims` are what
+    there is of devices, `device_taint_rules` what taints them besides, `assumed_devices` the
+    allocations of claims that were decided and are not written yet.
+    """
+
+    format: int
+    limits: Limits
+    resources: list[str]
+    nodes: list[NodeInfo | None]
+    vacant: list[int]
+    namespaces: dict[str, dict[str, str]]
+    claims: list[ClaimInfo]
+    volumes: list[VolumeInfo]
+    classes: list[StorageClassInfo]
+    attachable: dict[str, dict[str, int]]
+    requirements: list[Requirements]
+    groups: list[GroupSpec]
+    pods: list[PodInfo]
+    assumed: dict[str, str]
+    waiting: dict[str, list[str]]
+    nominations: list[NominatedPlaces]
+    evicting: dict[str, float | None]
+    spared: list[str]
+    units: list[str]
+    disruption_budgets: list[DisruptionBudget]
+    queue: list[GroupKey]
+    decisions: list[Decision]
+    priorities: list[PriorityClass]
+    starvation: ClosedFor | None = None
+    assumed_volumes: list[tuple[ClaimKey, str, str]] = []
+    templates: list[tuple[WorkloadKey, list[tuple[TemplateKey, Template]]]] = []
+    daemon_sets: list[DaemonSetKey] = []
+    initially_scheduled: list[GroupKey] = []
+    slices: list[SliceInfo] = []
+    device_classes: list[DeviceClassInfo] = []
+    device_claims: list[DeviceClaimInfo] = []
+    assumed_devices: list[tuple[ClaimKey, Allocation]] = []
+    device_taint_rules: list[DeviceTaintRule] = []
+
+
+def take(
+    state: State,
+    queue: Queue,
+    limits: Limits,
+    priorities: Sequence[PriorityClass] = (),
+    *,
+    decisions: int = 20,
+    pause: Callable[[], None] = nothing,
+) -> Snapshot:
+    """Everything as it is now, with the decisions on the first roots. Changes nothing.
+
+    Nothing may change at a `pause` either.
+    """
+
+    def all_of(values: Iterable[T]) -> Iterator[T]:
+        for number, value in enumerate(values):
+            if number % _PART == 0:
+                pause()
+            yield value
+
+    roots = queue.waiting()
+    storage, shapes = state.volumes, list(state.shapes)
+    groups = state.forest.groups.values()
+    specs = [group.spec for group in all_of(groups) if group.spec is not None]
+    pods = list(all_of(_in_order(all_of(state.pods.values()))))
+    return Snapshot(
+        format=FORMAT,
+        limits=limits,
+        resources=sorted(state.nodes.resources.indices),
+        nodes=list(state.nodes.infos),
+        vacant=list(state.nodes.vacant),
+        namespaces={name: dict(labels) for name, labels in state.selectors.namespaces.items()},
+        claims=list(all_of(storage.claims.values())),
+        volumes=list(all_of(storage.volumes.values())),
+        classes=list(storage.classes.values()),
+        attachable={node: dict(limit) for node, limit in storage.limits.items()},
+        requirements=[
+            device_snapshot.shown_requirements(shape.requirements) for shape in all_of(shapes)
+        ],
+        groups=sorted(specs, key=lambda spec: spec.key),
+        initially_scheduled=sorted(
+            group.key for group in all_of(groups) if group.initially_scheduled
+        ),
+        pods=[device_snapshot.shown_pod(pod.info) for pod in all_of(pods)],
+        assumed=dict(sorted((pod.info.uid, pod.node) for pod in all_of(pods) if pod.assumed)),
+        waiting={
+            "/".join(group.key): [uid for pods in group.pending.values() for uid in pods]
+            for group in all_of(groups)
+            if group.pending
+        },
+        nominations=[_places_of(each, shapes) for each in state.nominations if not each.foreign],
+        evicting={
+            uid: by if math.isfinite(by) else None
+            for uid, by in sorted(state.units.evicting.items())
+        },
+        daemon_sets=list(state.units.daemons),
+        spared=sorted(state.units.spared),
+        units=state.units.order(pause),
+        disruption_budgets=list(state.disruption_budgets),
+        queue=roots,
+        decisions=list(decide_all(state, roots[:decisions], limits, pause)),
+        priorities=sorted(priorities, key=lambda each: each.name),
+        starvation=state.starvation.closed_for,
+        assumed_volumes=[
+            (key, assumed.volume, state.nodes.name_of(assumed.row))
+            for key, assumed in state.volumes.assumed
+        ],
+        templates=[
+            (workload, list(templates.items()))
+            for workload, templates in sorted(state.forest.templates.items())
+        ],
+        slices=list(state.devices.slices.written.values()),
+        device_classes=[device_snapshot.shown_class(c) for c in state.devices.classes.values()],
+        device_claims=[
+            device_snapshot.shown_claim(each) for each in all_of(state.devices.claims.values())
+        ],
+        assumed_devices=[
+            (key, device_snapshot.shown_allocation(each))
+            for key, each in state.devices.assumed.items()
+        ],
+        device_taint_rules=sorted(
+            state.devices.taint_rules.all.values(), key=lambda each: each.name
+        ),
+    )
+
+
+def decide_all(
+    state: State, roots: list[GroupKey], limits: Limits, pause: Callable[[], None] = nothing
+) -> Iterator[Decision]:
+    """Decide each root against the state as it is, without carrying anything out."""
+    budget = replace(limits.budget(), pause=pause)
+    for root in roots:
+        entity: Group | Pod | None = state.singles.get(root) or state.forest.groups.get(root)
+        if entity is None:
+            continue
+        outcome = decide(state, entity, budget)
+        if isinstance(outcome, Placement):
+            devices = device_snapshot.allocated(outcome.devices or {})
+            placed = _nodes(state, outcome)
+            yield Decision(root, outcome.steps, placed=placed, devices=devices)
+            continue
+        blocker, plan = explain(state, outcome), None
+        if limits.preempts:
+            plan = preempt(state, entity, outcome, budget, limits.effort())
+        if not isinstance(plan, Plan):
+            yield Decision(root, outcome.steps, blocker=blocker)
+            continue
+        victims = (pod.info for unit in plan.victims for pod in unit.pods.values())
+        yield Decision(
+            root,
+            outcome.steps,
+            blocker=blocker,
+            nominated=_nodes(state, plan.placement),
+            evicts=sorted(f"{info.namespace}/{info.name}" for info in victims),
+        )
+
+
+def _nodes(state: State, placement: Placement) -> dict[str, str]:
+    names = state.nodes.name_of
+    pairs = zip(placement.pods, placement.rows, strict=True)
+    return {pod.info.name: names(row) for pod, row in pairs}
+
+
+def restore(snapshot: Snapshot) -> tuple[State, Queue]:
+    """A state and a queue that decide as those that the snapshot was taken from."""
+    state = State(judge=Selectors().judge)
+    _put_nodes(state, snapshot)
+    for name, labels in snapshot.namespaces.items():
+        state.set_namespace(name, labels)
+    _put_storage(state, snapshot)
+    _put_devices(state, snapshot)
+    for requirements in snapshot.requirements:
+        state.selectors.register(requirements)
+    _put_groups(state, snapshot)
+    for info in snapshot.pods:
+        state.set_pod(info)
+    for uid, node in snapshot.assumed.items():
+        state.assume([state.pods[uid]], [state.nodes.row_of[node]])
+    for group in state.forest.groups.values():
+        _order_pending(state, group, snapshot.waiting.get("/".join(group.key), []))
+    _put_preemption(state, snapshot)
+    for places in snapshot.nominations:
+        state.nominations.set(_nomination(state, snapshot, places))
+    state.starvation.closed_for = snapshot.starvation
+    for _ in state.catch_up():
+        pass
+    queue = Queue(state)
+    for root in snapshot.queue:
+        queue.review(root)
+    state.take_changes()
+    return state, queue
+
+
+def queue_of(state: State, pause: Callable[[], None] = nothing) -> Queue:
+    """A queue of all that may be decided."""
+    queue = Queue(state)
+    for number, key in enumerate((*state.forest.groups, *state.singles)):
+        if number % _PART == 0:
+            pause()
+        queue.review(key)
+    return queue
+
+
+def encode(value: Snapshot | Decision) -> bytes:
+    """JSON; equal values give equal bytes."""
+    return _encode(value)
+
+
+def encode_in_parts(snapshot: Snapshot, pause: Callable[[], None]) -> list[bytes]:
+    """The same JSON in parts, each of some values; `pause` is called in between."""
+    fields = (f'"{name}":'.encode() for name in snapshot.__struct_encode_fields__)
+    values = (getattr(snapshot, name) for name in snapshot.__struct_fields__)
+    parts: list[bytes] = []
+    for field, value in zip(fields, values, strict=True):
+        parts += [b"," if parts else b"{", field]
+        if not isinstance(value, list):
+            parts.append(_encode(value))
+            continue
+        parts.append(b"[")
+        for first in range(0, len(value), _PART):
+            pause()
+            parts += [b","] * (first > 0) + [_encode(value[first : first + _PART])[1:-1]]
+        parts.append(b"]")
+    return [*parts, b"}"]
+
+
+def _encode(value: object) -> bytes:
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def decode(data: bytes, source: str) -> Snapshot:
+    """Raises ConfigError, which names the source, if the data are not a snapshot."""
+    try:
+        snapshot = msgspec.json.decode(data, type=Snapshot)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{source} is no snapshot: {error}") from error
+    if snapshot.format != FORMAT:
+        raise ConfigError(
+            f"{source} has format {snapshot.format}, this version of muster reads {FORMAT}"
+        )
+    return snapshot
+
+
+def _places_of(nomination: Nomination, shapes: list[Shape]) -> NominatedPlaces:
+    places = [(shapes.index(shape), list(there)) for shape, there in nomination.places]
+    return NominatedPlaces(nomination.root, nomination.priority, places)
+
+
+def _nomination(state: State, snapshot: Snapshot, nominated: NominatedPlaces) -> Nomination:
+    places = tuple(
+        (state.shapes.intern(snapshot.requirements[index]), tuple(there))
+        for index, there in nominated.places
+    )
+    return Nomination(nominated.root, nominated.priority, places)
+
+
+def _in_order(pods: Iterator[Pod]) -> Iterator[Pod]:
+    """Sorted by `_order`, some at a time, as long as there are more."""
+    some = iter(lambda: sorted(islice(pods, 16 * _PART), key=_order), [])
+    return merge(*some, key=_order)
+
+
+def _order(pod: Pod) -> tuple[int, str]:
+    """By shape: pods restored in this order intern their shapes in the same order."""
+    return (pod.shape.index, pod.info.uid)
+
+
+def _put_nodes(state: State, snapshot: Snapshot) -> None:
+    holes = {row: f"\0{row}" for row, node in enumerate(snapshot.nodes) if node is None}
+    for row, node in enumerate(snapshot.nodes):
+        state.set_node(node or NodeInfo(holes[row], {}))
+    for row in snapshot.vacant:
+        state.remove_node(holes[row])
+
+
+def _put_groups(state: State, snapshot: Snapshot) -> None:
+    for workload, templates in snapshot.templates:
+        state.set_templates(workload, dict(templates))
+    for spec in snapshot.groups:
+        state.set_group(spec)
+    while state.forest.catch_up(1000):
+        pass
+    for key in snapshot.initially_scheduled:
+        state.forest.was_scheduled(key)
+
+
+def _put_preemption(state: State, snapshot: Snapshot) -> None:
+    for uid, by in snapshot.evicting.items():
+        if uid in state.pods:
+            state.units.mark_evicting([state.pods[uid]], math.inf if by is None else by)
+    state.units.spare(state.pods[uid] for uid in snapshot.spared if uid in state.pods)
+    state.units.arrange(snapshot.units)
+    for daemon_set in snapshot.daemon_sets:
+        state.units.daemons.set(daemon_set)
+    for budget in snapshot.disruption_budgets:
+        state.disruption_budgets.set(budget)
+    state.modest_classes.update(
+        each.name for each in snapshot.priorities if each.preemption_policy == NEVER
+    )
+
+
+def _put_storage(state: State, snapshot: Snapshot) -> None:
+    for claim in snapshot.claims:
+        state.volumes.set_claim(claim)
+    for volume in snapshot.volumes:
+        state.volumes.set_volume(volume)
+    for storage_class in snapshot.classes:
+        state.volumes.set_class(storage_class)
+    for node, limits in snapshot.attachable.items():
+        state.volumes.set_limits(node, limits)
+    for key, name, node in snapshot.assumed_volumes:
+        assumed = AssumedVolume(name, state.nodes.row_of[node])
+        state.volumes.assumed.keep({key: assumed})
+
+
+def _put_devices(state: State, snapshot: Snapshot) -> None:
+    for rule in snapshot.device_taint_rules:
+        state.devices.set_taint_rule(rule)
+    for info in snapshot.slices:
+        state.devices.set_slice(info)
+    for device_class in snapshot.device_classes:
+        state.devices.set_class(device_class)
+    for claim in snapshot.device_claims:
+        state.devices.set_claim(claim)
+    state.devices.keep(dict(snapshot.assumed_devices))
+
+
+def _order_pending(state: State, group: Group, uids: list[str]) -> None:
+    before, group.pending = group.pending, {}
+    for uid in uids:
+        pod = state.pods[uid]
+        group.pending.setdefault(pod.shape, {})[uid] = before[pod.shape][uid]

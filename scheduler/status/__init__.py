@@ -1,0 +1,4 @@
+"""Conditions, blockers and texts that users read on groups and pods.
+
+`reporter` writes them.
+"""

@@ -1,0 +1,164 @@
+"""The status that a group should have, given the one it has. No I/O.
+
+The status that is there may have been written by hand: whatever does not have the form of ours is
+left out or replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final
+
+from api.constants import (
+    CONDITION_DISRUPTION_TARGET,
+    CONDITION_HOLD_EXPIRED,
+    REASON_SCHEDULED,
+)
+from kube.meta import Json
+from scheduler.status.conditions import GroupView, blocker_json, condition_type
+
+_EXPIRED: Final = "not all pods that are expected came in time: no place is held for them any more"
+
+
+def wanted_status(
+    view: GroupView,
+    before: Json,
+    generation: int,
+    now: str,
+    leaving: Callable[[], bool],
+    *,
+    held: Json | None = None,
+) -> tuple[Json, bool]:
+    """The whole status wanted, and whether the state of the group's condition changed.
+
+    `leaving` tells whether pods of the group are about to go; it is asked only if that matters.
+    `held` are the places held for the group, None if there are none.
+    """
+    status = {**before, **view.counts}
+    old = status.pop("blocker", None)
+    status.pop("heldPlaces", None)
+    if held is not None:
+        status["heldPlaces"] = held
+    if view.blocker is not None:
+        same = isinstance(old, dict) and old.get("kind") == view.blocker.kind
+        since = _moment(old.get("since")) if same else None
+        status["blocker"] = blocker_json(view.blocker, since or now)
+    conditions, changed = _with_condition(view, _conditions(before), generation, now)
+    marked = any(_is_disruption_target(each) for each in conditions)
+    if view.group.bound and marked and not leaving():
+        conditions = [
+            _cleared(each, now) if _is_disruption_target(each) else each for each in conditions
+        ]
+    status["conditions"] = _with_hold(conditions, held, generation, now)
+    return status, changed
+
+
+def _conditions(status: Json) -> list[Json]:
+    """The conditions that have a type."""
+    found = status.get("conditions")
+    if not isinstance(found, list):
+        return []
+    return [each for each in found if isinstance(each, dict) and _text(each.get("type"))]
+
+
+def _is_disruption_target(condition: Json) -> bool:
+    return bool(
+        condition.get("type") == CONDITION_DISRUPTION_TARGET and condition.get("status") == "True"
+    )
+
+
+def _cleared(condition: Json, now: str) -> Json:
+    """The DisruptionTarget condition of a group that was evicted and runs again."""
+    changes = {"status": "False", "reason": REASON_SCHEDULED, "message": "runs again"}
+    return {**condition, **changes, "lastTransitionTime": now}
+
+
+def _with_condition(
+    view: GroupView, before: list[Json], generation: int, now: str
+) -> tuple[list[Json], bool]:
+    """The conditions with ours set, and whether it changed. Once True it stays True."""
+    name = condition_type(view.group)
+    old = next((each for each in before if each["type"] == name), None)
+    if view.reason is None:
+        return before, False
+    if old is not None and old.get("status") == "True":
+        # Only the message may change: where it runs.
+        current = {**old, "message": view.message} if view.scheduled else old
+        return [current if each is old else each for each in before], False
+    status = "True" if view.scheduled else "False"
+    changed = old is None or (old.get("status"), old.get("reason")) != (status, view.reason)
+    stays = old is not None and old.get("status") == status
+    since = _moment(old.get("lastTransitionTime")) if stays and old is not None else None
+    condition = {
+        "type": name,
+        "status": status,
+        "reason": view.reason,
+        "message": view.message,
+        "observedGeneration": generation,
+        "lastTransitionTime": since or now,
+    }
+    return [each for each in before if each["type"] != name] + [condition], changed
+
+
+def _with_hold(conditions: list[Json], held: Json | None, generation: int, now: str) -> list[Json]:
+    """The conditions with that which says whether the time of held places was over."""
+    expired = held is not None and not held["pods"]
+    old = next((each for each in conditions if each["type"] == CONDITION_HOLD_EXPIRED), None)
+    status = "True" if expired else "False"
+    if (old is None and not expired) or (old is not None and old.get("status") == status):
+        return conditions
+    condition = {
+        "type": CONDITION_HOLD_EXPIRED,
+        "status": status,
+        "reason": "HoldExpired" if expired else "BegunAnew",
+        "message": _EXPIRED if expired else "places may be held again",
+        "observedGeneration": generation,
+        "lastTransitionTime": now,
+    }
+    return [each for each in conditions if each is not old] + [condition]
+
+
+def _moment(value: Any) -> str | None:
+    """A time as it was written; None if it is none."""
+    text = _text(value)
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return text
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+_NUMBER: Final = re.compile(r"\d+|s\b")
+"""Numbers, and the endings that go with them: 1 pod fits, 2 pods fit."""
+
+
+def only_numbers_differ(status: Json, before: Json) -> bool:
+    """Whether both say that room is lacking, for as many pods and in the same words.
+
+    What differs then is how many nodes there are and how much room they have, which changes with
+    every node and pod of the cluster.
+    """
+    bare = _without_numbers(status)
+    return bare is not None and bare == _without_numbers(before)
+
+
+def _without_numbers(status: Json) -> Json | None:
+    """None if it does not say that room is lacking."""
+    blocker = status.get("blocker")
+    if not isinstance(blocker, dict) or blocker.get("kind") != "capacity":
+        return None
+    counts = blocker.get("counts")
+    first = counts[0] if isinstance(counts, list) and counts else None
+    return {
+        **status,
+        "blocker": [blocker.get(key) for key in ("needed", "impossible", "since")],
+        "summary": _NUMBER.sub("", _text(blocker.get("summary"))),
+        "conditions": [{**each, "message": ""} for each in _conditions(status)],
+        "reason": first.get("reason") if isinstance(first, dict) else None,
+    }

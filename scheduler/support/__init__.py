@@ -1,0 +1,1 @@
+"""What several packages need: configuration, metrics, ports, waiting."""

@@ -1,0 +1,124 @@
+"""The scheduler's part of the configuration file; every field is optional."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kube.quantity import QuantityError
+from kube.settings import Count, Seconds, Section
+from scheduler.decoding.requests import amounts
+
+
+class Search(Section, frozen=True):
+    """The budget of one decision: placements of a PodGroup that it may try, and milliseconds."""
+
+    steps: Count = 500
+    milliseconds: Count = 100
+
+
+class Status(Section, frozen=True):
+    """When conditions are written: `delay` after a change, at most `busy` later while binding.
+
+    Pods of a group that lacks members get theirs once it has not changed for `pods_seconds`.
+    """
+
+    delay_seconds: Seconds = 0.5
+    busy_seconds: Seconds = 2.5
+    pods_seconds: Seconds = 5
+    writers: Count = 8
+
+
+class Preemption(Section, frozen=True):
+    """Whether roots may preempt others.
+
+    A victim that still runs `patience_seconds` after its grace period is not waited for any more,
+    nor are pods that others deleted and that stay longer than that; a deletion that fails for so
+    long is given up. `writers` requests at a time are for victims of one namespace, and twice as
+    many in all.
+    """
+
+    enabled: bool = True
+    patience_seconds: Seconds = 60
+    writers: Count = 80
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedLimits:
+    """How many expected pods a namespace may have, and what they may request in all."""
+
+    pods: int = 1000
+    requests: Mapping[str, int] = field(default_factory=dict)
+
+
+class Holding(Section, frozen=True):
+    """How long places are held for expected pods of groups, and for how many of a namespace.
+
+    A group's annotation `hold-seconds` may say another time, up to `most_seconds`. All that these
+    pods request of a resource is at most what `requests_per_namespace` says, if it says anything.
+    """
+
+    seconds: Seconds = 600
+    most_seconds: Seconds = 3600
+    pods_per_namespace: Count = 1000
+    requests_per_namespace: dict[str, str | int] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what is no quantity."""
+        self.limits()
+
+    def limits(self) -> ExpectedLimits:
+        """How many expected pods a namespace may have, and what they may request."""
+        try:
+            return ExpectedLimits(self.pods_per_namespace, amounts(self.requests_per_namespace))
+        except QuantityError as error:
+            raise ValueError(f"requestsPerNamespace: {error}") from error
+
+    def duration(self, asked: float | None) -> timedelta:
+        """How long places are held where a group asks for so many seconds, or says nothing."""
+        return timedelta(seconds=min(self.seconds if asked is None else asked, self.most_seconds))
+
+
+class Starvation(Section, frozen=True):
+    """Whether a starving root goes before others of no higher priority.
+
+    It starves once it was refused for `after_seconds` in which `after_passed` of those were placed.
+    They wait for it for `closed_seconds` at most.
+    """
+
+    enabled: bool = False
+    after_seconds: Seconds = 300
+    after_passed: Count = 10
+    closed_seconds: Seconds = 1800
+
+
+class Metrics(Section, frozen=True):
+    """Which topology keys have metrics of their domains' free room; at most 8 of them."""
+
+    topology_keys: Annotated[tuple[str, ...], Meta(max_length=8)] = ("topology.kubernetes.io/zone",)
+
+
+class Config(Section, frozen=True):
+    """How the scheduler decides and binds; `log_decisions` with a line in the log for each.
+
+    All that may be sent at once stays below the client's connections, so that a slow webhook for
+    some of it makes nothing else wait; renewing the lease has connections of its own.
+    `profile` is what 0.1.0 calls `profiles[].scoring`: replicas of both versions can read one file.
+    """
+
+    profile: Literal["pack", "spread"] | None = None
+    bind_workers: Count = 160
+    bind_timeout_seconds: Seconds = 120
+    retry_seconds: Seconds = 60
+    search: Search = Search()
+    preemption: Preemption = Preemption()
+    starvation: Starvation = Starvation()
+    holding: Holding = Holding()
+    status: Status = Status()
+    metrics: Metrics = Metrics()
+    log_decisions: bool = False

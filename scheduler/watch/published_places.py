@@ -1,0 +1,133 @@
+"""The places that groups' statuses say are held, for those who look at a cluster from outside.
+
+The scheduler keeps them in Reservations and tells of them in `status.heldPlaces`. A status may be
+written by hand: what has not its form, and what does not fit, is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from scheduler.core.groups.forest import Pod
+from scheduler.core.search.place import assume_on
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
+from scheduler.decoding.objects import GroupObject
+from scheduler.expected.pods import Changes, ExpectedPods, KindNow
+
+
+def assume_told(
+    state: State, expected: ExpectedPods, observed: Mapping[GroupKey, GroupObject]
+) -> None:
+    """Let expected pods have the places that their groups' statuses tell of."""
+    for key in list(expected):
+        obj = observed.get(key)
+        if obj is None:
+            continue
+        if told_expired(obj):
+            _apply(state, expected.expire(key))
+            continue
+        places = _places(obj)
+        for kind in expected.kinds(key):
+            _assume(state, kind, places.get(kind.name, Counter()))
+
+
+def follow_told(
+    state: State, expected: ExpectedPods, key: GroupKey, obj: GroupObject | None
+) -> bool:
+    """Let a group's expected pods have the places that its status tells of now, and no others.
+
+    Returns whether all of these could be had: what they are on may not be known yet.
+    """
+    if obj is None or key not in expected:
+        return True
+    over, complete = told_expired(obj), True
+    _apply(state, expected.expire(key, expired=over))
+    places = {} if over else _places(obj)
+    for kind in expected.kinds(key):
+        lacking = places.get(kind.name, Counter())
+        pods = [pod for uid in kind.expected if (pod := state.pods.get(uid)) is not None]
+        for pod in pods:
+            if pod.assumed and lacking[pod.node] > 0:
+                lacking[pod.node] -= 1
+            elif pod.assumed:
+                state.forget(pod.info.uid)
+        waiting = (pod for pod in pods if pod.waiting)
+        for node, pod in zip(sorted(lacking.elements()), waiting, strict=False):
+            row = state.nodes.row_of.get(node)
+            complete = row is not None and assume_on(state, pod, row) and complete
+    return complete
+
+
+def told_expired(obj: GroupObject) -> bool:
+    """Whether the status says that the time of the group's places was over: none is held."""
+    held = _held(obj)
+    return held is not None and not any(nodes.total() for nodes in _places(obj).values())
+
+
+def told_since(obj: GroupObject | None) -> datetime | None:
+    """Since when the status says that places are held for the group."""
+    return _moment(obj, "since")
+
+
+def told_until(obj: GroupObject | None) -> datetime | None:
+    """Until when the status says that places are held for the group."""
+    return _moment(obj, "until")
+
+
+def _moment(obj: GroupObject | None, name: str) -> datetime | None:
+    held = _held(obj) if obj is not None else None
+    written = held.get(name) if held is not None else None
+    try:
+        moment = datetime.fromisoformat(written) if isinstance(written, str) else None
+        return None if moment is None or moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _held(obj: GroupObject) -> Mapping[str, Any] | None:
+    held = (obj.status or {}).get("heldPlaces")
+    return held if isinstance(held, dict) else None
+
+
+def _places(obj: GroupObject) -> dict[str, Counter[str]]:
+    """Places by kind and node."""
+    found: dict[str, Counter[str]] = {}
+    written = (_held(obj) or {}).get("pods")
+    for each in written if isinstance(written, list) else ():
+        if not isinstance(each, dict):
+            continue
+        name, node, count = (each.get(field) for field in ("name", "node", "count"))
+        if isinstance(name, str) and isinstance(node, str) and type(count) is int and count > 0:
+            found.setdefault(name, Counter())[node] += count
+    return found
+
+
+def _assume(state: State, kind: KindNow, places: Counter[str]) -> None:
+    """Pods that came and wait are about to have a place of those; the others are expected still."""
+    takers = _takers(state, kind)
+    for node, count in sorted(places.items()):
+        row = state.nodes.row_of.get(node)
+        for _ in range(count):
+            pod = next(takers, None)
+            if pod is None:
+                return
+            if row is not None:
+                assume_on(state, pod, row)
+
+
+def _takers(state: State, kind: KindNow) -> Iterator[Pod]:
+    for uid in (*kind.came, *kind.expected):
+        pod = state.pods.get(uid)
+        if pod is not None and pod.waiting:
+            yield pod
+
+
+def _apply(state: State, changes: Changes) -> None:
+    for uid in changes.gone:
+        state.remove_pod(uid)
+    for info in changes.set:
+        state.set_pod(info)

@@ -1,0 +1,69 @@
+"""Devices as the tests of selectors write them: the JSON of a ResourceSlice's devices."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scheduler.cel.quantities import parse_quantity
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Attribute:
+    type: str
+    value: bool | int | str
+
+
+@dataclass(frozen=True)
+class Capacity:
+    name: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Device:
+    attributes: tuple[tuple[str, Attribute], ...] = ()
+    capacity: tuple[Capacity, ...] = ()
+    shared: bool = False
+
+
+def device(**attributes: bool | int | str) -> Device:
+    """With attributes of the driver's domain; a text is a string, not a version."""
+    kinds = {bool: "bool", int: "int", str: "string"}
+    return Device(
+        tuple(
+            (name, Attribute(kinds[type(value)], value))
+            for name, value in sorted(attributes.items())
+        )
+    )
+
+
+def from_json(written: Mapping[str, Any]) -> Device:
+    attributes = sorted(written.get("attributes", {}).items())
+    capacity = sorted(written.get("capacity", {}).items())
+    return Device(
+        tuple((name, Attribute(*next(iter(value.items())))) for name, value in attributes),
+        tuple(Capacity(name, parse_quantity(value["value"]).nano) for name, value in capacity),
+        written.get("allowMultipleAllocations", False),
+    )
+
+
+def written_devices() -> list[dict[str, Any]]:
+    """The devices of the corpus."""
+    read: list[dict[str, Any]] = json.loads((HERE / "devices.json").read_text("utf-8"))
+    return read
+
+
+def corpus() -> dict[str, list[tuple[str, str]]]:
+    """(verdicts, expression) by group; the file says what they mean."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for line in (HERE / "corpus.txt").read_text("utf-8").splitlines():
+        if line.startswith("["):
+            groups[line.strip("[]")] = group = []
+        elif line and not line.startswith("#"):
+            verdicts, text = line.split(" ", 1)
+            group.append((verdicts, json.loads(text)))
+    return groups

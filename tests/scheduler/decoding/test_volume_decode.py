@@ -1,0 +1,149 @@
+"""How claims, volumes, StorageClasses and CSINodes are read."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.core.values.model import ClaimInfo, Expression, StorageClassInfo, Term, VolumeInfo
+from scheduler.decoding.volume_decode import attach_limits, claim_info, class_info, volume_info
+from scheduler.decoding.volume_objects import (
+    Claim,
+    CsiNode,
+    StorageClass,
+    Volume,
+    decode_csi_node,
+)
+
+SSD = (Term((Expression("disk", "In", ("ssd",)),)),)
+
+
+def read(kind: type, **fields: Any) -> Any:
+    metadata = {"name": "x", "namespace": "ns", **fields.pop("metadata", {})}
+    return msgspec.json.decode(msgspec.json.encode({"metadata": metadata, **fields}), type=kind)
+
+
+@pytest.mark.parametrize(
+    ("fields", "want"),
+    [
+        pytest.param(
+            {"spec": {"volumeName": "pv", "storageClassName": "s"}},
+            ClaimInfo(("ns", "x"), "", "s", requested_volume="pv"),
+            id="a volume wished for",
+        ),
+        pytest.param(
+            {
+                "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+                "spec": {"volumeName": "pv", "accessModes": ["ReadWriteOncePod"]},
+            },
+            ClaimInfo(("ns", "x"), "pv", one_pod=True, access=("ReadWriteOncePod",)),
+            id="bound, for one pod",
+        ),
+        pytest.param(
+            {
+                "metadata": {
+                    "annotations": {
+                        "volume.kubernetes.io/selected-node": "n",
+                        "volume.beta.kubernetes.io/storage-class": "old",
+                    },
+                    "deletionTimestamp": "2026-01-01T00:00:00Z",
+                },
+                "status": {"phase": "Lost"},
+            },
+            ClaimInfo(("ns", "x"), "", "old", "n", lost=True, terminating=True),
+            id="its annotations and its phase",
+        ),
+        pytest.param(
+            {
+                "metadata": {"uid": "u"},
+                "spec": {
+                    "accessModes": ["ReadWriteOnce", "ReadOnlyMany"],
+                    "resources": {"requests": {"storage": "2Gi"}},
+                    "selector": {"matchLabels": {"tier": "gold"}},
+                    "storageClassName": "s",
+                    "volumeAttributesClassName": "fast",
+                    "volumeMode": "Block",
+                },
+            },
+            ClaimInfo(
+                ("ns", "x"),
+                storage_class="s",
+                uid="u",
+                size=2 << 30,
+                access=("ReadOnlyMany", "ReadWriteOnce"),
+                mode="Block",
+                attributes="fast",
+                selector=(Expression("tier", "In", ("gold",)),),
+            ),
+            id="what it asks for",
+        ),
+    ],
+)
+def test_reading_a_claim(fields: dict[str, Any], want: ClaimInfo) -> None:
+    assert claim_info(read(Claim, **fields)) == want
+
+
+@pytest.mark.parametrize(
+    ("spec", "driver"),
+    [
+        ({"awsElasticBlockStore": {"volumeID": "aws://a/vol-1"}}, "ebs.csi.aws.com"),
+        ({"gcePersistentDisk": {"pdName": "d"}}, "pd.csi.storage.gke.io"),
+        ({"azureDisk": {"diskURI": "/d", "kind": "Managed"}}, "disk.csi.azure.com"),
+        ({"azureDisk": {"diskURI": "/d", "kind": "Dedicated"}}, ""),
+        ({"cinder": {"volumeID": "v"}}, "cinder.csi.openstack.org"),
+        ({"portworxVolume": {"volumeID": "v"}}, "pxd.portworx.com"),
+        ({"vsphereVolume": {"volumePath": "p"}}, "csi.vsphere.vmware.com"),
+        ({"csi": {"driver": "d"}, "cinder": {"volumeID": "v"}}, "d"),
+        ({"hostPath": {"path": "/"}}, ""),
+        ({}, ""),
+    ],
+)
+def test_volumes_of_removed_providers_are_attached_by_their_drivers(
+    spec: dict[str, Any], driver: str
+) -> None:
+    assert volume_info(read(Volume, spec=spec)).driver == driver
+
+
+def test_reading_volumes_classes_and_limits() -> None:
+    expression = {"key": "disk", "operator": "In", "values": ["ssd"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    volume = read(Volume, spec={"nodeAffinity": {"required": terms}, "csi": {"driver": "d"}})
+    by_hand = read(
+        Volume,
+        metadata={
+            "labels": {"tier": "gold"},
+            "annotations": {"volume.beta.kubernetes.io/storage-class": "old"},
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+        },
+        spec={
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "2Gi"},
+            "claimRef": {"namespace": "ns", "name": "data", "uid": "u"},
+            "storageClassName": "s",
+            "volumeAttributesClassName": "fast",
+            "volumeMode": "Block",
+        },
+        status={"phase": "Available"},
+    )
+    topology = {"matchLabelExpressions": [{"key": "disk", "values": ["ssd"]}]}
+    storage_class = read(
+        StorageClass,
+        provisioner="d",
+        volumeBindingMode="WaitForFirstConsumer",
+        allowedTopologies=[topology],
+    )
+    drivers = [{"name": "d", "allocatable": {"count": 3}}, {"name": "free"}]
+
+    assert volume_info(volume) == VolumeInfo("x", SSD, {}, "d")
+    assert volume_info(by_hand) == VolumeInfo(
+        "x", None, {"tier": "gold"}, "", "old", 2 << 30, ("ReadWriteOnce",), "Block", "fast",
+        ("ns", "data"), "u", available=True, terminating=True,
+    )  # fmt: skip
+    assert class_info(storage_class) == StorageClassInfo("x", "d", True, SSD)
+    assert attach_limits(read(CsiNode, spec={"drivers": drivers})) == {"d": 3}
+
+
+def test_a_node_without_csi_drivers_as_its_kubelet_writes_it() -> None:
+    node = decode_csi_node(b'{"metadata": {"name": "x"}, "spec": {"drivers": null}}')
+
+    assert attach_limits(node) == {}
