@@ -33,8 +33,8 @@ from api.integration.apps import KINDS as APPS
 from api.integration.apps import Rollout, app_admission, app_group, read_app
 from api.integration.job import job_admission, job_groups
 from api.integration.jobset import jobset_admission, jobset_expected
+from api.integration.jobset_groups import jobset_objects
 from api.integration.minimum import NO_PODS
-from api.integration.objects import jobset_objects
 from api.integration.start_order import later
 from api.integration.view import members_of, read_jobset
 from api.reading import integer

@@ -3,7 +3,7 @@
 from typing import Final
 
 from api.constants import JOBSET
-from api.integration.objects import pod_group_names
+from api.integration.jobset_groups import pod_group_names
 from api.integration.view import SCOPE_JOBSET, JobSetView, ReplicatedJob, read_jobset
 from controllers.informers import Caches
 from controllers.objects import JOBSETS, Owner

@@ -35,10 +35,11 @@ from api.constants import (
     KindName,
 )
 from api.groups import groups_of_object
-from api.integration import jobset_rules, objects
+from api.integration import objects
 from api.integration.admission import Admission, Operation, drop_entry, set_entries
 from api.integration.options import BASIC, GANG, OFF, Options, annotation_path, read_options
 from api.integration.references import check_pod_template
+from api.integration.rules import check_minimum, check_scheduler, frozen
 from api.reading import annotations_of, dig, integer, labels_of, mapping, text
 from api.scheduler_names import USUAL, SchedulerNames, is_open
 
@@ -248,10 +249,10 @@ def _faults(view: AppView, schedulers: SchedulerNames) -> Iterator[Cause]:
     if options.request:
         yield causes.forbidden(options.at(ANNOTATION_PROVISIONING_REQUEST), NOT_HERE_TEXT)
     if options.mode == BASIC and options.min_count is not None:
-        yield from jobset_rules.check_minimum(options, options.min_count, "replicas")
+        yield from check_minimum(options, options.min_count, "replicas")
     if view.ordered and options.mode == GANG and options.min_count != 1:
         yield causes.invalid(options.mode_path, options.mode, ORDER_TEXT)
-    yield from jobset_rules.check_scheduler(view.pod_spec, _POD_SPEC, schedulers)
+    yield from check_scheduler(view.pod_spec, _POD_SPEC, schedulers)
     yield from check_pod_template(mapping(view.spec.get("template")), "spec.template", schedulers)
 
 
@@ -268,7 +269,7 @@ def _other_group(view: AppView, noted: str, schedulers: SchedulerNames) -> Itera
 
 def _frozen(view: AppView, before: AppView) -> Iterator[Cause]:
     """What an update may not change, as the group that is there cannot."""
-    yield from jobset_rules.frozen(view.options, before.options)
+    yield from frozen(view.options, before.options)
     for key in ("priorityClassName", "preemptionPolicy"):
         now = text(view.pod_spec.get(key))
         if now != text(before.pod_spec.get(key)):

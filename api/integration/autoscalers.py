@@ -8,16 +8,15 @@ templates do not change.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from api.constants import (
     ANNOTATION_DO_NOT_DISRUPT,
     ANNOTATION_SAFE_TO_EVICT,
     LABEL_POD_GROUP,
 )
-from api.group_affinity import REQUIRED, is_generated, term
+from api.group_affinity import REQUIRED, Scope, is_generated, term
 from api.integration.admission import Operation
-from api.integration.levels import Level
 from api.reading import annotations_of, dig, labels_of, listing, mapping
 
 Json = dict[str, Any]
@@ -32,6 +31,14 @@ ones of several gangs on one new node, and find no room for the others then. A z
 
 LEFT_ALONE: Final = {ANNOTATION_DO_NOT_DISRUPT: "true", ANNOTATION_SAFE_TO_EVICT: "false"}
 """What pods say that are not to be evicted to save a node."""
+
+
+class Level(NamedTuple):
+    """A group that the pods are in: the key of its required topology, empty for none, and mode."""
+
+    scope: Scope
+    topology: str
+    all_or_none: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from api.constants import (
     MAX_EXPECTED_PODS,
     MAX_EXPECTED_TEMPLATE,
 )
-from api.integration.objects import pod_group_name
+from api.integration.jobset_groups import pod_group_name
 from api.integration.options import COMPOSITE, GANG
 from api.integration.placement_templates import encoded, encoded_size, placement_template
 from api.integration.start_order import is_ordered, stages

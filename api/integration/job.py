@@ -26,7 +26,7 @@ from api.constants import (
     LABEL_POD_GROUP,
     POD_GROUP,
 )
-from api.integration import jobset_rules, objects
+from api.integration import objects
 from api.integration.admission import (
     Admission,
     Operation,
@@ -38,6 +38,7 @@ from api.integration.admission import (
 from api.integration.autoscalers import (
     SILENT,
     Autoscalers,
+    Level,
     affinity,
     group_labels,
     kept_affinity,
@@ -46,7 +47,7 @@ from api.integration.autoscalers import (
 )
 from api.integration.delegation import Delegation, read_delegation
 from api.integration.jobset import group_of_jobset_job, request_of_jobset_job
-from api.integration.levels import Level, jobset_options, levels_of, levels_of_template
+from api.integration.levels import jobset_options, levels_of, levels_of_template
 from api.integration.managed_by import other_controller, warnings_for
 from api.integration.minimum import Part, Pods, Progress, Standing, standing
 from api.integration.options import (
@@ -57,6 +58,13 @@ from api.integration.options import (
     read_options,
 )
 from api.integration.references import check_pod_template
+from api.integration.rules import (
+    CONSUMES_TEXT,
+    GROUPED_TEXT,
+    check_minimum,
+    check_scheduler,
+    frozen,
+)
 from api.integration.shared_claims import (
     Sharer,
     consumer_faults,
@@ -335,7 +343,7 @@ def _update(
     kept = _kept(new, before.managed) if before.managed else []
     if before.managed_by:
         return Admission(patch, [], kept)
-    found = list(jobset_rules.frozen(after.options, before.options))
+    found = list(frozen(after.options, before.options))
     if before.managed and after.delegation != before.delegation:
         found.append(causes.immutable(annotation_path("", ANNOTATION_GROUP_TEMPLATE), None))
     had = {*before.faults, *_minimum_faults(before)}
@@ -407,7 +415,7 @@ def _other_request(view: JobView, consumes: Mapping[str, str]) -> Iterator[Cause
     for key, value in consumes.items():
         if key in said and said[key] != value and not _is_copied(said):
             path = annotation_path("spec.template", key)
-            yield causes.invalid(path, said[key], jobset_rules.CONSUMES_TEXT)
+            yield causes.invalid(path, said[key], CONSUMES_TEXT)
 
 
 def _mark(
@@ -463,13 +471,13 @@ def _faults(view: JobView) -> list[Cause]:
     found = [*view.faults, *_minimum_faults(view), *references]
     found += [*_claim_faults(view), *_consumer_faults(view)]
     if view.asks:
-        found += jobset_rules.check_scheduler(view.pod_spec, _POD_SPEC, view.schedulers)
+        found += check_scheduler(view.pod_spec, _POD_SPEC, view.schedulers)
     return found
 
 
 def _minimum_faults(view: JobView) -> Iterator[Cause]:
     if view.asks:
-        yield from jobset_rules.check_minimum(view.options, max(1, members_of(view.spec)), "pods")
+        yield from check_minimum(view.options, max(1, members_of(view.spec)), "pods")
 
 
 def _claim_faults(view: JobView) -> Iterator[Cause]:
@@ -497,7 +505,7 @@ def _left_alone(view: JobView) -> list[str]:
 
 def _warnings(view: JobView) -> list[str]:
     if view.options.asks and view.names_other_group:
-        return [f"{view.options.mode_path}: {jobset_rules.GROUPED_TEXT}"]
+        return [f"{view.options.mode_path}: {GROUPED_TEXT}"]
     if view.options.claims and not (view.asks or view.delegation is not None):
         return [f"{annotation_path('', ANNOTATION_SHARED_CLAIMS)}: {NO_GROUP_TEXT}"]
     return []

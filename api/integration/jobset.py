@@ -18,7 +18,7 @@ from api.constants import (
     ANNOTATION_JOBSET_OPTIONS,
     ANNOTATION_PROVISIONING_REQUEST,
 )
-from api.integration import expected, jobset_rules, objects
+from api.integration import expected, jobset_rules
 from api.integration.admission import (
     Admission,
     Operation,
@@ -28,6 +28,7 @@ from api.integration.admission import (
     set_entries,
 )
 from api.integration.holding import hold_faults
+from api.integration.jobset_groups import group_names, jobset_labels, jobset_objects, pod_group_name
 from api.integration.levels import jobset_options, note_of
 from api.integration.minimum import Part, Pods, Progress, Standing, standing
 from api.integration.view import (
@@ -97,7 +98,7 @@ def jobset_groups(
     marked. Their plain owner reference to the Workload is the creator's to add: it needs the
     Workload's UID.
     """
-    return objects.jobset_objects(read_jobset(jobset), workload)
+    return jobset_objects(read_jobset(jobset), workload)
 
 
 def jobset_standings(jobset: Mapping[str, Any], life: LifeOfJob) -> dict[str, Standing]:
@@ -151,7 +152,7 @@ def jobset_pod_specs(jobset: Mapping[str, Any]) -> list[tuple[str, Mapping[str, 
 
 def group_of_jobset_job(namespace: str, job: Mapping[str, Any]) -> str | None:
     """The PodGroup of a JobSet's Job, from its labels and its mark; None if these name none."""
-    jobset, replicated_job, index = objects.jobset_labels(labels_of(job))
+    jobset, replicated_job, index = jobset_labels(labels_of(job))
     scope, taken = read_mark(text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE)))
     if not jobset:
         return None
@@ -175,13 +176,13 @@ def request_of_jobset_job(namespace: str, job: Mapping[str, Any], group: str) ->
     scope, taken = read_mark(text(said.get(ANNOTATION_GROUP_SCOPE)))
     if scope != SCOPE_JOB:
         return group, above
-    jobset, _, _ = objects.jobset_labels(labels_of(job))
+    jobset, _, _ = jobset_labels(labels_of(job))
     return names.jobset_composite(namespace, jobset, taken=taken), above
 
 
 def _part(view: JobSetView, job: ReplicatedJob, index: int, life: LifeOfJob) -> tuple[str, Part]:
     """One Job of a replicatedJob, and its PodGroup."""
-    group = objects.pod_group_name(view, job, index)
+    group = pod_group_name(view, job, index)
     progress, pods = life(f"{view.name}-{job.name}-{index}", group)
     return group, Part(job.parallelism, job.completions, progress, pods)
 
@@ -196,7 +197,7 @@ def _new_marks(view: JobSetView, namespace: str, taken: Taken) -> list[Marks]:
         names_taken=False,
     )
     # A name that is not generated yet belongs to nobody.
-    avoid = bool(view.name) and any(starmap(taken, objects.group_names(usual)))
+    avoid = bool(view.name) and any(starmap(taken, group_names(usual)))
     note = note_of(view.options)
     return [
         _marks_of(make_mark(job.scope, names_taken=avoid), note if job.scope else "")

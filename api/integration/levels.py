@@ -6,12 +6,13 @@ Workload, which stand in for both.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from api import names
 from api.constants import ANNOTATION_JOBSET_OPTIONS, POD_GROUP
 from api.group_affinity import Scope
-from api.integration.objects import jobset_labels
+from api.integration.autoscalers import Level
+from api.integration.jobset_groups import jobset_labels
 from api.integration.options import (
     ALL,
     COMPOSITE,
@@ -26,14 +27,6 @@ from api.integration.view import SCOPE_JOB, SCOPE_JOBSET
 from api.reading import annotations_of, dig, labels_of, listing, mapping, text
 
 _KEYS: Final = ("mode", "topology", "disruption-mode", "provisioning-request", "shared-claims")
-
-
-class Level(NamedTuple):
-    """A group that the pods are in: the key of its required topology, empty for none, and mode."""
-
-    scope: Scope
-    topology: str
-    all_or_none: bool
 
 
 def note_of(jobset: Options) -> str:

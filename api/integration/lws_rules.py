@@ -12,10 +12,10 @@ from api.constants import (
     MAX_REPLICAS,
 )
 from api.integration.groups_from_pods import OF_GROUP
-from api.integration.jobset_rules import check_minimum, check_scheduler, frozen, unused
 from api.integration.lws_view import ANNOTATION_EXCLUSIVE, LEADER_READY, LwsView
 from api.integration.options import COMPOSITE, annotation_path
 from api.integration.references import check_pod_template
+from api.integration.rules import check_minimum, check_scheduler, frozen, unused
 from api.reading import text
 from api.scheduler_names import USUAL, SchedulerNames, is_open
 

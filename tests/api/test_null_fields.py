@@ -11,7 +11,7 @@ from api.integration.apps import KINDS, Rollout, app_admission, app_group, read_
 from api.integration.job import job_admission, job_groups
 from api.integration.jobset import jobset_admission
 from api.integration.lws import lws_admission, lws_groups
-from api.integration.objects import jobset_objects
+from api.integration.jobset_groups import jobset_objects
 from api.integration.view import read_jobset
 from cli.admission import apply
 

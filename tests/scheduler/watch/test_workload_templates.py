@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from api.integration.jobset import jobset_admission
-from api.integration.objects import jobset_objects
+from api.integration.jobset_groups import jobset_objects
 from api.integration.view import read_jobset
 from cli.admission import apply
 from scheduler.core.groups.tree_validation import check
