@@ -30,12 +30,12 @@ from e2e.clusters.nodes import FINISH_ANNOTATION
 from e2e.muster import ALL, Muster
 from e2e.suite.objects import NODE_LABEL, job
 from e2e.support.rest import MERGE_PATCH
-from kube.client import Client
-from kube.errors import NotFound
-from kube.meta import Key, ObjectMeta
-from kube.patch import PatchBuilder
-from kube.reflector import Reflector
-from kube.resources import JOBS, NAMESPACES, NODES, PODS
+from kube.base.errors import NotFound
+from kube.client.client import Client
+from kube.client.meta import Key, ObjectMeta
+from kube.client.patch import PatchBuilder
+from kube.client.resources import JOBS, NAMESPACES, NODES, PODS
+from kube.informers.reflector import Reflector
 
 NAMESPACE: Final = "churn"
 NODES_AT_ONCE: Final = 200

@@ -16,11 +16,11 @@ from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.muster import ALL, Muster
 from e2e.suite.objects import NODE_LABEL
-from kube.cache import Cache
-from kube.client import Client
-from kube.meta import RawObject, decode_raw
-from kube.reflector import Reflector
-from kube.resources import NAMESPACES, PODS, Resource
+from kube.client.client import Client
+from kube.client.meta import RawObject, decode_raw
+from kube.client.resources import NAMESPACES, PODS, Resource
+from kube.informers.cache import Cache
+from kube.informers.reflector import Reflector
 
 # How many creations are under way at once.
 AT_ONCE = 32

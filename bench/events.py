@@ -12,7 +12,7 @@ from api.constants import LABEL_POD_GROUP, SCHEDULER_NAME
 from bench.clusters import SMALL, cluster, gang
 from bench.frame import clock
 from bench.replay import node_sample
-from kube.watching import Upserted, WatchState
+from kube.informers.watching import Upserted, WatchState
 from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
 from scheduler.core.state.state import State
 from scheduler.core.values.model import POD_GROUP, GroupSpec, PodInfo

@@ -21,9 +21,9 @@ from typing import Final
 
 from bench.clusters import cluster, composite
 from bench.frame import clock
-from kube.clock import SystemClock
-from kube.freeze import Freeze
-from kube.stepwise import Stepwise
+from kube.base.clock import SystemClock
+from kube.concurrency.freeze import Freeze
+from kube.concurrency.stepwise import Stepwise
 from scheduler.core.explain.explain import Blocker
 from scheduler.core.search.place import Placement, SearchBudget
 from scheduler.core.state.state import State

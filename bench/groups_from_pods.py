@@ -18,8 +18,8 @@ from api.constants import ANNOTATION_GROUP_BY, ANNOTATION_MIN_COUNT
 from bench.created import AT_ONCE, Counter, main, make_room, settled, writes_in
 from e2e.clusters.protocol import Cluster
 from e2e.suite.objects import POD_GROUPS, Json, pod
-from kube.client import Client
-from kube.resources import PODS
+from kube.client.client import Client
+from kube.client.resources import PODS
 
 NAMESPACE = "bench-groups-from-pods"
 PODS_EACH = 4

@@ -10,9 +10,9 @@ import numpy as np
 from api.constants import LABEL_POD_GROUP, POD_GROUP, SCHEDULER_NAME
 from bench.clusters import cluster
 from bench.frame import clock
-from kube.clock import ServerClock, SystemClock
-from kube.events import EventType, ObjectReference
-from kube.meta import Json
+from kube.base.clock import ServerClock, SystemClock
+from kube.client.meta import Json
+from kube.events.events import EventType, ObjectReference
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Placement, SearchBudget, place
 from scheduler.core.values.model import GroupKey

@@ -19,8 +19,8 @@ from api.constants import LABEL_POD_GROUP
 from bench.created import AT_ONCE, Counter, main, make_room, settled, writes_in
 from e2e.clusters.protocol import Cluster
 from e2e.suite.objects import POD_GROUPS, WORKLOADS, Json, jobset, replicated_job
-from kube.client import Client
-from kube.resources import JOBS, JOBSETS, PODS
+from kube.client.client import Client
+from kube.client.resources import JOBS, JOBSETS, PODS
 
 NAMESPACE = "bench-jobsets"
 REPLICAS = 4

@@ -30,8 +30,8 @@ from bench.launch_results import Launched
 from cli.child_processes import free_port
 from cli.demo import install_kinds
 from cli.listing import POD_GROUPS
-from kube.client import Client
-from kube.resources import NAMESPACES
+from kube.client.client import Client
+from kube.client.resources import NAMESPACES
 from localcluster.cluster import LocalCluster
 
 ROOT: Final = Path(__file__).resolve().parents[1]

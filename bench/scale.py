@@ -22,7 +22,7 @@ from bench.clusters import GIB, SMALL, cluster, composite, gang
 from bench.events import decoded, heartbeats, memory
 from bench.frame import clock
 from bench.scale_results import Held, Point, Scale
-from kube.clock import SystemClock
+from kube.base.clock import SystemClock
 from scheduler.core.explain.explain import Blocker
 from scheduler.core.search.place import Placement
 from scheduler.core.state.state import State

@@ -24,9 +24,9 @@ from prometheus_client import REGISTRY
 
 from bench import replay
 from e2e.support import kubeconfig, pki
-from kube import process
-from kube.client import Client
-from kube.settings import LeaderElection
+from kube.base import process
+from kube.base.settings import LeaderElection
+from kube.client.client import Client
 from scheduler.app import Scheduler
 from scheduler.core.groups.forest import Group
 from scheduler.core.search.place import Placement, Refusal, SearchBudget, place

@@ -20,9 +20,9 @@ from typing import Final, Literal, NamedTuple
 from api.constants import LABEL_POD_GROUP, SCHEDULER_NAME
 from bench import page, targets, waiting_results
 from bench.waiting_results import Phase
-from kube.meta import Json
-from kube.resources import NAMESPACES, NODES, PODS
-from kube.settings import LeaderElection
+from kube.base.settings import LeaderElection
+from kube.client.meta import Json
+from kube.client.resources import NAMESPACES, NODES, PODS
 from scheduler.app import Scheduler
 from scheduler.support.config import Config
 from scheduler.support.kinds import GROUPS

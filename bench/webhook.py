@@ -30,19 +30,19 @@ from fastapi import FastAPI, Request, Response
 from starlette.applications import Starlette
 
 from api import features
-from api.integration.workloads import OwnerName
+from api.integration.common.workloads import OwnerName
 from api.membership import Owners
 from api.priority import PriorityClass
 from api.scheduler_names import USUAL
 from certs.authority import new_material
 from certs.context import client_context, server_context
 from certs.material import Material, ServerNames
-from webhooks.informers import Composite
-from webhooks.readiness import SERVING, Readiness
-from webhooks.review import AdmissionResponse, decode, encode
-from webhooks.reviewer import Reviewer
-from webhooks.routes import build
-from webhooks.server import Listener, bound
+from webhooks.cache.informers import Composite
+from webhooks.reviews.review import AdmissionResponse, decode, encode
+from webhooks.routing.reviewer import Reviewer
+from webhooks.server.readiness import SERVING, Readiness
+from webhooks.server.routes import build
+from webhooks.server.server import Listener, bound
 
 ROUNDS = 5
 CONNECTIONS = 16

@@ -11,7 +11,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from kube.patch import PatchBuilder
+from kube.client.patch import PatchBuilder
 
 
 def encoded(ca_bundle: bytes) -> str:

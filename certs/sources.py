@@ -20,7 +20,7 @@ class Source(Protocol):
     async def current(self, now: datetime, /, *, trusted: bytes = b"") -> Serving:
         """The certificates at `now` (UTC); `trusted` is a next CA that all clients trust by now.
 
-        Raises SourceError, StoreContendedError, kube.errors; OSError for a folder.
+        Raises SourceError, StoreContendedError, kube.base.errors; OSError for a folder.
         """
 
 

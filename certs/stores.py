@@ -21,11 +21,11 @@ import structlog
 from certs.authority import DEFAULT_LIFETIMES, Lifetimes
 from certs.material import OPTIONAL, REQUIRED, Material, MaterialError, ServerNames
 from certs.renewal import Need, Renew, needed, renewed
-from kube.errors import AlreadyExists, Conflict, NotFound
-from kube.meta import Json
-from kube.object_client import ObjectClient
-from kube.patch import PatchBuilder
-from kube.resources import SECRETS
+from kube.base.errors import AlreadyExists, Conflict, NotFound
+from kube.client.meta import Json
+from kube.client.object_client import ObjectClient
+from kube.client.patch import PatchBuilder
+from kube.client.resources import SECRETS
 
 log = structlog.get_logger(__name__)
 
@@ -70,7 +70,7 @@ async def ensure(
     """Certificates good for `names` at `now` (UTC): those in the store, made or renewed there.
 
     `trusted` is the next CA once all API servers are known to trust it. Raises
-    StoreContendedError, and what the store raises (OSError, kube.errors).
+    StoreContendedError, and what the store raises (OSError, kube.base.errors).
     """
     for _ in range(ATTEMPTS):
         stored = await store.read()

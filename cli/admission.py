@@ -13,8 +13,8 @@ from api.reading import dig, text
 from api.rules.validation import validate
 from cli.simulated_jobs import place
 from cli.stored_pods import PodAdmission
-from kube.errors import ConfigError
-from kube.quantity import QuantityError
+from kube.base.errors import ConfigError
+from kube.client.quantity import QuantityError
 from scheduler.core.values.model import SINGLE_POD
 
 Json = dict[str, Any]

@@ -14,11 +14,11 @@ from msgspec import Meta, field
 from api import features
 from api.constants import SCHEDULER_NAME
 from api.features import FeatureGates
-from api.integration.autoscalers import KNOWN_KEYS, Autoscalers
+from api.integration.common.autoscalers import KNOWN_KEYS, Autoscalers
 from api.names import is_label_key
 from api.rules.table import LABEL_KEY_TEXT
 from api.scheduler_names import SchedulerNames, faults_of
-from kube.settings import LeaderElection, Seconds, Section, read
+from kube.base.settings import LeaderElection, Seconds, Section, read
 from scheduler.core.values.profiles import Profile as Scoring
 from scheduler.support.config import Config as Scheduler
 

@@ -10,10 +10,10 @@ import structlog
 
 from console.in_cluster import Place, in_cluster
 from console.serving import Settings
-from kube.client import Client
-from kube.errors import ConfigError
-from kube.process import run
-from kube.status_server import StatusServer
+from kube.base.errors import ConfigError
+from kube.base.process import run
+from kube.base.status_server import StatusServer
+from kube.client.client import Client
 from scheduler.watch.informers import require_groups
 
 PORT = 8443

@@ -26,12 +26,12 @@ from cli.open_page import open_page
 from cli.tree import Objects
 from cli.view import View, open_view
 from console.serving import local
-from kube.client import Client
-from kube.packaged import packaged
-from kube.resources import CRDS, JOBS, JOBSETS, NAMESPACES, NODES, PODS, Resource
+from kube.base.packaged import packaged
+from kube.client.client import Client
+from kube.client.resources import CRDS, JOBS, JOBSETS, NAMESPACES, NODES, PODS, Resource
 
 ROOT = Path(__file__).resolve().parent.parent
-EXAMPLES, MANIFESTS = packaged(__file__, "examples"), packaged(__file__, "manifests/crd")
+EXAMPLES, MANIFESTS = packaged("cli", "examples"), packaged("cli", "manifests/crd")
 FOLDER = Path(".cache/demo")
 RACK = "topology.example/rack"
 NAMESPACE = "default"

@@ -11,8 +11,8 @@ from api import features
 from api.constants import COMPOSITE_POD_GROUP, JOBSET, POD_GROUP, TRAIN_JOB
 from api.features import Feature, FeatureGates, off_text
 from cli import owners
-from kube.clock import rfc3339
-from kube.errors import ConfigError
+from kube.base.clock import rfc3339
+from kube.base.errors import ConfigError
 from scheduler.core.decide import decide
 from scheduler.core.explain.devices_used import devices_used
 from scheduler.core.explain.domain_capacity import domains

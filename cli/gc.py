@@ -10,15 +10,15 @@ from typing import Final
 import msgspec
 
 from api.constants import POD_GROUP, finalizer_of
-from api.integration.groups_from_pods import is_from_pods
+from api.integration.pods.groups_from_pods import is_from_pods
 from api.scheduler_names import USUAL, SchedulerNames
 from cli.lingering import lingers
 from cli.listing import list_items
-from controllers.informers import Caches
-from controllers.objects import POD_GROUPS, Group
-from controllers.orphans import GENERATED, OWNERS, Generated, OrphanIndex
-from kube.client import Client
-from kube.resources import PODS, Resource
+from controllers.cache.informers import Caches
+from controllers.cache.objects import POD_GROUPS, Group
+from controllers.cleanup.orphans import GENERATED, OWNERS, Generated, OrphanIndex
+from kube.client.client import Client
+from kube.client.resources import PODS, Resource
 
 GRACE_SECONDS: Final = 60.0
 """How long a deletion may take before its finalizer counts as stuck."""

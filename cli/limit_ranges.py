@@ -12,7 +12,7 @@ from api import causes
 from api.causes import Cause
 from api.pod_defaults import CONTAINERS
 from api.reading import dig, listing, mapping, text
-from kube.quantity import parse_milli
+from kube.client.quantity import parse_milli
 from scheduler.decoding.objects import pod_of
 from scheduler.decoding.requests import pod_requests
 
@@ -42,7 +42,7 @@ def set_defaults(pod: Json, limit_range: Json) -> None:
 
 
 def faults(pod: Json, limit_range: Json) -> Iterator[Cause]:
-    """Why the range rejects the pod, with its defaults. Raises kube.quantity.QuantityError."""
+    """Why the range rejects the pod, with its defaults. Raises QuantityError."""
     for item in _items(limit_range, _CONTAINER):
         for path, container in _containers(pod):
             said = mapping(container.get("resources"))

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from api.constants import ANNOTATION_NO_PODS_SINCE
-from kube.clock import moment, rfc3339
+from kube.base.clock import moment, rfc3339
 
 LINGERING_SECONDS: Final = 120.0
 """One that is there after so long without pods should have been deleted: the controllers wait for

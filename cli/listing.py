@@ -7,9 +7,9 @@ from typing import Any
 
 from api import constants
 from cli.tree import Objects
-from kube.client import Client
-from kube.errors import NotFound
-from kube.resources import JOBS, JOBSETS, NODES, PODS, Resource
+from kube.base.errors import NotFound
+from kube.client.client import Client
+from kube.client.resources import JOBS, JOBSETS, NODES, PODS, Resource
 
 WORKLOADS = Resource(*constants.WORKLOAD)
 POD_GROUPS = Resource(*constants.POD_GROUP)

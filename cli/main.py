@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from cli.lean_imports import COLOURS, trusting_nobody, uncollected, without
 from cli.process_names import PROCESSES
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 
 
 def main(argv: Sequence[str] | None = None) -> int:

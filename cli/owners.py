@@ -10,9 +10,9 @@ from typing import Final
 from api.constants import ANNOTATION_WAITING_FOR, TRAIN_JOB
 from api.reading import annotations_of, text
 from cli.doctor.findings import clean
-from kube.client import Client
-from kube.errors import Forbidden, NotFound
-from kube.resources import (
+from kube.base.errors import Forbidden, NotFound
+from kube.client.client import Client
+from kube.client.resources import (
     DEPLOYMENTS,
     JOBS,
     JOBSETS,

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import yaml
 
-from kube.errors import ConfigError
-from kube.packaged import packaged, yaml_objects
-from webhooks.registration import MANIFESTS as WEBHOOK
+from kube.base.errors import ConfigError
+from kube.base.packaged import packaged, yaml_objects
+from webhooks.server.registration import MANIFESTS as WEBHOOK
 
-CRDS = packaged(__file__, "manifests/crd")
-BASE = packaged(__file__, "manifests/base")
+CRDS = packaged("cli", "manifests/crd")
+BASE = packaged("cli", "manifests/base")
 
 FOLDERS: Final = ("base", "console", "crd", "monitoring", "overlays", "protection", "webhook")
 """What `kubectl apply -k` is given, and what that refers to."""
@@ -26,7 +26,7 @@ Object = dict[str, Any]
 def folder_of(name: str) -> Path:
     """One of `FOLDERS`, or a folder in it."""
     # The wheel has each file once, and the webhook needs its own.
-    return WEBHOOK if name == "webhook" else packaged(__file__, f"manifests/{name}")
+    return WEBHOOK if name == "webhook" else packaged("cli", f"manifests/{name}")
 
 
 def write(target: Path, registration: Iterable[Object] = ()) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from api.constants import GROUP
 from api.reading import listing, mapping, text
-from kube.meta import Json
+from kube.client.meta import Json
 
 REMOVED: Final = "[removed]"
 

@@ -19,11 +19,11 @@ from api.features import GATES, FeatureGates
 from cli.config import File, load
 from cli.lean_imports import uncollected
 from cli.process_names import PROCESSES
-from kube import process
-from kube.client import Client
-from kube.metrics import FEATURE_ENABLED
-from kube.quarantine import Quarantine
-from kube.status_server import Check, Details, Page, StatusServer
+from kube.base import process
+from kube.base.metrics import FEATURE_ENABLED
+from kube.base.status_server import Check, Details, Page, StatusServer
+from kube.client.client import Client
+from kube.informers.quarantine import Quarantine
 
 _log = structlog.get_logger()
 
@@ -48,7 +48,7 @@ def webhook(client: Client, file: File, arguments: argparse.Namespace) -> Server
     with uncollected():
         from cli.webhook_config import webhook_config
         from webhooks.app import run
-        from webhooks.readiness import Readiness
+        from webhooks.server.readiness import Readiness
 
     readiness, quarantine = Readiness(), Quarantine()
     config = webhook_config(file, arguments.url)

@@ -29,14 +29,14 @@ from api.constants import (
     WORKLOAD,
 )
 from api.features import Feature, FeatureGates
-from api.integration.apps import KINDS as APPS
-from api.integration.apps import Rollout, app_admission, app_group, read_app
-from api.integration.job import job_admission, job_groups
-from api.integration.jobset import jobset_admission, jobset_expected
-from api.integration.jobset_groups import jobset_objects
-from api.integration.minimum import NO_PODS
-from api.integration.start_order import later
-from api.integration.view import members_of, read_jobset
+from api.integration.apps.admission import KINDS as APPS
+from api.integration.apps.admission import Rollout, app_admission, app_group, read_app
+from api.integration.common.minimum import NO_PODS
+from api.integration.job.admission import job_admission, job_groups
+from api.integration.jobset.admission import jobset_admission, jobset_expected
+from api.integration.jobset.groups import jobset_objects
+from api.integration.jobset.start_order import later
+from api.integration.jobset.view import members_of, read_jobset
 from api.reading import integer
 from api.scheduler_names import USUAL, SchedulerNames, is_open
 from cli.admission import Admission, apply
@@ -75,8 +75,8 @@ from cli.simulated_trainer import (
 from cli.simulated_volumes import VOLUME_KINDS, add_volumes, with_claims
 from cli.stored_pods import KINDS as POD_RULES
 from cli.stored_pods import PodAdmission
-from kube.errors import ConfigError
-from kube.quantity import QuantityError
+from kube.base.errors import ConfigError
+from kube.client.quantity import QuantityError
 from scheduler.core.explain.explain import explain
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Placement, SearchBudget, place

@@ -18,7 +18,7 @@ from api.constants import POD_GROUP
 from api.group_claims import own_claims, template_entries
 from api.groups import groups_of_object
 from cli.admission import apply
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from scheduler.core.state.state import State
 from scheduler.core.values.device_asks import Ask
 from scheduler.core.values.devices import DeviceClaimInfo

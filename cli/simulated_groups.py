@@ -20,13 +20,13 @@ from api.constants import (
 )
 from api.conversion import ConversionError, convert
 from api.groups import Form, WorkloadForm, groups_of_object, workload_form_of
-from api.integration import objects
-from api.integration.coscheduling import coscheduling_objects, subsets_of
-from api.integration.groups_from_pods import Ask, ask_of, check_pod, chosen, group_object
-from api.integration.templates import find_root_template
+from api.integration.common import objects
+from api.integration.common.templates import find_root_template
+from api.integration.pods.coscheduling import coscheduling_objects, subsets_of
+from api.integration.pods.groups_from_pods import Ask, ask_of, check_pod, chosen, group_object
 from api.reading import annotations_of, dig, labels_of, text
 from cli.admission import apply
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from scheduler.core.state.state import State
 from scheduler.core.values.model import SINGLE_POD
 

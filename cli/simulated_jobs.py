@@ -20,7 +20,7 @@ from api.constants import (
     JOBSET_LABEL_UID,
     POD,
 )
-from api.integration.exclusive_topology import ANNOTATION_EXCLUSIVE, ANNOTATION_NODE_SELECTOR
+from api.integration.jobset.exclusive_topology import ANNOTATION_EXCLUSIVE, ANNOTATION_NODE_SELECTOR
 from api.reading import annotations_of, labels_of, listing, mapping, text
 from cli.exclusive_placement import keep_apart
 

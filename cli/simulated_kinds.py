@@ -33,7 +33,7 @@ from cli.simulated_trainer import RUNTIMES
 from cli.simulated_volumes import STORAGE_CLASS, VOLUME_KINDS
 from cli.stored_pods import KINDS as POD_RULES
 from cli.stored_pods import LIMIT_RANGE, PRIORITY_CLASS, RUNTIME_CLASS
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from scheduler.core.values.wording import count
 
 Json = dict[str, Any]

@@ -18,8 +18,8 @@ from api.constants import (
     LWS_LABEL_NAME,
     LWS_LABEL_WORKER_INDEX,
 )
-from api.integration.lws import lws_admission, lws_groups
-from api.integration.lws_view import LwsView, read_lws
+from api.integration.lws.admission import lws_admission, lws_groups
+from api.integration.lws.view import LwsView, read_lws
 from api.reading import annotations_of, dig, integer, labels_of, mapping, text
 from api.scheduler_names import SchedulerNames
 from cli.admission import apply

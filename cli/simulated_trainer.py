@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from api.constants import JOBSET, TRAIN_JOB
 from api.reading import dig, integer, labels_of, listing, mapping, text
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 
 Json = dict[str, Any]
 Runtimes = Mapping[tuple[str, str, str], Json]

@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from api.reading import annotations_of, dig, listing, mapping, text
-from kube.errors import ConfigError
-from kube.quantity import QuantityError
+from kube.base.errors import ConfigError
+from kube.client.quantity import QuantityError
 from scheduler.core.state.state import State
 from scheduler.core.values.model import VolumeInfo
 from scheduler.decoding.volume_decode import claim_info, class_info, volume_info

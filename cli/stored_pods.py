@@ -16,10 +16,10 @@ from api.priority import PriorityClass
 from api.reading import dig, listing, mapping, text
 from cli import limit_ranges
 from cli.simulated_volumes import default_class
-from kube.client import Client
-from kube.errors import Forbidden, NotFound
-from kube.quantity import parse_milli
-from kube.resources import LIMIT_RANGES, RUNTIME_CLASSES, STORAGE_CLASSES, Resource
+from kube.base.errors import Forbidden, NotFound
+from kube.client.client import Client
+from kube.client.quantity import parse_milli
+from kube.client.resources import LIMIT_RANGES, RUNTIME_CLASSES, STORAGE_CLASSES, Resource
 
 Json = dict[str, Any]
 
@@ -77,7 +77,7 @@ class PodAdmission:
     def store(self, pod: Json) -> list[Cause]:
         """Complete the pod in place, or say why the API server would reject it.
 
-        Raises kube.quantity.QuantityError.
+        Raises kube.client.quantity.QuantityError.
         """
         pod["spec"] = spec = with_defaults(mapping(pod.get("spec")))
         here = [it for it in self.limit_ranges if _key(it)[0] == pod["metadata"]["namespace"]]

@@ -25,10 +25,10 @@ from cli.doctor.leaders import NAMES
 from cli.doctor.paging import all_of
 from cli.doctor.registration import read_registration
 from cli.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
-from kube.client import Client
-from kube.errors import KubeError
-from kube.meta import Json
-from kube.resources import EVENTS, LEASES, PODS, Resource
+from kube.base.errors import KubeError
+from kube.client.client import Client
+from kube.client.meta import Json
+from kube.client.resources import EVENTS, LEASES, PODS, Resource
 
 MOST_OBJECTS: Final = 2000
 """Objects of a kind, and events, that are taken along."""

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from certs.authority import Lifetimes
 from cli.config import Certificates, File
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from webhooks.app import WebhookConfig
-from webhooks.registration import ServiceTarget, UrlTarget
+from webhooks.server.registration import ServiceTarget, UrlTarget
 
 
 def webhook_config(file: File, url: str | None) -> WebhookConfig:

@@ -29,7 +29,7 @@ from console.messages import (
     WouldPlace,
     WouldWait,
 )
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from scheduler.core.decide import decide
 from scheduler.core.explain.explain import explain
 from scheduler.core.groups.forest import Group, Pod

@@ -18,8 +18,8 @@ from api.scheduler_names import SchedulerNames
 from console.messages import WhatIfAnswer, WhatIfRequest
 from console.protocols import RefusedError, Viewer
 from console.state import LiveCluster
-from kube.clock import SystemClock
-from kube.stepwise import Stepwise
+from kube.base.clock import SystemClock
+from kube.concurrency.stepwise import Stepwise
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.values.search_budget import SearchBudget
 from scheduler.snapshot import snapshot as snapshots

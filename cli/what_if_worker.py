@@ -16,7 +16,7 @@ from cli.stored_pods import PodAdmission
 from cli.what_if import Setup, what_if
 from cli.what_if_process import MEMORY, SECONDS, WRONG, Question
 from console.messages import WhatIfAnswer
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from scheduler.snapshot import snapshot as snapshots
 
 _CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")

@@ -1,8 +1,8 @@
 """Connections that ask nothing, or do not take their answers: they end, and never keep others out.
 
 Uvicorn has a limit of connections, but none of the time that one may be silent before or within the
-head of a request. `kube.bounded_http` has the limits of size; bodies have theirs where they are
-read.
+head of a request. `kube.client.bounded_http` has the limits of size; bodies have theirs where they
+are read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, cast
 
 import uvicorn
 
-from kube.bounded_http import BoundedProtocol, end_timer
+from kube.client.bounded_http import BoundedProtocol, end_timer
 
 MOST_CONNECTIONS: Final = 512
 

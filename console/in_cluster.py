@@ -21,8 +21,8 @@ from console.rights import RightsOfUsers
 from console.serving import Parts, Settings, listening, running
 from console.sign_in import TokenViewers
 from console.state import ClusterState, LiveCluster
-from kube.client import Client
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
+from kube.client.client import Client
 
 _LOOK_AGAIN: Final = 60.0
 """Seconds between two looks at the certificate's files."""

@@ -7,9 +7,9 @@ from typing import Any, Final
 import yaml
 
 from api.constants import TRAIN_JOB
-from kube.client import Client
-from kube.errors import KubeError
-from kube.resources import (
+from kube.base.errors import KubeError
+from kube.client.client import Client
+from kube.client.resources import (
     DEPLOYMENTS,
     JOBS,
     JOBSETS,

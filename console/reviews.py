@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kube.client import Client
-from kube.resources import Resource
+from kube.client.client import Client
+from kube.client.resources import Resource
 
 TOKEN_REVIEWS: Final = Resource(
     "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False

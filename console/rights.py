@@ -12,7 +12,7 @@ import structlog
 
 from api.constants import POD_GROUP
 from console.reviews import Right, User
-from kube.errors import KubeError
+from kube.base.errors import KubeError
 
 FRESH: Final = 60.0
 """Seconds after which rights are asked for again, when somebody looks."""

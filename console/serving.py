@@ -27,7 +27,7 @@ from console.protocols import Viewers, WhatIf
 from console.server import app
 from console.state import LiveCluster
 from console.stream import Streams
-from kube.client import Client
+from kube.client.client import Client
 from scheduler.core.values.search_budget import SearchBudget
 
 LOOPBACK: Final = "127.0.0.1"

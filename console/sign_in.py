@@ -28,7 +28,7 @@ from console.refused_tokens import RefusedTokens
 from console.reviews import Right, User
 from console.rights import AGAIN, FRESH, NOTHING, Rights, RightsOfUsers
 from console.sealed_token import seal, unseal
-from kube.errors import KubeError
+from kube.base.errors import KubeError
 
 COOKIE: Final = "__Host-muster-console"
 """Browsers take a cookie of such a name by https alone, for this host alone and for all paths."""

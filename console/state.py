@@ -18,10 +18,10 @@ from api.features import FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
 from console.chronicle import Chronicle
 from console.victims import Victims
-from kube.client import Client
-from kube.freeze import Freeze
-from kube.pace import Pace
-from kube.quarantine import Quarantine
+from kube.client.client import Client
+from kube.concurrency.freeze import Freeze
+from kube.concurrency.pace import Pace
+from kube.informers.quarantine import Quarantine
 from scheduler.cel.selectors import Selectors
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.state.nominations import Nomination

@@ -8,31 +8,31 @@ from api import features
 from api.constants import CONTROLLER_COMPONENT
 from api.features import Feature, FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
-from controllers.apps import AppController
-from controllers.coscheduling import CoschedulingController
-from controllers.group_claims import GroupClaims
-from controllers.group_writer import GroupWriter
-from controllers.groups_from_pods import GroupsFromPods
-from controllers.implicit_groups import ImplicitGroups
-from controllers.informers import Caches, Informers
-from controllers.jobs import job_controller, jobset_controller
-from controllers.leader_worker_sets import LeaderWorkerSetController
-from controllers.objects import COSCHEDULINGS, LEADER_WORKER_SETS, PLUGINS_POD_GROUPS
-from controllers.orphans import OrphanCollector
-from controllers.owner_status import OwnerStatusWriter
-from controllers.protection import ProtectionController
-from controllers.provisioning import ProvisioningController
-from controllers.runtime import Controller, Writer
-from controllers.template_values import TemplateValues
-from controllers.train_jobs import TrainJobStatus
-from kube.client import Client
-from kube.clock import Clock, SystemClock
-from kube.election import Fence, lead
-from kube.events import Recorder
-from kube.process import run_until
-from kube.quarantine import Quarantine
-from kube.resources import DEPLOYMENTS, STATEFUL_SETS
-from kube.settings import LeaderElection
+from controllers.cache.informers import Caches, Informers
+from controllers.cache.objects import COSCHEDULINGS, LEADER_WORKER_SETS, PLUGINS_POD_GROUPS
+from controllers.cleanup.orphans import OrphanCollector
+from controllers.cleanup.protection import ProtectionController
+from controllers.groups.group_claims import GroupClaims
+from controllers.groups.group_writer import GroupWriter
+from controllers.groups.groups_from_pods import GroupsFromPods
+from controllers.groups.implicit_groups import ImplicitGroups
+from controllers.groups.template_values import TemplateValues
+from controllers.owners.coscheduling import CoschedulingController
+from controllers.owners.jobs import job_controller, jobset_controller
+from controllers.owners.leader_worker_sets import LeaderWorkerSetController
+from controllers.owners.owner_status import OwnerStatusWriter
+from controllers.owners.stateful_sets_and_deployments import AppController
+from controllers.owners.train_jobs import TrainJobStatus
+from controllers.provisioning.controller import ProvisioningController
+from controllers.runtime.controller import Controller, Writer
+from kube.base.clock import Clock, SystemClock
+from kube.base.process import run_until
+from kube.base.settings import LeaderElection
+from kube.client.client import Client
+from kube.client.resources import DEPLOYMENTS, STATEFUL_SETS
+from kube.events.events import Recorder
+from kube.informers.quarantine import Quarantine
+from kube.leader.election import Fence, lead
 
 LEASE: Final = CONTROLLER_COMPONENT
 

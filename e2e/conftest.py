@@ -20,7 +20,7 @@ from e2e.suite.environment import Environment
 from e2e.suite.priorities import known_class
 from e2e.suite.settled import settled
 from e2e.support.rest import Rest
-from kube.client import Client
+from kube.client.client import Client
 
 _PASSED = pytest.StashKey[bool]()
 

@@ -20,9 +20,9 @@ from e2e.support import accounts, definitions, manifests, ports
 from e2e.support import kubeconfig as kubeconfigs
 from e2e.support.rest import Rest
 from e2e.support.waiting import healthy
-from kube.client import Client
-from kube.errors import NotFound
-from kube.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from kube.base.errors import NotFound
+from kube.client.client import Client
+from kube.client.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 
 WEBHOOK, CONTROLLER, SCHEDULER = "webhook", "controller", "scheduler"
 ALL = (WEBHOOK, CONTROLLER, SCHEDULER)

@@ -16,7 +16,7 @@ from e2e.clusters.protocol import Cluster
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.muster import CONFIG, NAMESPACE, Muster
 from e2e.support import manifests
-from kube.meta import Json
+from kube.client.meta import Json
 
 
 class Started(Cluster, Protocol):

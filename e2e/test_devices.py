@@ -19,9 +19,9 @@ from e2e.suite.devices import (
     with_claims,
 )
 from e2e.suite.objects import Json
-from kube.client import Client
-from kube.patch import PatchBuilder
-from kube.resources import NAMESPACES, PODS
+from kube.client.client import Client
+from kube.client.patch import PatchBuilder
+from kube.client.resources import NAMESPACES, PODS
 
 pytestmark = pytest.mark.since(*SINCE)
 

@@ -18,7 +18,7 @@ import msgspec
 import yaml
 from msgspec import Meta
 
-from kube.quantity import QuantityError
+from kube.client.quantity import QuantityError
 from lab.errors import LabError
 from scheduler.core.values.model import NodeInfo
 from scheduler.decoding.requests import amount

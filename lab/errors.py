@@ -1,6 +1,6 @@
 """What the lab cannot work with."""
 
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 
 
 class LabError(ConfigError):

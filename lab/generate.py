@@ -14,7 +14,7 @@ import msgspec
 import yaml
 from msgspec import Meta
 
-from kube.quantity import QuantityError
+from kube.client.quantity import QuantityError
 from lab.amounts import seconds_of
 from lab.errors import LabError
 from lab.trace import MOST_PODS, Job, Topology, checked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from kube.clock import rfc3339
+from kube.base.clock import rfc3339
 from lab.clock import VirtualClock
 from lab.trace import Job, Topology
 from lab.variants import Variant

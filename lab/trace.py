@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from kube.quantity import QuantityError
+from kube.client.quantity import QuantityError
 from lab.amounts import seconds_of, text_of_amount
 from lab.errors import LabError
 from scheduler.decoding.requests import amount

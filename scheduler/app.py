@@ -14,18 +14,18 @@ from api import features
 from api.constants import SCHEDULER_COMPONENT, SCHEDULER_NAME
 from api.features import Feature, FeatureGates
 from api.scheduler_names import SchedulerNames
-from kube.client import Client
-from kube.clock import Clock
-from kube.election import Fence, elector
-from kube.errors import Unreachable
-from kube.events import Recorder
-from kube.freeze import Freeze
-from kube.pace import Pace
-from kube.process import run_until
-from kube.quarantine import Quarantine
-from kube.settings import LeaderElection
-from kube.status_server import Page
-from kube.stepwise import Stepwise
+from kube.base.clock import Clock
+from kube.base.errors import Unreachable
+from kube.base.process import run_until
+from kube.base.settings import LeaderElection
+from kube.base.status_server import Page
+from kube.client.client import Client
+from kube.concurrency.freeze import Freeze
+from kube.concurrency.pace import Pace
+from kube.concurrency.stepwise import Stepwise
+from kube.events.events import Recorder
+from kube.informers.quarantine import Quarantine
+from kube.leader.election import Fence, elector
 from scheduler.binding.binder import Binder
 from scheduler.binding.volume_binder import VolumeBinder
 from scheduler.cel.selectors import Selectors

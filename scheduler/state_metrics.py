@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kube.freeze import Freeze
+from kube.concurrency.freeze import Freeze
 from scheduler.cel.selectors import Selectors
 from scheduler.core.explain.free_room import room, rooms_of_domains
 from scheduler.core.explain.holders import held_room

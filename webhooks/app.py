@@ -12,22 +12,22 @@ import structlog
 
 from api import features
 from api.features import FeatureGates
-from api.integration.autoscalers import Autoscalers
+from api.integration.common.autoscalers import Autoscalers
 from api.scheduler_names import USUAL, SchedulerNames
 from certs.authority import DEFAULT_LIFETIMES, Lifetimes
 from certs.context import server_context
 from certs.sources import MountedFolder, OwnAuthority, Source
 from certs.stores import FolderStore, SecretStore, Store
-from kube.client import Client
-from kube.clock import Clock
-from kube.quarantine import Quarantine
-from webhooks.informers import ClusterInformers
-from webhooks.maintenance import ANNOUNCED_SECONDS, Maintenance
-from webhooks.readiness import SERVING, Readiness
-from webhooks.registration import ServiceTarget, Target
-from webhooks.reviewer import Reviewer
-from webhooks.routes import build
-from webhooks.server import Listener, bound
+from kube.base.clock import Clock
+from kube.client.client import Client
+from kube.informers.quarantine import Quarantine
+from webhooks.cache.informers import ClusterInformers
+from webhooks.routing.reviewer import Reviewer
+from webhooks.server.maintenance import ANNOUNCED_SECONDS, Maintenance
+from webhooks.server.readiness import SERVING, Readiness
+from webhooks.server.registration import ServiceTarget, Target
+from webhooks.server.routes import build
+from webhooks.server.server import Listener, bound
 
 log = structlog.get_logger(__name__)
 

@@ -17,11 +17,11 @@ from api.constants import (
     KindName,
 )
 from api.features import Feature, Use
-from api.integration.apps import read_app
-from api.integration.job import read_job
-from api.integration.lws_view import ANNOTATION_EXCLUSIVE, read_lws
-from api.integration.options import COMPOSITE, Options, annotation_path
-from api.integration.view import SCOPE_JOB, SCOPE_JOBSET, ReplicatedJob, read_jobset
+from api.integration.apps.admission import read_app
+from api.integration.common.options import COMPOSITE, Options, annotation_path
+from api.integration.job.admission import read_job
+from api.integration.jobset.view import SCOPE_JOB, SCOPE_JOBSET, ReplicatedJob, read_jobset
+from api.integration.lws.view import ANNOTATION_EXCLUSIVE, read_lws
 from api.reading import annotations_of
 from api.scheduler_names import SchedulerNames
 

@@ -35,9 +35,9 @@ from api.constants import (
     TRAIN_JOB,
 )
 from api.groups import groups_of_object
-from api.integration.apps import leader_worker_set_of
-from api.integration.groups_from_pods import OF_GROUP, warnings_of
-from api.integration.options import outer_key
+from api.integration.apps.admission import leader_worker_set_of
+from api.integration.common.options import outer_key
+from api.integration.pods.groups_from_pods import OF_GROUP, warnings_of
 from api.reading import annotations_of, dig, labels_of, listing, mapping
 
 PREFIX: Final = f"{GROUP}/"

@@ -14,9 +14,9 @@ from api.features import Feature, FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
 from cli.config import File
 from cli.stored_pods import PodAdmission
-from kube.client import Client
-from kube.errors import ConfigError
-from kube.rest_config import DEFAULT_NAMESPACE
+from kube.base.errors import ConfigError
+from kube.client.client import Client
+from kube.credentials.rest_config import DEFAULT_NAMESPACE
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.search.place import SearchBudget
 from scheduler.core.state.state import State

@@ -15,9 +15,9 @@ from cli.console_service import PORT, Service, serve
 from cli.console_settings import settings_of
 from cli.open_page import open_page
 from console.serving import LocalConsole, Settings, local
-from kube.client import Client
-from kube.errors import ConfigError
-from kube.process import configure_logging
+from kube.base.errors import ConfigError
+from kube.base.process import configure_logging
+from kube.client.client import Client
 from scheduler.watch.informers import require_groups
 
 _READ_WITHIN: Final = 90.0

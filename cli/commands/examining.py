@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from kube.client import Client
-from kube.errors import KubeError
+from kube.base.errors import KubeError
+from kube.client.client import Client
 
 SystemNamespace = Annotated[
     str, typer.Option("--system-namespace", help="where Muster is installed")

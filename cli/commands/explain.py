@@ -13,8 +13,8 @@ from cli.commands.options import ConfigFile, Kubeconfig, Namespace, SnapshotFile
 from cli.config import load
 from cli.explain import explain_lines, find
 from cli.owners import owner_lines
-from kube.client import Client
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
+from kube.client.client import Client
 
 
 def explain(

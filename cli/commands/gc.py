@@ -10,7 +10,7 @@ import typer
 from cli.commands.options import ConfigFile, Kubeconfig
 from cli.config import load
 from cli.gc import check_with
-from kube.errors import KubeError
+from kube.base.errors import KubeError
 
 
 def gc(

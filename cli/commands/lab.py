@@ -15,8 +15,8 @@ import typer
 
 from cli.commands.cluster_copy import echo, read_snapshot
 from cli.commands.options import Kubeconfig, user_errors
-from kube.client import Client
-from kube.resources import PODS
+from kube.client.client import Client
+from kube.client.resources import PODS
 from lab.amounts import seconds_of
 from lab.cluster import Cluster, cluster_of_snapshot, read_cluster
 from lab.errors import LabError

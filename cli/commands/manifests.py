@@ -12,7 +12,7 @@ from api.scheduler_names import USUAL
 from cli.commands.options import ConfigFile, user_errors
 from cli.config import load
 from cli.packaged_manifests import write
-from webhooks.registration import load_manifests
+from webhooks.server.registration import load_manifests
 
 
 def manifests(

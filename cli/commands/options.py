@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from kube.errors import KubeError
+from kube.base.errors import KubeError
 
 Kubeconfig = Annotated[Path | None, typer.Option(help="default: $KUBECONFIG, else ~/.kube/config")]
 ConfigFile = Annotated[

@@ -11,8 +11,8 @@ from cli.commands.options import Kubeconfig, SnapshotFile
 from cli.listing import list_objects
 from cli.text import tree_lines
 from cli.tree import build
-from kube.client import Client
-from kube.errors import KubeError
+from kube.base.errors import KubeError
+from kube.client.client import Client
 
 
 def tree(

@@ -11,8 +11,8 @@ from cli.commands.options import ConfigFile, Kubeconfig, user_errors
 from cli.config import load
 from cli.uninstall.command import uninstall as remove
 from cli.uninstall.installation import NAMESPACE as INSTALLED_IN
-from kube.client import Client
-from kube.errors import KubeError
+from kube.base.errors import KubeError
+from kube.client.client import Client
 
 
 def uninstall(

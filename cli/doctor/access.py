@@ -11,9 +11,9 @@ from api.reading import dig
 from cli.doctor.findings import About, Finding, error, info
 from cli.doctor.installation import APPLY, APPLY_CONSOLE, CONSOLE, Installation
 from cli.packaged_manifests import Object, roles
-from kube.client import Client
-from kube.meta import Json
-from kube.resources import Resource
+from kube.client.client import Client
+from kube.client.meta import Json
+from kube.client.resources import Resource
 
 REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False

@@ -37,10 +37,10 @@ from cli.doctor.findings import About, Finding, Limited, not_made, warning
 from cli.doctor.installation import Installation
 from cli.doctor.paging import pages
 from cli.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
-from kube.client import Client
-from kube.errors import KubeError, NotFound
-from kube.meta import Json
-from kube.resources import (
+from kube.base.errors import KubeError, NotFound
+from kube.client.client import Client
+from kube.client.meta import Json
+from kube.client.resources import (
     CRDS,
     DEPLOYMENTS,
     EVENTS,

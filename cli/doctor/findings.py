@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kube.errors import Forbidden, KubeError, NotFound, TooLarge, Unreachable
+from kube.base.errors import Forbidden, KubeError, NotFound, TooLarge, Unreachable
 
 LONGEST: Final = 500
 """Characters of a text from the cluster that are shown."""

@@ -13,8 +13,8 @@ from typing import Final
 from api.features import GATES, FeatureGates
 from cli.doctor.findings import About, Finding, info, warning
 from cli.doctor.health import Process
-from kube.client import Client
-from kube.errors import KubeError
+from kube.base.errors import KubeError
+from kube.client.client import Client
 
 _LARGEST: Final = 4 * 1024 * 1024
 _AT_ONCE: Final = 8

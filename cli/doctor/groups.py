@@ -17,8 +17,8 @@ from api.constants import (
 )
 from api.reading import dig, labels_of, listing, mapping, text
 from cli.doctor.findings import About, Finding, Limited, error, info, warning
-from kube.clock import moment
-from kube.meta import Json
+from kube.base.clock import moment
+from kube.client.meta import Json
 
 LONGEST: Final = 5
 """Groups that are named as those that wait longest."""

@@ -13,12 +13,12 @@ import aiohttp
 from api.reading import dig, listing, mapping, text
 from cli.doctor.findings import About, Finding, Limited, error, info, warning
 from cli.doctor.leaders import TOLERANCE, wrong_clock
-from kube.client import Client
-from kube.clock import moment, seconds_of
-from kube.connections import Response
-from kube.errors import ApiError, Forbidden, KubeError, ServerError, Unreachable
-from kube.meta import Json
-from kube.resources import PODS
+from kube.base.clock import moment, seconds_of
+from kube.base.errors import ApiError, Forbidden, KubeError, ServerError, Unreachable
+from kube.client.client import Client
+from kube.client.connections import Response
+from kube.client.meta import Json
+from kube.client.resources import PODS
 
 PORT_NAME: Final = "health"
 _LARGEST: Final = 64 * 1024 * 1024

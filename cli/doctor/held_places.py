@@ -10,7 +10,7 @@ from typing import Final
 from api.reading import dig, text
 from cli.doctor.findings import About, Finding, info
 from cli.tree import held_places
-from kube.meta import Json
+from kube.client.meta import Json
 
 MOST_NAMED: Final = 5
 """Namespaces that are named: those that hold the most places."""

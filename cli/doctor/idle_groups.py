@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Final
 
 from api.constants import POD_GROUP
-from api.integration.groups_from_pods import is_from_pods
+from api.integration.pods.groups_from_pods import is_from_pods
 from api.reading import annotations_of, dig, labels_of, text
 from cli.doctor.findings import About, Limited, warning
 from cli.lingering import lingers
-from kube.meta import Json
+from kube.client.meta import Json
 
 _ACTION: Final = (
     "read the controllers' log for what refuses its deletion; muster gc --check says whether it has"

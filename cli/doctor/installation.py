@@ -16,10 +16,10 @@ from cli.doctor.findings import About, Finding, error, info, warning
 from cli.doctor.kubernetes import OLDEST, lacking
 from cli.doctor.paging import all_of
 from cli.packaged_manifests import definitions
-from kube.client import Client
-from kube.errors import ConfigError, NotFound
-from kube.meta import Json
-from kube.resources import CONFIG_MAPS, CRDS, PODS, Resource
+from kube.base.errors import ConfigError, NotFound
+from kube.client.client import Client
+from kube.client.meta import Json
+from kube.client.resources import CONFIG_MAPS, CRDS, PODS, Resource
 
 PARTS: Final = ("webhook", "controller", "scheduler")
 CONSOLE: Final = "console"

@@ -7,8 +7,8 @@ from typing import Final
 from api.integration.unread_keys import unread_keys
 from api.reading import dig, listing, mapping, text
 from cli.doctor.findings import About, Limited, warning
-from kube.meta import Json
-from kube.resources import Resource
+from kube.client.meta import Json
+from kube.client.resources import Resource
 
 OF_OTHERS: Final = tuple(
     Resource(group, version, f"{kind.lower()}s", kind)

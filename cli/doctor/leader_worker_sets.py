@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from api.integration.lws_view import read_lws
+from api.integration.lws.view import read_lws
 from cli.doctor.findings import About, Limited, warning
 from cli.doctor.keys import check_keys
-from kube.meta import Json
+from kube.client.meta import Json
 
 WITHOUT_MARKS = (
     "has no effect: the set was made before Muster's webhooks, or the gate LeaderWorkerSets, were"

@@ -15,11 +15,11 @@ from typing import Final
 from api.constants import CONTROLLER_COMPONENT, SCHEDULER_COMPONENT
 from api.reading import dig, integer, text
 from cli.doctor.findings import About, Finding, error, info, warning
-from kube.client import Client
-from kube.clock import moment
-from kube.errors import NotFound
-from kube.meta import Json
-from kube.resources import LEASES
+from kube.base.clock import moment
+from kube.base.errors import NotFound
+from kube.client.client import Client
+from kube.client.meta import Json
+from kube.client.resources import LEASES
 
 NAMES: Final = {CONTROLLER_COMPONENT: "controller", SCHEDULER_COMPONENT: "scheduler"}
 """The leases by what each is of: they have the names of the components."""

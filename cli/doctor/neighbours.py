@@ -10,9 +10,9 @@ from api.constants import FOREIGN_GROUPS_ENABLED, LABEL_FOREIGN_GROUPS, PLUGINS_
 from api.reading import dig, labels_of, listing, mapping, text
 from cli.doctor.findings import About, Finding, info
 from cli.doctor.installation import mapping_of
-from kube.client import Client
-from kube.errors import NotFound
-from kube.meta import Json
+from kube.base.errors import NotFound
+from kube.client.client import Client
+from kube.client.meta import Json
 
 NATIVE: Final = "scheduling.k8s.io"
 _NAMED: Final = 5

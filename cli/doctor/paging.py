@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from kube.client import Client
-from kube.decoding import decode_deep
-from kube.errors import NotFound, TooLarge
-from kube.meta import Json
-from kube.resources import Resource
+from kube.base.errors import NotFound, TooLarge
+from kube.client.client import Client
+from kube.client.decoding import decode_deep
+from kube.client.meta import Json
+from kube.client.resources import Resource
 
 PAGE: Final = 500
 METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"

@@ -14,8 +14,8 @@ from api.constants import (
 )
 from api.reading import dig, labels_of, listing, mapping, text
 from cli.doctor.findings import About, Limited, error, warning
-from kube.clock import moment
-from kube.meta import Json
+from kube.base.clock import moment
+from kube.client.meta import Json
 
 PATIENCE: Final = timedelta(seconds=60)
 """How long a pod may wait for its first condition."""

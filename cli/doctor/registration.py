@@ -28,8 +28,7 @@ from api.reading import dig, listing, mapping, text
 from certs.material import CA_CERT, SERVER_CERT
 from cli.doctor.findings import About, Finding, error, info, warning
 from cli.doctor.installation import APPLY, Installation
-from kube.client import Client
-from kube.errors import (
+from kube.base.errors import (
     AlreadyExists,
     ApiError,
     Forbidden,
@@ -38,9 +37,10 @@ from kube.errors import (
     NotFound,
     ServerError,
 )
-from kube.meta import Json
-from kube.resources import SECRETS, Resource
-from webhooks.registration import DEFINITIONS, RESOURCES, load_manifests
+from kube.client.client import Client
+from kube.client.meta import Json
+from kube.client.resources import SECRETS, Resource
+from webhooks.server.registration import DEFINITIONS, RESOURCES, load_manifests
 
 SOON: Final = timedelta(days=30)
 """How long before its end a certificate should have been renewed."""

@@ -13,7 +13,7 @@ from cli.uninstall.found import read
 from cli.uninstall.plan import Action, Found, Step, Use, handovers, in_use, plan
 from cli.uninstall.release import Handover, Way
 from cli.uninstall.remaking import Remaking
-from kube.client import Client
+from kube.client.client import Client
 
 REFUSED: Final = 1
 """The exit code when gangs are in use, or something does not go."""

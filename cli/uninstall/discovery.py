@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from kube.client import Client
-from kube.errors import NotFound, ServerError
-from kube.resources import Resource
+from kube.base.errors import NotFound, ServerError
+from kube.client.client import Client
+from kube.client.resources import Resource
 
 Object = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kube.errors import KubeError
+from kube.base.errors import KubeError
 
 
 class StillThereError(KubeError):

@@ -18,10 +18,10 @@ from cli.uninstall.plan import Action, Found, Stage, Step, Target, handovers, pl
 from cli.uninstall.release import Handover, Way
 from cli.uninstall.remaking import Remaking
 from cli.uninstall.writing import delete, drop_finalizers, patch
-from kube.client import Client
-from kube.errors import ApiError, NotFound, ServerError
-from kube.patch import PatchBuilder, pointer
-from kube.resources import JOBS, NAMESPACES, PODS, Resource
+from kube.base.errors import ApiError, NotFound, ServerError
+from kube.client.client import Client
+from kube.client.patch import PatchBuilder, pointer
+from kube.client.resources import JOBS, NAMESPACES, PODS, Resource
 
 Say = Callable[[str], None]
 

@@ -15,9 +15,9 @@ from cli.uninstall.discovery import served
 from cli.uninstall.installation import LABEL, LABEL_VALUE, Item, installed, quotas
 from cli.uninstall.plan import Found, Target, target_of
 from cli.uninstall.release import controller_of
-from kube.client import Client
-from kube.errors import NotFound, ServerError
-from kube.resources import (
+from kube.base.errors import NotFound, ServerError
+from kube.client.client import Client
+from kube.client.resources import (
     CRDS,
     DEPLOYMENTS,
     JOBS,

@@ -35,7 +35,7 @@ from cli.uninstall.release import (
     release_job,
     release_pod,
 )
-from kube.resources import CRDS, JOBS, JOBSETS, PODS, Resource
+from kube.client.resources import CRDS, JOBS, JOBSETS, PODS, Resource
 
 Object = Mapping[str, Any]
 

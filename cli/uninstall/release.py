@@ -26,8 +26,8 @@ from api.constants import (
     JOBSET_LABEL_REPLICATED_JOB,
     LABEL_POD_GROUP,
 )
-from api.integration.job import read_job
-from api.integration.shared_claims import original_claims
+from api.integration.common.shared_claims import original_claims
+from api.integration.job.admission import read_job
 from api.reading import annotations_of, dig, labels_of, listing, mapping, text
 from api.scheduler_names import USUAL, SchedulerNames
 

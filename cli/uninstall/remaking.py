@@ -32,9 +32,9 @@ from cli.uninstall.release import (
     remade,
 )
 from cli.uninstall.writing import delete, drop_finalizers
-from kube.client import Client
-from kube.errors import AlreadyExists, ApiError, NotFound
-from kube.resources import JOBS, JOBSETS, NAMESPACES, PODS, SECRETS, Resource
+from kube.base.errors import AlreadyExists, ApiError, NotFound
+from kube.client.client import Client
+from kube.client.resources import JOBS, JOBSETS, NAMESPACES, PODS, SECRETS, Resource
 
 Object = dict[str, Any]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from api.reading import dig, listing
 from cli.uninstall.plan import Target
-from kube.client import Client
-from kube.errors import Conflict, Invalid, NotFound
-from kube.patch import PatchBuilder, pointer
+from kube.base.errors import Conflict, Invalid, NotFound
+from kube.client.client import Client
+from kube.client.patch import PatchBuilder, pointer
 
 
 async def delete(client: Client, target: Target) -> None:

@@ -12,7 +12,7 @@ from console.messages import DomainTotals, Largest, MapChange, Node, RoomInDomai
 from console.protocols import RefusedError
 from console.state import ClusterState
 from console.views.layout import Layout, keys_of, layout
-from kube.quantity import QuantityError
+from kube.client.quantity import QuantityError
 from scheduler.core.explain.holders import held_room
 from scheduler.core.nodes.node_classes import NodeClass
 from scheduler.core.nodes.node_table import Bools, Ints

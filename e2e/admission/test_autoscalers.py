@@ -25,7 +25,7 @@ from e2e.suite.objects import (
     pod_group,
     replicated_job,
 )
-from kube.resources import JOBS, JOBSETS, PODS
+from kube.client.resources import JOBS, JOBSETS, PODS
 
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"

@@ -32,8 +32,8 @@ from e2e.suite.objects import (
     resource,
 )
 from e2e.support.rest import JSON_PATCH, Answer, Rest
-from kube.errors import Invalid
-from kube.resources import EVENTS, JOBS, JOBSETS, PODS, PRIORITY_CLASSES, Resource
+from kube.base.errors import Invalid
+from kube.client.resources import EVENTS, JOBS, JOBSETS, PODS, PRIORITY_CLASSES, Resource
 
 OTHER = "example.com/elsewhere"
 CRON_JOBS = resource(CRON_JOB)

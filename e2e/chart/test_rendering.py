@@ -20,7 +20,7 @@ from e2e.chart.helm import CHART, NAMESPACE, RELEASE, Key, Object, is_hook, key,
 from e2e.controlplane.places import ROOT
 from e2e.support import manifests
 from e2e.support.binaries import binary
-from webhooks.registration import load_manifests
+from webhooks.server.registration import load_manifests
 
 PROCESSES = ("webhook", "controller", "scheduler")
 KEEP = "helm.sh/resource-policy"

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from e2e.clusters.protocol import Cluster
-from kube.client import Client
-from kube.resources import NAMESPACES
+from kube.client.client import Client
+from kube.client.resources import NAMESPACES
 
 
 @pytest.fixture

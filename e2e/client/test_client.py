@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from e2e.clusters.protocol import Cluster
-from kube.client import Client
-from kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
-from kube.patch import PatchBuilder
-from kube.resources import CONFIG_MAPS, NODES, PODS
+from kube.base.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
+from kube.client.client import Client
+from kube.client.patch import PatchBuilder
+from kube.client.resources import CONFIG_MAPS, NODES, PODS
 from tests.support.builders import make_pod
 
 

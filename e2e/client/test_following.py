@@ -9,15 +9,15 @@ import pytest
 
 from e2e.clusters.protocol import Cluster
 from e2e.support.waiting import eventually
-from kube.cache import Cache
-from kube.client import Client
-from kube.election import Fence, LeaderElector
-from kube.errors import Unreachable
-from kube.events import ObjectReference, Recorder
-from kube.meta import RawObject, decode_raw
-from kube.patch import PatchBuilder
-from kube.reflector import Reflector
-from kube.resources import CONFIG_MAPS, EVENTS
+from kube.base.errors import Unreachable
+from kube.client.client import Client
+from kube.client.meta import RawObject, decode_raw
+from kube.client.patch import PatchBuilder
+from kube.client.resources import CONFIG_MAPS, EVENTS
+from kube.events.events import ObjectReference, Recorder
+from kube.informers.cache import Cache
+from kube.informers.reflector import Reflector
+from kube.leader.election import Fence, LeaderElector
 
 
 def config_map(name: str) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from e2e.console.page import Shown, address, shown
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, remove_finalizers
 from e2e.suite.objects import jobset, of_jobset, replicated_job
-from kube.client import Client
-from kube.resources import JOBSETS
+from kube.client.client import Client
+from kube.client.resources import JOBSETS
 
 RACK: Final = "test.muster.dev/rack"
 HOLD: Final = "test.muster.dev/hold"

@@ -13,7 +13,7 @@ from console.serving import Settings
 from e2e.console.examples import LONG, SCRIPT, TAG, TURNED
 from e2e.console.page import Shown, address, shown
 from e2e.console.real import BLOCK, RACK, Stage, staged
-from kube.resources import NODES
+from kube.client.resources import NODES
 from tests.console.browser import site
 from tests.console.cluster_builder import Builder
 

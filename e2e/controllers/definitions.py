@@ -10,8 +10,8 @@ from e2e.muster import CONTROLLER
 from e2e.suite.environment import Environment
 from e2e.support import definitions
 from e2e.support.rest import Rest
-from kube.errors import NotFound
-from kube.resources import CRDS
+from kube.base.errors import NotFound
+from kube.client.resources import CRDS
 
 FOLDER = Path(__file__).parent / "crds"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from e2e.suite.environment import Environment
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json
-from kube.resources import EVENTS, Resource
+from kube.client.resources import EVENTS, Resource
 
 
 async def change(env: Environment, resource: Resource, name: str, **spec: Any) -> None:

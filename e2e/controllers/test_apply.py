@@ -13,7 +13,7 @@ from e2e.controlplane.places import ROOT
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, WORKLOADS, Json, job, jobset, of_jobset, replicated_job
 from e2e.support.kubectl import Kubectl
-from kube.resources import JOBS, JOBSETS, PODS, Resource
+from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
 APPLY = {
     "client-side": ["apply", "-f", "-"],

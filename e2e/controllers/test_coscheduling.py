@@ -21,8 +21,8 @@ from e2e.muster import CONTROLLER, SCHEDULER
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, WORKLOADS, Json, pod, resource
 from e2e.support.intercepting_proxy import InterceptingProxy
-from kube.patch import PatchBuilder
-from kube.resources import EVENTS, NAMESPACES, PODS, Resource
+from kube.client.patch import PatchBuilder
+from kube.client.resources import EVENTS, NAMESPACES, PODS, Resource
 
 OURS, PLUGINS = resource(COSCHEDULING), resource(PLUGINS_POD_GROUP)
 SLOW = "slow-scheduler"

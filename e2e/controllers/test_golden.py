@@ -13,7 +13,7 @@ import yaml
 from api.constants import LABEL_POD_GROUP, SCHEDULER_NAME
 from e2e.suite.environment import Environment
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, Json
-from kube.resources import JOBS, JOBSETS, Resource
+from kube.client.resources import JOBS, JOBSETS, Resource
 
 GOLDEN = {
     path.stem: list(yaml.safe_load_all(path.read_text()))

@@ -23,8 +23,8 @@ from e2e.suite.objects import (
     replicated_job,
 )
 from e2e.support.kubectl import Kubectl
-from kube.errors import Invalid
-from kube.resources import EVENTS, JOBS, JOBSETS, PODS
+from kube.base.errors import Invalid
+from kube.client.resources import EVENTS, JOBS, JOBSETS, PODS
 
 pytestmark = pytest.mark.since("1.34", "resource.k8s.io/v1 is served since 1.34")
 

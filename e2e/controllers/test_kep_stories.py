@@ -27,7 +27,7 @@ from e2e.suite.objects import (
     of_jobset,
     replicated_job,
 )
-from kube.resources import JOBS, JOBSETS
+from kube.client.resources import JOBS, JOBSETS
 
 FIRST, SECOND = "replicated-job-1", "replicated-job-2"
 SAMPLE = "sample-jobset"

@@ -20,8 +20,8 @@ from e2e.suite.objects import (
     pod_group,
     replicated_job,
 )
-from kube.errors import NotFound
-from kube.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
+from kube.base.errors import NotFound
+from kube.client.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
 
 
 async def min_count_is(env: Environment, name: str, count: int) -> None:

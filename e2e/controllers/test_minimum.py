@@ -22,8 +22,8 @@ from e2e.suite.objects import (
     pod,
     replicated_job,
 )
-from kube.patch import PatchBuilder
-from kube.resources import CONFIG_MAPS, JOBS, JOBSETS, PODS
+from kube.client.patch import PatchBuilder
+from kube.client.resources import CONFIG_MAPS, JOBS, JOBSETS, PODS
 
 LOST = "test.muster.dev/lost"
 _INDEX = "batch.kubernetes.io/job-completion-index"

@@ -20,7 +20,7 @@ from e2e.suite.objects import (
     resource,
 )
 from e2e.support.command import muster
-from kube.resources import JOBS, JOBSETS, PODS, Resource
+from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
 COSCHEDULINGS = resource(COSCHEDULING)
 NOTHING = "no orphans and no stuck finalizers"

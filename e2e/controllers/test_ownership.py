@@ -30,7 +30,7 @@ from e2e.suite.objects import (
     of_jobset,
     replicated_job,
 )
-from kube.resources import JOBS, JOBSETS, PODS, Resource
+from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
 POLICIES = ("Background", "Foreground", "Orphan")
 MINIMUM = "/spec/podGroupTemplates/0/schedulingPolicy/gang/minCount"

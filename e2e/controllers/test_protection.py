@@ -12,8 +12,8 @@ from e2e.suite.objects import (
     pod,
     pod_group,
 )
-from kube.errors import Forbidden
-from kube.resources import PODS
+from kube.base.errors import Forbidden
+from kube.client.resources import PODS
 
 
 def composite(name: str, parent: str) -> Json:

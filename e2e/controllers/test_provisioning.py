@@ -31,9 +31,9 @@ from e2e.suite.objects import (
     replicated_job,
     resource,
 )
-from kube.errors import NotFound
-from kube.patch import PatchBuilder
-from kube.resources import JOBS, JOBSETS, PODS
+from kube.base.errors import NotFound
+from kube.client.patch import PatchBuilder
+from kube.client.resources import JOBS, JOBSETS, PODS
 
 REQUESTS, TEMPLATES = resource(PROVISIONING_REQUEST), resource(POD_TEMPLATE)
 ATOMIC = {ANNOTATION_PROVISIONING_REQUEST: BEST_EFFORT_ATOMIC}

@@ -23,8 +23,8 @@ from e2e.suite.objects import (
     of_jobset,
     replicated_job,
 )
-from kube.patch import PatchBuilder
-from kube.resources import JOBSETS
+from kube.client.patch import PatchBuilder
+from kube.client.resources import JOBSETS
 
 Minimums = Mapping[str, int]
 

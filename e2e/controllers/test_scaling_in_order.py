@@ -15,8 +15,8 @@ from e2e.suite.gates import switched_on
 from e2e.suite.groups import held
 from e2e.suite.objects import job, of_job
 from e2e.suite.test_started_in_order import WORKERS, go_on, ordered, part
-from kube.patch import PatchBuilder
-from kube.resources import JOBS, JOBSETS
+from kube.client.patch import PatchBuilder
+from kube.client.resources import JOBS, JOBSETS
 
 __all__ = ["cluster", "running_muster"]
 

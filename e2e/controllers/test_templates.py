@@ -15,7 +15,7 @@ from api.constants import (
     LABEL_WORKLOAD,
     SCHEDULER_NAME,
 )
-from controllers.implicit_groups import IDLE_SECONDS
+from controllers.groups.implicit_groups import IDLE_SECONDS
 from e2e.controllers.queries import event_reasons, names, wait_for_objects
 from e2e.suite.environment import Environment
 from e2e.suite.objects import (
@@ -31,7 +31,7 @@ from e2e.suite.objects import (
     replicated_job,
     resource,
 )
-from kube.resources import JOBS, JOBSETS, PODS, Resource
+from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
 COSCHEDULINGS = resource(COSCHEDULING)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")

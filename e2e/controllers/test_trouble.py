@@ -24,8 +24,8 @@ from e2e.suite.objects import (
     replicated_job,
 )
 from e2e.support.intercepting_proxy import InterceptingProxy
-from kube.errors import Invalid
-from kube.resources import EVENTS, JOBS, JOBSETS, LEASES, PODS, Resource
+from kube.base.errors import Invalid
+from kube.client.resources import EVENTS, JOBS, JOBSETS, LEASES, PODS, Resource
 
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 FIRST, SECOND = "first-controller", "second-controller"

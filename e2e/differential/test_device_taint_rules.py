@@ -16,7 +16,7 @@ from e2e.differential.kube_scheduler import kube_scheduler
 from e2e.differential.test_device_faults import GPU, NIC, node_slice, scenario
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
-from kube.client import Client
+from kube.client.client import Client
 from scheduler.core.state.state import State
 from scheduler.watch.informers import Informers
 

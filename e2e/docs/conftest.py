@@ -9,8 +9,8 @@ from e2e.clusters.protocol import Cluster
 from e2e.docs.reader import PATH
 from e2e.muster import NAMESPACE, Muster
 from e2e.suite.environment import Environment
-from kube.client import Client
-from kube.resources import LEASES
+from kube.client.client import Client
+from kube.client.resources import LEASES
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -18,8 +18,8 @@ from e2e.running import started
 from e2e.suite.objects import POD_GROUPS, job, pod_group
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
-from kube.client import Client
-from kube.resources import JOBS, PODS
+from kube.client.client import Client
+from kube.client.resources import JOBS, PODS
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -8,7 +8,7 @@ from e2e.clusters.protocol import Cluster
 from e2e.docs.reader import Reader
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, job, pod_group
-from kube.resources import JOBS
+from kube.client.resources import JOBS
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -25,8 +25,8 @@ from e2e.suite.objects import POD_GROUPS, job, of_job, pod, pod_group, pod_spec
 from e2e.suite.priorities import known_class
 from e2e.suite.settled import RESERVATIONS
 from e2e.support.intercepting_proxy import Rule
-from kube.patch import PatchBuilder
-from kube.resources import JOBS, PODS
+from kube.client.patch import PatchBuilder
+from kube.client.resources import JOBS, PODS
 
 SIZE = 4
 """Pods of most gangs."""

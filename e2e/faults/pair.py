@@ -16,9 +16,9 @@ from e2e.muster import NAMESPACE, SCHEDULER, WEBHOOK, Muster
 from e2e.support import shifted_clock
 from e2e.support.intercepting_proxy import InterceptingProxy, Rule
 from e2e.support.waiting import eventually
-from kube.client import Client
-from kube.errors import NotFound
-from kube.resources import LEASES
+from kube.base.errors import NotFound
+from kube.client.client import Client
+from kube.client.resources import LEASES
 
 NAMES = ("scheduler-first", "scheduler-second")
 AHEAD = 300.0

@@ -24,8 +24,8 @@ from e2e.muster import Muster
 from e2e.scheduling.bindings import Bindings
 from e2e.suite.environment import Environment
 from e2e.suite.settled import settled
-from kube.client import Client
-from kube.resources import NODES
+from kube.client.client import Client
+from kube.client.resources import NODES
 
 
 class Row(NamedTuple):

@@ -10,7 +10,7 @@ from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members
 from e2e.support import ports
 from e2e.support.rest import Rest
-from kube.resources import EVENTS
+from kube.client.resources import EVENTS
 
 TIMEOUT = "3s"
 """How long the Bindings of a gang may take where one of them is refused."""

@@ -7,7 +7,7 @@ from api.constants import ANNOTATION_MADE_FOR, LABEL_POD_GROUP, SCHEDULER_NAME
 from e2e.hostile.grammar import chain, fan
 from e2e.hostile.steps import COSCHEDULINGS, GROUPS, WORKLOADS, Step, create
 from e2e.suite.objects import Json
-from kube.resources import JOBSETS, PODS
+from kube.client.resources import JOBSETS, PODS
 
 Attack = Callable[..., Sequence[Step]]
 """Called with a size: how much there is of what makes it hostile."""

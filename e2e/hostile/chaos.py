@@ -30,7 +30,7 @@ from e2e.hostile.observer import Observer
 from e2e.hostile.site import CPU, REPLICAS, SCHEDULERS, Site
 from e2e.hostile.workloads import Work
 from e2e.support.rest import Rest
-from kube.resources import PODS
+from kube.client.resources import PODS
 
 EVIDENCE = ROOT / ".cache" / "chaos"
 NAMESPACES = ("chaos-0", "chaos-1", "chaos-2")

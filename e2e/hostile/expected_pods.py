@@ -20,7 +20,7 @@ from e2e.hostile.tenants import Tenant
 from e2e.suite.devices import claim_template, request
 from e2e.suite.objects import Json
 from e2e.support.waiting import eventually
-from kube.resources import PODS, RESOURCE_CLAIM_TEMPLATES
+from kube.client.resources import PODS, RESOURCE_CLAIM_TEMPLATES
 
 MOST_CPU: Final = 6
 MOST_SECONDS: Final = 10

@@ -24,7 +24,7 @@ from e2e.hostile.grammar_pods import (
 )
 from e2e.hostile.steps import COMPOSITES, COSCHEDULINGS, GROUPS, WORKLOADS, Step, create
 from e2e.suite.objects import Json
-from kube.resources import JOBS, JOBSETS, PDBS, PODS, PVCS
+from kube.client.resources import JOBS, JOBSETS, PDBS, PODS, PVCS
 
 COUNTS: Final = (1, 1, 2, 4, 1000, 2**31 - 1)
 """minCount, minGroupCount, minMember; mostly ones that are reached."""

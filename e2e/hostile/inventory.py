@@ -14,8 +14,8 @@ from api.constants import (
 )
 from e2e.suite.objects import Json, resource
 from e2e.support.rest import Rest
-from kube.quantity import parse_milli
-from kube.resources import JOBS, JOBSETS, NODES, PODS
+from kube.client.quantity import parse_milli
+from kube.client.resources import JOBS, JOBSETS, NODES, PODS
 
 KINDS = {
     kind.plural: kind

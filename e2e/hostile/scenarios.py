@@ -19,7 +19,7 @@ from e2e.hostile.tenants import OtherTenant, Tenant
 from e2e.muster import SCHEDULER
 from e2e.suite.objects import Json
 from e2e.support.waiting import eventually
-from kube.resources import EVENTS, JOBS, PODS, Resource
+from kube.client.resources import EVENTS, JOBS, PODS, Resource
 
 POLICY: Final[Json] = {"schedulingPolicy": {"gang": {"minCount": 1}}}
 _WITHIN: Final = 60.0

@@ -19,10 +19,10 @@ from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members
 from e2e.suite.objects import POD_GROUPS, Json, pod, pod_spec
 from e2e.support.waiting import eventually
-from kube.cache import Cache
-from kube.meta import RawObject, decode_raw
-from kube.reflector import Reflector
-from kube.resources import PODS
+from kube.client.meta import RawObject, decode_raw
+from kube.client.resources import PODS
+from kube.informers.cache import Cache
+from kube.informers.reflector import Reflector
 
 DEFAULT: Final = "default-scheduler"
 LABEL: Final = "test.muster.dev/theirs"

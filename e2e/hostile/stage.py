@@ -24,7 +24,7 @@ from e2e.muster import SCHEDULER, Muster
 from e2e.suite.objects import Json, pod_group
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
-from kube.resources import NAMESPACES, NODES, PRIORITY_CLASSES
+from kube.client.resources import NAMESPACES, NODES, PRIORITY_CLASSES
 
 BOUND_WITHIN: Final = 5.0
 """Seconds that another tenant's gang may always wait; TIMES_SLOWER says when it may more."""

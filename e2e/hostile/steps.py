@@ -8,7 +8,7 @@ import yaml
 
 from api.constants import COMPOSITE_POD_GROUP, COSCHEDULING, POD_GROUP, WORKLOAD
 from e2e.suite.objects import Json
-from kube.resources import (
+from kube.client.resources import (
     JOBS,
     JOBSETS,
     PDBS,

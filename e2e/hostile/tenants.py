@@ -13,7 +13,7 @@ from e2e.suite.objects import POD_GROUPS, Json, pod_group
 from e2e.support import accounts
 from e2e.support.rest import Answer, Rest
 from e2e.support.waiting import eventually
-from kube.resources import CONFIG_MAPS, JOBSETS, PODS, Resource
+from kube.client.resources import CONFIG_MAPS, JOBSETS, PODS, Resource
 
 EDIT: Final = "edit"
 _RBAC: Final = "rbac.authorization.k8s.io"

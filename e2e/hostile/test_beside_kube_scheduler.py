@@ -25,8 +25,8 @@ from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, remove_finalizers
 from e2e.suite.objects import Json, pod, pod_spec
 from e2e.suite.settled import settled
-from kube.meta import RawObject
-from kube.resources import NODES, PODS, Resource
+from kube.client.meta import RawObject
+from kube.client.resources import NODES, PODS, Resource
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")

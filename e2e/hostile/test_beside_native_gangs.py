@@ -30,8 +30,8 @@ from e2e.suite.objects import (
     replicated_job,
 )
 from e2e.suite.settled import settled
-from kube.patch import PatchBuilder
-from kube.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
+from kube.client.patch import PatchBuilder
+from kube.client.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
 
 GATES = (
     "GenericWorkload",

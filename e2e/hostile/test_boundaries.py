@@ -8,7 +8,7 @@ import pytest
 from e2e.hostile.scenarios import LONG_SCENARIOS, POLICY, SCENARIOS, Scenario
 from e2e.hostile.stage import Player
 from e2e.suite.objects import Json, pod_group
-from kube.resources import PRIORITY_CLASSES
+from kube.client.resources import PRIORITY_CLASSES
 
 REFERENCE = {"workloadName": "w", "templateName": "t"}
 

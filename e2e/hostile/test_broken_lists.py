@@ -15,12 +15,12 @@ from e2e.muster import SCHEDULER
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, Json, pod, pod_group
 from e2e.support.breaking_proxy import FAILURES, BreakingProxy, PageRule
-from kube.cache import Cache
-from kube.client import Client
-from kube.errors import Conflict, NotFound
-from kube.meta import RawObject, decode_raw
-from kube.reflector import Reflector
-from kube.resources import NAMESPACES, NODES, PDBS, PODS, Resource
+from kube.base.errors import Conflict, NotFound
+from kube.client.client import Client
+from kube.client.meta import RawObject, decode_raw
+from kube.client.resources import NAMESPACES, NODES, PDBS, PODS, Resource
+from kube.informers.cache import Cache
+from kube.informers.reflector import Reflector
 
 FOLLOWED = (PODS, POD_GROUPS, PDBS, NODES, NAMESPACES)
 PAGE = 5

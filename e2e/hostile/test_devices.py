@@ -23,9 +23,9 @@ from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members
 from e2e.suite.objects import POD_GROUPS, Json, pod, pod_spec
 from e2e.suite.settled import settled
-from kube.errors import NotFound
-from kube.patch import PatchBuilder
-from kube.resources import NAMESPACES, PODS
+from kube.base.errors import NotFound
+from kube.client.patch import PatchBuilder
+from kube.client.resources import NAMESPACES, PODS
 
 pytestmark = pytest.mark.since(*SINCE)
 

@@ -12,7 +12,7 @@ from e2e.muster import SCHEDULER, WEBHOOK
 from e2e.suite.environment import Environment
 from e2e.suite.objects import job, of_job
 from e2e.support.waiting import healthy
-from kube.resources import JOBS, VALIDATING_WEBHOOKS
+from kube.client.resources import JOBS, VALIDATING_WEBHOOKS
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -11,7 +11,7 @@ from e2e.hostile.inventory import Inventory, read
 from e2e.hostile.undeleted import busy_queues, collectors_view, described, report
 from e2e.suite.objects import Json
 from e2e.support.rest import Rest
-from kube.resources import PODS
+from kube.client.resources import PODS
 
 NOW = datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
 JOB = {"kind": "Job", "name": "j", "uid": "job-1"}

@@ -16,7 +16,7 @@ from e2e.running import installed, started
 from e2e.suite.devices import CLASSES, SINCE, Devices, devices_in
 from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, job, of_job
-from kube.resources import JOBS
+from kube.client.resources import JOBS
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.since(*SINCE)]
 

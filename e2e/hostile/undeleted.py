@@ -18,8 +18,8 @@ from e2e.hostile import inventory
 from e2e.hostile.inventory import KINDS, Inventory
 from e2e.hostile.site import CONTROLLERS, Site
 from e2e.suite.objects import Json
-from kube.client import Client
-from kube.errors import KubeError
+from kube.base.errors import KubeError
+from kube.client.client import Client
 
 _UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 _GRAPH = "/debug/controllers/garbage-collector-controller/graph"

@@ -11,7 +11,7 @@ from api.constants import (
 )
 from e2e.hostile.site import RACK, ROOM
 from e2e.suite.objects import Json, job, jobset, of_job, of_jobset, pod, replicated_job
-from kube.resources import JOBS, JOBSETS, PODS, Resource
+from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
 _NEVER_FAILS = 1_000_000
 _CLASSES = (None, None, None, "some", "more", "most")

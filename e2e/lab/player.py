@@ -13,10 +13,10 @@ from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf_group, remove_finalizers, tree
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, pod
 from e2e.support.waiting import eventually
-from kube.cache import Cache
-from kube.meta import RawObject
-from kube.patch import PatchBuilder
-from kube.resources import PODS
+from kube.client.meta import RawObject
+from kube.client.patch import PatchBuilder
+from kube.client.resources import PODS
+from kube.informers.cache import Cache
 from lab.lives import gang_name
 from lab.trace import Job
 

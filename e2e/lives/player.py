@@ -23,9 +23,9 @@ from e2e.lives.verdict import Verdict
 from e2e.lives.watched import KINDS, Watched
 from e2e.muster import SCHEDULER, Muster
 from e2e.suite.objects import NODE_LABEL, WORKLOADS, Json, pod_spec
-from kube.client import Client
-from kube.errors import AlreadyExists, ApiError, Conflict, NotFound
-from kube.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
+from kube.base.errors import AlreadyExists, ApiError, Conflict, NotFound
+from kube.client.client import Client
+from kube.client.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 

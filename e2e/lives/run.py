@@ -10,7 +10,7 @@ from e2e.lives.player import LifeError, Player, Shared
 from e2e.lives.script import Life
 from e2e.lives.watched import Watched
 from e2e.muster import Muster
-from kube.client import Client
+from kube.client.client import Client
 
 AT_ONCE = 16
 

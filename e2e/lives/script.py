@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from e2e.suite.objects import Json
-from kube.resources import JOBS, JOBSETS, Resource
+from kube.client.resources import JOBS, JOBSETS, Resource
 
 Mode = Literal[
     "Plain", "Basic", "Gang", "Own Gang", "Own ReplicatedGang", "Composite", "Workload", "Delegated"

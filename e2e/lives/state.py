@@ -10,7 +10,7 @@ from typing import Any
 from e2e.lives.script import NAME, Life
 from e2e.lives.watched import Watched
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, Json
-from kube.resources import JOBS, JOBSETS, PODS
+from kube.client.resources import JOBS, JOBSETS, PODS
 
 ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
 ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"

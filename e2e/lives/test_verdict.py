@@ -15,7 +15,7 @@ from e2e.lives.script import Life
 from e2e.lives.state import State, due, indexes, wanted
 from e2e.lives.verdict import Verdict
 from e2e.suite.objects import POD_GROUPS, Json
-from kube.resources import JOBS, PODS
+from kube.client.resources import JOBS, PODS
 
 
 def job(spec: Json | None = None, *, name: str = "x", **status: Any) -> Json:

@@ -37,7 +37,7 @@ from e2e.lives.state import (
     wanted,
 )
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json
-from kube.resources import JOBS, JOBSETS, PODS, Resource
+from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
 _SCHEDULED = {
     POD_GROUPS: CONDITION_POD_GROUP_SCHEDULED,

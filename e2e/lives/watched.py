@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, Json
-from kube.cache import Cache
-from kube.client import Client
-from kube.meta import RawObject, decode_raw
-from kube.reflector import Reflector
-from kube.resources import JOBS, JOBSETS, PODS, Resource
+from kube.client.client import Client
+from kube.client.meta import RawObject, decode_raw
+from kube.client.resources import JOBS, JOBSETS, PODS, Resource
+from kube.informers.cache import Cache
+from kube.informers.reflector import Reflector
 
 KINDS = (JOBSETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
 _BY_NAMESPACE = "namespace"

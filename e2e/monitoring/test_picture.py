@@ -18,7 +18,7 @@ from e2e.muster import ALL
 from e2e.suite.environment import Environment
 from e2e.suite.objects import job, of_job
 from e2e.support.manifests import MANIFESTS
-from kube.resources import JOBS
+from kube.client.resources import JOBS
 
 PICTURE = ROOT / "docs" / "pictures" / "dashboard.svg"
 PANELS = json.loads((MANIFESTS / "monitoring" / "dashboard.json").read_text())["panels"]

@@ -17,7 +17,7 @@ from e2e.muster import ALL, SCHEDULER
 from e2e.suite.environment import Environment
 from e2e.suite.objects import job, of_job
 from e2e.support.manifests import MANIFESTS
-from kube.resources import JOBS
+from kube.client.resources import JOBS
 
 FOLDER = MANIFESTS / "monitoring"
 PANELS = json.loads((FOLDER / "dashboard.json").read_text())["panels"]

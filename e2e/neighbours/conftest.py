@@ -10,7 +10,7 @@ from e2e.muster import Muster
 from e2e.neighbours.nodepools import NodePools
 from e2e.running import installed, started
 from e2e.suite.environment import Environment
-from kube.client import Client
+from kube.client.client import Client
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,13 @@ from typing import Self
 from e2e.controlplane.karpenter import ZONES
 from e2e.suite.objects import NODE_LABEL, Json
 from e2e.support.waiting import eventually
-from kube.cache import Cache
-from kube.client import Client
-from kube.errors import AlreadyExists, NotFound
-from kube.meta import RawObject, decode_raw
-from kube.patch import PatchBuilder
-from kube.reflector import Reflector
-from kube.resources import Resource
+from kube.base.errors import AlreadyExists, NotFound
+from kube.client.client import Client
+from kube.client.meta import RawObject, decode_raw
+from kube.client.patch import PatchBuilder
+from kube.client.resources import Resource
+from kube.informers.cache import Cache
+from kube.informers.reflector import Reflector
 
 NODE_POOLS = Resource("karpenter.sh", "v1", "nodepools", "NodePool", namespaced=False)
 NODE_CLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", namespaced=False)

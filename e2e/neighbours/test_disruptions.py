@@ -7,7 +7,7 @@ from e2e.neighbours.nodepools import DO_NOT_DISRUPT, NodePools, Offer
 from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, job, of_job
 from e2e.support.rest import Rest
-from kube.resources import EVENTS, JOBS, PODS
+from kube.client.resources import EVENTS, JOBS, PODS
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -11,8 +11,8 @@ from e2e.neighbours.nodepools import ZONE, NodePools, Offer
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, tree
 from e2e.suite.objects import Json, job, jobset, of_job, of_jobset, pod, replicated_job
-from kube.patch import PatchBuilder
-from kube.resources import EVENTS, JOBS, JOBSETS, NODES, PODS
+from kube.client.patch import PatchBuilder
+from kube.client.resources import EVENTS, JOBS, JOBSETS, NODES, PODS
 
 HOST = "kubernetes.io/hostname"
 

@@ -10,9 +10,9 @@ from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members
 from e2e.suite.objects import NODE_LABEL, POD_GROUPS, Json, pod, pod_group
 from e2e.support.ports import free
-from kube.errors import ApiError, NotFound
-from kube.patch import PatchBuilder
-from kube.resources import (
+from kube.base.errors import ApiError, NotFound
+from kube.client.patch import PatchBuilder
+from kube.client.resources import (
     DAEMON_SETS,
     NAMESPACES,
     NODES,

@@ -5,8 +5,8 @@ import pytest
 from e2e.suite.environment import Environment
 from e2e.suite.groups import remove_finalizers
 from e2e.suite.objects import Json, pod
-from kube.patch import PatchBuilder, pointer
-from kube.resources import NODES, PODS
+from kube.client.patch import PatchBuilder, pointer
+from kube.client.resources import NODES, PODS
 
 HOLD = "test.muster.dev/hold"
 WHICH = "test.muster.dev/which"

@@ -10,7 +10,7 @@ from api.constants import (
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, remove_finalizers
 from e2e.suite.objects import Json, jobset, of_jobset, pod, replicated_job
-from kube.resources import EVENTS, JOBSETS, PODS
+from kube.client.resources import EVENTS, JOBSETS, PODS
 
 RACK = "test.muster.dev/rack"
 HOLD = "test.muster.dev/hold"

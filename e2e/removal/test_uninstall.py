@@ -37,8 +37,8 @@ from e2e.suite.objects import (
 from e2e.support import manifests
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
-from kube.client import Client
-from kube.resources import JOBS, JOBSETS, MUTATING_WEBHOOKS, NAMESPACES, PODS
+from kube.client.client import Client
+from kube.client.resources import JOBS, JOBSETS, MUTATING_WEBHOOKS, NAMESPACES, PODS
 
 pytestmark = pytest.mark.timeout(600)
 

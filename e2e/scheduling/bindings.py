@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from e2e.suite.environment import Environment
-from kube.meta import Key, RawObject, decode_raw
-from kube.reflector import Reflector
-from kube.resources import PODS
+from kube.client.meta import Key, RawObject, decode_raw
+from kube.client.resources import PODS
+from kube.informers.reflector import Reflector
 
 
 @dataclass(slots=True)

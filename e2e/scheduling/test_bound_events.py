@@ -2,7 +2,7 @@
 
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, pod, pod_group
-from kube.resources import EVENTS, PODS
+from kube.client.resources import EVENTS, PODS
 
 
 async def test_each_pod_gets_its_event(env: Environment) -> None:

@@ -5,7 +5,7 @@ import pytest
 from e2e.suite.environment import Environment
 from e2e.suite.objects import job, of_job
 from e2e.suite.priorities import known_class
-from kube.resources import JOBS, PODS, PRIORITY_CLASSES
+from kube.client.resources import JOBS, PODS, PRIORITY_CLASSES
 
 pytestmark = pytest.mark.timeout(200)
 

@@ -11,8 +11,8 @@ import pytest
 from console.serving import local
 from e2e.suite.environment import Environment
 from e2e.suite.objects import NODE_LABEL, jobset, of_jobset, replicated_job
-from kube.client import Client
-from kube.resources import JOBSETS
+from kube.client.client import Client
+from kube.client.resources import JOBSETS
 from tests.console.browser import Browser, Events
 
 PATIENCE = 90

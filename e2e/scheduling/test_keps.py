@@ -15,8 +15,8 @@ from e2e.suite.objects import (
     pod_group,
     resource,
 )
-from kube.patch import PatchBuilder
-from kube.resources import PODS, Resource
+from kube.client.patch import PatchBuilder
+from kube.client.resources import PODS, Resource
 
 WORKLOADS = resource(WORKLOAD)
 TREE = {"workloadName": "train", "templateName": "part"}

@@ -5,8 +5,8 @@ import pytest
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, tree
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, pod
-from kube.patch import PatchBuilder
-from kube.resources import PODS
+from kube.client.patch import PatchBuilder
+from kube.client.resources import PODS
 
 RACK = "test.muster.dev/rack"
 

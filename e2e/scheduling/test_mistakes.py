@@ -22,8 +22,8 @@ from e2e.suite.objects import (
     pod_group,
     replicated_job,
 )
-from kube.errors import AlreadyExists, NotFound
-from kube.resources import EVENTS, JOBSETS, PODS, PRIORITY_CLASSES, PVCS, Resource
+from kube.base.errors import AlreadyExists, NotFound
+from kube.client.resources import EVENTS, JOBSETS, PODS, PRIORITY_CLASSES, PVCS, Resource
 
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 PRIORITY = "muster-e2e-urgent"

@@ -8,10 +8,10 @@ from e2e.clusters.nodes import FINISH_ANNOTATION
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, job, jobset, replicated_job
-from kube.cache import Cache
-from kube.meta import RawObject
-from kube.patch import PatchBuilder
-from kube.resources import JOBS, JOBSETS, PODS, Resource
+from kube.client.meta import RawObject
+from kube.client.patch import PatchBuilder
+from kube.client.resources import JOBS, JOBSETS, PODS, Resource
+from kube.informers.cache import Cache
 
 GANG = "/spec/schedulingPolicy/gang/minCount"
 

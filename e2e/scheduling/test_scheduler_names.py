@@ -18,8 +18,8 @@ from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members
 from e2e.suite.objects import POD_GROUPS, Json, job, of_job, pod, pod_group
 from e2e.suite.settled import settled
-from kube.errors import Invalid
-from kube.resources import EVENTS, JOBS, PODS
+from kube.base.errors import Invalid
+from kube.client.resources import EVENTS, JOBS, PODS
 
 PACKS, SPREADS, USUAL = "team-pack", "team-spread", "muster-scheduler"
 PROFILES = ({"schedulerName": PACKS}, {"schedulerName": SPREADS, "scoring": "spread"})

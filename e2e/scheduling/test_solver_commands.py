@@ -14,7 +14,7 @@ from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, remove_finalizers
 from e2e.suite.objects import Json, job, jobset, of_jobset, replicated_job
 from e2e.support import command
-from kube.resources import JOBSETS, LIMIT_RANGES
+from kube.client.resources import JOBSETS, LIMIT_RANGES
 from scheduler.snapshot import snapshot as snapshots
 from scheduler.snapshot.snapshot import Decision, Snapshot
 

@@ -12,8 +12,8 @@ import pytest
 from e2e.suite.environment import Environment
 from e2e.suite.groups import members
 from e2e.suite.objects import POD_GROUPS, Json, pod, pod_group
-from kube.patch import PatchBuilder, pointer
-from kube.resources import NODES, PODS, PVCS, PVS, STORAGE_CLASSES
+from kube.client.patch import PatchBuilder, pointer
+from kube.client.resources import NODES, PODS, PVCS, PVS, STORAGE_CLASSES
 from scheduler.decoding.volume_decode import SELECTED_NODE
 
 PROVISIONER = "provisioner.test.muster.dev"

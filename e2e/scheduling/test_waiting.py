@@ -36,9 +36,9 @@ from e2e.suite.objects import (
     replicated_job,
     resource,
 )
-from kube.errors import AlreadyExists, Forbidden, NotFound
-from kube.patch import PatchBuilder
-from kube.resources import JOBS, JOBSETS, NODES, PODS, PRIORITY_CLASSES, Resource
+from kube.base.errors import AlreadyExists, Forbidden, NotFound
+from kube.client.patch import PatchBuilder
+from kube.client.resources import JOBS, JOBSETS, NODES, PODS, PRIORITY_CLASSES, Resource
 from tools.testing.effort import selected
 
 COSCHEDULINGS = resource(COSCHEDULING)

@@ -11,10 +11,10 @@ from typing import Any
 
 from e2e.suite.objects import Json
 from e2e.support.waiting import eventually
-from kube.client import Client
-from kube.errors import NotFound
-from kube.patch import PatchBuilder
-from kube.resources import Resource
+from kube.base.errors import NotFound
+from kube.client.client import Client
+from kube.client.patch import PatchBuilder
+from kube.client.resources import Resource
 
 GROUP = "resource.k8s.io"
 SINCE = ("1.34", "resource.k8s.io/v1 is served, and its gate on, since 1.34")

@@ -17,13 +17,13 @@ from e2e.suite.objects import (
     Json,
 )
 from e2e.support.waiting import eventually
-from kube.cache import Cache
-from kube.client import Client
-from kube.errors import NotFound
-from kube.meta import RawObject, decode_raw
-from kube.patch import PatchBuilder
-from kube.reflector import Reflector
-from kube.resources import JOBS, JOBSETS, NAMESPACES, NODES, PODS, Resource
+from kube.base.errors import NotFound
+from kube.client.client import Client
+from kube.client.meta import RawObject, decode_raw
+from kube.client.patch import PatchBuilder
+from kube.client.resources import JOBS, JOBSETS, NAMESPACES, NODES, PODS, Resource
+from kube.informers.cache import Cache
+from kube.informers.reflector import Reflector
 
 TIMEOUT_SECONDS = 90.0
 """How long a wait may take; usually about a second, unless an earlier test caused an outage.

@@ -6,9 +6,9 @@ from typing import Any
 from api.constants import LABEL_POD_GROUP
 from e2e.suite.environment import Environment
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, pod
-from kube.errors import NotFound
-from kube.patch import PatchBuilder
-from kube.resources import PODS
+from kube.base.errors import NotFound
+from kube.client.patch import PatchBuilder
+from kube.client.resources import PODS
 
 
 async def leaf(

@@ -12,7 +12,7 @@ from api.constants import (
     WORKLOAD,
     KindName,
 )
-from kube.resources import Resource
+from kube.client.resources import Resource
 
 NODE_LABEL = "test.muster.dev/room"
 

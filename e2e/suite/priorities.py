@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, Json, pod_group
-from kube.errors import Forbidden
-from kube.resources import PRIORITY_CLASSES
+from kube.base.errors import Forbidden
+from kube.client.resources import PRIORITY_CLASSES
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from e2e.muster import CONTROLLER, SCHEDULER, WEBHOOK
 from e2e.suite.environment import Environment
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, resource
 from e2e.support.waiting import eventually
-from kube.resources import NODES, PODS, PVCS, Resource
+from kube.client.resources import NODES, PODS, PVCS, Resource
 
 ROUNDS = 5
 RESERVATIONS = resource(RESERVATION)

@@ -26,9 +26,9 @@ from e2e.suite.objects import (
     pod_group,
     replicated_job,
 )
-from kube.errors import ApiError, Forbidden, Invalid
-from kube.patch import PatchBuilder
-from kube.resources import JOBS, JOBSETS, MUTATING_WEBHOOKS, PODS, PRIORITY_CLASSES
+from kube.base.errors import ApiError, Forbidden, Invalid
+from kube.client.patch import PatchBuilder
+from kube.client.resources import JOBS, JOBSETS, MUTATING_WEBHOOKS, PODS, PRIORITY_CLASSES
 
 HOLD = "test.muster.dev/hold"
 REFERENCE = {"workloadName": "w", "templateName": "t"}

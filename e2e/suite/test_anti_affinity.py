@@ -4,7 +4,7 @@ import pytest
 
 from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, job, of_job
-from kube.resources import JOBS
+from kube.client.resources import JOBS
 
 PORT: Json = {"containerPort": 80, "hostPort": 8080}
 

@@ -16,9 +16,9 @@ from e2e.suite.objects import (
     pod_group,
     replicated_job,
 )
-from kube.errors import ApiError, Forbidden, Invalid
-from kube.patch import PatchBuilder, pointer
-from kube.resources import JOBS, JOBSETS, PODS, Resource
+from kube.base.errors import ApiError, Forbidden, Invalid
+from kube.client.patch import PatchBuilder, pointer
+from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -25,7 +25,7 @@ from e2e.support import accounts, manifests
 from e2e.support import kubeconfig as kubeconfigs
 from e2e.support.rest import Rest
 from e2e.support.waiting import eventually
-from kube.client import Client
+from kube.client.client import Client
 from scheduler.support.kinds import GROUPS
 
 POD_GROUPS = GROUPS["PodGroup"]

@@ -7,7 +7,7 @@ from e2e.suite.devices import CLAIM_TEMPLATES, SINCE, claim_template, devices_in
 from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, job, of_job
 from e2e.suite.test_devices import job_with_claims
-from kube.resources import JOBS
+from kube.client.resources import JOBS
 
 pytestmark = pytest.mark.since(*SINCE)
 

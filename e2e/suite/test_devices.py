@@ -19,8 +19,8 @@ from e2e.suite.devices import (
 )
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, Json, job, of_job, pod, pod_group
-from kube.patch import PatchBuilder
-from kube.resources import JOBS, NODES, PODS, Resource
+from kube.client.patch import PatchBuilder
+from kube.client.resources import JOBS, NODES, PODS, Resource
 from scheduler.cel.selectors import Selectors
 from scheduler.decoding.device_decode import device_class_info, resource_claim_info, slice_info
 from scheduler.decoding.device_objects import (

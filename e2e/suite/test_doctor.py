@@ -19,10 +19,10 @@ from e2e import muster as processes
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, Json, job, pod_group
 from e2e.support.command import muster
-from kube.clock import rfc3339
-from kube.errors import NotFound
-from kube.meta import Json as Object
-from kube.resources import CRDS, EVENTS, JOBS, LEASES, MUTATING_WEBHOOKS, Resource
+from kube.base.clock import rfc3339
+from kube.base.errors import NotFound
+from kube.client.meta import Json as Object
+from kube.client.resources import CRDS, EVENTS, JOBS, LEASES, MUTATING_WEBHOOKS, Resource
 
 pytestmark = pytest.mark.timeout(300)
 

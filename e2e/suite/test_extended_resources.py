@@ -10,8 +10,8 @@ from e2e.suite.devices import CLAIMS, Devices, devices_in
 from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, job, of_job
 from e2e.support.waiting import eventually
-from kube.errors import NotFound
-from kube.resources import JOBS, PODS
+from kube.base.errors import NotFound
+from kube.client.resources import JOBS, PODS
 
 pytestmark = pytest.mark.since("1.36", "devices stand for extended resources from 1.36 on")
 

@@ -36,9 +36,9 @@ from e2e.suite.objects import (
     resource,
 )
 from e2e.suite.settled import settled
-from kube.errors import Invalid, NotFound
-from kube.patch import PatchBuilder
-from kube.resources import JOBS, JOBSETS, PODS, Resource
+from kube.base.errors import Invalid, NotFound
+from kube.client.patch import PatchBuilder
+from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
 COSCHEDULINGS = resource(COSCHEDULING)
 SIZE = 2

@@ -6,7 +6,7 @@ import pytest
 
 from e2e.suite.environment import Environment
 from e2e.suite.objects import job, jobset, of_job, of_jobset, replicated_job
-from kube.resources import JOBS, JOBSETS
+from kube.client.resources import JOBS, JOBSETS
 
 pytestmark = pytest.mark.timeout(400)
 

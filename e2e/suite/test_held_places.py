@@ -27,7 +27,7 @@ from e2e.suite.gates import switched_on
 from e2e.suite.groups import held
 from e2e.suite.objects import Json, job, of_job
 from e2e.suite.test_started_in_order import WORKERS, go_on, go_on_again, ordered, part
-from kube.resources import JOBS, JOBSETS
+from kube.client.resources import JOBS, JOBSETS
 
 pytestmark = pytest.mark.timeout(600)
 

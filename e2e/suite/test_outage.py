@@ -6,8 +6,8 @@ import pytest
 
 from e2e.suite.environment import Environment
 from e2e.suite.objects import job, jobset, of_job, of_jobset, replicated_job
-from kube.errors import Unreachable
-from kube.resources import JOBS, JOBSETS, NAMESPACES
+from kube.base.errors import Unreachable
+from kube.client.resources import JOBS, JOBSETS, NAMESPACES
 
 # Longer than a lease and the longest wait between two tries, and a busy machine besides.
 RESUMES_WITHIN = 20.0

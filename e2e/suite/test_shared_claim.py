@@ -16,7 +16,7 @@ from e2e.suite.devices import (
 )
 from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, job, of_job
-from kube.resources import JOBS
+from kube.client.resources import JOBS
 
 pytestmark = pytest.mark.since("1.34", "resource.k8s.io/v1 is served from 1.34 on")
 

@@ -16,8 +16,8 @@ from e2e.suite.environment import Environment
 from e2e.suite.gates import switched_on
 from e2e.suite.groups import held
 from e2e.suite.objects import Json, job, jobset, of_job, replicated_job
-from kube.patch import PatchBuilder
-from kube.resources import JOBS, JOBSETS, PODS
+from kube.client.patch import PatchBuilder
+from kube.client.resources import JOBS, JOBSETS, PODS
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -7,8 +7,8 @@ import pytest
 
 from e2e.suite.environment import Environment
 from e2e.suite.objects import job, of_job
-from kube.meta import RawObject
-from kube.resources import JOBS
+from kube.client.meta import RawObject
+from kube.client.resources import JOBS
 
 
 @pytest.mark.timeout(900)

@@ -7,9 +7,9 @@ import pytest
 from e2e.muster import WEBHOOK
 from e2e.suite.environment import Environment
 from e2e.suite.objects import job, jobset, of_job, of_jobset, pod, replicated_job
-from kube.errors import ApiError, NotFound
-from kube.patch import PatchBuilder
-from kube.resources import JOBS, JOBSETS, PODS, Resource
+from kube.base.errors import ApiError, NotFound
+from kube.client.patch import PatchBuilder
+from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 import aiohttp
 
 from e2e.support import kubeconfig
-from kube.open_sockets import OpenSockets
+from kube.client.open_sockets import OpenSockets
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"

@@ -7,17 +7,17 @@ _PROGRAM = '''\
 
 from datetime import timedelta
 
-import kube.clock
+import kube.base.clock
 
-now = kube.clock.SystemClock.now
-kube.clock.SystemClock.now = lambda clock: now(clock) + timedelta(seconds={seconds})
+now = kube.base.clock.SystemClock.now
+kube.base.clock.SystemClock.now = lambda clock: now(clock) + timedelta(seconds={seconds})
 '''
 
 
 def wrapper(folder: Path, seconds: float) -> list[str]:
     """The command before that of a process of Muster; its wall clock is so much ahead.
 
-    All of Muster reads the time of day from `kube.clock`; the monotonic clock is left as it is.
+    All of Muster reads the time of day from `kube.base.clock`; the monotonic clock stays as it is.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "sitecustomize.py").write_text(_PROGRAM.format(seconds=seconds))

@@ -3,7 +3,7 @@
 from e2e.suite.environment import Environment
 from e2e.suite.groups import leaf, members, tree
 from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS
-from kube.resources import Resource
+from kube.client.resources import Resource
 
 BLOCK = "test.muster.dev/block"
 RACK = "test.muster.dev/rack"

@@ -21,9 +21,9 @@ from e2e.upgrade.versions import Version
 from e2e.webhook.balancer import Backend
 from e2e.webhook.endpoint_slices import EndpointSlices
 from e2e.webhook.replicas import SERVICE
-from kube.client import Client
-from kube.errors import NotFound
-from kube.resources import LEASES
+from kube.base.errors import NotFound
+from kube.client.client import Client
+from kube.client.resources import LEASES
 
 REPLICAS = 2
 _READY_SECONDS = 180.0

@@ -17,7 +17,7 @@ from e2e.suite.objects import (
     replicated_job,
 )
 from e2e.support.rest import Rest
-from kube.resources import CRDS, JOBS, JOBSETS, PODS
+from kube.client.resources import CRDS, JOBS, JOBSETS, PODS
 
 _RUNNING = 13
 _RACK = {"topology": [{"key": "example.com/rack"}]}

@@ -21,9 +21,9 @@ from e2e.upgrade.residents import Residents
 from e2e.upgrade.traffic import NAMESPACE as USERS
 from e2e.upgrade.traffic import Traffic
 from e2e.upgrade.versions import Version
-from kube.client import Client
-from kube.errors import Forbidden, NotFound
-from kube.resources import JOBS, NAMESPACES, PODS, PRIORITY_CLASSES
+from kube.base.errors import Forbidden, NotFound
+from kube.client.client import Client
+from kube.client.resources import JOBS, NAMESPACES, PODS, PRIORITY_CLASSES
 
 SIZE = 8
 _BOUND = 3

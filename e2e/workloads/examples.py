@@ -9,9 +9,9 @@ import yaml
 from api.constants import SCHEDULER_NAME
 from e2e.suite.environment import Environment
 from e2e.suite.objects import NODE_LABEL
-from kube.errors import NotFound
-from kube.meta import Json
-from kube.resources import JOBS, PODS, STATEFUL_SETS
+from kube.base.errors import NotFound
+from kube.client.meta import Json
+from kube.client.resources import JOBS, PODS, STATEFUL_SETS
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 _KINDS = {it.kind: it for it in (JOBS, PODS, STATEFUL_SETS)}

@@ -12,8 +12,8 @@ from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_MANAGED_GROUP
 from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, pod_spec
 from e2e.workloads.examples import gone
-from kube.patch import PatchBuilder
-from kube.resources import DEPLOYMENTS, PODS, STATEFUL_SETS, Resource
+from kube.client.patch import PatchBuilder
+from kube.client.resources import DEPLOYMENTS, PODS, STATEFUL_SETS, Resource
 
 REPLICAS = 4
 _REQUESTS = "/spec/template/spec/containers/0/resources"

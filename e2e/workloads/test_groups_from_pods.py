@@ -13,8 +13,8 @@ from api.names import pod_group_of_value
 from e2e.suite.environment import Environment
 from e2e.suite.objects import Json, job, pod
 from e2e.workloads.examples import ended, gone, runs, runs_as_pods
-from kube.errors import Invalid
-from kube.resources import JOBS, PODS
+from kube.base.errors import Invalid
+from kube.client.resources import JOBS, PODS
 
 FOUR = {ANNOTATION_MIN_COUNT: "4"}
 

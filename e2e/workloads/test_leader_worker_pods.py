@@ -7,7 +7,7 @@ import pytest
 
 from api import names
 from api.constants import ANNOTATION_WAITING_FOR
-from api.integration.lws_view import LEADER_FIRST, TOGETHER
+from api.integration.lws.view import LEADER_FIRST, TOGETHER
 from e2e.clusters.local import Local
 from e2e.muster import Muster
 from e2e.running import installed, started
@@ -16,7 +16,7 @@ from e2e.suite.objects import Json, pod_spec
 from e2e.support import definitions
 from e2e.workloads.examples import gone
 from e2e.workloads.lws_pods import CRD, SUBGROUP_KEY, alone, leader, workers
-from kube.resources import LEADER_WORKER_SETS, PODS
+from kube.client.resources import LEADER_WORKER_SETS, PODS
 from tests.support.lws import LwsBuilder, make_lws
 
 

@@ -20,7 +20,7 @@ from api.constants import (
     LWS_LABEL_NAME,
     LWS_LABEL_WORKER_INDEX,
 )
-from api.integration.lws_view import LEADER_FIRST, TOGETHER
+from api.integration.lws.view import LEADER_FIRST, TOGETHER
 from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.muster import CONTROLLER, SCHEDULER, Muster
@@ -29,8 +29,8 @@ from e2e.suite.environment import Environment
 from e2e.suite.objects import NODE_LABEL, POD_GROUPS, Json
 from e2e.workloads import lws_pods
 from e2e.workloads.examples import EXAMPLES
-from kube.patch import PatchBuilder
-from kube.resources import LEADER_WORKER_SETS, NODES, PODS, STATEFUL_SETS
+from kube.client.patch import PatchBuilder
+from kube.client.resources import LEADER_WORKER_SETS, NODES, PODS, STATEFUL_SETS
 from tests.support.lws import LwsBuilder, make_lws
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]

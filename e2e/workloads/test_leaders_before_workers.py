@@ -6,7 +6,7 @@ import pytest
 
 from api import names
 from api.features import Feature
-from api.integration.lws_view import LEADER_FIRST, TOGETHER
+from api.integration.lws.view import LEADER_FIRST, TOGETHER
 from e2e.muster import SCHEDULER, Muster
 from e2e.suite.environment import Environment
 from e2e.suite.gates import switched_on
@@ -14,7 +14,7 @@ from e2e.suite.groups import held
 from e2e.suite.objects import Json, job, of_job, pod_spec
 from e2e.workloads.lws_pods import leader, workers
 from e2e.workloads.test_leader_worker_pods import cluster, running_muster
-from kube.resources import JOBS, LEADER_WORKER_SETS, PODS
+from kube.client.resources import JOBS, LEADER_WORKER_SETS, PODS
 from tests.support.lws import LwsBuilder, make_lws
 
 __all__ = ["cluster", "running_muster"]

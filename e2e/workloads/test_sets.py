@@ -21,10 +21,10 @@ from e2e.muster import Muster
 from e2e.suite.environment import Environment
 from e2e.suite.objects import POD_GROUPS, Json, pod_spec
 from e2e.workloads.examples import gone, runs
-from kube.client import Client
-from kube.errors import Forbidden, Invalid, NotFound
-from kube.patch import PatchBuilder, pointer
-from kube.resources import DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
+from kube.base.errors import Forbidden, Invalid, NotFound
+from kube.client.client import Client
+from kube.client.patch import PatchBuilder, pointer
+from kube.client.resources import DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 
 SELECTOR = "app=db"
 GANG = {ANNOTATION_GANG_MODE: "Gang"}

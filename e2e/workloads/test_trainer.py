@@ -14,9 +14,9 @@ from e2e.running import installed, started
 from e2e.suite.environment import Environment
 from e2e.suite.objects import NODE_LABEL, POD_GROUPS, Json
 from e2e.workloads.examples import EXAMPLES, gone
-from kube.errors import NotFound
-from kube.patch import PatchBuilder
-from kube.resources import EVENTS, JOBSETS, Resource
+from kube.base.errors import NotFound
+from kube.client.patch import PatchBuilder
+from kube.client.resources import EVENTS, JOBSETS, Resource
 
 pytestmark = pytest.mark.long
 

@@ -23,7 +23,7 @@ from e2e.workloads.test_trainer import (
     running_muster,
     told,
 )
-from kube.resources import JOBS
+from kube.client.resources import JOBS
 
 __all__ = ["cluster", "running_muster"]
 

@@ -19,13 +19,13 @@ from typing import Final
 
 import structlog
 
-from kube.clock import Clock, rfc3339
-from kube.election import Fence
-from kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
-from kube.fair_queue import FairQueue
-from kube.freeze import Freeze
-from kube.meta import Json
-from kube.resources import PODS
+from kube.base.clock import Clock, rfc3339
+from kube.base.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
+from kube.client.meta import Json
+from kube.client.resources import PODS
+from kube.concurrency.fair_queue import FairQueue
+from kube.concurrency.freeze import Freeze
+from kube.leader.election import Fence
 from scheduler.binding.claim_barrier import Allocating
 from scheduler.binding.deadlines import Deadlines
 from scheduler.binding.in_flight import Intent, Intents, PodBinding

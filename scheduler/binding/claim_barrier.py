@@ -12,9 +12,9 @@ from typing import Final
 
 import structlog
 
-from kube.clock import Clock
-from kube.election import Fence
-from kube.freeze import Freeze
+from kube.base.clock import Clock
+from kube.concurrency.freeze import Freeze
+from kube.leader.election import Fence
 from scheduler.binding.in_flight import PodBinding
 from scheduler.claims.allocation_writer import Allocations
 from scheduler.core.values.model import GroupKey

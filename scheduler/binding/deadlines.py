@@ -14,12 +14,12 @@ from typing import Final
 
 import structlog
 
-from kube.backoff import Backoff, retry_after
-from kube.clock import Clock
-from kube.election import Fence
-from kube.errors import KubeError
-from kube.fair_queue import FairSemaphore
-from kube.freeze import Freeze
+from kube.base.clock import Clock
+from kube.base.errors import KubeError
+from kube.concurrency.backoff import Backoff, retry_after
+from kube.concurrency.fair_queue import FairSemaphore
+from kube.concurrency.freeze import Freeze
+from kube.leader.election import Fence
 from scheduler.binding.in_flight import Intent, Intents, shortened
 from scheduler.core.explain.explain import Blocker
 from scheduler.core.groups.forest import Group, Pod

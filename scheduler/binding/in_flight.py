@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from kube.backoff import Backoff
-from kube.errors import KubeError
+from kube.base.errors import KubeError
+from kube.concurrency.backoff import Backoff
 from scheduler.binding.reservations import Reservations, StoredReservation
 from scheduler.core.groups.forest import Pod
 from scheduler.core.values.model import GroupKey

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 import numpy as np
 import structlog
 
-from kube.clock import Clock, since
-from kube.election import Fence
-from kube.freeze import Freeze
+from kube.base.clock import Clock, since
+from kube.concurrency.freeze import Freeze
+from kube.leader.election import Fence
 from scheduler.binding.in_flight import Intent, Intents, PodBinding
 from scheduler.binding.reservations import StoredDecision
 from scheduler.binding.restored_places import still_held

@@ -19,10 +19,10 @@ from typing import Final
 import msgspec
 import structlog
 
-from kube.clock import Clock
-from kube.election import Fence
-from kube.errors import AlreadyExists, KubeError, NotFound
-from kube.meta import Json
+from kube.base.clock import Clock
+from kube.base.errors import AlreadyExists, KubeError, NotFound
+from kube.client.meta import Json
+from kube.leader.election import Fence
 from scheduler.core.values.model import GroupKey
 from scheduler.expected.pod_info import UID_PREFIX
 from scheduler.support.activity import Activity

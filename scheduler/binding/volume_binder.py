@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from kube.clock import Clock
-from kube.election import Fence
-from kube.errors import Conflict, KubeError
-from kube.fair_queue import FairSemaphore
-from kube.freeze import Freeze
-from kube.meta import Json
-from kube.patch import PatchBuilder, pointer
-from kube.resources import PVCS, PVS
+from kube.base.clock import Clock
+from kube.base.errors import Conflict, KubeError
+from kube.client.meta import Json
+from kube.client.patch import PatchBuilder, pointer
+from kube.client.resources import PVCS, PVS
+from kube.concurrency.fair_queue import FairSemaphore
+from kube.concurrency.freeze import Freeze
+from kube.leader.election import Fence
 from scheduler.core.groups.forest import Pod
 from scheduler.core.state.state import State
 from scheduler.core.values.model import ClaimInfo, ClaimKey

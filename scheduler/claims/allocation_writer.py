@@ -22,11 +22,11 @@ from typing import Final
 
 from prometheus_client import Counter as PromCounter
 
-from kube.clock import Clock, rfc3339
-from kube.election import Fence
-from kube.errors import Conflict, Invalid, KubeError, NotFound
-from kube.fair_queue import FairSemaphore
-from kube.patch import PatchBuilder
+from kube.base.clock import Clock, rfc3339
+from kube.base.errors import Conflict, Invalid, KubeError, NotFound
+from kube.client.patch import PatchBuilder
+from kube.concurrency.fair_queue import FairSemaphore
+from kube.leader.election import Fence
 from scheduler.claims.claim_client import ClaimAccess, UnusableError
 from scheduler.claims.claim_patches import (
     FINALIZER,

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from kube.errors import NotFound
-from kube.freeze import Freeze
-from kube.meta import Json
-from kube.patch import PatchBuilder
-from kube.resources import RESOURCE_CLAIMS
+from kube.base.errors import NotFound
+from kube.client.meta import Json
+from kube.client.patch import PatchBuilder
+from kube.client.resources import RESOURCE_CLAIMS
+from kube.concurrency.freeze import Freeze
 from scheduler.core.values.model import ClaimKey
 from scheduler.decoding.device_objects import ResourceClaim, decode_resource_claim
 from scheduler.support.ports import ClaimApi
@@ -47,14 +47,14 @@ class ClaimAccess:
                 self._locks[key] = (lock, users - 1)
 
     async def patch(self, key: ClaimKey, patch: PatchBuilder, subresource: str | None) -> None:
-        """Write to the claim. Raises kube.errors: Conflict, Invalid, NotFound."""
+        """Write to the claim. Raises kube.base.errors: Conflict, Invalid, NotFound."""
         answer = await self._api.patch_unread(
             RESOURCE_CLAIMS, key[1], patch, key[0], subresource=subresource
         )
         await self._learn(decode_resource_claim(answer))
 
     async def create(self, claim: Json) -> None:
-        """Make a claim. Raises kube.errors: AlreadyExists, Invalid, Forbidden."""
+        """Make a claim. Raises kube.base.errors: AlreadyExists, Invalid, Forbidden."""
         answer = await self._api.create(RESOURCE_CLAIMS, claim)
         await self.freeze.over()
         self.claims.created(_decoded(answer))
@@ -78,7 +78,7 @@ class ClaimAccess:
         self.claims.delete(key)
 
     async def delete(self, key: ClaimKey, uid: str) -> None:
-        """Delete the claim. Raises kube.errors: Conflict if another one has its name."""
+        """Delete the claim. Raises kube.base.errors: Conflict if another one has its name."""
         await self._api.delete(RESOURCE_CLAIMS, key[1], key[0], uid=uid)
 
     async def read(self, key: ClaimKey) -> bool:

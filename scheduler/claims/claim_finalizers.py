@@ -16,9 +16,9 @@ from typing import Final
 
 import structlog
 
-from kube.election import Fence
-from kube.errors import KubeError
-from kube.fair_queue import FairQueue
+from kube.base.errors import KubeError
+from kube.concurrency.fair_queue import FairQueue
+from kube.leader.election import Fence
 from scheduler.claims.claim_client import ClaimAccess, UnusableError
 from scheduler.claims.claim_patches import FINALIZER, finalizer_patch
 from scheduler.core.state.state import State

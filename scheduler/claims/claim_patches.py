@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from kube.meta import Json
-from kube.patch import PatchBuilder
+from kube.client.meta import Json
+from kube.client.patch import PatchBuilder
 from scheduler.core.groups.forest import Pod
 from scheduler.core.values.device_asks import NANO, Amounts, Ask, DeviceToleration
 from scheduler.core.values.devices import AllocatedConfig, AllocatedDevice, Allocation

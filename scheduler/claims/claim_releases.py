@@ -15,12 +15,12 @@ from typing import Final
 
 import structlog
 
-from kube.backoff import Backoff
-from kube.clock import Clock
-from kube.election import Fence
-from kube.errors import Conflict, Invalid, KubeError, NotFound
-from kube.fair_queue import FairQueue
-from kube.patch import PatchBuilder
+from kube.base.clock import Clock
+from kube.base.errors import Conflict, Invalid, KubeError, NotFound
+from kube.client.patch import PatchBuilder
+from kube.concurrency.backoff import Backoff
+from kube.concurrency.fair_queue import FairQueue
+from kube.leader.election import Fence
 from scheduler.claims.claim_client import ClaimAccess, UnusableError
 from scheduler.claims.claim_patches import release_patch
 from scheduler.claims.extended_resource_claims import ExtendedClaims

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from kube.clock import Clock
-from kube.election import Fence
-from kube.errors import AlreadyExists, Invalid, NotFound
-from kube.meta import Json
-from kube.patch import PatchBuilder
-from kube.resources import PODS
+from kube.base.clock import Clock
+from kube.base.errors import AlreadyExists, Invalid, NotFound
+from kube.client.meta import Json
+from kube.client.patch import PatchBuilder
+from kube.client.resources import PODS
+from kube.leader.election import Fence
 from scheduler.claims.claim_client import ClaimAccess, UnusableError
 from scheduler.claims.claim_patches import FINALIZER, claim_spec
 from scheduler.core.groups.forest import Pod

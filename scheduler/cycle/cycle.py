@@ -14,9 +14,9 @@ from typing import Final, Protocol
 
 import structlog
 
-from kube.clock import Clock
-from kube.failures import Failures
-from kube.stepwise import Stepwise
+from kube.base.clock import Clock
+from kube.concurrency.failures import Failures
+from kube.concurrency.stepwise import Stepwise
 from scheduler.claims.claim_releases import ClaimReleases
 from scheduler.core.decide import decide
 from scheduler.core.explain.explain import Blocker, explain

@@ -6,9 +6,9 @@ import asyncio
 from contextlib import closing
 from typing import Final
 
-from kube.clock import Clock
-from kube.freeze import Freeze
-from kube.pace import Pace
+from kube.base.clock import Clock
+from kube.concurrency.freeze import Freeze
+from kube.concurrency.pace import Pace
 from scheduler.core.values.model import GroupKey
 from scheduler.cycle.cycle import Cycle
 from scheduler.queue.scheduling_queue import Queue

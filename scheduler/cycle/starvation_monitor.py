@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Iterable
 
 import structlog
 
-from kube.clock import Clock
-from kube.stepwise import Stepwise
+from kube.base.clock import Clock
+from kube.concurrency.stepwise import Stepwise
 from scheduler.core.decide import fits_empty_cluster
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Refusal

@@ -26,11 +26,11 @@ from api.constants import (
 from api.duration import seconds
 from api.features import Feature, FeatureGates, feature_of_owner
 from api.groups import Form, GroupReference, WorkloadForm, group_of_pod, workload_form
-from api.integration.groups_from_pods import ask_of
+from api.integration.pods.groups_from_pods import ask_of
 from api.membership import NOBODY, Owners, claims_of
 from api.ownership import OwnerId, made_for
 from api.scheduler_names import USUAL, SchedulerNames
-from kube.meta import OwnerReference
+from kube.client.meta import OwnerReference
 from scheduler.core.state.disruption_budgets import DisruptionBudget
 from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
@@ -78,7 +78,7 @@ FAR_AWAY: Final = 1e12
 
 
 def node_info(node: Node) -> NodeInfo:
-    """Raises kube.quantity.QuantityError for an allocatable that is no quantity."""
+    """Raises kube.client.quantity.QuantityError for an allocatable that is no quantity."""
     return NodeInfo(
         name=node.metadata.name,
         allocatable=amounts(node.status.allocatable),
@@ -94,7 +94,7 @@ def pod_info(
 ) -> PodInfo:
     """`before` is the same pod as decoded the last time; `schedulers` say whether it is Muster's.
 
-    Raises kube.quantity.QuantityError for a request that is no quantity.
+    Raises kube.client.quantity.QuantityError for a request that is no quantity.
     """
     meta, spec, owner = pod.metadata, pod.spec, pod.metadata.controller
     ours = spec.scheduler_name in schedulers

@@ -33,7 +33,7 @@ def _claim_key(namespace: str, name: str, uid: str) -> ClaimKey:
 def containers_of(pod: Pod, requests: Iterable[tuple[str, int]]) -> tuple[ContainerDevices, ...]:
     """The containers that request such resources; `requests` are those of the pod.
 
-    Raises kube.quantity.QuantityError for a request that is no quantity.
+    Raises kube.client.quantity.QuantityError for a request that is no quantity.
     """
     if not any(may_be_mapped(name) for name, _ in requests):
         return ()

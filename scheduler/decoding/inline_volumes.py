@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from kube.decoding import Decoder
+from kube.client.decoding import Decoder
 from scheduler.core.values.model import Attachment, Disk
 
 Volume = Mapping[str, msgspec.Raw]

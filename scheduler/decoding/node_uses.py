@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kube.decoding import Decoder, without_nulls
+from kube.client.decoding import Decoder, without_nulls
 from scheduler.core.values.model import Attachment, ClaimKey, Disk, HostPort
 from scheduler.decoding import inline_volumes
 from scheduler.decoding.inline_volumes import Volume
@@ -38,7 +38,7 @@ class NodeUses(NamedTuple):
 
 
 def node_uses(pod: Pod) -> NodeUses:
-    """Raises kube.quantity.QuantityError for a request that is no quantity."""
+    """Raises kube.client.quantity.QuantityError for a request that is no quantity."""
     return NodeUses(pod_requests(pod), _host_ports(pod.spec), _volumes(pod))
 
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kube.decoding import Decoder
-from kube.meta import Json, OwnerReference
+from kube.client.decoding import Decoder
+from kube.client.meta import Json, OwnerReference
 
 
 class _Struct(msgspec.Struct, rename="camel", gc=False):

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from kube.meta import Key
+from kube.client.meta import Key
 from scheduler.core.devices.table import DeviceTable
 from scheduler.core.groups.forest import Pod as KnownPod
 from scheduler.core.values.device_asks import Ask

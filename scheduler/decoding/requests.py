@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from kube.quantity import MAX_INT64, parse_milli, parse_value
+from kube.client.quantity import MAX_INT64, parse_milli, parse_value
 from scheduler.decoding.objects import Container, ContainerStatus, Pod
 
 Amounts = dict[str, int]
@@ -27,7 +27,7 @@ _HUGE_PAGES: Final = "hugepages-"
 def amount(resource: str, quantity: str | int) -> int:
     """A quantity in the unit of the decision core: milli for cpu, whole units otherwise.
 
-    Raises kube.quantity.QuantityError.
+    Raises kube.client.quantity.QuantityError.
     """
     return parse_milli(quantity) if resource == "cpu" else parse_value(quantity)
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from kube.decoding import Decoder
-from kube.quantity import QuantityError
+from kube.client.decoding import Decoder
+from kube.client.quantity import QuantityError
 from scheduler.core.values.model import NodeInfo, PodInfo, Requirements
 from scheduler.decoding.objects import ResourceRequirements
 from scheduler.decoding.requests import amount

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kube.quantity import parse_value
+from kube.client.quantity import parse_value
 from scheduler.core.values.model import ClaimInfo, Expression, StorageClassInfo, Term, VolumeInfo
 from scheduler.decoding.inline_volumes import attachments
 from scheduler.decoding.label_selectors import label_expressions, node_selector_term
@@ -19,7 +19,7 @@ _STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 def claim_info(claim: Claim) -> ClaimInfo:
     """Bound to `volume` only with the annotation; without it the volume is merely requested.
 
-    Raises kube.quantity.QuantityError.
+    Raises kube.client.quantity.QuantityError.
     """
     meta, spec = claim.metadata, claim.spec
     bound = _BIND_COMPLETED in meta.annotations
@@ -42,7 +42,7 @@ def claim_info(claim: Claim) -> ClaimInfo:
 
 
 def volume_info(volume: Volume) -> VolumeInfo:
-    """Raises kube.quantity.QuantityError."""
+    """Raises kube.client.quantity.QuantityError."""
     meta, spec = volume.metadata, volume.spec
     required = spec.node_affinity.required if spec.node_affinity else None
     ref = spec.claim_ref

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from kube.decoding import Decoder
+from kube.client.decoding import Decoder
 from scheduler.decoding.objects import (
     LabelSelector,
     Metadata,

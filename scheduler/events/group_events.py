@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from api.constants import EVENT_SCHEDULED
-from kube.events import EventType, ObjectReference
+from kube.events.events import EventType, ObjectReference
 from scheduler.core.groups.forest import Pod
 from scheduler.core.state.state import State
 from scheduler.core.values.model import SINGLE_POD, GroupKey, PodInfo

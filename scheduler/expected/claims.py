@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from kube.meta import Key
+from kube.client.meta import Key
 from scheduler.core.devices.table import DeviceTable
 from scheduler.core.values.device_asks import Ask
 from scheduler.core.values.extended_devices import ContainerDevices, resources_of
@@ -107,7 +107,7 @@ class ExpectedClaims:
     def applied(self, info: PodInfo, spec: PodSpec) -> tuple[PodInfo, set[Thing]]:
         """A pod of the kind as it counts with its claims, and what it names.
 
-        Raises kube.quantity.QuantityError for a request that is no quantity.
+        Raises kube.client.quantity.QuantityError for a request that is no quantity.
         """
         extended = containers_of(Pod(_NO_META, spec), info.requirements.requests)
         resources = resources_of(extended)

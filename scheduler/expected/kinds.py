@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final
 
-from kube.meta import Key
+from kube.client.meta import Key
 from scheduler.core.groups.forest import Pod
 from scheduler.core.values.model import PodInfo, Requirements
 from scheduler.decoding.objects import GroupObject

@@ -7,7 +7,7 @@ from typing import Final
 
 from api.constants import LABEL_POD_GROUP, MAX_EXPECTED_STAGE
 from api.scheduler_names import SchedulerNames
-from kube.meta import Key
+from kube.client.meta import Key
 from scheduler.core.values.model import PodInfo, Stage
 from scheduler.decoding import decode
 from scheduler.decoding.objects import (

@@ -16,7 +16,7 @@ import numpy as np
 
 from api.constants import MAX_EXPECTED_KINDS, MAX_EXPECTED_PODS, POD_GROUP
 from api.scheduler_names import USUAL, SchedulerNames
-from kube.meta import Key
+from kube.client.meta import Key
 from scheduler.core.groups.forest import Group
 from scheduler.core.groups.forest import Pod as StatePod
 from scheduler.core.search.place import assume_on
@@ -116,7 +116,7 @@ class ExpectedPods:
     def group_is(self, key: Key, group: GroupObject | None) -> Changes:
         """A PodGroup is there, or gone (None).
 
-        Raises kube.quantity.QuantityError for a request in a template that is no quantity.
+        Raises kube.client.quantity.QuantityError for a request in a template that is no quantity.
         """
         known = self._groups.get(key)
         written = [] if group is None else group.spec.expected_pods

@@ -19,10 +19,10 @@ import numpy as np
 import structlog
 
 from api.constants import ANNOTATION_ON_HOLD_EXPIRED, ANNOTATION_PROVISIONING_REQUEST
-from kube.clock import Clock, rfc3339, since
-from kube.election import Fence
-from kube.freeze import Freeze
-from kube.meta import Json
+from kube.base.clock import Clock, rfc3339, since
+from kube.client.meta import Json
+from kube.concurrency.freeze import Freeze
+from kube.leader.election import Fence
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.place import Placement, SearchBudget, assume_on

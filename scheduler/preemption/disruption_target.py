@@ -6,11 +6,11 @@ from contextlib import suppress
 from typing import Final
 
 from api.constants import CONDITION_DISRUPTION_TARGET, REASON_PREEMPTION, SCHEDULER_COMPONENT
-from kube.clock import Clock, rfc3339
-from kube.errors import Conflict, Invalid
-from kube.meta import Json
-from kube.patch import PatchBuilder
-from kube.resources import PODS, Resource
+from kube.base.clock import Clock, rfc3339
+from kube.base.errors import Conflict, Invalid
+from kube.client.meta import Json
+from kube.client.patch import PatchBuilder
+from kube.client.resources import PODS, Resource
 from scheduler.core.values.model import PodInfo
 from scheduler.support.ports import EvictorApi
 
@@ -24,7 +24,7 @@ _SPARED: Final[Json] = {
 
 
 class DisruptionMarks:
-    """Sets and clears the condition on objects as they are now. Raises kube.errors."""
+    """Sets and clears the condition on objects as they are now. Raises kube.base.errors."""
 
     def __init__(self, api: EvictorApi, clock: Clock) -> None:
         self._api = api

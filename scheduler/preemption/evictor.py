@@ -17,12 +17,12 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from api.constants import SCHEDULER_COMPONENT
-from kube.clock import Clock
-from kube.election import Fence
-from kube.errors import Conflict, KubeError, NotFound
-from kube.freeze import Freeze
-from kube.patch import PatchBuilder
-from kube.resources import PODS
+from kube.base.clock import Clock
+from kube.base.errors import Conflict, KubeError, NotFound
+from kube.client.patch import PatchBuilder
+from kube.client.resources import PODS
+from kube.concurrency.freeze import Freeze
+from kube.leader.election import Fence
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.state.state import State

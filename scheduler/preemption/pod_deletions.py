@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kube.errors import Conflict, NotFound
-from kube.resources import PODS
+from kube.base.errors import Conflict, NotFound
+from kube.client.resources import PODS
 from scheduler.core.values.model import PodInfo
 from scheduler.support.ports import PodDeleter
 
 
 async def delete_pod(api: PodDeleter, info: PodInfo, grace_seconds: int | None = None) -> bool:
-    """Delete this very pod; False if it is gone already. Raises kube.errors.
+    """Delete this very pod; False if it is gone already. Raises kube.base.errors.
 
     Conflict says that another pod has its name, or that this one was not deleted.
     """

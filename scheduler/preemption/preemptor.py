@@ -12,8 +12,8 @@ from typing import Protocol
 
 from api import features
 from api.features import Feature, FeatureGates, off_text
-from kube.clock import Clock, since
-from kube.stepwise import Stepwise
+from kube.base.clock import Clock, since
+from kube.concurrency.stepwise import Stepwise
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.preemption.dry_run import Effort

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from api.priority import PriorityClass
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from scheduler.cel.selectors import Selectors
 from scheduler.core.decide import decide
 from scheduler.core.devices.taint_rules import DeviceTaintRule

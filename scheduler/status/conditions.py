@@ -21,7 +21,7 @@ from api.constants import (
     REASON_UNSCHEDULABLE,
 )
 from api.features import FeatureGates
-from kube.meta import Json
+from kube.client.meta import Json
 from scheduler.core.explain.advice import about_volumes
 from scheduler.core.explain.explain import Blocker
 from scheduler.core.groups import tree_validation

@@ -16,7 +16,7 @@ from api.constants import (
     CONDITION_HOLD_EXPIRED,
     REASON_SCHEDULED,
 )
-from kube.meta import Json
+from kube.client.meta import Json
 from scheduler.status.conditions import GroupView, blocker_json, condition_type
 
 _EXPIRED: Final = "not all pods that are expected came in time: no place is held for them any more"

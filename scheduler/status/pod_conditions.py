@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from api.constants import CONDITION_POD_SCHEDULED
-from kube.clock import Clock, rfc3339
-from kube.meta import Json
-from kube.object_client import StatusPatcher
-from kube.patch import PatchBuilder
-from kube.resources import PODS
+from kube.base.clock import Clock, rfc3339
+from kube.client.meta import Json
+from kube.client.object_client import StatusPatcher
+from kube.client.patch import PatchBuilder
+from kube.client.resources import PODS
 from scheduler.decoding.objects import ConditionType
 from scheduler.status.conditions import PodView
 from scheduler.status.pod_events import PodEvents
@@ -60,7 +60,7 @@ class PodConditions:
         return written[1] + pause - self._clock.monotonic()
 
     async def write(self, view: PodView, *, told: bool) -> None:
-        """Write the condition, and an event if it is `told`. Raises kube.errors."""
+        """Write the condition, and an event if it is `told`. Raises kube.base.errors."""
         info = view.pod.info
         seen, said = self._pending.get(info.uid), self._said(view)
         if seen is None or not (view.pod.waiting or info.exceeds or info.unclaimed):

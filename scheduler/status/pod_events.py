@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from api.constants import EVENT_FAILED_SCHEDULING
-from kube.clock import Clock
+from kube.base.clock import Clock
 from scheduler.core.values.model import GroupKey
 from scheduler.events.group_events import GroupEvents
 from scheduler.status.conditions import PodView

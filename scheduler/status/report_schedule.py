@@ -10,7 +10,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kube.clock import Clock
+from kube.base.clock import Clock
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
 from scheduler.status.conditions import confirmed

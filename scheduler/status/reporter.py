@@ -18,17 +18,17 @@ import structlog
 from api import features
 from api.constants import REASON_INCOMPLETE
 from api.features import FeatureGates
-from kube.backoff import retry_after
-from kube.clock import Clock, rfc3339
-from kube.election import Fence
-from kube.errors import Conflict, KubeError, NotFound
-from kube.events import EventType
-from kube.failures import Failures
-from kube.freeze import Freeze
-from kube.meta import Json
-from kube.object_client import StatusPatcher
-from kube.pace import Pace
-from kube.patch import PatchBuilder
+from kube.base.clock import Clock, rfc3339
+from kube.base.errors import Conflict, KubeError, NotFound
+from kube.client.meta import Json
+from kube.client.object_client import StatusPatcher
+from kube.client.patch import PatchBuilder
+from kube.concurrency.backoff import retry_after
+from kube.concurrency.failures import Failures
+from kube.concurrency.freeze import Freeze
+from kube.concurrency.pace import Pace
+from kube.events.events import EventType
+from kube.leader.election import Fence
 from scheduler.core.explain.explain import Blocker
 from scheduler.core.groups.forest import Group
 from scheduler.core.groups.tree_validation import priorities_differ

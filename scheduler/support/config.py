@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from kube.quantity import QuantityError
-from kube.settings import Count, Seconds, Section
+from kube.base.settings import Count, Seconds, Section
+from kube.client.quantity import QuantityError
 from scheduler.decoding.requests import amounts
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from kube.clock import Clock
+from kube.base.clock import Clock
 from scheduler.cel.errors import PostponedError as SelectorPostponedError
 from scheduler.cel.selectors import Selectors
 from scheduler.core.devices.allowance import Allowance, PostponedError

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from kube.clock import Clock
+from kube.base.clock import Clock
 
 
 async def wait_until(event: asyncio.Event, until: float, clock: Clock) -> None:

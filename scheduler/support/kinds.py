@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, RESERVATION, WORKLOAD
-from kube.resources import Resource
+from kube.client.resources import Resource
 
 GROUPS: Final = {
     kind.kind: Resource(kind.group, kind.version, kind.plural, kind.kind)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kube.events import EventType, ObjectReference
-from kube.meta import Json
-from kube.object_client import Creator, Deleter, Getter, StatusPatcher
-from kube.patch import PatchBuilder
-from kube.resources import Resource
+from kube.client.meta import Json
+from kube.client.object_client import Creator, Deleter, Getter, StatusPatcher
+from kube.client.patch import PatchBuilder
+from kube.client.resources import Resource
+from kube.events.events import EventType, ObjectReference
 from scheduler.core.values.extended_devices import ContainerDevices
 
 
 class ReservationApi(Creator, Deleter, Protocol):
-    """Stores, lists and deletes Reservations. Raises kube.errors."""
+    """Stores, lists and deletes Reservations. Raises kube.base.errors."""
 
     async def list(self, resource: Resource, namespace: str | None = None) -> Json: ...
 
 
 class PodDeleter(Getter, Deleter, Protocol):
-    """Gets and deletes pods. Raises kube.errors."""
+    """Gets and deletes pods. Raises kube.base.errors."""
 
     async def delete(
         self,
@@ -33,17 +33,17 @@ class PodDeleter(Getter, Deleter, Protocol):
 
 
 class BinderApi(PodDeleter, ReservationApi, Protocol):
-    """Binds pods, gets one, deletes one; and Reservations. Raises kube.errors."""
+    """Binds pods, gets one, deletes one; and Reservations. Raises kube.base.errors."""
 
     async def bind(self, namespace: str, pod: str, uid: str, node: str) -> None: ...
 
 
 class VolumeBinderApi(Getter, StatusPatcher, Protocol):
-    """Gets and patches claims and volumes. Raises kube.errors."""
+    """Gets and patches claims and volumes. Raises kube.base.errors."""
 
 
 class ClaimApi(Getter, Creator, StatusPatcher, Deleter, Protocol):
-    """Gets, creates, patches and deletes ResourceClaims. Raises kube.errors."""
+    """Gets, creates, patches and deletes ResourceClaims. Raises kube.base.errors."""
 
     async def patch_unread(
         self,
@@ -65,7 +65,7 @@ class ContainersOfPods(Protocol):
 
 
 class EvictorApi(PodDeleter, StatusPatcher, Protocol):
-    """Gets and marks pods and groups, deletes pods. Raises kube.errors."""
+    """Gets and marks pods and groups, deletes pods. Raises kube.base.errors."""
 
 
 class EventRecorder(Protocol):

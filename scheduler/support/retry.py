@@ -6,10 +6,8 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from kube.backoff import Backoff
-from kube.clock import Clock
-from kube.election import Fence
-from kube.errors import (
+from kube.base.clock import Clock
+from kube.base.errors import (
     STARTING,
     ConfigError,
     Forbidden,
@@ -20,6 +18,8 @@ from kube.errors import (
     Unauthorized,
     Unreachable,
 )
+from kube.concurrency.backoff import Backoff
+from kube.leader.election import Fence
 
 RETRIABLE: Final = (Unreachable, ServerError, TooManyRequests, Unauthorized, ConfigError, LeaseLost)
 """Not the fault of the request: the same request may succeed later."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kube.clock import Clock
+from kube.base.clock import Clock
 from scheduler.core.state.state import State
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
 from scheduler.support.metrics import GANG_FIRST_BIND_SECONDS, GANG_SECONDS

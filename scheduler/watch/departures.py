@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kube.clock import Clock
+from kube.base.clock import Clock
 from scheduler.core.values.model import PodInfo
 
 

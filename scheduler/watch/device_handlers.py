@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from kube.meta import Key
+from kube.client.meta import Key
 from scheduler.core.state.state import State
 from scheduler.core.values.model import ClaimKey
 from scheduler.decoding.device_decode import (

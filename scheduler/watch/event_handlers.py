@@ -15,8 +15,8 @@ from api.constants import CONDITION_POD_SCHEDULED, POD_GROUP
 from api.features import FeatureGates
 from api.priority import PriorityClass
 from api.scheduler_names import USUAL, SchedulerNames
-from kube.clock import Clock, SystemClock
-from kube.meta import Key, Partial, RawObject
+from kube.base.clock import Clock, SystemClock
+from kube.client.meta import Key, Partial, RawObject
 from scheduler.core.state.state import State
 from scheduler.core.values.extended_devices import ContainerDevices
 from scheduler.core.values.model import ClaimKey, GroupKey, PodInfo

@@ -13,9 +13,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 
 from api.constants import ANNOTATION_MANAGED_GROUP, ANNOTATION_MIN_COUNT_BASIS
-from api.integration.minimum import most_pods
+from api.integration.common.minimum import most_pods
 from api.ownership import made_for
-from kube.meta import Key
+from kube.client.meta import Key
 from scheduler.core.values.model import PodInfo
 from scheduler.decoding.objects import GroupObject, Pod
 

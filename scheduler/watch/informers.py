@@ -12,14 +12,11 @@ import structlog
 from api import features
 from api.features import Feature, FeatureGates, off_text
 from api.scheduler_names import USUAL, SchedulerNames
-from kube.client import Client
-from kube.clock import Clock, SystemClock
-from kube.errors import STARTING, ConfigError, Forbidden, KubeError, NotFound
-from kube.freeze import Freeze
-from kube.meta import HasMeta, decode_partial, decode_raw
-from kube.quarantine import Quarantine
-from kube.reflector import OnSetAside, Reflector, Sink
-from kube.resources import (
+from kube.base.clock import Clock, SystemClock
+from kube.base.errors import STARTING, ConfigError, Forbidden, KubeError, NotFound
+from kube.client.client import Client
+from kube.client.meta import HasMeta, decode_partial, decode_raw
+from kube.client.resources import (
     CSI_NODES,
     DAEMON_SETS,
     DEVICE_CLASSES,
@@ -37,7 +34,10 @@ from kube.resources import (
     STORAGE_CLASSES,
     Resource,
 )
-from kube.server_version import release_of
+from kube.client.server_version import release_of
+from kube.concurrency.freeze import Freeze
+from kube.informers.quarantine import Quarantine
+from kube.informers.reflector import OnSetAside, Reflector, Sink
 from scheduler.cel.selectors import Selectors
 from scheduler.core.state.state import State
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from api.constants import POD_GROUP
 from api.membership import Owners, belongs, owners_of, stands_for
-from kube.meta import Key
+from kube.client.meta import Key
 from scheduler.core.state.state import State
 from scheduler.core.values.model import PodInfo
 from scheduler.decoding.objects import GroupObject

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kube.meta import Key
+from kube.client.meta import Key
 from scheduler.core.state.state import State
 from scheduler.decoding.volume_decode import attach_limits, claim_info, class_info, volume_info
 from scheduler.decoding.volume_objects import Claim, CsiNode, StorageClass, Volume

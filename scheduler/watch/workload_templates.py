@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kube.meta import Key
+from kube.client.meta import Key
 from scheduler.core.groups.workload_templates import Template, TemplateKey
 from scheduler.core.state.state import State
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP

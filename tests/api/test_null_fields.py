@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from api.integration.apps import KINDS, Rollout, app_admission, app_group, read_app
-from api.integration.job import job_admission, job_groups
-from api.integration.jobset import jobset_admission
-from api.integration.lws import lws_admission, lws_groups
-from api.integration.jobset_groups import jobset_objects
-from api.integration.view import read_jobset
+from api.integration.apps.admission import KINDS, Rollout, app_admission, app_group, read_app
+from api.integration.job.admission import job_admission, job_groups
+from api.integration.jobset.admission import jobset_admission
+from api.integration.jobset.groups import jobset_objects
+from api.integration.jobset.view import read_jobset
+from api.integration.lws.admission import lws_admission, lws_groups
 from cli.admission import apply
 
 Json = dict[str, Any]

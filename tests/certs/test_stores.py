@@ -20,8 +20,8 @@ from certs.stores import (
     StoredMaterial,
     ensure,
 )
-from kube.meta import Json
-from kube.resources import SECRETS
+from kube.client.meta import Json
+from kube.client.resources import SECRETS
 from tests.support.memory_api import Event, MemoryApi
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

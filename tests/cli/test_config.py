@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from api.features import USUAL, FeatureGates
-from api.integration.autoscalers import KNOWN_KEYS, Autoscalers
+from api.integration.common.autoscalers import KNOWN_KEYS, Autoscalers
 from certs.authority import DEFAULT_LIFETIMES
 from cli.config import File, load
 from cli.webhook_config import webhook_config
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 
 URL = "https://127.0.0.1:9000"
 

@@ -16,9 +16,9 @@ from cli import open_page
 from cli.commands import console
 from cli.demo import install_kinds
 from console.serving import LocalConsole, Settings, local
-from kube.client import Client
-from kube.errors import ConfigError
-from kube.resources import NAMESPACES
+from kube.base.errors import ConfigError
+from kube.client.client import Client
+from kube.client.resources import NAMESPACES
 from localcluster.cluster import LocalCluster
 
 ROOT = Path(__file__).resolve().parents[2]

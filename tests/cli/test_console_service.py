@@ -15,9 +15,9 @@ import yaml
 
 from cli.console_service import Service, address_of
 from cli.demo import install_kinds
-from kube.client import Client
-from kube.errors import ConfigError
-from kube.resources import NAMESPACES
+from kube.base.errors import ConfigError
+from kube.client.client import Client
+from kube.client.resources import NAMESPACES
 from localcluster.cluster import LocalCluster
 from tests.console.test_in_cluster import write_certificate
 

@@ -14,7 +14,7 @@ import pytest
 from cli import demo
 from cli.tree import Objects
 from cli.view import View
-from kube.client import Client
+from kube.client.client import Client
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPECTATIONS = (

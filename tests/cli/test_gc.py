@@ -22,9 +22,9 @@ from cli.doctor.findings import Limited
 from cli.doctor.idle_groups import check_group
 from cli.gc import GRACE_SECONDS, check, find_orphans
 from cli.lingering import LINGERING_SECONDS
-from controllers.idle_groups import IDLE_SECONDS
-from controllers.informers import COSCHEDULING_KINDS, Caches
-from kube.client import Client
+from controllers.cache.informers import COSCHEDULING_KINDS, Caches
+from controllers.groups.idle_groups import IDLE_SECONDS
+from kube.client.client import Client
 from localcluster.cluster import LocalCluster
 from tests.support.builders import make_pod
 from tests.support.owners import made_for

@@ -13,7 +13,7 @@ from cli.simulate import simulate
 from cli.snapshot_tree import branches
 from cli.text import tree_lines
 from cli.tree import Objects, build
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from scheduler.core.explain.holders import held_on, held_room, holders
 from scheduler.core.search.place import SearchBudget
 from scheduler.snapshot.snapshot import Limits, encode, take

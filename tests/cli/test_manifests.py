@@ -7,7 +7,7 @@ import yaml
 
 from api.scheduler_names import SchedulerNames
 from cli.main import main
-from webhooks.registration import load_manifests
+from webhooks.server.registration import load_manifests
 
 
 def test_the_registration_is_printed_with_the_configured_names(

@@ -6,7 +6,7 @@ import pytest
 
 from api.constants import ANNOTATION_WAITING_FOR
 from cli.owners import owner_lines
-from kube.client import Client
+from kube.client.client import Client
 from tests.support.api_server import Reply, ScriptedServer, Seen, failure
 
 WAITS = "NotSupported: podManagementPolicy OrderedReady"

@@ -11,9 +11,9 @@ from cli.config import File, load
 from cli.main import main
 from cli.servers import address
 from cli.webhook_config import webhook_config
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from tests.structure.graph import ROOT
-from webhooks.registration import ServiceTarget, UrlTarget
+from webhooks.server.registration import ServiceTarget, UrlTarget
 
 
 @pytest.mark.parametrize(

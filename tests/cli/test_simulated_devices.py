@@ -8,7 +8,7 @@ import pytest
 from api.constants import ANNOTATION_SHARED_CLAIMS, ANNOTATION_TOPOLOGY, LABEL_POD_GROUP
 from cli.explain import explain_lines
 from cli.simulate import simulate
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from scheduler.cel.selectors import Selectors
 from scheduler.core.search.place import SearchBudget
 from scheduler.snapshot.snapshot import Limits, decode, encode, queue_of, restore, take

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cli.simulate import simulate
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from scheduler.core.search.place import SearchBudget
 from tests.cli.test_solver_commands import pod_spec
 from tests.scheduler.state_builder import StateBuilder

@@ -7,7 +7,7 @@ import yaml
 
 from cli.simulate import simulate
 from cli.simulated_kinds import without_nulls
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from scheduler.core.search.place import SearchBudget
 from tests.scheduler.state_builder import StateBuilder
 

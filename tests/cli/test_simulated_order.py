@@ -7,7 +7,7 @@ import pytest
 from api import features
 from api.features import Feature, FeatureGates
 from cli.simulate import simulate
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from scheduler.core.search.place import SearchBudget
 from tests.cli.test_what_if import cluster
 from tests.support.owners import job_template, make_jobset

@@ -6,12 +6,12 @@ import pytest
 
 from api import names
 from api.constants import LWS_ANNOTATION_SIZE
-from api.integration.lws_view import LEADER_FIRST, TOGETHER
+from api.integration.lws.view import LEADER_FIRST, TOGETHER
 from api.scheduler_names import USUAL
 from cli.simulate import simulate
 from cli.simulated_sets import of_lws
 from e2e.workloads import lws_pods
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from scheduler.core.search.place import SearchBudget
 from tests.cli.test_solver_commands import pod_spec
 from tests.scheduler.state_builder import StateBuilder

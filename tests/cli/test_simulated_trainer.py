@@ -13,7 +13,7 @@ from api.constants import ANNOTATION_GANG_MODE, TRAIN_JOB
 from api.features import Feature, FeatureGates
 from cli.simulate import documents_of, simulate
 from cli.simulated_trainer import CLUSTER_RUNTIME, jobset_of
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from scheduler.core.search.place import SearchBudget
 from tests.scheduler.state_builder import StateBuilder
 

@@ -7,7 +7,7 @@ import pytest
 from cli.simulate import simulate
 from cli.simulated_volumes import default_class
 from cli.stored_pods import PodAdmission
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from scheduler.core.search.place import SearchBudget
 from tests.scheduler.state_builder import StateBuilder
 

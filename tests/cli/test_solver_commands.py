@@ -12,8 +12,8 @@ from cli.explain import explain_lines, find
 from cli.main import main
 from cli.simulate import simulate
 from cli.stored_pods import PodAdmission
-from kube.errors import ConfigError
-from kube.meta import OwnerReference
+from kube.base.errors import ConfigError
+from kube.client.meta import OwnerReference
 from scheduler.core.search.place import SearchBudget
 from scheduler.decoding.objects import GroupObject, Metadata
 from scheduler.snapshot.snapshot import Limits, encode, queue_of, take

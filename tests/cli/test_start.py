@@ -19,8 +19,8 @@ import pytest_asyncio
 from cli.child_processes import answers, free_port
 from cli.commands import COMMANDS
 from cli.demo import install_kinds
-from kube.client import Client
-from kube.resources import JOBS, NAMESPACES
+from kube.client.client import Client
+from kube.client.resources import JOBS, NAMESPACES
 from localcluster.cluster import LocalCluster
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -145,12 +145,12 @@ COMMAND_CASES: Final = {
     ),
     "manifests": Case(
         ("manifests",),
-        ("typer", "webhooks.registration"),
+        ("typer", "webhooks.server.registration"),
         (*WEB, *SOLVER, *PROCESSES, "aiohttp", "api.models", "controllers"),
     ),
     "gc": Case(
         ("gc",),
-        ("typer", "aiohttp", "controllers.orphans"),
+        ("typer", "aiohttp", "controllers.cleanup.orphans"),
         (*WEB, *SOLVER, *PROCESSES, "api.models", "cryptography", "webhooks", "certs"),
     ),
     "uninstall": Case(

@@ -5,14 +5,14 @@ from typing import Any, cast
 
 import pytest
 
-from api.integration.placement_templates import placement_template
+from api.integration.common.placement_templates import placement_template
 from api.pod_defaults import with_defaults
 from api.priority import PriorityClass
 from cli.simulate import simulate
 from cli.stored_pods import PodAdmission
-from kube.client import Client
-from kube.errors import ConfigError, Forbidden, KubeError, NotFound
-from kube.resources import Resource
+from kube.base.errors import ConfigError, Forbidden, KubeError, NotFound
+from kube.client.client import Client
+from kube.client.resources import Resource
 from scheduler.core.search.place import SearchBudget
 from tests.scheduler.state_builder import StateBuilder
 

@@ -11,7 +11,7 @@ import pytest
 from cli.doctor.examination import Options
 from cli.redaction import REMOVED, of_deployment, of_ours, of_pod, scrubbed
 from cli.support_bundle import collect, write
-from kube.client import Client
+from kube.client.client import Client
 from tests.support.api_server import Reply, ScriptedServer, Seen, failure
 
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ from console.messages import (
     WhatIfAnswer,
     WhatIfRequest,
 )
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from tests.scheduler.state_builder import StateBuilder
 
 Json = dict[str, Any]

@@ -19,8 +19,8 @@ from cli.what_if_worker import memory_limit
 from console.messages import AddNodes, Change, WhatIfAnswer, WhatIfRequest
 from console.protocols import RefusedError, Viewer
 from console.state import ClusterState, LiveCluster
-from kube.clock import SystemClock
-from kube.stepwise import Stepwise
+from kube.base.clock import SystemClock
+from kube.concurrency.stepwise import Stepwise
 from scheduler.core.values.search_budget import SearchBudget
 from tests.cli.test_what_if import cluster, gang
 

@@ -8,7 +8,7 @@ from console.following import Following
 from console.messages import Domain, Map
 from console.protocols import Viewer
 from console.state import ClusterState
-from kube.meta import OwnerReference
+from kube.client.meta import OwnerReference
 from scheduler.core.values.model import GroupKey, GroupSpec, Topology
 from scheduler.decoding.objects import GroupObject, Metadata
 from tests.scheduler.state_builder import StateBuilder

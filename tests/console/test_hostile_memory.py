@@ -16,8 +16,8 @@ import yaml
 
 from console.connections import MOST_CONNECTIONS, MOST_HANDSHAKES
 from console.server import LOGIN_LIMIT, WHAT_IF_LIMIT
-from tests.webhooks.test_hostile_clients import Client, dialled
-from tests.webhooks.test_hostile_memory import MIB, TLS, long_heads, peak_of, pipelines
+from tests.webhooks.server.test_hostile_clients import Client, dialled
+from tests.webhooks.server.test_hostile_memory import MIB, TLS, long_heads, peak_of, pipelines
 from tools.testing.effort import selected
 
 ROOT = Path(__file__).parents[2]

@@ -19,9 +19,9 @@ from console.in_cluster import Certificate, Place, ServedConsole, in_cluster
 from console.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
 from console.serving import Settings
 from console.sign_in import COOKIE
-from kube.client import Client
-from kube.errors import ConfigError
-from kube.resources import CRDS, NAMESPACES, NODES, PODS, Resource
+from kube.base.errors import ConfigError
+from kube.client.client import Client
+from kube.client.resources import CRDS, NAMESPACES, NODES, PODS, Resource
 from localcluster.auth import account_name
 from localcluster.cluster import LocalCluster
 from scheduler.support.kinds import GROUPS

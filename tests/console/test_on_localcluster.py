@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from console.serving import LocalConsole, local
-from kube.client import Client
-from kube.resources import CRDS, JOBS, NAMESPACES, NODES, PODS
-from kube.settings import LeaderElection
+from kube.base.settings import LeaderElection
+from kube.client.client import Client
+from kube.client.resources import CRDS, JOBS, NAMESPACES, NODES, PODS
 from localcluster.cluster import LocalCluster
 from scheduler.app import Scheduler
 from scheduler.support.config import Config, Status

@@ -14,7 +14,7 @@ from console.reviews import Right, User
 from console.rights import Rights, RightsOfUsers
 from console.sealed_token import unseal
 from console.sign_in import TokenViewers
-from kube.errors import KubeError
+from kube.base.errors import KubeError
 
 ANNA, BEN = User("anna"), User("ben", groups=("tenants",))
 

@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 
 from api.constants import JOB, JOBSET, LABEL_MANAGED_BY, LEADER_WORKER_SET, MANAGED_BY, TRAIN_JOB
-from controllers.capacity_requests import POD_TEMPLATES, REQUESTS
-from controllers.informers import Caches
-from controllers.objects import CLAIMS, COSCHEDULINGS, PLUGINS_POD_GROUPS
-from controllers.runtime import OWN_RIGHTS
-from kube.cache import Cache
-from kube.clock import Clock
-from kube.meta import Json
-from kube.resources import JOBS, LEADER_WORKER_SETS, PODS, Resource
+from controllers.cache.capacity_requests import POD_TEMPLATES, REQUESTS
+from controllers.cache.informers import Caches
+from controllers.cache.objects import CLAIMS, COSCHEDULINGS, PLUGINS_POD_GROUPS
+from controllers.runtime.controller import OWN_RIGHTS
+from kube.base.clock import Clock
+from kube.client.meta import Json
+from kube.client.resources import JOBS, LEADER_WORKER_SETS, PODS, Resource
+from kube.informers.cache import Cache
 from tests.support.memory_api import WRITES, Event, MemoryApi, Request
 
 OTHERS = (

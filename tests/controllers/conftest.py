@@ -9,31 +9,31 @@ import pytest
 
 from api import features
 from api.features import FeatureGates
-from api.integration.admission import Taken, no_name_taken
-from api.integration.job import job_admission
-from api.integration.jobset import jobset_admission
-from api.integration.lws import lws_admission
+from api.integration.common.result import Taken, no_name_taken
+from api.integration.job.admission import job_admission
+from api.integration.jobset.admission import jobset_admission
+from api.integration.lws.admission import lws_admission
 from api.scheduler_names import USUAL, SchedulerNames
-from controllers.apps import AppController
-from controllers.coscheduling import CoschedulingController
-from controllers.group_claims import GroupClaims
-from controllers.group_writer import GroupWriter
-from controllers.groups_from_pods import GroupsFromPods
-from controllers.implicit_groups import ImplicitGroups
-from controllers.informers import COSCHEDULING_KINDS, Caches
-from controllers.jobs import job_controller, jobset_controller
-from controllers.leader_worker_sets import LeaderWorkerSetController
-from controllers.objects import COSCHEDULINGS, LEADER_WORKER_SETS, PLUGINS_POD_GROUPS
-from controllers.orphans import OrphanCollector
-from controllers.owner_status import OwnerStatusWriter
-from controllers.protection import ProtectionController
-from controllers.provisioning import ProvisioningController
-from controllers.runtime import Controller, Writer
-from controllers.template_values import TemplateValues
-from controllers.train_jobs import TrainJobStatus
-from kube.election import Fence
-from kube.events import ObjectReference, Recorder
-from kube.resources import DEPLOYMENTS, JOBSETS, STATEFUL_SETS
+from controllers.cache.informers import COSCHEDULING_KINDS, Caches
+from controllers.cache.objects import COSCHEDULINGS, LEADER_WORKER_SETS, PLUGINS_POD_GROUPS
+from controllers.cleanup.orphans import OrphanCollector
+from controllers.cleanup.protection import ProtectionController
+from controllers.groups.group_claims import GroupClaims
+from controllers.groups.group_writer import GroupWriter
+from controllers.groups.groups_from_pods import GroupsFromPods
+from controllers.groups.implicit_groups import ImplicitGroups
+from controllers.groups.template_values import TemplateValues
+from controllers.owners.coscheduling import CoschedulingController
+from controllers.owners.jobs import job_controller, jobset_controller
+from controllers.owners.leader_worker_sets import LeaderWorkerSetController
+from controllers.owners.owner_status import OwnerStatusWriter
+from controllers.owners.stateful_sets_and_deployments import AppController
+from controllers.owners.train_jobs import TrainJobStatus
+from controllers.provisioning.controller import ProvisioningController
+from controllers.runtime.controller import Controller, Writer
+from kube.client.resources import DEPLOYMENTS, JOBSETS, STATEFUL_SETS
+from kube.events.events import ObjectReference, Recorder
+from kube.leader.election import Fence
 from tests.controllers.cluster import Cluster
 from tests.support.clock import FakeClock
 

@@ -19,9 +19,9 @@ from api.constants import (
     TRAIN_JOB,
 )
 from api.provisioning import consumed
-from controllers.capacity_requests import REQUESTS
-from controllers.objects import CLAIM_TEMPLATES, CLAIMS
-from kube.errors import (
+from controllers.cache.capacity_requests import REQUESTS
+from controllers.cache.objects import CLAIM_TEMPLATES, CLAIMS
+from kube.base.errors import (
     ApiError,
     Conflict,
     Forbidden,

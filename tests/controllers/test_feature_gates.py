@@ -10,9 +10,9 @@ import pytest
 from api.constants import ANNOTATION_WAITING_FOR
 from api.features import USUAL, Feature, FeatureGates
 from controllers.app import Term
-from controllers.informers import Caches
-from kube.election import Fence
-from kube.events import Recorder
+from controllers.cache.informers import Caches
+from kube.events.events import Recorder
+from kube.leader.election import Fence
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
 from tests.support.clock import FakeClock

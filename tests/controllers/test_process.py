@@ -11,13 +11,13 @@ import pytest
 
 from api import crd
 from api.constants import KINDS
-from api.integration.job import job_admission
-from api.integration.jobset import jobset_admission
+from api.integration.job.admission import job_admission
+from api.integration.jobset.admission import jobset_admission
 from controllers.app import ControllerProcess
-from controllers.objects import COMPOSITES, POD_GROUPS, WORKLOADS
-from kube.client import Client
-from kube.resources import CRDS, JOBS, JOBSETS, NAMESPACES, PODS, Resource
-from kube.settings import LeaderElection
+from controllers.cache.objects import COMPOSITES, POD_GROUPS, WORKLOADS
+from kube.base.settings import LeaderElection
+from kube.client.client import Client
+from kube.client.resources import CRDS, JOBS, JOBSETS, NAMESPACES, PODS, Resource
 from localcluster.cluster import LocalCluster
 from tests.support.owners import job_template, make_job, make_jobset
 

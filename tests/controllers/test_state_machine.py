@@ -21,10 +21,10 @@ from api.constants import (
     MANAGED_BY,
 )
 from api.features import USUAL, Feature, FeatureGates
-from api.integration.job import job_groups, read_job
-from api.integration.jobset import jobset_expected, jobset_groups
-from api.integration.minimum import NO_PODS
-from kube.errors import ServerError, TooManyRequests
+from api.integration.common.minimum import NO_PODS
+from api.integration.job.admission import job_groups, read_job
+from api.integration.jobset.admission import jobset_expected, jobset_groups
+from kube.base.errors import ServerError, TooManyRequests
 from tests.controllers.conftest import ControllerHarness
 from tests.support.builders import make_pod
 from tests.support.owners import job_template, make_job, make_jobset

@@ -15,16 +15,16 @@ import pytest
 from api import features
 from api.constants import ANNOTATION_MANAGED_GROUP, LABEL_TEMPLATE, LABEL_WORKLOAD
 from api.features import FeatureGates
-from api.integration.job import job_admission
-from api.integration.jobset import jobset_admission
+from api.integration.job.admission import job_admission
+from api.integration.jobset.admission import jobset_admission
 from api.names import hashed
 from controllers.app import ControllerProcess, Term
-from controllers.objects import JOBS, JOBSETS, POD_GROUPS, WORKLOADS
-from kube.clock import rfc3339_micro
-from kube.election import Fence
-from kube.errors import Forbidden
-from kube.resources import DEPLOYMENTS, LEASES, NAMESPACES, PODS, Resource
-from kube.settings import LeaderElection
+from controllers.cache.objects import JOBS, JOBSETS, POD_GROUPS, WORKLOADS
+from kube.base.clock import rfc3339_micro
+from kube.base.errors import Forbidden
+from kube.base.settings import LeaderElection
+from kube.client.resources import DEPLOYMENTS, LEASES, NAMESPACES, PODS, Resource
+from kube.leader.election import Fence
 from tests.controllers.asking import asking
 from tests.support.apps import admitted, deployment
 from tests.support.builders import make_pod

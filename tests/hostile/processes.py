@@ -12,9 +12,10 @@ from prometheus_client import REGISTRY
 from api.features import USUAL, FeatureGates
 from controllers.app import ControllerProcess
 from e2e.hostile.steps import COMPOSITES, GROUPS, KINDS, Step
-from kube.errors import ApiError
-from kube.meta import Json
-from kube.resources import (
+from kube.base.errors import ApiError
+from kube.base.settings import LeaderElection
+from kube.client.meta import Json
+from kube.client.resources import (
     NAMESPACES,
     NODES,
     PODS,
@@ -24,7 +25,6 @@ from kube.resources import (
     STORAGE_CLASSES,
     Resource,
 )
-from kube.settings import LeaderElection
 from scheduler.app import Scheduler
 from scheduler.support.config import Config, Status
 from tests.support.clock import FakeClock, settle

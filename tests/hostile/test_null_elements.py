@@ -17,8 +17,8 @@ from api.constants import (
     KindName,
 )
 from cli.simulate import simulate
-from kube.errors import ConfigError
-from kube.resources import (
+from kube.base.errors import ConfigError
+from kube.client.resources import (
     CSI_NODES,
     DAEMON_SETS,
     DEVICE_CLASSES,
@@ -41,10 +41,10 @@ from scheduler.support.kinds import GROUPS
 from tests.scheduler.crossings.build import Built
 from tests.scheduler.state_builder import StateBuilder
 from tests.webhooks.object_fields import Kind, kinds, null_elements
-from tests.webhooks.reviews import encoded, read, review_of
-from tests.webhooks.test_object_costs import CONTROLLERS, REVIEWER, stored
+from tests.webhooks.review_requests import encoded, read, review_of
+from tests.webhooks.routing.test_object_costs import CONTROLLERS, REVIEWER, stored
 from tools.testing.effort import count
-from webhooks.reviewer import ROUTES
+from webhooks.routing.reviewer import ROUTES
 
 Json = dict[str, Any]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kube.client import Client
+from kube.client.client import Client
 from tests.kube.following import Following, Record, following
 from tests.support.api_server import ScriptedServer
 from tests.support.clock import FakeClock

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-from kube.client import Client
-from kube.clock import Clock
-from kube.meta import Key, Partial, decode_partial
-from kube.reflector import Reflector, Sink
-from kube.resources import PODS
+from kube.base.clock import Clock
+from kube.client.client import Client
+from kube.client.meta import Key, Partial, decode_partial
+from kube.client.resources import PODS
+from kube.informers.reflector import Reflector, Sink
 from tests.support.api_server import Reply
 from tests.support.builders import make_pod
 

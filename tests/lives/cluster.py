@@ -28,8 +28,9 @@ from api.priority import PriorityClass
 from api.reading import dig
 from cli.stored_pods import PodAdmission
 from controllers.app import ControllerProcess
-from kube.meta import Json, decode_partial
-from kube.resources import (
+from kube.base.settings import LeaderElection
+from kube.client.meta import Json, decode_partial
+from kube.client.resources import (
     DEPLOYMENTS,
     JOBS,
     JOBSETS,
@@ -40,7 +41,6 @@ from kube.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from kube.settings import LeaderElection
 from localcluster.controllers.jobs.pods import new_pod
 from localcluster.controllers.jobsets.admission import defaulted
 from localcluster.controllers.jobsets.build import new_job
@@ -48,8 +48,8 @@ from scheduler.app import Scheduler
 from scheduler.support.config import Config, Status
 from tests.support.clock import FakeClock, settle
 from tests.support.memory_api import MemoryApi, Request
-from tests.webhooks.reviews import FakeLister, encoded, read, review_of
-from webhooks.reviewer import ROUTES, Reviewer
+from tests.webhooks.review_requests import FakeLister, encoded, read, review_of
+from webhooks.routing.reviewer import ROUTES, Reviewer
 
 SPACE: Final = "team"
 GROUPS: Final = tuple(Resource(*it) for it in (POD_GROUP, COMPOSITE_POD_GROUP, WORKLOAD))

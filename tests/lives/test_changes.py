@@ -15,9 +15,9 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from api.constants import DEPLOYMENT, JOB, JOBSET, STATEFUL_SET
-from kube.errors import Forbidden, Unauthorized
-from kube.meta import Json
-from kube.resources import (
+from kube.base.errors import Forbidden, Unauthorized
+from kube.client.meta import Json
+from kube.client.resources import (
     DEPLOYMENTS,
     JOBS,
     JOBSETS,

@@ -17,9 +17,9 @@ from api.priority import PriorityClass
 from cli.simulate import simulate
 from cli.stored_pods import PodAdmission
 from e2e.differential.test_stored_pods import GPU, RUNTIMES, Draw
-from kube.errors import ConfigError
-from kube.meta import Json
-from kube.resources import DEPLOYMENTS, JOBS, JOBSETS, NODES, PODS, Resource
+from kube.base.errors import ConfigError
+from kube.client.meta import Json
+from kube.client.resources import DEPLOYMENTS, JOBS, JOBSETS, NODES, PODS, Resource
 from scheduler.core.search.place import SearchBudget
 from tests.lives.cluster import SPACE, Cluster
 from tests.scheduler.crossings.build import Built

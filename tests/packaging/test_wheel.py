@@ -217,7 +217,7 @@ def test_the_processes_find_what_comes_with_the_wheel(installed: Environment) ->
     code = (
         "from cli.demo import EXAMPLES, MANIFESTS\n"
         "from cli.packaged_manifests import definitions, roles\n"
-        "from webhooks.registration import load_manifests\n"
+        "from webhooks.server.registration import load_manifests\n"
         "print(len(load_manifests()), len([*EXAMPLES.glob('*')]), len([*MANIFESTS.glob('*')]),"
         " len(definitions()) > 4, len(roles()) > 9)"
     )

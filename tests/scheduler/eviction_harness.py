@@ -7,8 +7,8 @@ from typing import Any
 
 from api import features
 from api.features import FeatureGates
-from kube.freeze import Freeze
-from kube.meta import Json
+from kube.client.meta import Json
+from kube.concurrency.freeze import Freeze
 from scheduler.app import PartOfATerm
 from scheduler.core.values.model import ClaimKey, GroupKey
 from scheduler.cycle.cycle import Cycle

@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from kube.clock import ServerClock
-from kube.election import Fence
-from kube.events import EventType, ObjectReference
-from kube.freeze import Freeze
-from kube.meta import Json
-from kube.patch import Operation
-from kube.resources import PODS, PVCS, PVS
-from kube.stepwise import Stepwise
+from kube.base.clock import ServerClock
+from kube.client.meta import Json
+from kube.client.patch import Operation
+from kube.client.resources import PODS, PVCS, PVS
+from kube.concurrency.freeze import Freeze
+from kube.concurrency.stepwise import Stepwise
+from kube.events.events import EventType, ObjectReference
+from kube.leader.election import Fence
 from scheduler.app import PartOfATerm
 from scheduler.binding.binder import Binder
 from scheduler.binding.volume_binder import VolumeBinder

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
-from kube.resources import PODS
+from kube.client.resources import PODS
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Placement
 from scheduler.core.state.state import State

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kube.client import Client
-from kube.clock import rfc3339
-from kube.settings import LeaderElection
+from kube.base.clock import rfc3339
+from kube.base.settings import LeaderElection
+from kube.client.client import Client
 from scheduler.app import Scheduler
 from scheduler.core.search.place import Refusal, SearchBudget, place
 from scheduler.decoding.objects import Pod, decode_pod

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from api.scheduler_names import SchedulerNames
-from kube.client import Client
-from kube.meta import Json, Key, RawObject, decode_raw
-from kube.patch import PatchBuilder
-from kube.reflector import Reflector
-from kube.resources import (
+from kube.base.settings import LeaderElection
+from kube.client.client import Client
+from kube.client.meta import Json, Key, RawObject, decode_raw
+from kube.client.patch import PatchBuilder
+from kube.client.resources import (
     CRDS,
     EVENTS,
     LEASES,
@@ -27,7 +27,7 @@ from kube.resources import (
     STORAGE_CLASSES,
     Resource,
 )
-from kube.settings import LeaderElection
+from kube.informers.reflector import Reflector
 from localcluster.cluster import LocalCluster
 from scheduler.app import Scheduler
 from scheduler.core.decide import decide

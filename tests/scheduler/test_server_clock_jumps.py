@@ -15,9 +15,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kube.clock import rfc3339
-from kube.errors import ServerError
-from kube.resources import PODS
+from kube.base.clock import rfc3339
+from kube.base.errors import ServerError
+from kube.client.resources import PODS
 from scheduler.decoding.objects import decode_pod
 from scheduler.preemption.evictor import SPARED_FOR
 from tests.scheduler.holding_harness import HOLD, HoldingHarness, kind, template

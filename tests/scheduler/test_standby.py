@@ -5,9 +5,9 @@ import gc
 from collections import Counter
 from collections.abc import Callable
 
-from controllers.objects import POD_GROUPS
-from kube.resources import LEASES, NODES, PODS
-from kube.settings import LeaderElection
+from controllers.cache.objects import POD_GROUPS
+from kube.base.settings import LeaderElection
+from kube.client.resources import LEASES, NODES, PODS
 from scheduler.app import Scheduler
 from scheduler.support.config import Config
 from tests.support.builders import make_node, make_pod

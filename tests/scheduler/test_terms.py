@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kube.client import Client
-from kube.election import Fence
-from kube.errors import Forbidden
-from kube.resources import PODS
-from kube.rest_config import RestConfig
-from kube.settings import LeaderElection
+from kube.base.errors import Forbidden
+from kube.base.settings import LeaderElection
+from kube.client.client import Client
+from kube.client.resources import PODS
+from kube.credentials.rest_config import RestConfig
+from kube.leader.election import Fence
 from scheduler import app
 from scheduler.app import Scheduler
 from scheduler.support.config import Config

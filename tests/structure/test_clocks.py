@@ -13,12 +13,12 @@ STAMPS = {"rfc3339", "rfc3339_micro"}
 """What writes a time of day."""
 
 ALLOWED = {
-    "kube/clock.py": "it is the clock",
-    "kube/events.py": "the stamps of events, which are written later",
+    "kube/base/clock.py": "it is the clock",
+    "kube/events/events.py": "the stamps of events, which are written later",
     "scheduler/held_places/held_places.py": "the stamp of a status, of which `since` measures",
     "scheduler/watch/departures.py": "compares a stamp with the time of day once",
-    "controllers/idle_groups.py": "compares its own annotation, and writes it",
-    "webhooks/maintenance.py": "certificates are valid by the time of day",
+    "controllers/groups/idle_groups.py": "compares its own annotation, and writes it",
+    "webhooks/server/maintenance.py": "certificates are valid by the time of day",
 }
 
 

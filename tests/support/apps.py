@@ -7,7 +7,7 @@ from typing import Any
 import jsonpatch
 
 from api.constants import DEPLOYMENT, GROUP, STATEFUL_SET, KindName
-from api.integration.apps import app_admission
+from api.integration.apps.admission import app_admission
 
 Json = dict[str, Any]
 

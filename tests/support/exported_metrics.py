@@ -5,16 +5,16 @@ from types import ModuleType
 
 from prometheus_client import Counter, Gauge, Histogram
 
-import kube.metrics
+import kube.base.metrics
 import scheduler.support.metrics
-import webhooks.metrics
-from kube.clock import SystemClock
-from kube.freeze import Freeze
+import webhooks.reviews.metrics
+from kube.base.clock import SystemClock
+from kube.concurrency.freeze import Freeze
 from scheduler.core.state.state import State
 from scheduler.state_metrics import StateMetrics
 from scheduler.support.wait_times import GangTimes
 
-MODULES = (kube.metrics, scheduler.support.metrics, webhooks.metrics)
+MODULES = (kube.base.metrics, scheduler.support.metrics, webhooks.reviews.metrics)
 
 
 def exported() -> dict[str, frozenset[str]]:

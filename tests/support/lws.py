@@ -6,8 +6,8 @@ from typing import Any, Self
 import jsonpatch
 
 from api.constants import LEADER_WORKER_SET
-from api.integration.lws import lws_admission
-from api.integration.lws_view import ANNOTATION_EXCLUSIVE, LEADER_READY
+from api.integration.lws.admission import lws_admission
+from api.integration.lws.view import ANNOTATION_EXCLUSIVE, LEADER_READY
 from tests.support.owners import annotation
 
 Json = dict[str, Any]

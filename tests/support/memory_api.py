@@ -1,4 +1,4 @@
-"""An API server in memory, reached by the methods of `kube.client.Client`.
+"""An API server in memory, reached by the methods of `kube.client.client.Client`.
 
 It has kube-apiserver's rules about versions, UIDs, status, finalizers and grace periods, but no
 schemas, defaults, admission or rights. `test_memory_api.py` compares it with the embedded cluster.
@@ -27,11 +27,11 @@ from urllib.parse import unquote
 
 import msgspec
 
-from kube.client import JSON_PATCH, Client
-from kube.clock import Clock, ServerClock, rfc3339
-from kube.errors import AlreadyExists, ApiError, Conflict, Gone, Invalid, NotFound
-from kube.meta import Json, Key
-from kube.resources import Resource
+from kube.base.clock import Clock, ServerClock, rfc3339
+from kube.base.errors import AlreadyExists, ApiError, Conflict, Gone, Invalid, NotFound
+from kube.client.client import JSON_PATCH, Client
+from kube.client.meta import Json, Key
+from kube.client.resources import Resource
 from localcluster.errors import MODIFIED, StatusError
 from localcluster.patch import json_patch, merge_patch
 from localcluster.selectors import LabelSelector, parse_labels

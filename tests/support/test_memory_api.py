@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube.client import Client
-from kube.errors import ApiError, Forbidden, Gone, Unreachable
-from kube.meta import Json
-from kube.patch import PatchBuilder
-from kube.resources import CONFIG_MAPS, CRDS, NODES, PODS, Resource
+from kube.base.errors import ApiError, Forbidden, Gone, Unreachable
+from kube.client.client import Client
+from kube.client.meta import Json
+from kube.client.patch import PatchBuilder
+from kube.client.resources import CONFIG_MAPS, CRDS, NODES, PODS, Resource
 from localcluster.cluster import LocalCluster
 from tests.support.clock import FakeClock, settle
 from tests.support.memory_api import FOREVER, MemoryApi

@@ -27,7 +27,7 @@ def served() -> Iterator[tuple[tuple[str, int], int]]:
 
 async def main() -> None:
     """Listen until killed."""
-    from tests.webhooks.test_hostile_clients import listening
+    from tests.webhooks.server.test_hostile_clients import listening
 
     async with listening() as (_, port):
         sys.stdout.write(f"{port}\n")

@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from api.integration.autoscalers import Autoscalers
+from api.integration.common.autoscalers import Autoscalers
 from certs.authority import new_material
 from certs.context import client_context, server_context
 from certs.material import ServerNames
-from tests.webhooks.reviews import Read, encoded, read
-from webhooks.informers import Lister
-from webhooks.readiness import SERVING, Readiness
-from webhooks.reviewer import Reviewer
-from webhooks.routes import build
-from webhooks.server import Listener, bound
+from tests.webhooks.review_requests import Read, encoded, read
+from webhooks.cache.informers import Lister
+from webhooks.routing.reviewer import Reviewer
+from webhooks.server.readiness import SERVING, Readiness
+from webhooks.server.routes import build
+from webhooks.server.server import Listener, bound
 
 PATIENCE = 10.0
 """Seconds: no answer by then is a hang."""

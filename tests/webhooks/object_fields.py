@@ -27,7 +27,7 @@ from api.constants import (
 from localcluster.definitions import builtin
 from localcluster.definitions.jobset import jobset_crd
 from localcluster.definitions.notation import inline, read
-from tests.webhooks.reviews import composite, pod_group
+from tests.webhooks.review_requests import composite, pod_group
 from tools.testing.effort import is_long
 
 Json = dict[str, Any]

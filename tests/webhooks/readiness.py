@@ -2,7 +2,7 @@
 
 import asyncio
 
-from webhooks.readiness import SERVING, Readiness
+from webhooks.server.readiness import SERVING, Readiness
 
 
 class AwaitableReadiness(Readiness):

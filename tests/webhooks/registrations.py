@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kube.meta import Json
-from kube.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from kube.client.meta import Json
+from kube.client.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from tests.support.memory_api import WRITES, MemoryApi
 
 _KINDS = {it.kind: it for it in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, CRDS)}

@@ -12,16 +12,16 @@ import jsonpatch
 import pytest
 
 from api.constants import POD_GROUP
-from kube.client import Client
-from kube.resources import SECRETS
+from kube.client.client import Client
+from kube.client.resources import SECRETS
 from tests.support.api_server import Answer, Reply, ScriptedServer, Seen, Stream, failure
 from tests.support.dated_clock import DatedClock
 from tests.webhooks.readiness import AwaitableReadiness
-from tests.webhooks.reviews import Read, encoded, pod_group, read, review_of
+from tests.webhooks.review_requests import Read, encoded, pod_group, read, review_of
 from webhooks.app import WebhookConfig, run
-from webhooks.readiness import CACHES
-from webhooks.registration import RESOURCES, ServiceTarget, Target, UrlTarget, load_manifests
-from webhooks.server import bound
+from webhooks.server.readiness import CACHES
+from webhooks.server.registration import RESOURCES, ServiceTarget, Target, UrlTarget, load_manifests
+from webhooks.server.server import bound
 
 CLASS = {"metadata": {"name": "high", "uid": "u", "resourceVersion": "1"}, "value": 7}
 

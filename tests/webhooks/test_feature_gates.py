@@ -21,7 +21,8 @@ from api.constants import (
 from api.features import USUAL, Feature, FeatureGates
 from tests.support.apps import deployment, stateful_set
 from tests.support.lws import make_lws
-from tests.webhooks.reviews import (
+from tests.webhooks.kinds.test_jobs import job, jobset
+from tests.webhooks.review_requests import (
     POD,
     FakeLister,
     Read,
@@ -31,8 +32,7 @@ from tests.webhooks.reviews import (
     read,
     review_of,
 )
-from tests.webhooks.test_jobs import job, jobset
-from webhooks.reviewer import ROUTES, Reviewer
+from webhooks.routing.reviewer import ROUTES, Reviewer
 
 Json = dict[str, Any]
 

@@ -10,8 +10,8 @@ import pytest
 from cli import commands
 from cli.doctor.examination import Examination, Options
 from cli.doctor.findings import Severity
-from kube.client import Client
-from kube.errors import Unreachable
+from kube.base.errors import Unreachable
+from kube.client.client import Client
 from localcluster.cluster import LocalCluster
 from tests.support.api_server import Reply, ScriptedServer, Seen, failure
 

@@ -23,9 +23,9 @@ from cli.doctor.findings import (
     warning,
 )
 from cli.doctor.paging import PAGE, all_of, pages
-from kube.client import Client
-from kube.errors import Forbidden, KubeError, NotFound, TooLarge, Unreachable
-from kube.resources import JOBSETS, NODES, PODS
+from kube.base.errors import Forbidden, KubeError, NotFound, TooLarge, Unreachable
+from kube.client.client import Client
+from kube.client.resources import JOBSETS, NODES, PODS
 from tests.structure.graph import ROOT
 from tests.support.api_server import Reply, ScriptedServer, failure
 

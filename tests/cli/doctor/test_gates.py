@@ -9,8 +9,8 @@ from cli.doctor.findings import About, Finding, Severity
 from cli.doctor.gates import check_gates, read_gates, switches_of
 from cli.doctor.health import Process
 from cli.servers import show_gates
-from kube.client import Client
-from kube.status_server import StatusServer
+from kube.base.status_server import StatusServer
+from kube.client.client import Client
 from tests.support.api_server import ScriptedServer
 
 CONFIG = About("ConfigMap", "muster", "muster-system")

@@ -13,8 +13,8 @@ from cli.doctor.neighbours import (
     check_namespaces,
     check_native,
 )
-from kube.clock import rfc3339
-from kube.errors import Forbidden, KubeError, Unreachable
+from kube.base.clock import rfc3339
+from kube.base.errors import Forbidden, KubeError, Unreachable
 
 Json = dict[str, Any]
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -18,7 +18,7 @@ from cli.doctor.installation import (
     configuration_of,
 )
 from cli.packaged_manifests import definitions
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 
 Json = dict[str, Any]
 INFO, WARNING, ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR

@@ -10,7 +10,7 @@ from api.integration.unread_keys import BY_TEMPLATES
 from cli.doctor.examination import Examination, Options
 from cli.doctor.findings import Limited
 from cli.doctor.keys import OF_OTHERS, check_others
-from kube.client import Client
+from kube.client.client import Client
 from tests.support.api_server import Reply, ScriptedServer, Seen, failure
 
 Json = dict[str, Any]

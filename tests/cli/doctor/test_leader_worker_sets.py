@@ -9,8 +9,8 @@ from api.constants import ANNOTATION_GANG_MODE, LEADER_WORKER_SET
 from cli.doctor.examination import Examination, Options
 from cli.doctor.findings import Limited
 from cli.doctor.leader_worker_sets import ACTION, check_set
-from kube.client import Client
-from kube.resources import LEADER_WORKER_SETS
+from kube.client.client import Client
+from kube.client.resources import LEADER_WORKER_SETS
 from tests.support.api_server import Reply, ScriptedServer, Seen, failure
 from tests.support.lws import make_lws
 

@@ -6,7 +6,7 @@ import pytest
 
 from cli.doctor.findings import Severity
 from cli.doctor.leaders import LeaseView, Readings, check_leases
-from kube.clock import moment
+from kube.base.clock import moment
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 APART = timedelta(seconds=4)

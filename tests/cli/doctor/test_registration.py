@@ -27,9 +27,17 @@ from cli.doctor.registration import (
     host_of,
     secret_name,
 )
-from kube.errors import ApiError, Forbidden, Invalid, KubeError, NotFound, ServerError, StatusCause
-from kube.resources import Resource
-from webhooks.registration import load_manifests
+from kube.base.errors import (
+    ApiError,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerError,
+    StatusCause,
+)
+from kube.client.resources import Resource
+from webhooks.server.registration import load_manifests
 
 Json = dict[str, Any]
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

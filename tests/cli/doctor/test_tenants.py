@@ -17,7 +17,7 @@ from cli.doctor.findings import About, Limited, Severity
 from cli.doctor.groups import LONGEST, Groups, NodeLabels
 from cli.doctor.keys import check_keys
 from cli.doctor.pods import check_pod
-from kube.clock import rfc3339
+from kube.base.clock import rfc3339
 from tests.support.builders import make_pod
 
 Json = dict[str, Any]

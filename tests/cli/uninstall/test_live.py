@@ -20,9 +20,9 @@ from cli.uninstall.remaking import Remaking
 from e2e.clusters import nodes
 from e2e.support import manifests
 from e2e.support.rest import Rest
-from kube.client import Client
-from kube.errors import NotFound
-from kube.resources import CRDS, JOBS, MUTATING_WEBHOOKS, NAMESPACES, PODS, SECRETS, Resource
+from kube.base.errors import NotFound
+from kube.client.client import Client
+from kube.client.resources import CRDS, JOBS, MUTATING_WEBHOOKS, NAMESPACES, PODS, SECRETS, Resource
 from localcluster.cluster import LocalCluster
 from tests.support.owners import make_job
 

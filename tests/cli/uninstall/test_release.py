@@ -3,7 +3,7 @@
 import pytest
 from jsonpatch import apply_patch
 
-from api.integration.job import job_admission
+from api.integration.job.admission import job_admission
 from cli.uninstall.release import (
     Handover,
     Way,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kube.errors import (
+from kube.base.errors import (
     ApiError,
     Conflict,
     Forbidden,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kube.errors import (
+from kube.base.errors import (
     Conflict,
     Forbidden,
     KubeError,

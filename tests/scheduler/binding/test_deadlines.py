@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kube.errors import Conflict, Forbidden, Invalid, KubeError, ServerError, TooManyRequests
-from kube.resources import PODS
+from kube.base.errors import Conflict, Forbidden, Invalid, KubeError, ServerError, TooManyRequests
+from kube.client.resources import PODS
 from scheduler.core.values.model import GroupKey, PodInfo, Requirements
 from tests.scheduler.binding.test_binder import gang_of_two
 from tests.scheduler.harness import Harness

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from kube.clock import rfc3339
-from kube.errors import Forbidden
+from kube.base.clock import rfc3339
+from kube.base.errors import Forbidden
 from scheduler.core.values.model import (
     POD_GROUP,
     Expression,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kube.errors import Forbidden, Invalid, KubeError, Unreachable
-from kube.meta import Json
+from kube.base.errors import Forbidden, Invalid, KubeError, Unreachable
+from kube.client.meta import Json
 from scheduler.binding.reservations import Reservations, ReservedPod, StoredDecision, _merge
 from scheduler.support.activity import Activity
 from tests.scheduler.harness import Harness

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kube.resources import PVCS
+from kube.client.resources import PVCS
 from tests.scheduler.core.framework.cluster import bound, unbound, using
 from tests.scheduler.harness import Harness
 

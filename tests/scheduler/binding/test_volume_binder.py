@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube.election import Fence
-from kube.errors import Conflict, KubeError, NotFound, ServerError
-from kube.quantity import QuantityError
-from kube.resources import PVCS, PVS
+from kube.base.errors import Conflict, KubeError, NotFound, ServerError
+from kube.client.quantity import QuantityError
+from kube.client.resources import PVCS, PVS
+from kube.leader.election import Fence
 from scheduler.core.values.model import (
     ClaimInfo,
     PodInfo,

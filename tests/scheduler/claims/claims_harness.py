@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from kube.errors import Invalid
-from kube.meta import Json
-from kube.resources import PODS, RESOURCE_CLAIMS
+from kube.base.errors import Invalid
+from kube.client.meta import Json
+from kube.client.resources import PODS, RESOURCE_CLAIMS
 from scheduler.cel.selectors import Selectors
 from scheduler.claims.allocation_writer import Allocations
 from scheduler.claims.claim_client import ClaimAccess

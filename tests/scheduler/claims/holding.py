@@ -4,7 +4,7 @@ import copy
 import json
 from typing import Any, Final
 
-from kube.meta import Json
+from kube.client.meta import Json
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Placement
 from scheduler.core.values.model import POD_GROUP, GroupKey

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kube.errors import Conflict, Forbidden, Invalid, KubeError, ServerError
-from kube.fair_queue import FairSemaphore
-from kube.resources import RESOURCE_CLAIMS
+from kube.base.errors import Conflict, Forbidden, Invalid, KubeError, ServerError
+from kube.client.resources import RESOURCE_CLAIMS
+from kube.concurrency.fair_queue import FairSemaphore
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 
 FINALIZER = "resource.kubernetes.io/delete-protection"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from kube.errors import Forbidden, Invalid, ServerError
+from kube.base.errors import Forbidden, Invalid, ServerError
 from scheduler.core.groups.forest import Pod
 from scheduler.core.values.model import NodeInfo
 from scheduler.decoding.extended_resources import claim_key

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from kube.errors import Conflict, Invalid, ServerError
-from kube.resources import RESOURCE_CLAIMS
+from kube.base.errors import Conflict, Invalid, ServerError
+from kube.client.resources import RESOURCE_CLAIMS
 from scheduler.claims.claim_finalizers import FINALIZERS
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 from tests.support.memory_api import Request

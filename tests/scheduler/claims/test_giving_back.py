@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from kube.errors import KubeError, ServerError, TooManyRequests
-from kube.resources import RESOURCE_CLAIMS
+from kube.base.errors import KubeError, ServerError, TooManyRequests
+from kube.client.resources import RESOURCE_CLAIMS
 from scheduler.claims.claim_releases import IN_VAIN
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 from tests.scheduler.claims.test_allocations import cluster, run

@@ -7,8 +7,8 @@ import pytest
 
 from api.constants import ANNOTATION_STANDS_FOR, JOB
 from api.features import USUAL, Feature, FeatureGates
-from kube.client import Client
-from kube.resources import RESOURCE_CLAIMS
+from kube.client.client import Client
+from kube.client.resources import RESOURCE_CLAIMS
 from scheduler.core.values.device_asks import Ask
 from scheduler.decoding import pod_claims
 from scheduler.decoding.device_objects import decode_resource_claim

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kube.meta import Json
-from kube.resources import RESOURCE_CLAIMS
+from kube.client.meta import Json
+from kube.client.resources import RESOURCE_CLAIMS
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 from tools.testing.effort import examples
 

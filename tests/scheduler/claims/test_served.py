@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from api.features import USUAL, Feature, FeatureGates
-from kube.client import Client
-from kube.errors import Forbidden, KubeError, NotFound, Unreachable
-from kube.resources import RESOURCE_CLAIM_TEMPLATES, Resource
+from kube.base.errors import Forbidden, KubeError, NotFound, Unreachable
+from kube.client.client import Client
+from kube.client.resources import RESOURCE_CLAIM_TEMPLATES, Resource
 from scheduler.core.state.state import State
 from scheduler.decoding.objects import decode_pod
 from scheduler.decoding.pod_claims import NOT_SERVED

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kube.quantity import MAX_INT64
+from kube.client.quantity import MAX_INT64
 from scheduler.core.pods.pod_selectors import NO_MATCHES
 from scheduler.core.pods.shapes import Cached
 from scheduler.core.search.place import Placement, SearchBudget

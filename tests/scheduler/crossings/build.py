@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from kube.meta import Json, decode_partial
-from kube.resources import (
+from kube.client.meta import Json, decode_partial
+from kube.client.resources import (
     CSI_NODES,
     DAEMON_SETS,
     DEVICE_CLASSES,

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from structlog.testing import capture_logs
 
-from kube.errors import ApiError, Conflict, Unreachable
-from kube.meta import Json
-from kube.resources import (
+from kube.base.errors import ApiError, Conflict, Unreachable
+from kube.base.settings import LeaderElection
+from kube.client.meta import Json
+from kube.client.resources import (
     NODES,
     PODS,
     PVCS,
@@ -22,7 +23,6 @@ from kube.resources import (
     RESOURCE_CLAIMS,
     Resource,
 )
-from kube.settings import LeaderElection
 from scheduler.app import Scheduler
 from scheduler.support.config import Config, Status
 from scheduler.support.kinds import GROUPS

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from kube.meta import Json
-from kube.resources import (
+from kube.client.meta import Json
+from kube.client.resources import (
     CSI_NODES,
     DAEMON_SETS,
     DEVICE_CLASSES,

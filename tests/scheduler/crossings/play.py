@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kube.resources import RESOURCE_CLAIMS
+from kube.client.resources import RESOURCE_CLAIMS
 from tests.scheduler.crossings.build import Built, pod_name
 from tests.scheduler.crossings.checks import complaints
 from tests.scheduler.crossings.cluster import Cluster

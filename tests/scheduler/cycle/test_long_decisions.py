@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-import kube.stepwise
+import kube.concurrency.stepwise
 import scheduler.cycle.loop
-from kube.errors import Forbidden
+from kube.base.errors import Forbidden
 from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
@@ -29,8 +29,8 @@ WIDTH = 40
 @pytest.fixture(autouse=True)
 def each_pause_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Virtual time stands still while something is decided: as if each step took its slice."""
-    monkeypatch.setattr(kube.stepwise, "SHORT", 0.0)
-    monkeypatch.setattr(kube.stepwise, "SLICE", 0.0)
+    monkeypatch.setattr(kube.concurrency.stepwise, "SHORT", 0.0)
+    monkeypatch.setattr(kube.concurrency.stepwise, "SLICE", 0.0)
     monkeypatch.setattr(scheduler.cycle.loop, "_SLICE", 0.0)
 
 

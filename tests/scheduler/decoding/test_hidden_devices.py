@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from kube.meta import Json
+from kube.client.meta import Json
 from scheduler.support.metrics import DEVICES_HIDDEN
 from tests.scheduler.claims.claims_harness import ClaimsHarness
 

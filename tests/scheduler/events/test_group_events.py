@@ -1,7 +1,7 @@
 """Events are reported in the schedulerName of the pods that they are about."""
 
-from kube.events import EventType, ObjectReference
-from kube.meta import OwnerReference
+from kube.client.meta import OwnerReference
+from kube.events.events import EventType, ObjectReference
 from scheduler.core.values.model import POD_GROUP, GroupKey
 from scheduler.decoding.objects import GroupObject, Metadata
 from scheduler.events.group_events import GroupEvents

@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from kube.errors import ServerError
+from kube.base.errors import ServerError
 from scheduler.core.search.place import SearchBudget
 from scheduler.snapshot.snapshot import Limits, decode, encode, restore, take
 from scheduler.support.config import ExpectedLimits

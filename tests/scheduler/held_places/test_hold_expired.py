@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kube.errors import Forbidden
+from kube.base.errors import Forbidden
 from scheduler.core.values.model import GroupKey
 from tests.scheduler.holding_harness import HOLD, HoldingHarness, kind
 

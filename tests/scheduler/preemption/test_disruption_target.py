@@ -4,8 +4,8 @@ from typing import Literal
 
 import pytest
 
-from kube.meta import Json
-from kube.resources import PODS
+from kube.client.meta import Json
+from kube.client.resources import PODS
 from scheduler.core.values.model import PodInfo, Requirements
 from scheduler.preemption.disruption_target import DisruptionMarks
 from scheduler.support.kinds import GROUPS

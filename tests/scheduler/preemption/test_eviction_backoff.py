@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kube.resources import PODS
+from kube.client.resources import PODS
 from scheduler.core.preemption.plan import Plan
 from scheduler.core.values.model import PodInfo
 from scheduler.preemption.eviction_backoff import FIRST_PAUSE, LONGEST_PAUSE, EvictionBackoff

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client import REGISTRY
 
-from kube.errors import Conflict, Forbidden, KubeError, ServerError
+from kube.base.errors import Conflict, Forbidden, KubeError, ServerError
 from scheduler.core.state.units import LONGEST_GRACE
 from scheduler.core.values.model import PodInfo, PreemptionInfo
 from scheduler.preemption.evictor import SPARED_FOR

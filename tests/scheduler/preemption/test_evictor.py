@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from api.features import USUAL, Feature
-from kube.errors import Forbidden, ServerError
+from kube.base.errors import Forbidden, ServerError
 from scheduler.core.state.nominations import Nomination
 from scheduler.core.values.model import POD_GROUP, PodInfo, PreemptionInfo
 from scheduler.decoding.decode import FAR_AWAY

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from api.priority import PriorityClass
-from kube.errors import ConfigError
+from kube.base.errors import ConfigError
 from scheduler.core.groups.workload_templates import Template
 from scheduler.core.preemption.dry_run import Effort
 from scheduler.core.search.place import Placement, SearchBudget, place

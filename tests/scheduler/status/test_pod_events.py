@@ -1,6 +1,6 @@
 """FailedScheduling on pods that wait: once for each change, and never very many."""
 
-from kube.errors import ServerError
+from kube.base.errors import ServerError
 from scheduler.core.values.model import POD_GROUP, GroupSpec
 from scheduler.status.pod_events import OF_A_GROUP
 from tests.scheduler.harness import Harness

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from api.models import v1alpha3 as models
-from kube.meta import Json
-from kube.patch import Operation
-from kube.resources import PODS
+from kube.client.meta import Json
+from kube.client.patch import Operation
+from kube.client.resources import PODS
 from scheduler.core.values.model import Requirements
 from scheduler.decoding.objects import decode_group
 from scheduler.status import group_status, reporter

@@ -5,10 +5,10 @@ from typing import cast
 
 import pytest
 
-from kube import events
-from kube.client import CONNECTIONS, Client
-from kube.errors import ConfigError
-from kube.settings import read
+from kube.base.errors import ConfigError
+from kube.base.settings import read
+from kube.client.client import CONNECTIONS, Client
+from kube.events import events
 from scheduler.binding import deadlines, volume_binder
 from scheduler.claims import claim_finalizers, claim_releases
 from scheduler.core.state.state import State

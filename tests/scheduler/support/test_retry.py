@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from kube.election import Fence
-from kube.errors import (
+from kube.base.errors import (
     STARTING,
     Conflict,
     Forbidden,
@@ -13,6 +12,7 @@ from kube.errors import (
     KubeError,
     Unreachable,
 )
+from kube.leader.election import Fence
 from scheduler.support.retry import RETRIABLE, retry
 from tests.support.clock import FakeClock, settle
 

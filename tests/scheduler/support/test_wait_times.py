@@ -2,7 +2,7 @@
 
 from prometheus_client import REGISTRY
 
-from kube.errors import Forbidden
+from kube.base.errors import Forbidden
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP
 from tests.scheduler.harness import Harness
 

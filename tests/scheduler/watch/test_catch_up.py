@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from prometheus_client import REGISTRY
 
-from kube.errors import Forbidden
-from kube.reflector import Reflector
-from kube.resources import NODES, PDBS, PODS, Resource
+from kube.base.errors import Forbidden
+from kube.client.resources import NODES, PDBS, PODS, Resource
+from kube.informers.reflector import Reflector
 from scheduler.watch.informers import catch_up
 from tests.support.clock import FakeClock, settle
 

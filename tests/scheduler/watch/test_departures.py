@@ -6,7 +6,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from kube.clock import ServerClock
+from kube.base.clock import ServerClock
 from scheduler.core.values.model import PodInfo, PreemptionInfo, Requirements
 from scheduler.watch.departures import Departures
 from tests.support.clock import FakeClock

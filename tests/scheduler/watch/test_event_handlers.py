@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube.meta import ObjectMeta, Partial, RawObject
-from kube.quantity import QuantityError
+from kube.client.meta import ObjectMeta, Partial, RawObject
+from kube.client.quantity import QuantityError
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
 from scheduler.decoding.objects import (

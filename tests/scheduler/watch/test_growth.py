@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from api.constants import JOB, JOBSET, KindName
-from kube.meta import OwnerReference
+from kube.client.meta import OwnerReference
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
 from scheduler.decoding.objects import (

@@ -6,7 +6,7 @@ from itertools import permutations, product
 import pytest
 
 from api.constants import ANNOTATION_STANDS_FOR, COSCHEDULING, JOB, JOBSET, WORKLOAD, KindName
-from kube.meta import OwnerReference
+from kube.client.meta import OwnerReference
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
 from scheduler.decoding.objects import (

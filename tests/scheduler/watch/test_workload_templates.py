@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.integration.jobset import jobset_admission
-from api.integration.jobset_groups import jobset_objects
-from api.integration.view import read_jobset
+from api.integration.jobset.admission import jobset_admission
+from api.integration.jobset.groups import jobset_objects
+from api.integration.jobset.view import read_jobset
 from cli.admission import apply
 from scheduler.core.groups.tree_validation import check
 from scheduler.core.groups.workload_templates import Template

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.quantity import MAX_INT64
+from kube.client.quantity import MAX_INT64
 from scheduler.core.explain.explain import explain
 from scheduler.core.nodes.resource_table import LARGEST, ResourceTable, total
 from scheduler.core.preemption.plan import Plan, preempt

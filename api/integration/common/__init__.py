@@ -1,0 +1,1 @@
+"""What the kinds have in common: options, rules, objects, minimums, claims."""

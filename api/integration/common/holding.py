@@ -1,0 +1,46 @@
+"""What an owner says of the places that are held for pods that it creates later: two annotations.
+
+`hold-seconds` is for how long, `on-hold-expired` what becomes of what runs when the time is over.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from api import causes
+from api.causes import Cause
+from api.constants import ANNOTATION_HOLD_SECONDS, ANNOTATION_ON_HOLD_EXPIRED
+from api.integration.common.options import annotation_path
+from api.reading import annotations_of
+
+SECONDS_TEXT: Final = "must be a whole number of seconds, 1 to 999999"
+
+NOTES: Final = (ANNOTATION_HOLD_SECONDS, ANNOTATION_ON_HOLD_EXPIRED)
+
+_SECONDS: Final = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
+_ENDS: Final = ("Keep", "Evict")
+
+
+def hold_faults(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> Iterator[Cause]:
+    """What is wrong with the annotations of a JobSet or LeaderWorkerSet, and was not before."""
+    notes, before = annotations_of(new), annotations_of(old)
+    for key in NOTES:
+        said, path = notes.get(key), annotation_path("", key)
+        if said is None or said == before.get(key) or _is_usable(key, said):
+            continue
+        if key == ANNOTATION_HOLD_SECONDS:
+            yield causes.invalid(path, said, SECONDS_TEXT)
+        else:
+            yield causes.not_supported(path, said, _ENDS)
+
+
+def hold_notes(annotations: Mapping[str, Any]) -> dict[str, str]:
+    """What goes from the annotations of an owner to those of its groups that expect pods."""
+    said = ((key, annotations.get(key)) for key in NOTES)
+    return {key: str(value) for key, value in said if _is_usable(key, value)}
+
+
+def _is_usable(key: str, said: Any) -> bool:
+    if key == ANNOTATION_ON_HOLD_EXPIRED:
+        return said in _ENDS
+    return isinstance(said, str) and _SECONDS.fullmatch(said) is not None

@@ -1,0 +1,144 @@
+"""The objects that an owner gets: Workload, CompositePodGroups, PodGroups.
+
+Counts and names follow KEP-1068. Objects come out complete but for what only a live object has (the
+Workload's UID).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from api.constants import (
+    ANNOTATION_MADE_FOR,
+    ANNOTATION_PREEMPTION_DELAY,
+    ANNOTATION_PROVISIONING_REQUEST,
+    LABEL_MANAGED_BY,
+    MANAGED_BY,
+    WORKLOAD,
+    KindName,
+    finalizer_of,
+)
+from api.integration.common.options import ALL, BASIC, SINGLE, Options
+from api.integration.common.shared_claims import group_entries
+from api.ownership import OwnerId
+from api.reading import text
+
+Json = dict[str, Any]
+
+NO_TEMPLATES: Final[Mapping[str, str]] = {}
+_MODES: Final = {SINGLE: "single", ALL: "all"}
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The Job or JobSet the objects are made for."""
+
+    kind: KindName
+    namespace: str
+    name: str
+    uid: str
+
+
+def template(
+    name: str,
+    options: Options,
+    members: int,
+    priority: Json,
+    *,
+    composite: bool = False,
+    claims: Mapping[str, str] = NO_TEMPLATES,
+) -> Json:
+    """A template: policy with minCount (explicit, else all `members`), topology, mode, class.
+
+    `claims` are the ResourceClaimTemplates of the entries that its pods may share.
+    """
+    made: Json = {"name": name, "schedulingPolicy": _policy(options, members, composite)}
+    if options.topology:
+        entry: Json = {"key": options.topology}
+        if options.preferred:
+            entry["preferred"] = True
+        made["schedulingConstraints"] = {"topology": [entry]}
+    if options.disruption:
+        made["disruptionMode"] = {_MODES[options.disruption]: {}}
+    shared = group_entries(options.claims, claims)
+    if shared:
+        made["resourceClaims"] = shared
+    return made | priority
+
+
+def priority_of(*pod_specs: Mapping[str, Any]) -> Json:
+    """Class and preemption policy where all pod templates agree."""
+    said: Json = {}
+    for key in ("priorityClassName", "preemptionPolicy"):
+        values = {text(spec.get(key)) for spec in pod_specs}
+        if len(values) == 1 and values != {""}:
+            said[key] = values.pop()
+    return said
+
+
+def workload_object(owner: Owner, name: str, templates: Json) -> Json:
+    """The Workload with its templates (`podGroupTemplates` or `compositePodGroupTemplates`)."""
+    controller = {"apiGroup": owner.kind.group, "kind": owner.kind.kind, "name": owner.name}
+    return _object(WORKLOAD, owner, name, {"controllerRef": controller} | templates)
+
+
+def group_object(
+    kind: KindName, owner: Owner, name: str, workload: str, made_from: Json, *, parent: str = ""
+) -> Json:
+    """A PodGroup or CompositePodGroup made from a template."""
+    spec: Json = {"workloadRef": {"workloadName": workload, "templateName": made_from["name"]}}
+    if parent:
+        spec["parentCompositePodGroupName"] = parent
+    children = {"name", "podGroupTemplates", "compositePodGroupTemplates"}
+    spec |= {key: value for key, value in made_from.items() if key not in children}
+    spec.setdefault("disruptionMode", {"single": {}})
+    return _object(kind, owner, name, spec)
+
+
+def as_root(root: Json, options: Options) -> Json:
+    """The root group with what its owner asks for it: a request for capacity, a delay."""
+    asked = {
+        ANNOTATION_PROVISIONING_REQUEST: options.request,
+        ANNOTATION_PREEMPTION_DELAY: options.delay,
+    }
+    root["metadata"]["annotations"] |= {key: value for key, value in asked.items() if value}
+    return root
+
+
+def _policy(options: Options, members: int, composite: bool) -> Json:
+    if options.mode == BASIC:
+        return {"basic": {}}
+    minimum = members if options.min_count is None else min(options.min_count, members)
+    return {"gang": {"minGroupCount" if composite else "minCount": max(1, minimum)}}
+
+
+def _object(kind: KindName, owner: Owner, name: str, spec: Json) -> Json:
+    metadata: Json = {
+        "name": name,
+        "namespace": owner.namespace,
+        "labels": {LABEL_MANAGED_BY: MANAGED_BY},
+        "annotations": {
+            ANNOTATION_MADE_FOR: OwnerId(
+                owner.kind.group, owner.kind.kind, owner.name, owner.uid
+            ).annotation()
+        },
+        "ownerReferences": [
+            {
+                "apiVersion": owner.kind.api_version,
+                "kind": owner.kind.kind,
+                "name": owner.name,
+                "uid": owner.uid,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+    finalizer = finalizer_of(kind.kind)
+    if finalizer:
+        metadata["finalizers"] = [finalizer]
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": metadata,
+        "spec": spec,
+    }

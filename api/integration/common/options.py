@@ -1,0 +1,195 @@
+"""What a user asks for, in annotations or in KEP-1068's field, at one place of an object."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from api import causes, duration, names
+from api.causes import Cause
+from api.constants import (
+    ANNOTATION_DISRUPTION_MODE,
+    ANNOTATION_GANG_MODE,
+    ANNOTATION_MIN_COUNT,
+    ANNOTATION_PREEMPTION_DELAY,
+    ANNOTATION_PREFERRED_TOPOLOGY,
+    ANNOTATION_PROVISIONING_REQUEST,
+    ANNOTATION_SHARED_CLAIMS,
+    ANNOTATION_TOPOLOGY,
+    GROUP,
+    REPLICATED_JOB_PREFIX,
+)
+from api.integration.common.shared_claims import read_shared
+from api.provisioning import CLASSES
+from api.reading import annotations_of, dig
+from api.rules.table import LABEL_KEY_TEXT
+
+_COUNT: Final = re.compile(r"0*[1-9][0-9]{0,8}", re.ASCII)
+
+COUNT_TEXT: Final = "must be a whole number, 1 to 999999999"
+
+OFF: Final = "Off"
+BASIC: Final = "Basic"
+GANG: Final = "Gang"
+REPLICATED_GANG: Final = "ReplicatedGang"
+COMPOSITE: Final = "Composite"
+
+JOB_MODES: Final = (OFF, BASIC, GANG)
+REPLICATED_JOB_MODES: Final = (OFF, BASIC, GANG, REPLICATED_GANG)
+JOBSET_MODES: Final = (OFF, BASIC, GANG, COMPOSITE)
+
+SINGLE: Final = "Single"
+ALL: Final = "All"
+DISRUPTION_MODES: Final = (SINGLE, ALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What one level asks for. Empty and None mean "not set".
+
+    `path` is that of the object the annotations hang on (empty for the root); `mode_path` is
+    where the mode is set, or would be. `outer` marks the `replicated-job-` annotations. `request`
+    (of capacity) and `delay` (of preemption) are about a root, and go to the group if it is one.
+    `claims` are the entries of the pods' claims that they share.
+    """
+
+    mode: str = ""
+    mode_path: str = ""
+    min_count: int | None = None
+    topology: str = ""
+    preferred: bool = False
+    disruption: str = ""
+    request: str = ""
+    delay: str = ""
+    claims: tuple[str, ...] = ()
+
+    path: str = ""
+    outer: bool = False
+
+    def at(self, key: str) -> str:
+        """The field path of one of this level's annotations."""
+        return annotation_path(self.path, outer_key(key) if self.outer else key)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a group is wanted here."""
+        return self.mode not in {"", OFF}
+
+
+def annotation_path(holder: str, key: str) -> str:
+    """The field path of an annotation; `holder` is the path of the object it hangs on."""
+    metadata = f"{holder}.metadata" if holder else "metadata"
+    return f"{metadata}.annotations[{key}]"
+
+
+def outer_key(key: str) -> str:
+    """The same annotation for the composite of a replicatedJob."""
+    return f"{GROUP}/{REPLICATED_JOB_PREFIX}{key.removeprefix(f'{GROUP}/')}"
+
+
+def read_options(
+    obj: Any,
+    path: str,
+    modes: tuple[str, ...],
+    report: list[Cause],
+    *,
+    field: tuple[Any, str] = (None, ""),
+) -> Options:
+    """What the annotations of `obj` ask for, or the KEP-1068 field beside it.
+
+    `field` is the object that may hold `gangConfig`, and its path. Invalid values are
+    reported in `report` and read as not set.
+    """
+    mode, mode_path = _mode(obj, path, modes, report, field)
+    fields = _fields(obj, path, report, outer=False) | _fields_of_root(obj, path, report)
+    shared_path = annotation_path(path, ANNOTATION_SHARED_CLAIMS)
+    claims = read_shared(annotations_of(obj).get(ANNOTATION_SHARED_CLAIMS), shared_path, report)
+    return Options(mode=mode, mode_path=mode_path, path=path, claims=claims, **fields)
+
+
+def read_outer_options(obj: Any, path: str, report: list[Cause]) -> Options:
+    """What the `replicated-job-` annotations ask for the composite of a replicatedJob."""
+    return Options(path=path, outer=True, **_fields(obj, path, report, outer=True))
+
+
+def read_group_options(obj: Any, path: str, report: list[Cause]) -> Options:
+    """What the annotations of `obj` say of a group, whatever its mode."""
+    return Options(path=path, **_fields(obj, path, report, outer=False))
+
+
+def _mode(
+    obj: Any, path: str, modes: tuple[str, ...], report: list[Cause], field: tuple[Any, str]
+) -> tuple[str, str]:
+    holder, holder_path = field
+    noted = annotations_of(obj).get(ANNOTATION_GANG_MODE)
+    noted_path = annotation_path(path, ANNOTATION_GANG_MODE)
+    written = dig(holder, "gangConfig", "gangMode")
+    written_path = ".".join(part for part in (holder_path, "gangConfig.gangMode") if part)
+    if noted is not None and written is not None and noted != written:
+        report.append(
+            causes.invalid(written_path, written, f"must say the same as {noted_path}, or nothing")
+        )
+    if noted is None and written is not None:
+        return _enum(written, written_path, modes, report), written_path
+    return _enum(noted, noted_path, modes, report), noted_path
+
+
+def _fields(obj: Any, path: str, report: list[Cause], *, outer: bool) -> dict[str, Any]:
+    annotations = annotations_of(obj)
+
+    def read(key: str) -> tuple[Any, str]:
+        key = outer_key(key) if outer else key
+        return annotations.get(key), annotation_path(path, key)
+
+    hard, hard_path = read(ANNOTATION_TOPOLOGY)
+    soft, soft_path = read(ANNOTATION_PREFERRED_TOPOLOGY)
+    if hard is not None and soft is not None:
+        report.append(causes.invalid(soft_path, soft, f"set this or {hard_path}, not both"))
+    topology = _label_key(hard, hard_path, report) or _label_key(soft, soft_path, report)
+    disruption, disruption_path = read(ANNOTATION_DISRUPTION_MODE)
+    count, count_path = read(ANNOTATION_MIN_COUNT)
+    return {
+        "min_count": _count(count, count_path, report),
+        "topology": topology,
+        "preferred": hard is None and soft is not None,
+        "disruption": _enum(disruption, disruption_path, DISRUPTION_MODES, report),
+    }
+
+
+def _fields_of_root(obj: Any, path: str, report: list[Cause]) -> dict[str, str]:
+    annotations = annotations_of(obj)
+    asked = annotations.get(ANNOTATION_PROVISIONING_REQUEST)
+    delay = annotations.get(ANNOTATION_PREEMPTION_DELAY)
+    asked_path = annotation_path(path, ANNOTATION_PROVISIONING_REQUEST)
+    if delay is not None and duration.seconds(delay) is None:
+        report.append(
+            causes.invalid(annotation_path(path, ANNOTATION_PREEMPTION_DELAY), delay, duration.TEXT)
+        )
+        delay = None
+    return {"request": _enum(asked, asked_path, CLASSES, report), "delay": delay or ""}
+
+
+def _enum(value: Any, path: str, values: tuple[str, ...], report: list[Cause]) -> str:
+    if value is None:
+        return ""
+    if value not in values:
+        report.append(causes.not_supported(path, value, values))
+        return ""
+    return str(value)
+
+
+def _label_key(value: Any, path: str, report: list[Cause]) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str) or not names.is_label_key(value):
+        report.append(causes.invalid(path, value, LABEL_KEY_TEXT))
+        return ""
+    return value
+
+
+def _count(value: Any, path: str, report: list[Cause]) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not _COUNT.fullmatch(value):
+        report.append(causes.invalid(path, value, COUNT_TEXT))
+        return None
+    return int(value)

@@ -1,0 +1,80 @@
+"""Rules that the owners of several kinds have in common."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from api import causes
+from api.causes import Cause
+from api.constants import (
+    ANNOTATION_DISRUPTION_MODE,
+    ANNOTATION_MIN_COUNT,
+    ANNOTATION_PREEMPTION_DELAY,
+    ANNOTATION_PREFERRED_TOPOLOGY,
+    ANNOTATION_PROVISIONING_REQUEST,
+    ANNOTATION_SHARED_CLAIMS,
+    ANNOTATION_TOPOLOGY,
+)
+from api.integration.common.options import BASIC, Options
+from api.reading import text
+from api.scheduler_names import SchedulerNames
+
+CONSUMES_TEXT: Final = (
+    "its root asks for a request of its own, which has another name: leave this out, or the "
+    "annotation that asks"
+)
+GROUPED_TEXT: Final = "has no effect: the pod template already names a group"
+
+
+def check_minimum(options: Options, limit: int, members: str) -> Iterator[Cause]:
+    """The bounds of one `min-count`: 1 to the number of members, where the mode has one."""
+    if options.min_count is None:
+        return
+    path = options.at(ANNOTATION_MIN_COUNT)
+    if options.mode == BASIC:
+        yield causes.forbidden(path, "a Basic group has no minCount; use Gang or leave this out")
+    elif options.min_count > limit:
+        yield causes.invalid(path, str(options.min_count), f"must be 1 to {limit}, its {members}")
+
+
+def check_scheduler(
+    pod_spec: Mapping[str, Any], path: str, schedulers: SchedulerNames
+) -> Iterator[Cause]:
+    """A pod template that asks for a third scheduler cannot be in a group."""
+    name = text(pod_spec.get("schedulerName"))
+    if not schedulers.allow(name):
+        problem = f"the pods of a group need {schedulers.words}: leave schedulerName out"
+        yield causes.invalid(f"{path}.schedulerName", name, problem)
+
+
+def frozen(new: Options, old: Options) -> Iterator[Cause]:
+    """The causes for changed options that are immutable: all but `min-count`."""
+    if new.mode != old.mode:
+        yield causes.immutable(new.mode_path if new.mode else old.mode_path, new.mode or None)
+    if (new.topology, new.preferred) != (old.topology, old.preferred):
+        said = new if new.topology else old
+        key = ANNOTATION_PREFERRED_TOPOLOGY if said.preferred else ANNOTATION_TOPOLOGY
+        yield causes.immutable(new.at(key), new.topology or None)
+    if new.disruption != old.disruption:
+        yield causes.immutable(new.at(ANNOTATION_DISRUPTION_MODE), new.disruption or None)
+    if new.request != old.request:
+        # The pods say from their creation on whether a request stands for them.
+        yield causes.immutable(new.at(ANNOTATION_PROVISIONING_REQUEST), new.request or None)
+    if new.claims != old.claims:
+        # The pods name these claims from their creation on.
+        yield causes.immutable(new.at(ANNOTATION_SHARED_CLAIMS), ",".join(new.claims) or None)
+
+
+def unused(options: Options) -> Iterator[str]:
+    """The warnings for options at a level that has no group."""
+    said = {
+        ANNOTATION_MIN_COUNT: options.min_count is not None,
+        ANNOTATION_PREFERRED_TOPOLOGY: bool(options.topology) and options.preferred,
+        ANNOTATION_TOPOLOGY: bool(options.topology) and not options.preferred,
+        ANNOTATION_DISRUPTION_MODE: bool(options.disruption),
+        ANNOTATION_PROVISIONING_REQUEST: bool(options.request),
+        ANNOTATION_PREEMPTION_DELAY: bool(options.delay),
+        ANNOTATION_SHARED_CLAIMS: bool(options.claims),
+    }
+    for key, is_said in said.items():
+        if is_said:
+            yield f"{options.at(key)}: has no effect: no gang-mode makes a group at this level"

@@ -1,0 +1,1 @@
+"""Jobs: what admission writes on them, and the groups that they get."""

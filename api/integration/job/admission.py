@@ -1,0 +1,511 @@
+"""Job: how admission names its group in the pod template, and the objects a Job gets.
+
+The group is written twice, as the label on the pod template and as the annotation `managed-group`
+on the Job. Muster creates the group only where both agree; a pod template that names a group of the
+user's is not changed.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from api import causes, groups, names
+from api.causes import Cause
+from api.constants import (
+    ANNOTATION_CLAIM_TEMPLATES,
+    ANNOTATION_CONSUMES_REQUEST,
+    ANNOTATION_GROUP_SCOPE,
+    ANNOTATION_GROUP_TEMPLATE,
+    ANNOTATION_MANAGED_GROUP,
+    ANNOTATION_PROVISIONING_CLASS,
+    ANNOTATION_SHARED_CLAIMS,
+    JOB,
+    JOB_CONTROLLER,
+    JOBSET,
+    JOBSET_LABEL_NAME,
+    LABEL_POD_GROUP,
+    POD_GROUP,
+)
+from api.integration.common import objects
+from api.integration.common.autoscalers import (
+    SILENT,
+    Autoscalers,
+    Level,
+    affinity,
+    group_labels,
+    kept_affinity,
+    kept_annotations,
+    missing_annotations,
+)
+from api.integration.common.managed_by import other_controller, warnings_for
+from api.integration.common.minimum import Part, Pods, Progress, Standing, standing
+from api.integration.common.options import (
+    JOB_MODES,
+    REPLICATED_JOB_MODES,
+    Options,
+    annotation_path,
+    read_options,
+)
+from api.integration.common.result import (
+    Admission,
+    Operation,
+    Taken,
+    drop_entry,
+    no_name_taken,
+    set_entries,
+)
+from api.integration.common.rules import (
+    CONSUMES_TEXT,
+    GROUPED_TEXT,
+    check_minimum,
+    check_scheduler,
+    frozen,
+)
+from api.integration.common.shared_claims import (
+    Sharer,
+    consumer_faults,
+    entry_faults,
+    kept_claims,
+    named_claims,
+    noted_templates,
+    unshared,
+)
+from api.integration.common.workloads import NO_WORKLOADS, OwnerName, Workloads
+from api.integration.job.delegation import Delegation, read_delegation
+from api.integration.jobset.admission import group_of_jobset_job, request_of_jobset_job
+from api.integration.jobset.levels import jobset_options, levels_of, levels_of_template
+from api.integration.jobset.view import SCOPE_JOBSET, members_of, parallelism_of, read_mark
+from api.integration.pods.references import check_pod_template
+from api.provisioning import class_name, consumed
+from api.reading import annotations_of, dig, integer, labels_of, listing, mapping, text
+from api.scheduler_names import USUAL, SchedulerNames, is_open
+
+_TEMPLATE = "/spec/template"
+_OF_REQUEST = (ANNOTATION_CONSUMES_REQUEST, ANNOTATION_PROVISIONING_CLASS)
+_POD_SPEC = "spec.template.spec"
+
+KEPT_TEXT = (
+    "it stays as it was: the group of a Job does not change; to run the Job without it, or in "
+    "another, delete the Job and make it again"
+)
+NO_GROUP_TEXT = "has no effect: no gang-mode makes a group at this level"
+DELEGATED_TEXT = f"leave this out: {ANNOTATION_GROUP_TEMPLATE} says what the group is"
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """What one Job asks for; `managed` is the group that label and annotation agree on.
+
+    `managed_by` is another controller than Kubernetes' own, which makes no pods for it then.
+    """
+
+    name: str
+    namespace: str
+    uid: str
+    options: Options
+    spec: Mapping[str, Any]
+    from_jobset: bool
+    managed: str
+    names_other_group: bool
+    delegation: Delegation | None
+    faults: tuple[Cause, ...]
+    managed_by: str = ""
+    schedulers: SchedulerNames = USUAL
+
+    @property
+    def pod_spec(self) -> Mapping[str, Any]:
+        """The pod template's spec."""
+        return mapping(dig(self.spec, "template", "spec"))
+
+    @property
+    def asks(self) -> bool:
+        """Whether the Job itself (not its JobSet) asks for a group that Muster is to make."""
+        own = self.options.asks and not self.from_jobset
+        return own and not self.names_other_group and not self.managed_by
+
+
+def read_job(job: Mapping[str, Any], schedulers: SchedulerNames = USUAL) -> JobView:
+    """Reads a Job (raw JSON of any structure); `schedulers` are the names of Muster's."""
+    faults: list[Cause] = []
+    spec = mapping(job.get("spec"))
+    annotations, labels = annotations_of(job), labels_of(job)
+    from_jobset = bool(labels.get(JOBSET_LABEL_NAME))
+    pod_template = mapping(spec.get("template"))
+    # A foreign form on the template counts too: Muster's pods may not name a second group.
+    named = {it.name for it in groups.groups_of_object(pod_template, ours=True)}
+    managed = text(annotations.get(ANNOTATION_MANAGED_GROUP))
+    agreed = managed if managed and labels_of(pod_template).get(LABEL_POD_GROUP) == managed else ""
+    options = Options() if from_jobset else read_options(job, "", JOB_MODES, faults)
+    delegation = read_delegation(job, faults, schedulers)
+    managed_by = other_controller(spec, JOB_CONTROLLER)
+    if delegation is not None and options.asks:
+        faults.append(causes.forbidden(options.mode_path, DELEGATED_TEXT))
+    return JobView(
+        name=text(dig(job, "metadata", "name")),
+        namespace=text(dig(job, "metadata", "namespace")),
+        uid=text(dig(job, "metadata", "uid")),
+        options=options,
+        spec=spec,
+        from_jobset=from_jobset,
+        managed=agreed,
+        names_other_group=bool(named - {agreed}),
+        delegation=None if managed_by else delegation,
+        faults=tuple(faults),
+        managed_by=managed_by,
+        schedulers=schedulers,
+    )
+
+
+def job_admission(
+    new: Mapping[str, Any],
+    old: Mapping[str, Any] | None,
+    operation: str,
+    *,
+    request_uid: str = "",
+    namespace: str = "",
+    taken: Taken = no_name_taken,
+    schedulers: SchedulerNames = USUAL,
+    workloads: Workloads = NO_WORKLOADS,
+    autoscalers: Autoscalers = SILENT,
+) -> Admission:
+    """Validates a Job and names its group (raw JSON of any structure).
+
+    `request_uid` and `namespace` are those of the admission request: a Job made with generateName
+    has no name yet, and an object may leave its namespace to the URL. A usual name that is `taken`
+    is avoided. `autoscalers` are told of the group's constraints, which may be those of one of the
+    `workloads`. On UPDATE the marks of the old object are applied again, whatever the new one says.
+    """
+    if operation == "CREATE" or old is None:
+        around = _Around(request_uid, namespace, taken, workloads, autoscalers)
+        return _creation(new, read_job(new, schedulers), around)
+    if operation != "UPDATE":
+        return Admission()
+    before, after = read_job(old, schedulers), read_job(new, schedulers)
+    levels = _levels(old, before, namespace, workloads) if before.managed else []
+    return _update(new, old, before, after, levels)
+
+
+def job_groups(job: Mapping[str, Any], *, workload: str | None = None) -> list[dict[str, Any]]:
+    """Workload and PodGroup of a Job at its start; empty unless it has a group of ours and pods.
+
+    `workload` is the Workload's name where the usual one was taken.
+    """
+    view = read_job(job)
+    size = members_of(view.spec)
+    if not (view.managed and view.asks and size):
+        return []
+    owner = objects.Owner(JOB, view.namespace, view.name, view.uid)
+    name = workload or names.workload_name(JOB.kind, view.name, view.namespace)
+    made_from = objects.template(
+        names.template_name("pg-job", view.name, view.namespace),
+        view.options,
+        size,
+        objects.priority_of(view.pod_spec),
+        claims=noted_templates(job),
+    )
+    group = objects.group_object(POD_GROUP, owner, view.managed, name, made_from)
+    return [
+        objects.workload_object(owner, name, {"podGroupTemplates": [made_from]}),
+        objects.as_root(group, view.options),
+    ]
+
+
+def job_standing(job: Mapping[str, Any], progress: Progress, pods: Pods) -> Standing:
+    """The standing of a Job's group, of which these pods are there."""
+    spec = mapping(job.get("spec"))
+    part = Part(parallelism_of(spec), integer(spec.get("completions")), progress, pods)
+    return standing([part])
+
+
+def job_pod_specs(job: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Path and spec of the pod template, if the Job itself asks for a group."""
+    view = read_job(job)
+    return [(_POD_SPEC, view.pod_spec)] if view.asks else []
+
+
+class _Around(NamedTuple):
+    """What else decides about a new Job."""
+
+    request_uid: str
+    namespace: str
+    taken: Taken
+    workloads: Workloads
+    autoscalers: Autoscalers
+
+
+def _creation(job: Mapping[str, Any], view: JobView, around: _Around) -> Admission:
+    if view.managed_by:
+        return Admission(_unmark(job, view.managed), [], _left_alone(view))
+    group = _wanted_group(job, view, around)
+    if group is None:
+        return Admission(_unmark(job), _faults(view), _warnings(view))
+    consumes = _consumed(job, view, group, view.namespace or around.namespace)
+    faults = [*_faults(view), *_other_request(view, consumes)]
+    return Admission(_mark_anew(job, view, group, around, consumes), faults, _warnings(view))
+
+
+def _mark_anew(
+    job: Mapping[str, Any],
+    view: JobView,
+    group: str,
+    around: _Around,
+    consumes: Mapping[str, str],
+) -> list[Operation]:
+    """The marks of a new Job, and what its pods tell autoscalers."""
+    template = dig(job, "spec", "template")
+    levels = _levels(job, view, around.namespace, around.workloads)
+    said = missing_annotations(template, around.autoscalers.annotations(levels))
+    copied = _is_copied(annotations_of(template))
+    said |= consumes if copied else missing_annotations(template, consumes)
+    stale = [key for key in _OF_REQUEST if copied and key not in consumes]
+    of_jobset = _jobset_scope(job, view) != ""
+    labels = group_labels(template, group)
+    terms = around.autoscalers.terms(levels, labels, of_jobset=of_jobset)
+    copied_from = text(annotations_of(job).get(ANNOTATION_MANAGED_GROUP))
+    claims, note = named_claims(job, _shared_claims(job, view), group, copied_from)
+    return [
+        *_mark(job, view, group, said, note=note),
+        *([] if note else drop_entry(job, "", "annotations", ANNOTATION_CLAIM_TEMPLATES)),
+        *claims,
+        *(op for key in stale for op in drop_entry(template, _TEMPLATE, "annotations", key)),
+        *affinity(template, _TEMPLATE, terms),
+    ]
+
+
+def _jobset_scope(job: Mapping[str, Any], view: JobView) -> str:
+    """The scope of the JobSet's group that a Job is in; empty for a group of its own."""
+    if not view.from_jobset or group_of_jobset_job(view.namespace, job) is None:
+        return ""
+    return read_mark(text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE)))[0]
+
+
+def _shared_claims(job: Mapping[str, Any], view: JobView) -> tuple[str, ...]:
+    """The entries of which the group has one claim, as its Job or JobSet says."""
+    if not view.from_jobset:
+        return view.options.claims
+    if _jobset_scope(job, view) == SCOPE_JOBSET:
+        return jobset_options(job).claims
+    return read_options(job, "", REPLICATED_JOB_MODES, []).claims
+
+
+def _levels(
+    job: Mapping[str, Any], view: JobView, namespace: str, workloads: Workloads
+) -> list[Level]:
+    """What holds at each level of the Job's groups, by its annotations or a user's Workload."""
+    scope = _jobset_scope(job, view)
+    if not scope and view.delegation is not None:
+        workload = workloads.of_delegated(_controller(job))
+        return levels_of_template(workload, view.delegation.template) if workload else []
+    kind = JOBSET if scope else JOB
+    name = text(labels_of(job).get(JOBSET_LABEL_NAME)) if scope else view.name
+    workload = workloads.of_user(OwnerName(kind.group, kind.kind, name))
+    return levels_of(job, scope, view.namespace or namespace, workload)
+
+
+def _controller(job: Mapping[str, Any]) -> OwnerName:
+    """The Job's own owner; all empty without one."""
+    owners = (mapping(it) for it in listing(dig(job, "metadata", "ownerReferences")))
+    owner = next((it for it in owners if it.get("controller") is True), {})
+    group = text(owner.get("apiVersion")).rpartition("/")[0]
+    return OwnerName(group, text(owner.get("kind")), text(owner.get("name")))
+
+
+def _wanted_group(job: Mapping[str, Any], view: JobView, around: _Around) -> str | None:
+    """The group of a new Job; a mark it already carries was copied from another Job."""
+    namespace = view.namespace or around.namespace
+    if view.names_other_group:
+        return None
+    if view.from_jobset:
+        named = group_of_jobset_job(namespace, job)
+        if named is not None:
+            return named
+    if not view.options.asks and view.delegation is None:
+        return None
+    prefix = text(dig(job, "metadata", "generateName"))
+    if prefix:
+        # Validation runs after the name is generated, and must find what mutation wrote.
+        kept = view.managed if view.name else ""
+        return kept or names.generated_job_pod_group(prefix, around.request_uid)
+    usual = names.job_pod_group(namespace, view.name)
+    if not around.taken(POD_GROUP.kind, usual):
+        return usual
+    return names.job_pod_group(namespace, view.name, taken=True)
+
+
+def _update(
+    new: Mapping[str, Any],
+    old: Mapping[str, Any],
+    before: JobView,
+    after: JobView,
+    levels: list[Level],
+) -> Admission:
+    patch = _mark_again(new, after, old, before.managed, levels) if before.managed else []
+    kept = _kept(new, before.managed) if before.managed else []
+    if before.managed_by:
+        return Admission(patch, [], kept)
+    found = list(frozen(after.options, before.options))
+    if before.managed and after.delegation != before.delegation:
+        found.append(causes.immutable(annotation_path("", ANNOTATION_GROUP_TEMPLATE), None))
+    had = {*before.faults, *_minimum_faults(before)}
+    fewer = set(_consumer_faults(before))
+    found += [fault for fault in _consumer_faults(after) if fault not in fewer]
+    if after.options.min_count != before.options.min_count:
+        found += [fault for fault in _minimum_faults(after) if fault not in had]
+    found += [fault for fault in after.faults if fault not in had]
+    return Admission(patch, list(dict.fromkeys(found)), kept)
+
+
+def _kept(job: Mapping[str, Any], group: str) -> list[str]:
+    """Warnings for marks that are put back; a manifest from before admission has neither."""
+    template = dig(job, "spec", "template")
+    said = {
+        annotation_path("", ANNOTATION_MANAGED_GROUP): annotations_of(job).get(
+            ANNOTATION_MANAGED_GROUP
+        ),
+        f"spec.template.metadata.labels[{LABEL_POD_GROUP}]": labels_of(template).get(
+            LABEL_POD_GROUP
+        ),
+    }
+    if not any(said.values()):
+        return []
+    return [f"{path}: {KEPT_TEXT}" for path, value in said.items() if value != group]
+
+
+def _mark_again(
+    new: Mapping[str, Any], view: JobView, old: Mapping[str, Any], group: str, levels: list[Level]
+) -> list[Operation]:
+    """The marks of the old Job. Pod templates do not change, whatever is configured by now."""
+    template, before = dig(new, "spec", "template"), dig(old, "spec", "template")
+    said = kept_annotations(before) if any(level.all_or_none for level in levels) else {}
+    said |= _consumed_before(before)
+    # One without the note was made by an earlier version of Muster.
+    noted = ANNOTATION_MANAGED_GROUP in annotations_of(before)
+    note = text(annotations_of(old).get(ANNOTATION_CLAIM_TEMPLATES))
+    patch = _mark(new, view, group, missing_annotations(template, said), on_pods=noted, note=note)
+    patch += kept_claims(new, old, group)
+    terms = kept_affinity(before)
+    return [*patch, *affinity(template, _TEMPLATE, terms)] if terms else patch
+
+
+def _consumed(job: Mapping[str, Any], view: JobView, group: str, namespace: str) -> dict[str, str]:
+    """The annotations of pods that a request for capacity stands for; empty for none.
+
+    The pods carry them before they are seen by anybody, and are never written for it.
+    """
+    root, asked = group, view.options.request if view.asks else ""
+    if view.from_jobset:
+        root, asked = request_of_jobset_job(namespace, job, group)
+    return consumed(root, asked) if class_name(asked) else {}
+
+
+def _consumed_before(template: Any) -> dict[str, str]:
+    said = annotations_of(template)
+    return {key: text(said[key]) for key in _OF_REQUEST if key in said}
+
+
+def _is_copied(said: Mapping[str, Any]) -> bool:
+    """Whether the annotations of a pod template name the request of the Job it was copied from."""
+    named = said.get(ANNOTATION_CONSUMES_REQUEST)
+    return named is not None and named == said.get(ANNOTATION_MANAGED_GROUP)
+
+
+def _other_request(view: JobView, consumes: Mapping[str, str]) -> Iterator[Cause]:
+    """A pod template that says already whose request stands for its pods, and means another."""
+    said = annotations_of(view.spec.get("template"))
+    for key, value in consumes.items():
+        if key in said and said[key] != value and not _is_copied(said):
+            path = annotation_path("spec.template", key)
+            yield causes.invalid(path, said[key], CONSUMES_TEXT)
+
+
+def _mark(
+    job: Mapping[str, Any],
+    view: JobView,
+    group: str,
+    on_template: Mapping[str, str],
+    *,
+    on_pods: bool = True,
+    note: str = "",
+) -> list[Operation]:
+    """`on_pods`: the pods are to know, too, that Muster named their group.
+
+    `on_template` are other annotations of theirs; `note` is that of the claims they share.
+    """
+    template = dig(job, "spec", "template")
+    named = {ANNOTATION_MANAGED_GROUP: group}
+    annotations = {**(named if on_pods else {}), **on_template}
+    noted = {ANNOTATION_CLAIM_TEMPLATES: note} if note else {}
+    return [
+        *set_entries(job, "", {"annotations": named | noted}),
+        *set_entries(
+            template, _TEMPLATE, {"labels": {LABEL_POD_GROUP: group}, "annotations": annotations}
+        ),
+        *_scheduler(template, view.schedulers.default),
+    ]
+
+
+def _scheduler(template: Any, name: str) -> list[Operation]:
+    spec = mapping(template).get("spec")
+    if not isinstance(spec, Mapping):
+        return []
+    if not is_open(spec.get("schedulerName")):
+        return []
+    return [{"op": "add", "path": f"{_TEMPLATE}/spec/schedulerName", "value": name}]
+
+
+def _unmark(job: Mapping[str, Any], group: str = "") -> list[Operation]:
+    """`group`: its label goes, too; other webhooks may say who runs a Job after Muster's."""
+    template = dig(job, "spec", "template")
+    label = drop_entry(template, _TEMPLATE, "labels", LABEL_POD_GROUP) if group else []
+    return [
+        *label,
+        *drop_entry(job, "", "annotations", ANNOTATION_MANAGED_GROUP),
+        *drop_entry(template, _TEMPLATE, "annotations", ANNOTATION_MANAGED_GROUP),
+        *unshared(job),
+    ]
+
+
+def _faults(view: JobView) -> list[Cause]:
+    template = mapping(view.spec.get("template"))
+    references = check_pod_template(template, "spec.template", view.schedulers)
+    found = [*view.faults, *_minimum_faults(view), *references]
+    found += [*_claim_faults(view), *_consumer_faults(view)]
+    if view.asks:
+        found += check_scheduler(view.pod_spec, _POD_SPEC, view.schedulers)
+    return found
+
+
+def _minimum_faults(view: JobView) -> Iterator[Cause]:
+    if view.asks:
+        yield from check_minimum(view.options, max(1, members_of(view.spec)), "pods")
+
+
+def _claim_faults(view: JobView) -> Iterator[Cause]:
+    if view.asks or view.delegation is not None:
+        path = annotation_path("", ANNOTATION_SHARED_CLAIMS)
+        yield from entry_faults(view.options.claims, path, [_sharer(view)], view.managed)
+
+
+def _consumer_faults(view: JobView) -> Iterator[Cause]:
+    if view.asks or view.delegation is not None:
+        yield from consumer_faults(view.options.claims, "spec.parallelism", [_sharer(view)])
+
+
+def _sharer(view: JobView) -> Sharer:
+    return Sharer(_POD_SPEC, view.pod_spec, members_of(view.spec))
+
+
+def _left_alone(view: JobView) -> list[str]:
+    """The warnings for a Job that another controller runs."""
+    usual = replace(view, managed_by="")
+    if not view.options.asks:
+        return []
+    return warnings_for(JOB.kind, "spec", view.managed_by, _faults(usual))
+
+
+def _warnings(view: JobView) -> list[str]:
+    if view.options.asks and view.names_other_group:
+        return [f"{view.options.mode_path}: {GROUPED_TEXT}"]
+    if view.options.claims and not (view.asks or view.delegation is not None):
+        return [f"{annotation_path('', ANNOTATION_SHARED_CLAIMS)}: {NO_GROUP_TEXT}"]
+    return []

@@ -1,0 +1,39 @@
+"""JobSet's exclusive placement: the first pod of a Job must have a node before the others exist.
+
+Facts of the JobSet controller and its webhooks, as of v0.11.0. The annotation `exclusive-topology`
+of a JobSet or of a Job template is copied to the pods. With it JobSet's webhook rejects the pods of
+index 1 and up until the pod of index 0 has a node, whose domain they get as a node selector. The
+annotation `node-selector` next to it, or on the pods, ends that: people label the nodes beforehand.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from api.integration.common.options import annotation_path
+from api.reading import annotations_of
+
+ANNOTATION_EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+ANNOTATION_NODE_SELECTOR: Final = "alpha.jobset.sigs.k8s.io/node-selector"
+
+FIRST_POD_TEXT: Final = (
+    "JobSet creates the other pods of a Job once its first pod has a node, and a gang gets nodes"
+    " once its pods exist, so none would start: set the annotation"
+    f' {ANNOTATION_NODE_SELECTOR}: "true" too and label the nodes, set min-count to the number of'
+    " first pods at most, or use the annotation topology instead"
+)
+
+
+def exclusive_path(
+    jobset: Mapping[str, Any], template: Mapping[str, Any], pod: Mapping[str, Any], path: str
+) -> str:
+    """The annotation by which pods of a Job wait for its first pod; empty if they do not.
+
+    `path` is that of the Job template.
+    """
+    levels = {"": jobset, path: template, f"{path}.spec.template": pod}
+    said = {where: annotations_of(level) for where, level in levels.items()}
+    asking = [where for where, annotations in said.items() if ANNOTATION_EXCLUSIVE in annotations]
+    selecting = {where for where, it in said.items() if ANNOTATION_NODE_SELECTOR in it}
+    if not asking or selecting & {*asking, f"{path}.spec.template"}:
+        return ""
+    return annotation_path(asking[-1], ANNOTATION_EXCLUSIVE)

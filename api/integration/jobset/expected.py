@@ -1,0 +1,162 @@
+"""What the PodGroups of a JobSet expect: `expectedPods`, where some pods start after others run.
+
+A gang of a whole JobSet, or a tree of mode Composite, waits for all of its pods; so a JobSet that
+creates some of them later (`startupPolicy: InOrder`, `dependsOn`) says which will come. Nothing is
+written where all are created at once, as every gang of one replicatedJob is.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from api import causes
+from api.causes import Cause
+from api.constants import (
+    JOBSET_LABEL_NAME,
+    JOBSET_LABEL_REPLICATED_JOB,
+    MAX_EXPECTED_KINDS,
+    MAX_EXPECTED_PODS,
+    MAX_EXPECTED_TEMPLATE,
+)
+from api.integration.common.options import COMPOSITE, GANG
+from api.integration.common.placement_templates import encoded, encoded_size, placement_template
+from api.integration.jobset.groups import pod_group_name
+from api.integration.jobset.start_order import is_ordered, stages
+from api.integration.jobset.view import JobSetView, ReplicatedJob
+
+Json = dict[str, Any]
+
+Counts = Callable[[ReplicatedJob, int], int]
+"""How many pods of a replicatedJob's Job of this index there are, or can be."""
+
+KINDS_TEXT: Final = (
+    "replicatedJobs that start in order and whose pods differ: one gang can expect at most "
+    f"{MAX_EXPECTED_KINDS} kinds of pods; use gang-mode Composite, or one on the replicatedJobs"
+)
+TEMPLATE_TEXT: Final = (
+    "bytes of labels, affinity, tolerations and the like, which is more than a gang can keep of "
+    f"pods that it expects ({MAX_EXPECTED_TEMPLATE}): shorten them, or use gang-mode on the "
+    "replicatedJobs"
+)
+COUNT_TEXT: Final = (
+    f"pods of one kind: a gang can expect at most {MAX_EXPECTED_PODS}; use gang-mode on the "
+    "replicatedJobs"
+)
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Pods that ask for the same and are in one stage; `jobs` are the replicatedJobs they are of.
+
+    `template` lacks the label of the replicatedJob.
+    """
+
+    template: Json
+    stage: int
+    jobs: list[ReplicatedJob]
+
+
+def expected_pods(
+    view: JobSetView, jobs: list[ReplicatedJob], counts: Counts
+) -> dict[str, list[Json]]:
+    """`expectedPods` of each PodGroup that expects pods, by its name.
+
+    `jobs` are the replicatedJobs with groups. Empty where none starts after another. A group that
+    would expect more than is allowed expects nothing: it waits for its pods then.
+    """
+    if not _is_expecting(view, jobs):
+        return {}
+    found: dict[str, list[Json]] = {}
+    for kinds in _kinds(view, jobs):
+        entries = _entries(view, kinds, counts)
+        found |= entries if _is_writable(view, kinds) else {group: [] for group in entries}
+    return found
+
+
+def faults(view: JobSetView) -> Iterator[Cause]:
+    """What of a new JobSet that starts in order is more than groups can expect."""
+    jobs = [job for job in view.wanted if not job.is_empty]
+    if _is_expecting(view, jobs):
+        for kinds in _kinds(view, jobs):
+            yield from _faults(view, kinds)
+
+
+def _is_expecting(view: JobSetView, jobs: list[ReplicatedJob]) -> bool:
+    return view.options.mode in {GANG, COMPOSITE} and is_ordered(view, jobs)
+
+
+def _kinds(view: JobSetView, jobs: list[ReplicatedJob]) -> Iterator[list[_Kind]]:
+    """The kinds of pods of the one group, or of those of each replicatedJob."""
+    stage_of = stages(view, jobs)
+    kinds = [_Kind(_template(view, job), stage_of[job.name], [job]) for job in jobs]
+    if view.options.mode == COMPOSITE:
+        yield from ([kind] for kind in kinds)
+    else:
+        yield kinds if len(kinds) <= MAX_EXPECTED_KINDS else _merged(kinds)
+
+
+def _merged(kinds: list[_Kind]) -> list[_Kind]:
+    """Fewer, where pods of several replicatedJobs ask for the same."""
+    found: dict[tuple[str, int], _Kind] = {}
+    for kind in kinds:
+        same = found.setdefault((encoded(kind.template), kind.stage), replace(kind, jobs=[]))
+        same.jobs += kind.jobs
+    return list(found.values())
+
+
+def _template(view: JobSetView, job: ReplicatedJob) -> Json:
+    return placement_template(job.pod_template, {JOBSET_LABEL_NAME: view.name})
+
+
+def _faults(view: JobSetView, kinds: list[_Kind]) -> Iterator[Cause]:
+    if len(kinds) > MAX_EXPECTED_KINDS:
+        yield causes.invalid("spec.replicatedJobs", len(kinds), f"is the number of {KINDS_TEXT}")
+    for kind in kinds:
+        first = kind.jobs[0]
+        size = encoded_size(_labelled(kind))
+        if size > MAX_EXPECTED_TEMPLATE:
+            path = first.pod_spec_path.removesuffix(".spec")
+            yield causes.invalid(path, size, f"is the number of {TEMPLATE_TEXT}")
+        pods = sum(_size(view, job) for job in kind.jobs)
+        if pods > MAX_EXPECTED_PODS:
+            yield causes.invalid(f"{first.path}.replicas", pods, f"is the number of {COUNT_TEXT}")
+
+
+def _is_writable(view: JobSetView, kinds: list[_Kind]) -> bool:
+    named = all(kind.template["spec"].get("containers") for kind in kinds)
+    return named and not any(_faults(view, kinds))
+
+
+def _size(view: JobSetView, job: ReplicatedJob) -> int:
+    return job.members if view.options.mode == COMPOSITE else job.replicas * job.members
+
+
+def _entries(view: JobSetView, kinds: list[_Kind], counts: Counts) -> dict[str, list[Json]]:
+    """The entries of the groups whose pods are of these kinds."""
+    found: dict[str, list[Json]] = {}
+    for kind in kinds:
+        name, template = kind.jobs[0].name, _labelled(kind)
+        for group, count in _counted(view, kind, counts).items():
+            entry: Json = {"name": name, "count": min(count, MAX_EXPECTED_PODS)}
+            stage = {"stage": kind.stage} if kind.stage else {}
+            found.setdefault(group, []).append(entry | stage | {"template": template})
+    return found
+
+
+def _counted(view: JobSetView, kind: _Kind, counts: Counts) -> dict[str, int]:
+    """The pods of the kind in each of its groups."""
+    found: dict[str, int] = {}
+    for job in kind.jobs:
+        for index in job.indexes:
+            group = pod_group_name(view, job, index)
+            found[group] = found.get(group, 0) + counts(job, index)
+    return found
+
+
+def _labelled(kind: _Kind) -> Json:
+    """The template with the label of the replicatedJob, where all pods are of one."""
+    if len(kind.jobs) > 1:
+        return kind.template
+    labels: Mapping[str, str] = kind.template["metadata"]["labels"]
+    said = {**labels, JOBSET_LABEL_REPLICATED_JOB: kind.jobs[0].name}
+    return kind.template | {"metadata": {"labels": said}}

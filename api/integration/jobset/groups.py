@@ -1,0 +1,179 @@
+"""The groups of a JobSet: one for all of it, for each replicatedJob or each Job, or a tree of them.
+
+Mode Composite is Muster's own tree of JobSet, replicatedJobs and Jobs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from api import names
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    JOBSET,
+    JOBSET_LABEL_JOB_INDEX,
+    JOBSET_LABEL_NAME,
+    JOBSET_LABEL_REPLICATED_JOB,
+    POD_GROUP,
+)
+from api.integration.common.objects import (
+    Owner,
+    as_root,
+    group_object,
+    priority_of,
+    template,
+    workload_object,
+)
+from api.integration.common.options import ALL, COMPOSITE, Options
+from api.integration.common.shared_claims import templates_of
+from api.integration.jobset.view import SCOPE_JOB, SCOPE_JOBSET, JobSetView, ReplicatedJob
+from api.reading import text
+
+Json = dict[str, Any]
+
+
+def jobset_objects(view: JobSetView, workload: str | None = None) -> list[Json]:
+    """Workload, composites from the root down, PodGroups; empty where nothing marked has pods.
+
+    A replicatedJob without pods has no part in them: the others would wait for it for ever.
+    """
+    jobs = [job for job in view.marked if not job.is_empty]
+    if not jobs:
+        return []
+    owner = Owner(JOBSET, view.namespace, view.name, view.uid)
+    workload = workload or names.workload_name(JOBSET.kind, view.name, view.namespace)
+    if view.options.mode == COMPOSITE:
+        return _composite_objects(owner, workload, view, jobs)
+    if view.options.asks:
+        return _wide_objects(owner, workload, view, jobs)
+    return _separate_objects(owner, workload, view, jobs)
+
+
+def pod_group_names(view: JobSetView, job: ReplicatedJob) -> list[str]:
+    """The PodGroups of one replicatedJob."""
+    if job.group_scope == SCOPE_JOB:
+        return [pod_group_name(view, job, index) for index in job.indexes]
+    return [pod_group_name(view, job, 0)]
+
+
+def pod_group_name(view: JobSetView, job: ReplicatedJob, index: int) -> str:
+    """The PodGroup of the replicatedJob's Job of this index."""
+    taken = view.names_taken
+    if job.group_scope == SCOPE_JOB:
+        return names.jobset_pod_group(view.namespace, view.name, job.name, index, taken=taken)
+    if job.group_scope == SCOPE_JOBSET:
+        return names.jobset_pod_group(view.namespace, view.name, taken=taken)
+    return names.jobset_pod_group(view.namespace, view.name, job.name, taken=taken)
+
+
+def group_names(view: JobSetView) -> list[tuple[str, str]]:
+    """Kind and name of every group that a new JobSet asks for, under the usual names."""
+    leaves = [(POD_GROUP.kind, name) for job in view.wanted for name in pod_group_names(view, job)]
+    if view.options.mode != COMPOSITE or not leaves:
+        return leaves
+    above = ["", *(job.name for job in view.wanted)]
+    made = [names.jobset_composite(view.namespace, view.name, job) for job in above]
+    return [*((COMPOSITE_POD_GROUP.kind, name) for name in made), *leaves]
+
+
+def jobset_labels(labels: Mapping[str, Any]) -> tuple[str, str, int | None]:
+    """JobSet, replicatedJob and Job index, from the labels of a JobSet's Job."""
+    index = text(labels.get(JOBSET_LABEL_JOB_INDEX))
+    return (
+        text(labels.get(JOBSET_LABEL_NAME)),
+        text(labels.get(JOBSET_LABEL_REPLICATED_JOB)),
+        int(index) if index.isascii() and index.isdigit() else None,
+    )
+
+
+def _wide_objects(
+    owner: Owner, workload: str, view: JobSetView, jobs: list[ReplicatedJob]
+) -> list[Json]:
+    """One PodGroup for the whole JobSet."""
+    made_from = template(
+        names.template_name("pg", view.name, view.namespace),
+        view.options,
+        sum(job.replicas * job.members for job in jobs),
+        priority_of(*(job.pod_spec for job in jobs)),
+        claims=templates_of(job.pod_spec for job in jobs),
+    )
+    name = names.jobset_pod_group(view.namespace, view.name, taken=view.names_taken)
+    return [
+        workload_object(owner, workload, {"podGroupTemplates": [made_from]}),
+        as_root(group_object(POD_GROUP, owner, name, workload, made_from), view.options),
+    ]
+
+
+def _separate_objects(
+    owner: Owner, workload: str, view: JobSetView, jobs: list[ReplicatedJob]
+) -> list[Json]:
+    """A PodGroup for each replicatedJob, or for each of its Jobs."""
+    templates: list[Json] = []
+    groups: list[Json] = []
+    # One Workload has one priority: where the trees differ only the groups say theirs.
+    shared = priority_of(*(job.pod_spec for job in jobs))
+    for job in jobs:
+        members = job.members if job.group_scope == SCOPE_JOB else job.replicas * job.members
+        made_from = _leaf(view, job, members, shared)
+        templates.append(made_from)
+        own = made_from | priority_of(job.pod_spec)
+        groups += [
+            as_root(group_object(POD_GROUP, owner, name, workload, own), job.options)
+            for name in pod_group_names(view, job)
+        ]
+    return [workload_object(owner, workload, {"podGroupTemplates": templates}), *groups]
+
+
+def _composite_objects(
+    owner: Owner, workload: str, view: JobSetView, jobs: list[ReplicatedJob]
+) -> list[Json]:
+    """A composite for the JobSet, one for each replicatedJob, a PodGroup for each Job."""
+    priority = priority_of(*(job.pod_spec for job in jobs))
+    root = template(
+        _root_template_name(view, jobs), view.options, len(jobs), priority, composite=True
+    )
+    taken = view.names_taken
+    root_name = names.jobset_composite(view.namespace, view.name, taken=taken)
+    children: list[Json] = []
+    made = group_object(COMPOSITE_POD_GROUP, owner, root_name, workload, root)
+    composites = [as_root(made, view.options)]
+    leaves: list[Json] = []
+    for job in jobs:
+        outer = _inherited(job.outer, view.options)
+        name = names.template_name("cpg", job.name, view.namespace)
+        child = template(name, outer, job.replicas, priority, composite=True)
+        leaf = _leaf(view, job, job.members, priority, above=outer)
+        children.append(child | {"podGroupTemplates": [leaf]})
+        parent = names.jobset_composite(view.namespace, view.name, job.name, taken=taken)
+        composites.append(
+            group_object(COMPOSITE_POD_GROUP, owner, parent, workload, child, parent=root_name)
+        )
+        leaves += [
+            group_object(POD_GROUP, owner, group, workload, leaf, parent=parent)
+            for group in pod_group_names(view, job)
+        ]
+    templates = {"compositePodGroupTemplates": [root | {"compositePodGroupTemplates": children}]}
+    return [workload_object(owner, workload, templates), *composites, *leaves]
+
+
+def _leaf(
+    view: JobSetView, job: ReplicatedJob, members: int, priority: Json, above: Options | None = None
+) -> Json:
+    options = _inherited(job.options, above) if above else job.options
+    name = names.template_name("pg", job.name, view.namespace)
+    return template(name, options, members, priority, claims=templates_of([job.pod_spec]))
+
+
+def _root_template_name(view: JobSetView, jobs: list[ReplicatedJob]) -> str:
+    name = names.template_name("cpg", view.name, view.namespace)
+    # Template names are unique over the tree: a replicatedJob named like its JobSet has this one.
+    if any(job.name == view.name for job in jobs):
+        return names.hashed(name, "Template", view.namespace)
+    return name
+
+
+def _inherited(options: Options, above: Options) -> Options:
+    """A level without a disruption mode inherits an All from above."""
+    if options.disruption or above.disruption != ALL:
+        return options
+    return replace(options, disruption=ALL)

@@ -1,0 +1,124 @@
+"""What holds for the pods of one Job at each level of its groups: required topology, mode All.
+
+Levels are read from what stands on the Job when it is made, the lowest first: its annotations, the
+options of its JobSet, which admission notes on the Job template; or from the templates of a user's
+Workload, which stand in for both.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from api import names
+from api.constants import ANNOTATION_JOBSET_OPTIONS, POD_GROUP
+from api.group_affinity import Scope
+from api.integration.common.autoscalers import Level
+from api.integration.common.options import (
+    ALL,
+    COMPOSITE,
+    JOB_MODES,
+    REPLICATED_JOB_MODES,
+    Options,
+    read_options,
+    read_outer_options,
+)
+from api.integration.common.templates import Template, choose_template, find_template, templates_of
+from api.integration.jobset.groups import jobset_labels
+from api.integration.jobset.view import SCOPE_JOB, SCOPE_JOBSET
+from api.reading import annotations_of, dig, labels_of, listing, mapping, text
+
+_KEYS: Final = ("mode", "topology", "disruption-mode", "provisioning-request", "shared-claims")
+
+
+def note_of(jobset: Options) -> str:
+    """What the Jobs of a JobSet have to know of its own options; empty where that is nothing.
+
+    The annotation `jobset-options` of their templates, as in `mode=Composite,topology=rack`.
+    """
+    if not jobset.asks:
+        return ""
+    topology = "" if jobset.preferred else jobset.topology
+    disruption = jobset.disruption if jobset.disruption == ALL else ""
+    mode = jobset.mode if jobset.mode == COMPOSITE else ""
+    claims = "" if mode else "+".join(jobset.claims)
+    said = zip(_KEYS, (mode, topology, disruption, jobset.request, claims), strict=True)
+    return ",".join(f"{key}={value}" for key, value in said if value)
+
+
+def levels_of(
+    job: Mapping[str, Any], scope: str, namespace: str, workload: Mapping[str, Any] | None
+) -> list[Level]:
+    """Those of a Job; `scope` is the mark's of a JobSet's Job, empty for a group of the Job's own.
+
+    `workload` is the one that a user made for the Job or its JobSet. Nothing where that has no
+    template for the Job: its group is not made before there is one.
+    """
+    if workload is None:
+        return _levels_in_jobset(job, scope) if scope else _own_levels(job)
+    templates = templates_of(workload)
+    wanted = names.template_name(*_template_of(job, scope), namespace)
+    leaf = choose_template(templates, POD_GROUP.kind, wanted, alone=True)
+    return [] if leaf is None else _levels_from(templates, leaf, deep=_is_composite(job, scope))
+
+
+def levels_of_template(workload: Mapping[str, Any], name: str) -> list[Level]:
+    """Those of a Job that is delegated to this template; nothing where the Workload has none.
+
+    No label selects the pods of a composite above it, which may have those of other owners.
+    """
+    leaf = find_template(workload, name)
+    return [] if leaf is None else _levels_from([], leaf, deep=False)
+
+
+def _own_levels(job: Mapping[str, Any]) -> list[Level]:
+    return [_level(Scope.POD_GROUP, read_options(job, "", JOB_MODES, []))]
+
+
+def _levels_in_jobset(job: Mapping[str, Any], scope: str) -> list[Level]:
+    jobset, own = jobset_options(job), read_options(job, "", REPLICATED_JOB_MODES, [])
+    if _is_composite(job, scope):
+        levels = (own, read_outer_options(job, "", []), jobset)
+        return [_level(*each) for each in zip(Scope, levels, strict=True)]
+    return [_level(Scope.POD_GROUP, jobset if scope == SCOPE_JOBSET else own)]
+
+
+def _template_of(job: Mapping[str, Any], scope: str) -> tuple[str, str]:
+    """Prefix and name of the template that Muster would make for the Job's group."""
+    jobset, replicated_job, _ = jobset_labels(labels_of(job))
+    if not scope:
+        return "pg-job", text(dig(job, "metadata", "name"))
+    return "pg", jobset if scope == SCOPE_JOBSET else replicated_job
+
+
+def _is_composite(job: Mapping[str, Any], scope: str) -> bool:
+    return scope == SCOPE_JOB and jobset_options(job).mode == COMPOSITE
+
+
+def jobset_options(job: Mapping[str, Any]) -> Options:
+    """What `note_of` wrote for a JobSet's Job; the rest of the annotation is not read."""
+    note = text(annotations_of(job).get(ANNOTATION_JOBSET_OPTIONS))
+    said = dict(part.partition("=")[::2] for part in note.split(","))
+    mode, topology, disruption, request, claims = (said.get(key, "") for key in _KEYS)
+    shared = tuple(name for name in claims.split("+") if names.is_dns_label(name))
+    return Options(
+        mode=mode, topology=topology, disruption=disruption, request=request, claims=shared
+    )
+
+
+def _level(scope: Scope, options: Options) -> Level:
+    topology = "" if options.preferred else options.topology
+    return Level(scope, topology, options.disruption == ALL)
+
+
+def _levels_from(templates: list[Template], leaf: Template, *, deep: bool) -> list[Level]:
+    by_name = {it.name: it for it in templates}
+    chain = [leaf]
+    while deep and chain[-1].parent in by_name and len(chain) < len(Scope):
+        chain.append(by_name[chain[-1].parent])
+    return [_template_level(*each) for each in zip(Scope, chain, strict=False)]
+
+
+def _template_level(scope: Scope, template: Template) -> Level:
+    entries = listing(dig(template.fields, "schedulingConstraints", "topology"))
+    first = mapping(entries[0]) if entries else {}
+    topology = "" if first.get("preferred") else text(first.get("key"))
+    return Level(scope, topology, "all" in mapping(template.fields.get("disruptionMode")))

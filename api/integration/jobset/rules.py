@@ -1,0 +1,324 @@
+"""What a JobSet may ask for: bounds, exclusions, order, priority; and what may change later."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from api import causes
+from api.causes import Cause
+from api.constants import (
+    ANNOTATION_CONSUMES_REQUEST,
+    ANNOTATION_DISRUPTION_MODE,
+    ANNOTATION_PREEMPTION_DELAY,
+    ANNOTATION_PROVISIONING_REQUEST,
+    ANNOTATION_SHARED_CLAIMS,
+    JOB,
+    JOBSET,
+    MAX_TEMPLATES,
+)
+from api.integration.common.managed_by import warnings_for
+from api.integration.common.options import (
+    ALL,
+    BASIC,
+    COMPOSITE,
+    GANG,
+    OFF,
+    SINGLE,
+    Options,
+    annotation_path,
+)
+from api.integration.common.rules import (
+    CONSUMES_TEXT,
+    GROUPED_TEXT,
+    check_minimum,
+    check_scheduler,
+    frozen,
+    unused,
+)
+from api.integration.common.shared_claims import Sharer, consumer_faults, entry_faults
+from api.integration.jobset import expected
+from api.integration.jobset.exclusive_topology import FIRST_POD_TEXT
+from api.integration.jobset.groups import pod_group_names
+from api.integration.jobset.view import (
+    SCOPE_JOB,
+    SCOPE_JOBSET,
+    SCOPE_REPLICATED_JOB,
+    JobSetView,
+    ReplicatedJob,
+    read_jobset,
+)
+from api.integration.pods.references import check_pod_template
+from api.reading import annotations_of, text
+from api.scheduler_names import USUAL, SchedulerNames, is_open
+
+ORDER_TEXT: Final = (
+    "a gang of the whole JobSet would wait for pods that this order creates later; "
+    "use gang-mode on the replicatedJobs instead"
+)
+COMPOSITE_CLAIMS_TEXT: Final = (
+    "a claim belongs to one PodGroup, and mode Composite makes one for each Job: set this on the "
+    "Job templates"
+)
+
+
+def faults(
+    view: JobSetView, schedulers: SchedulerNames = USUAL, *, expects: bool = False
+) -> list[Cause]:
+    """Everything wrong with a new JobSet; `expects`: groups may wait for pods that come later."""
+    if view.oversize is not None:
+        return [*view.faults, view.oversize]
+    return [
+        *view.faults,
+        *_exclusion(view),
+        *(expected.faults(view) if expects else _order(view)),
+        *_exclusive_topology(view),
+        *_template_count(view),
+        *_minimums(view),
+        *_disruption(view),
+        *_priority(view),
+        *_schedulers(view, schedulers),
+        *_references(view.replicated_jobs, schedulers),
+        *_other_requests(view),
+        *_name_clashes(view),
+        *_shared_claims(view),
+    ]
+
+
+def changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+    """Immutable fields that an update of a JobSet changes, and new faults in the mutable ones."""
+    after, before = read_jobset(new), read_jobset(old)
+    if before.managed_by:
+        return []
+    found = list(frozen(after.options, before.options))
+    known = {job.name: job for job in before.replicated_jobs}
+    for job in after.replicated_jobs:
+        if job.name in known:
+            found += frozen(job.options, known[job.name].options)
+            found += frozen(job.outer, known[job.name].outer)
+    had = {*before.faults, *_mutable(before)}
+    wrong = (*after.faults, *_mutable(after))
+    found += [fault for fault in wrong if fault not in had]
+    if after.oversize is not None and before.oversize is None:
+        found.append(after.oversize)
+    return list(dict.fromkeys(found))
+
+
+def _mutable(view: JobSetView) -> Iterator[Cause]:
+    """What is wrong in fields that may change."""
+    yield from _minimums(view)
+    yield from _shared_claims(view)
+    yield from _exclusive_topology(view)
+
+
+def warnings(view: JobSetView) -> list[str]:
+    """Options that are set where they have no effect."""
+    mode = view.options.mode
+    found = [] if view.options.asks else list(unused(view.options))
+    for job in view.replicated_jobs:
+        if job.managed_by and (view.options.asks or job.options.asks) and job.options.mode != OFF:
+            found += warnings_for(JOB.kind, f"{job.path}.template.spec", job.managed_by, [])
+        if mode != COMPOSITE:
+            found += unused(job.outer)
+        if not job.scope or job.scope == SCOPE_JOBSET:
+            found += unused(job.options)
+        elif mode == COMPOSITE:
+            found += _unused_below_root(job.options)
+        if job.is_grouped and job.options.asks:
+            found.append(f"{job.options.mode_path}: {GROUPED_TEXT}")
+        if job.is_grouped and job.exclusive and job.members > 1:
+            found.append(f"{job.exclusive}: {FIRST_POD_TEXT}")
+    return found
+
+
+def left_alone(
+    view: JobSetView, schedulers: SchedulerNames = USUAL, *, expects: bool = False
+) -> list[str]:
+    """The warnings for a JobSet that another controller runs: nothing of it is refused."""
+    if not (view.options.asks or any(job.options.asks for job in view.replicated_jobs)):
+        return []
+    wrong = faults(replace(view, managed_by=""), schedulers, expects=expects)
+    return warnings_for(JOBSET.kind, "spec", view.managed_by, wrong)
+
+
+def _exclusion(view: JobSetView) -> Iterator[Cause]:
+    if not view.options.asks:
+        return
+    for job in view.replicated_jobs:
+        if job.options.asks:
+            yield causes.forbidden(
+                job.options.mode_path,
+                f"may not be set beside {view.options.mode_path}, except to Off: "
+                "choose the gang of the JobSet or those of its replicatedJobs",
+            )
+
+
+def _order(view: JobSetView) -> Iterator[Cause]:
+    members = {job.name for job in view.wanted}
+    if view.options.mode not in {GANG, COMPOSITE} or len(members) < 2:
+        return
+    if view.in_order:
+        yield causes.invalid("spec.startupPolicy.startupPolicyOrder", "InOrder", ORDER_TEXT)
+    for job in view.wanted:
+        if members.intersection(job.depends_on):
+            yield causes.invalid(f"{job.path}.dependsOn", list(job.depends_on), ORDER_TEXT)
+
+
+def _exclusive_topology(view: JobSetView) -> Iterator[Cause]:
+    """A gang may not need pods that are created after others of it have a node."""
+    alone = [job for job in view.wanted if job.scope != SCOPE_JOBSET]
+    shared = [job for job in view.wanted if job.scope == SCOPE_JOBSET]
+    gangs = [(view.options, shared), *((job.options, [job]) for job in alone)]
+    for options, jobs in gangs:
+        late = [job for job in jobs if job.exclusive and job.members > 1 and job.replicas]
+        pods = sum(_jobs(job) * job.members for job in jobs)
+        lacking = sum(_jobs(job) * (job.members - 1) for job in late)
+        needed = pods if options.min_count is None else options.min_count
+        if options.mode != BASIC and pods - lacking < needed:
+            for path in dict.fromkeys(job.exclusive for job in late):
+                yield causes.forbidden(path, FIRST_POD_TEXT)
+
+
+def _jobs(job: ReplicatedJob) -> int:
+    """The Jobs of a replicatedJob in one PodGroup."""
+    return 1 if job.scope == SCOPE_JOB else job.replicas
+
+
+def _template_count(view: JobSetView) -> Iterator[Cause]:
+    count = sum(job.scope != SCOPE_JOBSET for job in view.wanted)
+    if count > MAX_TEMPLATES:
+        yield causes.too_many("spec.replicatedJobs", count, MAX_TEMPLATES)
+
+
+def _minimums(view: JobSetView) -> Iterator[Cause]:
+    if not view.wanted:
+        return
+    if view.options.mode == COMPOSITE:
+        count = sum(not job.is_empty for job in view.wanted)
+        yield from check_minimum(view.options, max(1, count), "replicatedJobs with pods")
+    elif view.options.asks:
+        pods = sum(job.replicas * job.members for job in view.wanted)
+        yield from check_minimum(view.options, max(1, pods), "pods")
+    for job in view.wanted:
+        yield from _job_minimums(job)
+
+
+def _job_minimums(job: ReplicatedJob) -> Iterator[Cause]:
+    if job.scope == SCOPE_JOB:
+        yield from check_minimum(job.options, max(1, job.members), "pods of a Job")
+        yield from check_minimum(job.outer, max(1, job.replicas), "Jobs")
+    elif job.scope == SCOPE_REPLICATED_JOB:
+        yield from check_minimum(job.options, max(1, job.replicas * job.members), "pods")
+
+
+def _disruption(view: JobSetView) -> Iterator[Cause]:
+    """Below a level of mode All, Single is not allowed; a level without a mode inherits All."""
+    if view.options.mode != COMPOSITE:
+        return
+    for job in view.wanted:
+        levels = (view.options, job.outer, job.options)
+        for at, level in enumerate(levels):
+            if level.disruption == SINGLE and any(up.disruption == ALL for up in levels[:at]):
+                yield causes.invalid(
+                    level.at(ANNOTATION_DISRUPTION_MODE),
+                    SINGLE,
+                    "must be All, or left out, below a level of mode All",
+                )
+
+
+def _priority(view: JobSetView) -> Iterator[Cause]:
+    """The pods of one tree share a priority; a group of one replicatedJob is a tree of its own."""
+    if not view.options.asks or not view.wanted:
+        return
+    first = view.wanted[0]
+    wanted = text(first.pod_spec.get("priorityClassName"))
+    for job in view.wanted[1:]:
+        name = text(job.pod_spec.get("priorityClassName"))
+        if name != wanted:
+            yield causes.invalid(
+                f"{job.pod_spec_path}.priorityClassName",
+                name,
+                f"must be the same as {first.pod_spec_path}.priorityClassName ({wanted or 'unset'})"
+                ": the pods of one gang share one priority",
+            )
+
+
+def _schedulers(view: JobSetView, schedulers: SchedulerNames) -> Iterator[Cause]:
+    """The pods of one tree share a scheduler; a group of one replicatedJob is a tree of its own."""
+    named = [(job, text(job.pod_spec.get("schedulerName"))) for job in view.wanted]
+    given = [schedulers.default if is_open(name) else name for _, name in named]
+    for (job, name), chosen in zip(named, given, strict=True):
+        yield from check_scheduler(job.pod_spec, job.pod_spec_path, schedulers)
+        if view.options.asks and chosen != given[0] and schedulers.allow(name):
+            path = named[0][0].pod_spec_path
+            yield causes.invalid(
+                f"{job.pod_spec_path}.schedulerName",
+                name,
+                f"must be the same as {path}.schedulerName ({given[0]}): the pods of one gang"
+                " share one scheduler",
+            )
+
+
+def _references(jobs: Iterable[ReplicatedJob], schedulers: SchedulerNames) -> Iterator[Cause]:
+    for job in jobs:
+        if not job.managed_by:
+            path = job.pod_spec_path.removesuffix(".spec")
+            yield from check_pod_template(job.pod_template, path, schedulers)
+
+
+def _other_requests(view: JobSetView) -> Iterator[Cause]:
+    """Pods of a root that asks for capacity may not say that another request stands for them."""
+    for job in view.wanted:
+        asked = view.options.request if view.options.asks else job.options.request
+        said = annotations_of(job.pod_template).get(ANNOTATION_CONSUMES_REQUEST)
+        if asked and said is not None:
+            path = annotation_path(
+                job.pod_spec_path.removesuffix(".spec"), ANNOTATION_CONSUMES_REQUEST
+            )
+            yield causes.invalid(path, said, CONSUMES_TEXT)
+
+
+def _shared_claims(view: JobSetView) -> Iterator[Cause]:
+    """The annotation `shared-claims` of the JobSet, or of a replicatedJob with its own groups."""
+    if view.options.claims and view.options.mode == COMPOSITE:
+        yield causes.forbidden(view.options.at(ANNOTATION_SHARED_CLAIMS), COMPOSITE_CLAIMS_TEXT)
+    elif view.options.asks:
+        yield from _claim_faults(view.options, view.wanted)
+    for job in view.wanted:
+        if job.scope != SCOPE_JOBSET:
+            yield from _claim_faults(job.options, [job])
+
+
+def _claim_faults(options: Options, jobs: list[ReplicatedJob]) -> Iterator[Cause]:
+    if not jobs:
+        return
+    path, sharers = options.at(ANNOTATION_SHARED_CLAIMS), []
+    for job in jobs:
+        pods = job.members if job.scope == SCOPE_JOB else job.replicas * job.members
+        sharers.append(Sharer(job.pod_spec_path, job.pod_spec, pods))
+    yield from entry_faults(options.claims, path, sharers)
+    yield from consumer_faults(options.claims, path, sharers)
+
+
+def _name_clashes(view: JobSetView) -> Iterator[Cause]:
+    """Groups of different modes may get the same name (`a-1`, and Job 1 of `a`)."""
+    if view.options.asks:
+        return
+    named = {job.path: pod_group_names(view, job) for job in view.wanted}
+    counts = Counter(name for names in named.values() for name in names)
+    for job in view.wanted:
+        clash = next((name for name in named[job.path] if counts[name] > 1), None)
+        if clash is not None:
+            yield causes.invalid(
+                f"{job.path}.name", job.name, f"gives two groups the name {clash}: rename it"
+            )
+
+
+def _unused_below_root(options: Options) -> Iterator[str]:
+    said = {
+        ANNOTATION_PROVISIONING_REQUEST: options.request,
+        ANNOTATION_PREEMPTION_DELAY: options.delay,
+    }
+    for key, value in said.items():
+        if value:
+            yield f"{options.at(key)}: has no effect: it is the JobSet's to say, for all its groups"

@@ -1,0 +1,260 @@
+"""A JobSet as the integration sees it: what each level asks for, and how many members it has."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from api import causes, groups
+from api.causes import Cause
+from api.constants import (
+    ANNOTATION_GANG_MODE,
+    ANNOTATION_GROUP_SCOPE,
+    JOB_CONTROLLER,
+    JOBSET_CONTROLLER,
+    MAX_JOBS,
+    MAX_REPLICATED_JOBS,
+)
+from api.integration.common.managed_by import other_controller
+from api.integration.common.options import (
+    BASIC,
+    COMPOSITE,
+    GANG,
+    JOBSET_MODES,
+    OFF,
+    REPLICATED_GANG,
+    REPLICATED_JOB_MODES,
+    Options,
+    read_options,
+    read_outer_options,
+)
+from api.integration.jobset.exclusive_topology import exclusive_path
+from api.reading import annotations_of, dig, integer, listing, mapping, text
+
+# The scope of a group: whose pods it holds. Written on each Job template as a mark, so that a
+# Job's group can be computed from the Job alone.
+SCOPE_JOBSET: Final = "JobSet"
+SCOPE_REPLICATED_JOB: Final = "ReplicatedJob"
+SCOPE_JOB: Final = "Job"
+_HASHED: Final = "/Hashed"
+
+JOBS_TEXT: Final = (
+    f"the JobSet has {{}} Jobs with gang-mode, and may have {MAX_JOBS}: lower replicas, give each "
+    "Job more pods, or use several JobSets"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatedJob:
+    """One entry of `spec.replicatedJobs`; `members` are the pods of one of its Jobs.
+
+    `indexes` are those of its Jobs, cut off where the JobSet has more than `MAX_JOBS`: whoever
+    visits Jobs one by one uses these. `depends_on` are the names of those it comes after,
+    `depends_on_complete` of those among them that have ended then. `is_grouped`: its pod template
+    names a group of the user's. `exclusive`: the path of the annotation by which the pods of its
+    Jobs come after the first one has a node.
+    """
+
+    name: str
+    path: str
+    replicas: int
+    indexes: range
+    parallelism: int
+    completions: int | None
+    members: int
+    options: Options
+    outer: Options
+    pod_template: Mapping[str, Any]
+    depends_on: tuple[str, ...]
+    mark: str
+    scope: str
+    names_taken: bool = False
+    managed_by: str = ""
+    is_grouped: bool = False
+    depends_on_complete: tuple[str, ...] = ()
+    exclusive: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no pods, so that nothing can wait for them."""
+        return not (self.replicas and self.members)
+
+    @property
+    def group_scope(self) -> str:
+        """The scope of its pods: the mark if it is set, else what is asked for."""
+        return self.mark or self.scope
+
+    @property
+    def pod_spec_path(self) -> str:
+        """Where the pod template's spec is."""
+        return f"{self.path}.template.spec.template.spec"
+
+    @property
+    def pod_spec(self) -> Mapping[str, Any]:
+        """The pod template's spec."""
+        return mapping(self.pod_template.get("spec"))
+
+
+@dataclass(frozen=True, slots=True)
+class JobSetView:
+    """What one JobSet asks for. Invalid values are reported in `faults`.
+
+    `managed_by` is another controller than JobSet's own, which makes no Jobs for it then.
+    `names_taken`: the usual names of its groups belonged to others at creation. `oversize` is the
+    fault of a JobSet with groups that has too many replicatedJobs or Jobs.
+    """
+
+    name: str
+    namespace: str
+    uid: str
+    options: Options
+    replicated_jobs: tuple[ReplicatedJob, ...]
+    in_order: bool
+    faults: tuple[Cause, ...]
+    managed_by: str = ""
+    names_taken: bool = False
+    oversize: Cause | None = None
+
+    @property
+    def wanted(self) -> list[ReplicatedJob]:
+        """The replicatedJobs whose pods belong in a group, by what the JobSet says."""
+        return [] if self.managed_by else [job for job in self.replicated_jobs if job.scope]
+
+    @property
+    def marked(self) -> list[ReplicatedJob]:
+        """The replicatedJobs whose pods are in a group, by the marks set at creation."""
+        if self.managed_by:
+            return []
+        return [job for job in self.replicated_jobs if job.mark and not job.managed_by]
+
+
+def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
+    """Reads a JobSet (raw JSON of any structure).
+
+    Of one with more replicatedJobs than `MAX_REPLICATED_JOBS` none are read: that takes seconds.
+    """
+    faults: list[Cause] = []
+    spec = mapping(jobset.get("spec"))
+    options = read_options(jobset, "", JOBSET_MODES, faults, field=(spec, "spec"))
+    order = text(dig(spec, "startupPolicy", "startupPolicyOrder"))
+    items, jobs = listing(spec.get("replicatedJobs")), list[ReplicatedJob]()
+    left = MAX_JOBS
+    for at, item in enumerate(items if len(items) <= MAX_REPLICATED_JOBS else ()):
+        path = f"spec.replicatedJobs[{at}]"
+        job = _read_replicated_job(
+            jobset, mapping(item), path, above=options, faults=faults, left=left
+        )
+        left -= len(job.indexes) if job.group_scope else 0
+        jobs.append(job)
+    return JobSetView(
+        name=text(dig(jobset, "metadata", "name")),
+        namespace=text(dig(jobset, "metadata", "namespace")),
+        uid=text(dig(jobset, "metadata", "uid")),
+        options=options,
+        replicated_jobs=tuple(jobs),
+        in_order=order == "InOrder",
+        faults=tuple(faults),
+        managed_by=other_controller(spec, JOBSET_CONTROLLER),
+        names_taken=any(job.names_taken for job in jobs),
+        oversize=_oversize(options, items, jobs),
+    )
+
+
+def make_mark(scope: str, *, names_taken: bool) -> str:
+    """The mark of a Job template: a scope, and whether its groups have hashed names."""
+    return f"{scope}{_HASHED}" if scope and names_taken else scope
+
+
+def read_mark(mark: str) -> tuple[str, bool]:
+    """Scope, and whether the usual names are taken."""
+    scope = mark.removesuffix(_HASHED)
+    return scope, scope != mark
+
+
+def members_of(job_spec: Mapping[str, Any]) -> int:
+    """The pods a Job runs at once: its parallelism, or completions where they are fewer."""
+    members, completions = parallelism_of(job_spec), integer(job_spec.get("completions"))
+    return max(0, members if completions is None else min(members, completions))
+
+
+def parallelism_of(job_spec: Mapping[str, Any]) -> int:
+    """`spec.parallelism`, 1 when unset."""
+    parallelism = integer(job_spec.get("parallelism"))
+    return 1 if parallelism is None else parallelism
+
+
+def _oversize(options: Options, items: list[Any], jobs: list[ReplicatedJob]) -> Cause | None:
+    if len(items) > MAX_REPLICATED_JOBS:
+        if not (options.asks or any(map(_asks, items))):
+            return None
+        return causes.too_many("spec.replicatedJobs", len(items), MAX_REPLICATED_JOBS)
+    grouped = [job for job in jobs if job.scope]
+    total = sum(job.replicas for job in grouped)
+    if total <= MAX_JOBS:
+        return None
+    largest = max(grouped, key=lambda job: job.replicas)
+    return causes.invalid(f"{largest.path}.replicas", largest.replicas, JOBS_TEXT.format(total))
+
+
+def _asks(job: Any) -> bool:
+    """Whether a replicatedJob asks for groups."""
+    noted = annotations_of(dig(job, "template")).get(ANNOTATION_GANG_MODE)
+    return (noted or dig(job, "gangConfig", "gangMode") or OFF) != OFF
+
+
+def _read_replicated_job(
+    jobset: Mapping[str, Any],
+    job: Mapping[str, Any],
+    path: str,
+    *,
+    above: Options,
+    faults: list[Cause],
+    left: int,
+) -> ReplicatedJob:
+    template = mapping(job.get("template"))
+    job_spec = mapping(template.get("spec"))
+    pod_template = mapping(job_spec.get("template"))
+    replicas = integer(job.get("replicas"))
+    replicas = 1 if replicas is None else max(0, replicas)
+    holder = f"{path}.template"
+    options = read_options(template, holder, REPLICATED_JOB_MODES, faults, field=(job, path))
+    grouped = bool(groups.groups_of_object(pod_template, ours=True))
+    managed_by = other_controller(job_spec, JOB_CONTROLLER)
+    mark, names_taken = read_mark(text(annotations_of(template).get(ANNOTATION_GROUP_SCOPE)))
+    dependencies = list(map(mapping, listing(job.get("dependsOn"))))
+    return ReplicatedJob(
+        name=text(job.get("name")),
+        path=path,
+        replicas=replicas,
+        indexes=range(min(replicas, left)),
+        parallelism=parallelism_of(job_spec),
+        completions=integer(job_spec.get("completions")),
+        members=members_of(job_spec),
+        options=options,
+        outer=read_outer_options(template, holder, faults),
+        pod_template=pod_template,
+        depends_on=tuple(text(it.get("name")) for it in dependencies),
+        mark=mark,
+        scope="" if grouped or managed_by else _scope(above.mode, options.mode),
+        names_taken=names_taken,
+        managed_by=managed_by,
+        is_grouped=grouped,
+        depends_on_complete=tuple(
+            text(it.get("name")) for it in dependencies if it.get("status") == "Complete"
+        ),
+        exclusive=exclusive_path(jobset, template, pod_template, holder),
+    )
+
+
+def _scope(jobset_mode: str, mode: str) -> str:
+    """The scope of the group a replicatedJob's pods belong to, empty for none.
+
+    A replicatedJob that says Off stays out of a JobSet-wide group.
+    """
+    if jobset_mode in {GANG, BASIC, COMPOSITE}:
+        wide = SCOPE_JOB if jobset_mode == COMPOSITE else SCOPE_JOBSET
+        return "" if mode == OFF else wide
+    return {
+        GANG: SCOPE_REPLICATED_JOB,
+        BASIC: SCOPE_REPLICATED_JOB,
+        REPLICATED_GANG: SCOPE_JOB,
+    }.get(mode, "")

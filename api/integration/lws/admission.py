@@ -1,0 +1,257 @@
+"""LeaderWorkerSet: the marks that admission leaves on its pod templates, and the objects it gets.
+
+The marks are the label of the group, with the set's own name, and the annotation `group-by`: each
+replica is a group of its own. Where the leader of a replica comes before its workers, it is one
+group and they are another, below a CompositePodGroup that holds them together: no gang of both
+could start, as half of it is made after the other half has started.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from api import names
+from api.constants import (
+    ANNOTATION_GROUP_BY,
+    COMPOSITE_POD_GROUP,
+    LABEL_POD_GROUP,
+    LEADER_WORKER_SET,
+    POD_GROUP,
+)
+from api.integration.common.holding import hold_faults
+from api.integration.common.objects import (
+    Owner,
+    as_root,
+    group_object,
+    priority_of,
+    template,
+    workload_object,
+)
+from api.integration.common.options import COMPOSITE, Options
+from api.integration.common.result import Admission, Operation, set_entries
+from api.integration.lws import rules
+from api.integration.lws.expected import (
+    expected_pods,
+    is_expecting,
+    leader_group,
+    workers_group,
+)
+from api.integration.lws.expected import faults as lws_faults
+from api.integration.lws.view import LwsView, read_lws
+from api.scheduler_names import USUAL, SchedulerNames
+
+Json = dict[str, Any]
+
+NO_SIZES: Final[Mapping[int, int]] = {}
+"""Of replicas that all have as many pods as their set says."""
+
+_ROOT: Final = "replicas"
+_REPLICA: Final = "replica"
+_LEADER: Final = "leader"
+_WORKERS: Final = "workers"
+
+
+def lws_admission(
+    new: Mapping[str, Any],
+    old: Mapping[str, Any] | None,
+    operation: str,
+    *,
+    schedulers: SchedulerNames = USUAL,
+    expects: bool = False,
+) -> Admission:
+    """Validates and marks a LeaderWorkerSet (raw JSON of any structure).
+
+    One that was made without marks gets none later, as its pods would be made anew for them.
+    `expects`: leaders wait for room for workers that are made after them (gate ExpectedPods).
+    """
+    view = read_lws(new)
+    if operation == "CREATE" or old is None:
+        patch = _marks(view) if view.options.asks and view.name else []
+        wrong = rules.faults(view, schedulers)
+        if expects and view.options.asks:
+            wrong += [*lws_faults(view), *hold_faults(new)]
+        return Admission(patch, wrong, rules.warnings(view, expects=expects))
+    if operation != "UPDATE":
+        return Admission()
+    before = read_lws(old)
+    if not before.is_marked:
+        return Admission(warnings=rules.unmarked(view))
+    wrong = rules.changes(view, before, schedulers)
+    if expects:
+        had = set(lws_faults(before))
+        wrong += [fault for fault in lws_faults(view) if fault not in had]
+        wrong += hold_faults(new, old)
+    return Admission(_marks(view), wrong)
+
+
+def lws_groups(
+    lws: Mapping[str, Any],
+    *,
+    workload: str | None = None,
+    sizes: Mapping[int, int] = NO_SIZES,
+    expects: bool = False,
+) -> list[Json]:
+    """The objects a LeaderWorkerSet gets, in order of creation: Workload, composites, PodGroups.
+
+    `workload` is the Workload's name where the usual one was taken. `sizes` are those of replicas
+    by number, where they have fewer pods than the set says. `expects`: leaders wait for room for
+    workers that are made after them (gate ExpectedPods). Empty where it is not marked, or has no
+    replicas.
+    """
+    view = read_lws(lws)
+    if not view.has_groups:
+        return []
+    owner = Owner(LEADER_WORKER_SET, view.namespace, view.name, view.uid)
+    workload = workload or names.workload_name(owner.kind.kind, view.name, view.namespace)
+    expects = expects and is_expecting(view)
+    return _Groups(view, owner, workload, sizes, expects=expects).objects()
+
+
+def lws_expected(
+    lws: Mapping[str, Any], sizes: Mapping[int, int] = NO_SIZES
+) -> dict[str, list[Json]]:
+    """`expectedPods` of each PodGroup whose pods are made one after the other, by its name."""
+    view = read_lws(lws)
+    return expected_pods(view, sizes) if view.has_groups else {}
+
+
+def workers_min_count(view: LwsView, size: int) -> int:
+    """The minCount of that group where the replica has so many pods, but no more than the set's."""
+    composite = view.options.mode == COMPOSITE  # where the annotation counts replicas
+    asked = None if composite else view.options.min_count
+    pods = min(size, view.size if asked is None else min(asked, view.size))
+    return max(1, pods - 1 if view.leader_first else pods)
+
+
+def lws_pod_specs(lws: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Path and spec of each pod template whose pods get a group."""
+    view = read_lws(lws)
+    return [(f"{it.path}.spec", it.spec) for it in view.templates] if view.options.asks else []
+
+
+class _Groups:
+    """The objects of one LeaderWorkerSet."""
+
+    def __init__(
+        self,
+        view: LwsView,
+        owner: Owner,
+        workload: str,
+        sizes: Mapping[int, int],
+        *,
+        expects: bool,
+    ) -> None:
+        self._view, self._owner, self._workload, self._sizes = view, owner, workload, sizes
+        self._expects = expects
+        self._priority = priority_of(*(it.spec for it in view.templates))
+        # A request for capacity is refused: no pod of these says that one stands for it.
+        self._root_options = replace(view.options, request="")
+
+    def objects(self) -> list[Json]:
+        """Workload, composites from the root down, PodGroups."""
+        replica = self._leader_first() if self._view.leader_first else self._together()
+        key = _list_of(replica)
+        if self._view.options.mode != COMPOSITE:
+            return [self._workload_of({key: [replica]}), *self._of_replicas(replica, "")]
+        count = min(len(self._view.grouped), self._view.replicas)
+        root = self._template(_ROOT, self._view.options.min_count, count, composite=True)
+        name = names.lws_composite(self._view.namespace, self._view.name)
+        return [
+            self._workload_of({"compositePodGroupTemplates": [root | {key: [replica]}]}),
+            as_root(self._group(COMPOSITE_POD_GROUP, name, root), self._root_options),
+            *self._of_replicas(replica, name),
+        ]
+
+    def _together(self) -> Json:
+        """The template of a replica whose pods are made together."""
+        return self._template(_REPLICA, self._pods_at_least, self._view.size, replica=True)
+
+    def _leader_first(self) -> Json:
+        """That of a replica of two groups; the workers' is there if there are workers."""
+        # A replica of which one pod is enough needs its leader alone.
+        both = self._expects and self._pods_at_least != 1
+        above = self._template(_REPLICA, 2 if both else 1, 2, composite=True, replica=True)
+        leaves = [self._template(_LEADER, None, 1, leaf=True)]
+        if self._view.size > 1:
+            asked = self._pods_at_least
+            workers = None if asked is None else asked - 1  # a group has 1 at least
+            leaves.append(self._template(_WORKERS, workers, self._view.size - 1, leaf=True))
+        return above | {"podGroupTemplates": leaves}
+
+    @property
+    def _pods_at_least(self) -> int | None:
+        """The `min-count` of a replica: in mode Composite the annotation counts replicas."""
+        composite = self._view.options.mode == COMPOSITE
+        return None if composite else self._view.options.min_count
+
+    def _template(
+        self,
+        name: str,
+        minimum: int | None,
+        members: int,
+        *,
+        composite: bool = False,
+        replica: bool = False,
+        leaf: bool = False,
+    ) -> Json:
+        """Topology and disruption mode are a replica's; what is below inherits the mode."""
+        said = self._view.options
+        options = Options(min_count=minimum)
+        if replica:
+            key = said.topology or self._view.exclusive
+            options = replace(options, topology=key, preferred=said.preferred)
+        if replica or leaf:
+            options = replace(options, disruption=said.disruption)
+        return template(name, options, members, self._priority, composite=composite)
+
+    def _of_replicas(self, made_from: Json, parent: str) -> list[Json]:
+        """The groups of all replicas, composites first."""
+        found = [it for at in self._view.grouped for it in self._of_replica(made_from, parent, at)]
+        return sorted(found, key=lambda it: it["kind"] != COMPOSITE_POD_GROUP.kind)
+
+    def _of_replica(self, made_from: Json, parent: str, index: int) -> list[Json]:
+        name = self._view.name
+        if not self._view.leader_first:
+            group = workers_group(self._view, index)
+            made = self._group(POD_GROUP, group, self._of_now(made_from, index), parent)
+            return [made if parent else as_root(made, self._root_options)]
+        above = names.lws_composite(self._view.namespace, name, index)
+        made = self._group(COMPOSITE_POD_GROUP, above, made_from, parent)
+        leader, *workers = made_from["podGroupTemplates"]
+        first = leader_group(self._view, index)
+        then = workers_group(self._view, index)
+        return [
+            made if parent else as_root(made, self._root_options),
+            self._group(POD_GROUP, first, leader, above),
+            *(self._group(POD_GROUP, then, self._of_now(it, index), above) for it in workers),
+        ]
+
+    def _of_now(self, made_from: Json, index: int) -> Json:
+        """The template of a replica's workers, with the minCount of the pods that it has."""
+        if index not in self._sizes:
+            return made_from
+        count = workers_min_count(self._view, self._sizes[index])
+        return made_from | {"schedulingPolicy": {"gang": {"minCount": count}}}
+
+    def _group(self, kind: Any, name: str, made_from: Json, parent: str = "") -> Json:
+        return group_object(kind, self._owner, name, self._workload, made_from, parent=parent)
+
+    def _workload_of(self, templates: Json) -> Json:
+        return workload_object(self._owner, self._workload, templates)
+
+
+def _list_of(made_from: Json) -> str:
+    """The list of a Workload that a template belongs into."""
+    return "compositePodGroupTemplates" if "podGroupTemplates" in made_from else "podGroupTemplates"
+
+
+def _marks(view: LwsView) -> list[Operation]:
+    wanted = {
+        "labels": {LABEL_POD_GROUP: view.name},
+        "annotations": {ANNOTATION_GROUP_BY: view.group_by.text()},
+    }
+    return [
+        operation
+        for it in view.templates
+        for operation in set_entries(it.template, f"/{it.path.replace('.', '/')}", wanted)
+    ]

@@ -1,0 +1,83 @@
+"""What the PodGroups of a LeaderWorkerSet expect whose workers are made after their leader.
+
+With the gate ExpectedPods the leader of a replica is placed together with its workers, whose places
+are held until they come. Without it the leader is placed alone, and nothing is promised.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from api import causes, names
+from api.causes import Cause
+from api.constants import (
+    LWS_LABEL_GROUP_INDEX,
+    LWS_LABEL_NAME,
+    MAX_EXPECTED_PODS,
+    MAX_EXPECTED_TEMPLATE,
+)
+from api.integration.common.placement_templates import encoded_size, placement_template
+from api.integration.lws.view import LEADER_FIRST, TOGETHER, LwsView, PodTemplate
+
+Json = dict[str, Any]
+
+LEADER: Final = "leader"
+WORKERS: Final = "workers"
+
+TEMPLATE_TEXT: Final = (
+    "bytes of labels, affinity, tolerations and the like, which is more than a group can keep of "
+    f"pods that it expects ({MAX_EXPECTED_TEMPLATE}): shorten them, or leave out startupPolicy"
+)
+SIZE_TEXT: Final = f"must be at most {MAX_EXPECTED_PODS} with workers that are made after leaders"
+
+
+def leader_group(view: LwsView, replica: int) -> str:
+    """The PodGroup of a replica's leader, where that comes first."""
+    return names.pod_group_of_value(view.name, LEADER_FIRST.text(), str(replica))
+
+
+def workers_group(view: LwsView, replica: int) -> str:
+    """The PodGroup of a replica's workers; of its leader too where that does not come first."""
+    return names.pod_group_of_value(view.name, TOGETHER.key, str(replica))
+
+
+def is_expecting(view: LwsView) -> bool:
+    """Whether leaders can be placed together with the workers that are made after them."""
+    if not view.leader_first or view.size < 2 or any(faults(view)):
+        return False
+    return all(_pruned(view, it, 0)["spec"].get("containers") for it in view.templates)
+
+
+def expected_pods(view: LwsView, sizes: Mapping[int, int]) -> dict[str, list[Json]]:
+    """`expectedPods` of each PodGroup, by its name; `sizes` are those of replicas with fewer pods.
+
+    Nothing is expected where all pods of a replica are made together, or are too many or too large.
+    """
+    if not view.leader_first:
+        return {}
+    expects, found = is_expecting(view), dict[str, list[Json]]()
+    for replica in view.grouped:
+        counts = {LEADER: 1, WORKERS: min(sizes.get(replica, view.size), view.size) - 1}
+        groups = (leader_group(view, replica), workers_group(view, replica))
+        # Without a template of their own leaders are made from that of the workers.
+        templates = (view.templates[0], view.templates[-1])
+        for group, template, (name, count) in zip(groups, templates, counts.items(), strict=True):
+            entry = {"name": name, "count": count, "template": _pruned(view, template, replica)}
+            found[group] = [entry] if expects else []
+    return found
+
+
+def faults(view: LwsView) -> Iterator[Cause]:
+    """What of a set with leaders that come first is more than groups can expect."""
+    if not view.leader_first:
+        return
+    if view.size > MAX_EXPECTED_PODS:
+        yield causes.invalid("spec.leaderWorkerTemplate.size", view.size, SIZE_TEXT)
+    for it in view.templates:
+        size = encoded_size(_pruned(view, it, view.grouped.stop))
+        if size > MAX_EXPECTED_TEMPLATE:
+            yield causes.invalid(it.path, size, f"is the number of {TEMPLATE_TEXT}")
+
+
+def _pruned(view: LwsView, template: PodTemplate, replica: int) -> Json:
+    labels = {LWS_LABEL_NAME: view.name, LWS_LABEL_GROUP_INDEX: str(replica)}
+    return placement_template(template.template, labels)

@@ -1,0 +1,168 @@
+"""What a LeaderWorkerSet may ask for, and what may change later."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from api import causes
+from api.causes import Cause
+from api.constants import (
+    ANNOTATION_PROVISIONING_REQUEST,
+    ANNOTATION_SHARED_CLAIMS,
+    LABEL_POD_GROUP,
+    MAX_REPLICAS,
+)
+from api.integration.common.options import COMPOSITE, annotation_path
+from api.integration.common.rules import check_minimum, check_scheduler, frozen, unused
+from api.integration.lws.view import ANNOTATION_EXCLUSIVE, LEADER_READY, LwsView
+from api.integration.pods.groups_from_pods import OF_GROUP
+from api.integration.pods.references import check_pod_template
+from api.reading import text
+from api.scheduler_names import USUAL, SchedulerNames, is_open
+
+LEADER_FIRST_TEXT: Final = (
+    "the workers of a replica are made after its leader has a node: Muster places the leader first,"
+    " and the workers then all together or not at all, which may be long after it"
+)
+NAME_TEXT: Final = "the groups are named by it: give a name instead of a generateName"
+REPLICAS_TEXT: Final = f"with gang-mode at most {MAX_REPLICAS}: use several LeaderWorkerSets"
+IN_TEMPLATE_TEXT: Final = "gang-mode makes the groups: write it on the LeaderWorkerSet, or not"
+OVERWRITTEN_TEXT: Final = (
+    "gang-mode names the groups, and this is overwritten: leave it out, or leave out gang-mode"
+)
+UNMARKED_TEXT: Final = (
+    "has no effect on a LeaderWorkerSet that was made without it: delete it and make it anew"
+)
+_UNSUPPORTED: Final = {
+    ANNOTATION_PROVISIONING_REQUEST: "a LeaderWorkerSet cannot ask for capacity: leave this out",
+    ANNOTATION_SHARED_CLAIMS: "the pods of a LeaderWorkerSet cannot share claims: leave this out",
+}
+
+
+def faults(view: LwsView, schedulers: SchedulerNames = USUAL) -> list[Cause]:
+    """Everything wrong with a new LeaderWorkerSet."""
+    if not view.options.asks:
+        return list(view.faults)
+    return [
+        *view.faults,
+        *_name(view),
+        *_unsupported(view),
+        *_bounds(view),
+        *_templates(view, schedulers),
+        *_priority(view),
+        *_scheduler(view, schedulers),
+    ]
+
+
+def changes(view: LwsView, before: LwsView, schedulers: SchedulerNames = USUAL) -> list[Cause]:
+    """Immutable fields that an update changes, and new faults in the mutable ones."""
+    had = set(faults(before, schedulers))
+    wrong = [fault for fault in faults(view, schedulers) if fault not in had]
+    fixed = (*frozen(view.options, before.options), *_order(view, before))
+    return [*fixed, *_changed_priority(view, before), *wrong]
+
+
+def warnings(view: LwsView, *, expects: bool = False) -> list[str]:
+    """What has no effect, and what a gang of a leader that comes first does not promise.
+
+    Where groups may expect pods (`expects`), its workers' places are held.
+    """
+    if not view.options.asks:
+        return list(unused(view.options))
+    if not view.leader_first or expects:
+        return []
+    ready = view.startup_policy == LEADER_READY
+    path = "spec.startupPolicy" if ready else annotation_path("", ANNOTATION_EXCLUSIVE)
+    return [f"{path}: {LEADER_FIRST_TEXT}"]
+
+
+def overwritten(view: LwsView) -> list[str]:
+    """Warnings of labels of the templates that name another group: marks take their place."""
+    return [
+        f"{it.path}.metadata.labels[{LABEL_POD_GROUP}]: {OVERWRITTEN_TEXT}"
+        for it in view.templates
+        if it.labels.get(LABEL_POD_GROUP, view.name) != view.name
+    ]
+
+
+def unmarked(view: LwsView) -> list[str]:
+    """The warning for what is asked of one that got no groups when it was made."""
+    return [f"{view.options.mode_path}: {UNMARKED_TEXT}"] if view.options.asks else []
+
+
+def _name(view: LwsView) -> Iterator[Cause]:
+    if not view.name:
+        yield causes.required("metadata.name", NAME_TEXT)
+
+
+def _unsupported(view: LwsView) -> Iterator[Cause]:
+    said = {
+        ANNOTATION_PROVISIONING_REQUEST: view.options.request,
+        ANNOTATION_SHARED_CLAIMS: view.options.claims,
+    }
+    for key, value in said.items():
+        if value:
+            yield causes.forbidden(view.options.at(key), _UNSUPPORTED[key])
+
+
+def _bounds(view: LwsView) -> Iterator[Cause]:
+    if view.replicas > MAX_REPLICAS:
+        yield causes.invalid("spec.replicas", view.replicas, REPLICAS_TEXT)
+    if view.options.mode == COMPOSITE:
+        yield from check_minimum(view.options, max(1, view.replicas), "replicas")
+    else:
+        yield from check_minimum(view.options, view.size, "pods of a replica")
+
+
+def _templates(view: LwsView, schedulers: SchedulerNames) -> Iterator[Cause]:
+    for it in view.templates:
+        for key in OF_GROUP:
+            if key in it.annotations:
+                yield causes.forbidden(annotation_path(it.path, key), IN_TEMPLATE_TEXT)
+        yield from check_pod_template(it.template, it.path, schedulers)
+
+
+def _priority(view: LwsView) -> Iterator[Cause]:
+    """The pods of one tree share a priority."""
+    names = [text(it.spec.get("priorityClassName")) for it in view.templates]
+    for it, name in zip(view.templates, names, strict=True):
+        if name != names[0]:
+            yield causes.invalid(
+                f"{it.path}.spec.priorityClassName",
+                name,
+                f"must be the same as {view.templates[0].path}.spec.priorityClassName"
+                f" ({names[0] or 'unset'}): the pods of one gang share one priority",
+            )
+
+
+def _changed_priority(view: LwsView, before: LwsView) -> Iterator[Cause]:
+    """The groups are there, and theirs cannot change."""
+    was = {text(it.spec.get("priorityClassName")) for it in before.templates}
+    for it in view.templates:
+        name = text(it.spec.get("priorityClassName"))
+        if name not in was:
+            yield causes.immutable(f"{it.path}.spec.priorityClassName", name)
+
+
+def _scheduler(view: LwsView, schedulers: SchedulerNames) -> Iterator[Cause]:
+    """The pods of one tree share a scheduler."""
+    named = [text(it.spec.get("schedulerName")) for it in view.templates]
+    given = [schedulers.default if is_open(name) else name for name in named]
+    for it, name, chosen in zip(view.templates, named, given, strict=True):
+        path = f"{it.path}.spec"
+        yield from check_scheduler(it.spec, path, schedulers)
+        if chosen != given[0] and schedulers.allow(name):
+            yield causes.invalid(
+                f"{path}.schedulerName",
+                name,
+                f"must be the same as {view.templates[0].path}.spec.schedulerName ({given[0]}):"
+                " the pods of one gang share one scheduler",
+            )
+
+
+def _order(view: LwsView, before: LwsView) -> Iterator[Cause]:
+    """Whether leaders come first decides which groups there are, and what is above them."""
+    if view.exclusive != before.exclusive:
+        path = annotation_path("", ANNOTATION_EXCLUSIVE)
+        yield causes.immutable(path, view.exclusive or None)
+    elif view.leader_first != before.leader_first:
+        yield causes.immutable("spec.startupPolicy", view.startup_policy)

@@ -1,0 +1,278 @@
+"""PodGroups that pods ask for themselves, whatever made them.
+
+A pod that names its group by Muster's label may say in annotations what the group is: its
+`min-count`, its topology, its disruption mode. Where no PodGroup has the name, one is made as the
+pods say. It belongs to its pods: it is noted as made for "the pods of this name", and the reference
+to its owner follows theirs.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from api import causes
+from api.causes import Cause
+from api.constants import (
+    ANNOTATION_DISRUPTION_MODE,
+    ANNOTATION_GROUP_BY,
+    ANNOTATION_MADE_FOR,
+    ANNOTATION_MANAGED_GROUP,
+    ANNOTATION_MIN_COUNT,
+    ANNOTATION_MIN_COUNT_BASIS,
+    ANNOTATION_PREFERRED_TOPOLOGY,
+    ANNOTATION_TOPOLOGY,
+    FINALIZER_POD_GROUP,
+    LABEL_MANAGED_BY,
+    LABEL_POD_GROUP,
+    MANAGED_BY,
+    POD,
+    POD_GROUP,
+)
+from api.groups import Form, GroupBy, GroupReference
+from api.integration.common.objects import template
+from api.integration.common.options import ALL, SINGLE, Options, annotation_path, read_group_options
+from api.names import is_label_key, is_label_value
+from api.ownership import Noted, OwnerId, made_for
+from api.reading import annotations_of, dig, integer, labels_of, listing, mapping, text
+from api.rules.table import LABEL_KEY_TEXT
+
+Json = dict[str, Any]
+
+NEVER: Final = "Never"
+
+OF_GROUP: Final = (
+    ANNOTATION_MIN_COUNT,
+    ANNOTATION_TOPOLOGY,
+    ANNOTATION_PREFERRED_TOPOLOGY,
+    ANNOTATION_DISRUPTION_MODE,
+)
+"""The annotations by which pods say what their group is."""
+
+GROUP_BY_TEXT: Final = (
+    f"{LABEL_KEY_TEXT}; or two of them as in key,other=value, where pods with that value of the"
+    " other label are a group beside"
+)
+
+_SHOWN: Final = 4
+"""Values that a message names at most."""
+
+
+class Ask(NamedTuple):
+    """What a pod says of its group. Empty: not said, as far as that is possible."""
+
+    min_count: int
+    topology: str = ""
+    preferred: bool = False
+    disruption: str = ""
+    priority_class: str = ""
+    preemption_policy: str = ""
+
+    @property
+    def fixed(self) -> "Ask":
+        """What cannot change on a group that is there: all but minCount."""
+        return self._replace(min_count=0)
+
+
+def ask_of(
+    reference: GroupReference,
+    annotations: Mapping[str, str],
+    priority_class: str = "",
+    preemption_policy: str = "",
+) -> Ask | None:
+    """What a pod says of the group that it names; None for one that asks for none.
+
+    Neither does one with a value that is wrong: admission refuses that.
+    """
+    if ANNOTATION_MIN_COUNT not in annotations or not _may_ask(reference, annotations):
+        return None
+    said = tuple(annotations.get(key) for key in OF_GROUP)
+    return _ask(said, priority_class, NEVER if preemption_policy == NEVER else "")
+
+
+@lru_cache(maxsize=1024)
+def _ask(said: tuple[str | None, ...], priority_class: str, preemption_policy: str) -> Ask | None:
+    """One value for all pods that say the same."""
+    report: list[Cause] = []
+    written = {key: value for key, value in zip(OF_GROUP, said, strict=True) if value is not None}
+    options = read_group_options({"metadata": {"annotations": written}}, "", report)
+    if report or options.min_count is None:
+        return None
+    return Ask(
+        options.min_count,
+        options.topology,
+        options.preferred,
+        options.disruption or SINGLE,
+        priority_class,
+        preemption_policy,
+    )
+
+
+def check_pod(groups: list[GroupReference], pod: Mapping[str, Any], path: str = "") -> list[Cause]:
+    """What is wrong with what a pod of Muster's says of its group; `groups` are those it names.
+
+    With a `path` it is the template there, whose pods may get more labels.
+    """
+    annotations = annotations_of(pod)
+    said = [key for key in (*OF_GROUP, ANNOTATION_GROUP_BY) if key in annotations]
+    if not said or not groups or not _may_ask(groups[0], annotations):
+        return []
+    report: list[Cause] = []
+    read_group_options(pod, path, report)
+    labels = None if path else labels_of(pod)
+    return [*report, *_wrong_key(annotations.get(ANNOTATION_GROUP_BY), labels, path)]
+
+
+def warnings_of(groups: list[GroupReference], pod: Mapping[str, Any]) -> list[str]:
+    """Annotations about its group that have no effect on this pod."""
+    annotations = annotations_of(pod)
+    if not groups or annotations.get(ANNOTATION_MANAGED_GROUP) == groups[0].name:
+        return []
+    found = [key for key in (*OF_GROUP, ANNOTATION_GROUP_BY) if key in annotations]
+    if groups[0].form is not Form.LABEL:
+        why = f"it counts only where the label {LABEL_POD_GROUP} names the group"
+    elif ANNOTATION_MIN_COUNT not in annotations:
+        why = f"it counts only together with {ANNOTATION_MIN_COUNT}, which makes the group"
+        found = [key for key in found if key != ANNOTATION_GROUP_BY]
+    else:
+        return []
+    return [f"{annotation_path('', key)}: {why}" for key in found]
+
+
+def owner_id_of(group: str) -> OwnerId:
+    """What a group that pods ask for is noted as made for: the pods that name it."""
+    return OwnerId(POD.group, POD.kind, group, "")
+
+
+def is_from_pods(meta: Noted, name: str) -> bool:
+    """Whether the PodGroup `name` was made as its pods say."""
+    return made_for(meta) == owner_id_of(name)
+
+
+def group_object(namespace: str, name: str, ask: Ask, owner: Json | None) -> Json:
+    """The PodGroup. `owner` is the reference to what its pods have in common, if anything."""
+    options = Options(
+        min_count=ask.min_count,
+        topology=ask.topology,
+        preferred=ask.preferred,
+        disruption=ask.disruption,
+    )
+    said = {
+        "priorityClassName": ask.priority_class,
+        "preemptionPolicy": ask.preemption_policy,
+    }
+    spec = template(
+        name, options, ask.min_count, {key: value for key, value in said.items() if value}
+    )
+    del spec["name"]
+    metadata: Json = {
+        "name": name,
+        "namespace": namespace,
+        "labels": {LABEL_MANAGED_BY: MANAGED_BY},
+        "annotations": {
+            ANNOTATION_MADE_FOR: owner_id_of(name).annotation(),
+            ANNOTATION_MIN_COUNT_BASIS: str(ask.min_count),
+        },
+        "finalizers": [FINALIZER_POD_GROUP],
+    }
+    if owner is not None:
+        metadata["ownerReferences"] = [owner]
+    return {
+        "apiVersion": POD_GROUP.api_version,
+        "kind": POD_GROUP.kind,
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def ask_in(spec: Mapping[str, Any]) -> Ask:
+    """What the pods of a PodGroup would have to say to get this spec."""
+    topology = mapping(next(iter(listing(dig(spec, "schedulingConstraints", "topology"))), {}))
+    return Ask(
+        min_count=integer(dig(spec, "schedulingPolicy", "gang", "minCount")) or 0,
+        topology=text(topology.get("key")),
+        preferred=topology.get("preferred") is True,
+        disruption=ALL if "all" in mapping(spec.get("disruptionMode")) else SINGLE,
+        priority_class=text(spec.get("priorityClassName")),
+        preemption_policy=NEVER if spec.get("preemptionPolicy") == NEVER else "",
+    )
+
+
+def chosen(asks: Mapping[Ask, int], current: int = 0) -> Ask:
+    """What a group is made from, where its pods differ; `asks` count the pods that say so.
+
+    The `current` minCount of a group stays as long as a pod says it. Otherwise what most pods say
+    counts, and of what as many say the least.
+    """
+    same = {ask: pods for ask, pods in asks.items() if ask.min_count == current}
+    return min(same or asks, key=lambda ask: (-asks[ask], ask))
+
+
+def differences(asks: Mapping[Ask, int], group: Ask) -> str:
+    """What pods say that is not so on their group, for users; empty where all is as they say."""
+    counts = sorted({ask.min_count for ask in asks} - {group.min_count})
+    parts = []
+    if counts:
+        parts.append(
+            f"pods say min-count {_listed(counts)}, and the group has minCount {group.min_count}"
+            " as long as one of its pods says so"
+        )
+    fixed = {ask.fixed for ask in asks}
+    for name, said in _FIXED.items():
+        values = {said(ask) for ask in fixed} - {said(group)}
+        if name in _FILLED:
+            values.discard("")
+        if values:
+            parts.append(
+                f"pods say {name} {_listed(sorted(values))}, and the group has"
+                f" {said(group) or 'none'}: delete the group to have it made anew"
+            )
+    return "; ".join(parts)
+
+
+def _topology(ask: Ask) -> str:
+    if not ask.topology:
+        return ""
+    return f"{ask.topology} (preferred)" if ask.preferred else ask.topology
+
+
+_FIXED: Final[Mapping[str, Callable[[Ask], str]]] = {
+    "topology": _topology,
+    "disruption-mode": lambda ask: ask.disruption,
+    "priorityClassName": lambda ask: ask.priority_class,
+    "preemptionPolicy": lambda ask: ask.preemption_policy,
+}
+_FILLED: Final = frozenset({"priorityClassName", "preemptionPolicy"})
+"""What admission may have filled in on the group."""
+
+
+def _listed(values: list[Any]) -> str:
+    shown = [str(value or "none") for value in values[:_SHOWN]]
+    more = len(values) - len(shown)
+    return " and ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _may_ask(reference: GroupReference, annotations: Mapping[str, Any]) -> bool:
+    """Whether the group is one that these annotations are about."""
+    managed = annotations.get(ANNOTATION_MANAGED_GROUP)
+    return reference.form is Form.LABEL and managed != reference.name
+
+
+def _wrong_key(said: Any, labels: Mapping[str, Any] | None, holder: str) -> Iterator[Cause]:
+    """The fault of `group-by`, if it has one."""
+    path = annotation_path(holder, ANNOTATION_GROUP_BY)
+    if said is None:
+        return
+    parts = GroupBy.read(text(said))
+    if parts.text() != said or not _is_group_by(parts):
+        yield causes.invalid(path, said, GROUP_BY_TEXT)
+    elif LABEL_POD_GROUP in parts[:2]:
+        yield causes.invalid(path, said, "the label that names the group cannot divide it as well")
+    elif labels is not None and not text(labels.get(parts.key)):
+        yield causes.required(
+            f"metadata.labels[{parts.key}]", f"{path} says that its value tells the groups apart"
+        )
+
+
+def _is_group_by(parts: GroupBy) -> bool:
+    beside = is_label_key(parts.beside) and is_label_value(parts.value)
+    return is_label_key(parts.key) and (beside or not parts.beside)

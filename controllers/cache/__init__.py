@@ -1,0 +1,4 @@
+"""What the controllers watch and remember.
+
+`informers` is the entry point.
+"""

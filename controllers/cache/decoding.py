@@ -1,0 +1,419 @@
+"""Decodes watched objects straight from bytes, into what the controllers keep of them."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from api.constants import (
+    ANNOTATION_CONSUMES_REQUEST,
+    ANNOTATION_GANG_MODE,
+    ANNOTATION_GROUP_BY,
+    ANNOTATION_GROUP_SCOPE,
+    ANNOTATION_MANAGED_GROUP,
+    CONDITION_COMPOSITE_SCHEDULED,
+    CONDITION_POD_GROUP_SCHEDULED,
+    CONDITION_POD_SCHEDULED,
+    JOB,
+    JOBSET_LABEL_NAME,
+    JOBSET_LABEL_RESTART,
+    LABEL_COSCHEDULING,
+    LABEL_POD_GROUP,
+    LABEL_SUBSET,
+    LWS_ANNOTATION_SIZE,
+    LWS_LABEL_WORKER_INDEX,
+)
+from api.groups import Form, WorkloadForm, groups_of_pod, workload_form
+from api.integration.apps.admission import Rollout
+from api.integration.common.minimum import Progress, count_indexes
+from api.integration.pods.groups_from_pods import ask_of, is_from_pods
+from api.membership import claims_of
+from api.provisioning import shape_of
+from api.scheduler_names import USUAL, SchedulerNames
+from controllers.cache.objects import (
+    COSCHEDULINGS,
+    JOBS,
+    JOBSETS,
+    LEADER_WORKER_SETS,
+    NO_UPDATE,
+    PLUGINS_POD_GROUPS,
+    ClaimEntry,
+    ClaimStatus,
+    Group,
+    NamedObject,
+    Owner,
+    Pod,
+    PodMeta,
+    Workload,
+)
+from kube.client.decoding import Decoder
+from kube.client.meta import ObjectMeta, OwnerReference
+from kube.client.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
+
+_FINISHED_TYPES = frozenset({"Complete", "Completed", "Failed"})
+_SCHEDULED_TYPES = frozenset({CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED})
+_FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+_SCOPE_MARK = ANNOTATION_GROUP_SCOPE.encode()
+_GROUP_MARK = LABEL_POD_GROUP.encode()
+
+
+class _RawObject(msgspec.Struct, gc=False):
+    """Any object whose spec is looked at later, if at all."""
+
+    metadata: ObjectMeta
+    spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+
+
+class _SchedulingGroup(msgspec.Struct, rename="camel", gc=False):
+    pod_group_name: str = ""
+
+
+class _PodWorkload(msgspec.Struct, rename="camel", gc=False):
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
+class _PodSpec(msgspec.Struct, rename="camel", gc=False):
+    scheduling_group: _SchedulingGroup | None = None
+    workload_ref: _PodWorkload | None = None
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    node_name: str = ""
+    scheduler_name: str = ""
+    scheduling_gates: list[msgspec.Raw] = []
+
+
+class _Condition(msgspec.Struct, gc=False):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _PodStatus(msgspec.Struct, rename="camel", gc=False):
+    phase: str = ""
+    conditions: list[_Condition] = []
+    nominated_node_name: str = ""
+
+
+class _FullPodMeta(PodMeta, rename="camel", gc=False):
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    deletion_timestamp: str | None = None
+    owner_references: list[OwnerReference] = msgspec.field(default_factory=list)
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages the pod, if one does."""
+        return next((it for it in self.owner_references if it.controller), None)
+
+
+class _RawPod(msgspec.Struct, gc=False):
+    metadata: _FullPodMeta
+    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
+    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
+
+
+class _TemplateRef(msgspec.Struct, rename="camel", gc=False):
+    workload_name: str = ""
+    template_name: str = ""
+
+
+class _GroupSpec(msgspec.Struct, rename="camel", gc=False):
+    parent_composite_pod_group_name: str | None = None
+    scheduling_policy: dict[str, Any] = {}
+    workload_ref: _TemplateRef | None = None
+    resource_claims: tuple[ClaimEntry, ...] = ()
+    expected_pods: list[Any] = []
+
+
+class _Blocker(msgspec.Struct, gc=False):
+    summary: str = ""
+    kind: str = ""
+
+
+class _GroupStatus(msgspec.Struct, rename="camel", gc=False):
+    conditions: list[_Condition] = []
+    blocker: _Blocker | None = None
+    resource_claim_statuses: tuple[ClaimStatus, ...] = ()
+
+
+class _RawGroup(_RawObject, gc=False):
+    status: _GroupStatus | None = None
+
+
+class _ControllerRef(msgspec.Struct, rename="camel", gc=False):
+    api_group: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class _WorkloadSpec(msgspec.Struct, rename="camel", gc=False):
+    controller_ref: _ControllerRef | None = None
+
+
+class _OwnerStatus(msgspec.Struct, rename="camel", gc=False):
+    succeeded: int | None = None
+    failed_indexes: str | None = None
+    restarts: int | None = None
+    conditions: list[_Condition] = []
+
+
+class _OwnerSpec(msgspec.Struct, gc=False):
+    suspend: bool | None = None
+    completions: int | None = None
+
+
+class _RawCoscheduling(_RawObject, gc=False):
+    status: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+
+
+class _AppStatus(msgspec.Struct, rename="camel", gc=False):
+    replicas: int | None = None
+    updated_replicas: int | None = None
+
+
+class _RawApp(_RawObject, gc=False):
+    status: _AppStatus = msgspec.field(default_factory=_AppStatus)
+
+
+class _LwsStatus(msgspec.Struct, gc=False):
+    replicas: int | None = None
+
+
+class _RawLws(_RawObject, gc=False):
+    status: _LwsStatus = msgspec.field(default_factory=_LwsStatus)
+
+
+class _RawOwner(_RawObject, gc=False):
+    status: _OwnerStatus = msgspec.field(default_factory=_OwnerStatus)
+
+
+decode_named = Decoder(NamedObject)
+_pod = Decoder(_RawPod)
+_group = Decoder(_RawGroup)
+_group_spec = Decoder(_GroupSpec)
+_workload = Decoder(_RawObject)
+_workload_spec = Decoder(_WorkloadSpec)
+_owner = Decoder(_RawOwner)
+_app = Decoder(_RawApp)
+_lws = Decoder(_RawLws)
+_coscheduling = Decoder(_RawCoscheduling)
+_owner_spec = Decoder(_OwnerSpec)
+
+
+def _replica_size(labels: Mapping[str, str], annotations: Mapping[str, str]) -> int:
+    """What a worker says; a leader may be older than its workers, and wrong."""
+    size = annotations.get(LWS_ANNOTATION_SIZE, "")
+    is_worker = labels.get(LWS_LABEL_WORKER_INDEX, "0") != "0"
+    return int(size) if is_worker and _NUMBER.fullmatch(size) else 0
+
+
+def _job_of(controller: OwnerReference | None) -> str:
+    return controller.uid if controller is not None and controller.kind == JOB.kind else ""
+
+
+def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
+    """A pod; `schedulers` say whether it is Muster's. Raises msgspec.DecodeError."""
+    raw = _pod(data)
+    meta, spec = raw.metadata, raw.spec
+    group = spec.scheduling_group.pod_group_name if spec.scheduling_group else ""
+    workload = None
+    if spec.workload_ref is not None:
+        ref = spec.workload_ref
+        workload = WorkloadForm(ref.name, ref.pod_group, ref.pod_group_replica_key)
+    labels, ours = meta.labels, spec.scheduler_name in schedulers
+    workload = workload if ours else None
+    annotations = meta.annotations
+    named = groups_of_pod(
+        labels,
+        ours=ours,
+        scheduling_group=group,
+        workload=workload,
+        managed=annotations.get(ANNOTATION_MANAGED_GROUP, ""),
+        group_by=annotations.get(ANNOTATION_GROUP_BY, ""),
+    )
+    pod = Pod(
+        metadata=PodMeta(meta.name, meta.namespace, meta.uid, meta.resource_version),
+        groups=tuple(dict.fromkeys(reference.name for reference in named)),
+        active=raw.status.phase not in _FINISHED_PHASES,
+        bound=bool(spec.node_name),
+        counts=meta.deletion_timestamp is None and raw.status.phase != "Failed",
+        job=_job_of(meta.controller),
+    )
+    taken = pod.bound or spec.scheduling_gates or raw.status.nominated_node_name
+    pod.waits = pod.active and pod.counts and not taken
+    pod.consumes = annotations.get(ANNOTATION_CONSUMES_REQUEST, "") if named else ""
+    if pod.waits and pod.consumes:
+        pod.shape = shape_of(msgspec.json.decode(data))
+    if named:
+        pod.replica_size = _replica_size(labels, annotations)
+        pod.claims = claims_of(
+            named[0],
+            labels,
+            annotations,
+            certain=pod.bound,
+            workload=workload_form(labels, workload),
+            controller=meta.controller,
+        )
+    if ours and named and pod.active:
+        priority = (spec.priority_class_name, spec.preemption_policy)
+        pod.ask = ask_of(named[0], annotations, *priority)
+        pod.controller = meta.controller if pod.ask is not None else None
+    if ours and named and named[0].form is Form.WORKLOAD:
+        pod.implicit = workload_form(labels, workload)
+    elif named and named[0].form is Form.COSCHEDULING:
+        pod.coscheduling = (labels[LABEL_COSCHEDULING], labels.get(LABEL_SUBSET, ""))
+        pod.priority_class = spec.priority_class_name
+        pod.state = _pod_state(raw.status)
+    return pod
+
+
+def decode_group(data: bytes) -> Group:
+    """A PodGroup or CompositePodGroup. Raises msgspec.DecodeError."""
+    raw = _group(data)
+    spec, status = _group_spec(raw.spec), raw.status or _GroupStatus()
+    reference, from_pods = spec.workload_ref, is_from_pods(raw.metadata, raw.metadata.name)
+    condition = next((it for it in status.conditions if it.type in _SCHEDULED_TYPES), None)
+    return Group(
+        metadata=raw.metadata,
+        parent=spec.parent_composite_pod_group_name or "",
+        policy=spec.scheduling_policy,
+        template=(reference.workload_name, reference.template_name) if reference else None,
+        scheduled=condition is not None and condition.status == "True",
+        condition=msgspec.to_builtins(condition) if condition else None,
+        waiting=status.blocker.summary if status.blocker else "",
+        spec=b"" if spec.scheduling_policy and not from_pods else bytes(raw.spec),
+        blocked_by=status.blocker.kind if status.blocker else "",
+        claims=spec.resource_claims,
+        claim_statuses=status.resource_claim_statuses,
+        has_status=raw.status is not None,
+        expected=spec.expected_pods,
+    )
+
+
+def decode_workload(data: bytes) -> Workload:
+    """A Workload. Raises msgspec.DecodeError."""
+    raw = _workload(data)
+    ref = _workload_spec(raw.spec).controller_ref
+    reference = (ref.api_group, ref.kind, ref.name) if ref else None
+    return Workload(raw.metadata, reference, bytes(raw.spec))
+
+
+def decode_coscheduling(data: bytes) -> Owner:
+    """A PodGroup of KEP-3370. Raises msgspec.DecodeError."""
+    return _as_coscheduling(COSCHEDULINGS, data)
+
+
+def decode_plugins_pod_group(data: bytes) -> Owner:
+    """A PodGroup of scheduler-plugins. Raises msgspec.DecodeError."""
+    return _as_coscheduling(PLUGINS_POD_GROUPS, data)
+
+
+def decode_job(data: bytes) -> Owner:
+    """A Job; its spec is kept if admission named a group for it that no JobSet makes."""
+    raw = _owner(data)
+    meta = raw.metadata
+    managed = ANNOTATION_MANAGED_GROUP in meta.annotations
+    by_jobset = JOBSET_LABEL_NAME in meta.labels and ANNOTATION_GROUP_SCOPE in meta.annotations
+    return _as_owner(JOBS, raw, managed and not by_jobset)
+
+
+def decode_jobset(data: bytes) -> Owner:
+    """A JobSet; its spec is kept if one of its Job templates is marked."""
+    raw = _owner(data)
+    return _as_owner(JOBSETS, raw, _SCOPE_MARK in bytes(raw.spec))
+
+
+def decode_stateful_set(data: bytes) -> Owner:
+    """A StatefulSet; of most clusters' few ask for a group. Raises msgspec.DecodeError."""
+    return _as_app(STATEFUL_SETS, data)
+
+
+def decode_deployment(data: bytes) -> Owner:
+    """A Deployment. Raises msgspec.DecodeError."""
+    return _as_app(DEPLOYMENTS, data)
+
+
+def decode_lws(data: bytes) -> Owner:
+    """A LeaderWorkerSet; its spec is kept if its pod templates name groups.
+
+    Of its status only `replicas`. Raises msgspec.DecodeError.
+    """
+    raw = _lws(data)
+    marked = ANNOTATION_GANG_MODE in raw.metadata.annotations and _GROUP_MARK in bytes(raw.spec)
+    return Owner(
+        resource=LEADER_WORKER_SETS,
+        metadata=raw.metadata,
+        spec=bytes(raw.spec) if marked else b"",
+        suspended=False,
+        finished=False,
+        status=msgspec.json.encode(raw.status) if marked else b"",
+    )
+
+
+def _as_app(resource: Resource, data: bytes) -> Owner:
+    """Of one that never had a group no more is kept than its name."""
+    raw = _app(data)
+    pods, updated = raw.status.replicas or 0, raw.status.updated_replicas or 0
+    marked, meta = ANNOTATION_MANAGED_GROUP in raw.metadata.annotations, raw.metadata
+    return Owner(
+        resource=resource,
+        metadata=meta if marked else _only_name(meta),
+        spec=bytes(raw.spec) if marked else b"",
+        suspended=False,
+        finished=False,
+        rollout=Rollout(pods, updated) if marked and updated < pods else NO_UPDATE,
+    )
+
+
+def _only_name(meta: ObjectMeta) -> ObjectMeta:
+    return ObjectMeta(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        deletion_timestamp=meta.deletion_timestamp,
+    )
+
+
+def _pod_state(status: _PodStatus) -> str:
+    """`Running`, the reason why it is not scheduled, or nothing."""
+    if status.phase == "Running":
+        return status.phase
+    found = (it for it in status.conditions if it.type == CONDITION_POD_SCHEDULED)
+    return next((it.reason for it in found if it.status == "False"), "")
+
+
+def _as_coscheduling(resource: Resource, data: bytes) -> Owner:
+    raw = _coscheduling(data)
+    return Owner(
+        resource=resource,
+        metadata=raw.metadata,
+        spec=bytes(raw.spec),
+        suspended=False,
+        finished=False,
+        status=bytes(raw.status),
+    )
+
+
+def _as_owner(resource: Resource, raw: _RawOwner, has_group: bool) -> Owner:
+    status, spec = raw.status, _owner_spec(raw.spec)
+    ended = {it.type for it in status.conditions if it.status == "True"}
+    attempt = raw.metadata.labels.get(JOBSET_LABEL_RESTART, "") if resource == JOBS else ""
+    return Owner(
+        resource=resource,
+        metadata=raw.metadata,
+        spec=bytes(raw.spec) if has_group else b"",
+        suspended=bool(spec.suspend),
+        finished=not ended.isdisjoint(_FINISHED_TYPES),
+        progress=Progress(
+            succeeded=status.succeeded or 0,
+            given_up=count_indexes(status.failed_indexes or "", spec.completions or 0),
+            complete="Complete" in ended,
+        ),
+        restarts=int(attempt) if _NUMBER.fullmatch(attempt) else status.restarts or 0,
+    )

@@ -1,0 +1,530 @@
+"""The caches that all controllers read, and the informers that fill them."""
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import structlog
+
+from api import names
+from api.constants import (
+    ANNOTATION_GROUP_TEMPLATE,
+    ANNOTATION_MANAGED_GROUP,
+    JOB_LABEL_UID,
+    LABEL_MANAGED_BY,
+    MANAGED_BY,
+    TRAIN_JOB,
+)
+from api.groups import Form, GroupReference, WorkloadForm
+from api.membership import Owners, belongs, claims_of, owners_of, pods_name, stands_for
+from api.ownership import OwnerId, made_for
+from api.scheduler_names import USUAL, SchedulerNames
+from controllers.cache.capacity_requests import REQUESTS, CapacityRequest, decode_request
+from controllers.cache.decoding import (
+    decode_coscheduling,
+    decode_deployment,
+    decode_group,
+    decode_job,
+    decode_jobset,
+    decode_lws,
+    decode_named,
+    decode_plugins_pod_group,
+    decode_pod,
+    decode_stateful_set,
+    decode_workload,
+)
+from controllers.cache.member_counts import MemberCounts
+from controllers.cache.objects import (
+    CLAIM_TEMPLATES,
+    CLAIMS,
+    COMPOSITES,
+    COSCHEDULINGS,
+    JOBS,
+    JOBSETS,
+    LEADER_WORKER_SETS,
+    PLUGINS_POD_GROUPS,
+    POD_GROUPS,
+    WORKLOADS,
+    Group,
+    NamedObject,
+    Owner,
+    Pod,
+    Workload,
+)
+from controllers.cache.pod_annotations import PodAsks
+from kube.base.clock import Clock
+from kube.base.errors import ApiError, ConfigError, Forbidden, NotFound, Unreachable
+from kube.client.client import Client
+from kube.client.meta import HasMeta, ObjectMeta, Partial, decode_partial
+from kube.client.resources import DEPLOYMENTS, NAMESPACES, PODS, STATEFUL_SETS, Resource
+from kube.concurrency.backoff import Backoff
+from kube.informers.cache import Cache
+from kube.informers.quarantine import Quarantine
+from kube.informers.reflector import Reflector
+
+_PROBE_SECONDS = 15.0
+_PATIENCE = 10.0
+"""Seconds that the first list of an optional kind may take before work begins without it."""
+COSCHEDULING_KINDS = (COSCHEDULINGS, PLUGINS_POD_GROUPS)
+_OURS = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
+_SELECTORS = {REQUESTS: _OURS, CLAIMS: _OURS}
+"""Kinds of others of which only Muster's own objects matter."""
+
+OPTIONAL = (JOBSETS, LEADER_WORKER_SETS, REQUESTS, CLAIMS, CLAIM_TEMPLATES, *COSCHEDULING_KINDS)
+"""Kinds that a cluster need not serve, or not well: nothing but what is about them waits for them.
+
+A list may fail because of others, such as the conversion webhook of their CRD.
+"""
+
+_log = structlog.get_logger()
+
+Decode = Callable[[bytes], HasMeta]
+
+TrainJobKey = tuple[str, str, str, str]
+"""Namespace, API version, name and UID, as a JobSet's reference says them."""
+
+BY_OWNER = "owner"
+"""Workloads and groups by (namespace, identity) of what they were made for (`Owner.as_index`).
+
+Anyone may write that note on objects of their own: it says nothing about other namespaces.
+"""
+BY_OWNER_NAME = "owner's name"
+"""The same by (namespace, API group, kind, name), whatever the UID."""
+BY_CONTROLLER_REF = "controllerRef"
+"""Workloads by (namespace, API group, kind, name) of what their controllerRef names."""
+BY_DELEGATION = "delegation"
+"""Jobs that name a template by (namespace, API group, kind, name) of their own owner."""
+BY_PARENT = "parent"
+"""Groups by (namespace, parent composite)."""
+BY_TEMPLATE = "template"
+"""PodGroups without a policy by (namespace, Workload) whose template they wait for."""
+BY_STANDING_FOR = "stands for"
+"""PodGroups by (namespace, name by which their pods name them), where that is not their own."""
+BY_CLAIM_TEMPLATE = "claim template"
+"""PodGroups by (namespace, ResourceClaimTemplate), for each that their claims are made from."""
+BY_GROUP = "group"
+"""Active pods by (namespace, group), for every group they name; Jobs by that of their pods."""
+BY_WORKLOAD = "workload"
+"""Active pods by (namespace, Workload), where they name their group by Workload and template."""
+BY_TRAIN_JOB = "TrainJob"
+"""JobSets by the TrainJob that made them (`train_job_of`)."""
+BY_COSCHEDULING = "coscheduling"
+"""Active pods by (namespace, name) of the KEP-3370 group they name."""
+
+
+class Caches:
+    """The informer caches of all controllers, with their indexes. Complete once `synced` is set."""
+
+    def __init__(self, scheduler_names: SchedulerNames = USUAL) -> None:
+        """Empty caches; `Informers` fills them. `scheduler_names` say whose pods are Muster's."""
+        self.scheduler_names = scheduler_names
+        self.synced = asyncio.Event()
+        self.jobs: Cache[Owner] = Cache()
+        self.jobsets: Cache[Owner] = Cache()
+        self.stateful_sets: Cache[Owner] = Cache()
+        self.deployments: Cache[Owner] = Cache()
+        self.leader_worker_sets: Cache[Owner] = Cache()
+        self.coschedulings: Cache[Owner] = Cache()
+        self.plugins_pod_groups: Cache[Owner] = Cache()
+        self.workloads: Cache[Workload] = Cache()
+        self.pod_groups: Cache[Group] = Cache()
+        self.composites: Cache[Group] = Cache()
+        self.pods: Cache[Pod] = Cache()
+        self.member_counts = MemberCounts(self.pods)
+        self.asks = PodAsks(self.pods)
+        self.namespaces: Cache[Partial] = Cache()
+        self.requests: Cache[CapacityRequest] = Cache()
+        self.claims: Cache[Partial] = Cache()
+        self.claim_templates: Cache[NamedObject] = Cache()
+        self.served: set[Resource] = set()
+        """Optional kinds whose caches are complete."""
+        self.unlisted: dict[Resource, Exception] = {}
+        """Optional kinds that are served and cannot be listed, and why."""
+        self._on_served: list[Callable[[Resource], None]] = []
+        self.sources: Mapping[Resource, tuple[Cache[Any], Decode]] = {
+            JOBS: (self.jobs, decode_job),
+            JOBSETS: (self.jobsets, decode_jobset),
+            STATEFUL_SETS: (self.stateful_sets, decode_stateful_set),
+            DEPLOYMENTS: (self.deployments, decode_deployment),
+            LEADER_WORKER_SETS: (self.leader_worker_sets, decode_lws),
+            COSCHEDULINGS: (self.coschedulings, decode_coscheduling),
+            PLUGINS_POD_GROUPS: (self.plugins_pod_groups, decode_plugins_pod_group),
+            WORKLOADS: (self.workloads, decode_workload),
+            POD_GROUPS: (self.pod_groups, decode_group),
+            COMPOSITES: (self.composites, decode_group),
+            PODS: (self.pods, partial(decode_pod, schedulers=scheduler_names)),
+            NAMESPACES: (self.namespaces, decode_partial),
+            REQUESTS: (self.requests, decode_request),
+            CLAIMS: (self.claims, decode_partial),
+            CLAIM_TEMPLATES: (self.claim_templates, decode_named),
+        }
+        self._owners = {
+            JOBS: self.jobs,
+            JOBSETS: self.jobsets,
+            STATEFUL_SETS: self.stateful_sets,
+            DEPLOYMENTS: self.deployments,
+            LEADER_WORKER_SETS: self.leader_worker_sets,
+            COSCHEDULINGS: self.coschedulings,
+            PLUGINS_POD_GROUPS: self.plugins_pod_groups,
+        }
+        self._kinds: Mapping[tuple[str, ...], Resource] = {
+            (it.group, it.kind): it for it in (*self._owners, WORKLOADS, POD_GROUPS)
+        }
+        self.jobs.add_index(BY_GROUP, _group_of_job)
+        self.jobs.add_index(BY_DELEGATION, _delegated_by)
+        self.jobsets.add_index(BY_TRAIN_JOB, _train_job)
+        for generated in (self.workloads, self.pod_groups, self.composites, self.claims):
+            generated.add_index(BY_OWNER, _made_for)
+            generated.add_index(BY_OWNER_NAME, _made_for_name)
+        self.workloads.add_index(BY_CONTROLLER_REF, _controller_ref)
+        self.pod_groups.add_index(BY_STANDING_FOR, _stands_for)
+        self.pod_groups.add_index(BY_TEMPLATE, _awaited_workload)
+        self.pod_groups.add_index(BY_CLAIM_TEMPLATE, _claim_templates)
+        for groups in (self.pod_groups, self.composites):
+            groups.add_index(BY_PARENT, _parent)
+        self.pods.add_index(BY_GROUP, _groups)
+        self.pods.add_index(BY_WORKLOAD, _implicit)
+        self.pods.add_index(BY_COSCHEDULING, _coscheduling)
+
+    @property
+    def forbidden(self) -> set[Resource]:
+        """Optional kinds that may not be read: the roles are those of an earlier version."""
+        return {it for it, why in self.unlisted.items() if isinstance(why, Forbidden)}
+
+    def details(self) -> Iterator[str]:
+        """A line for each kind that cannot be listed."""
+        for resource, problem in sorted(self.unlisted.items(), key=lambda it: it[0].full_name):
+            name = resource.full_name
+            if resource in self.forbidden:
+                yield f"{name} may not be read: apply the roles of this version"
+            else:
+                yield f"{name} cannot be listed, and what is about it waits: {problem}"
+
+    def is_complete(self, resource: Resource) -> bool:
+        """Whether the cache has all objects of the kind: what is not in it does not exist."""
+        return resource not in OPTIONAL or resource in self.served
+
+    @contextmanager
+    def term(self) -> Iterator[None]:
+        """Notify those who subscribe inside the block until its end: the term of a leader.
+
+        So nothing is kept by a process that does not lead but the caches themselves.
+        """
+        lists: list[list[Any]] = [cache.listeners for cache, _ in self.sources.values()]
+        lists += [self.asks.listeners, self._on_served]
+        before = [list(listeners) for listeners in lists]
+        try:
+            yield
+        finally:
+            for listeners, kept in zip(lists, before, strict=True):
+                listeners[:] = kept
+
+    def when_served(self, listener: Callable[[Resource], None]) -> None:
+        """Call `listener` with each optional kind once its cache is complete."""
+        self._on_served.append(listener)
+
+    def serve(self, resource: Resource) -> None:
+        """The cache of an optional kind is complete: its CRD is installed."""
+        self.served.add(resource)
+        self.unlisted.pop(resource, None)
+        for listener in self._on_served:
+            listener(resource)
+
+    def owners(self, resource: Resource) -> Cache[Owner]:
+        """The cache of one of the kinds that groups are made for."""
+        return self._owners[resource]
+
+    def workloads_for(self, namespace: str, group: str, kind: str, name: str) -> list[Workload]:
+        """The Workloads whose controllerRef names the object and that are not being deleted."""
+        found = self.workloads.by_index(BY_CONTROLLER_REF, (namespace, group, kind, name))
+        return [it for it in found if it.metadata.deletion_timestamp is None]
+
+    def implicit_pods(self, namespace: str, form: WorkloadForm) -> list[Pod]:
+        """The active pods that name their group by exactly this Workload, template and key."""
+        found = self.pods.by_index(BY_GROUP, (namespace, names.implicit_pod_group(*form)))
+        return [pod for pod in found if pod.implicit == form]
+
+    def groups(self, kind: str) -> Cache[Group]:
+        """The cache of PodGroups or of CompositePodGroups."""
+        return {POD_GROUPS.kind: self.pod_groups, COMPOSITES.kind: self.composites}[kind]
+
+    def group_caches(self) -> list[tuple[str, Cache[Group]]]:
+        """Both caches of groups, with their kinds."""
+        return [(POD_GROUPS.kind, self.pod_groups), (COMPOSITES.kind, self.composites)]
+
+    def is_in_use(self, kind: str, group: Group) -> bool:
+        """Whether an active pod, or any child group, names the group and belongs to it."""
+        if kind == COMPOSITES.kind:
+            return bool(self.children(*group.metadata.key))
+        return any(self.members(group))
+
+    def lacks_pods(self, group: Group) -> bool:
+        """Whether fewer pods count for a gang than its minCount says."""
+        minimum = group.min_count
+        return minimum is not None and self.member_counts.total(group.metadata.key) < minimum
+
+    def members(self, group: Group) -> Iterator[Pod]:
+        """The active pods that name the PodGroup and belong to it."""
+        meta, template = group.metadata, group.template[1] if group.template else ""
+        leaving = meta.deletion_timestamp is not None or self.is_replaced(meta)
+        owners, named = owners_of(meta, meta.name, template, leaving=leaving), pods_name(meta)
+        for pod in self.pods.each(BY_GROUP, (meta.namespace, named)):
+            if named != meta.name and not (pod.claims and pod.groups[0] == named):
+                continue
+            if pod.groups[0] != named or belongs(pod.claims, owners):
+                yield pod
+
+    def groups_of(self, pod: Pod) -> Iterator[Group]:
+        """The PodGroups that a pod names, and those that stand for one of these."""
+        namespace = pod.metadata.namespace
+        for name in pod.groups:
+            group = self.pod_groups.get(namespace, name)
+            if group is not None:
+                yield group
+            yield from self.pod_groups.by_index(BY_STANDING_FOR, (namespace, name))
+
+    def has_job(self, group: Group) -> bool:
+        """Whether a Job that is not over gets its pods into the PodGroup; perhaps it has none."""
+        owners = owners_of(group.metadata, group.metadata.name, "", leaving=True)
+        named = (group.metadata.namespace, pods_name(group.metadata))
+        jobs = self.jobs.each(BY_GROUP, named)
+        return any(belongs(_claims_of_job(job), owners) for job in jobs)
+
+    def exists(self, owner_id: OwnerId, namespace: str) -> bool:
+        """Whether the owner exists. One of a kind that is not watched, or not listed yet, may.
+
+        To take it for absent would be to delete the groups of an owner that lives.
+        """
+        resource = self._kinds.get(owner_id[:2])
+        if resource is None or not self.is_complete(resource):
+            return True
+        found = self._namesake(owner_id, namespace)
+        return found is not None and found.uid == owner_id.uid
+
+    def is_made_again(self, owner_id: OwnerId, namespace: str) -> bool:
+        """Whether the owner lives, so that its groups are made again while pods need them."""
+        if owner_id.kind == PODS.kind:
+            return self.asks.get((namespace, owner_id.name)) is not None
+        found = self._namesake(owner_id, namespace)
+        return found is not None and found.deletion_timestamp is None and found.uid == owner_id.uid
+
+    def is_replaced(self, meta: ObjectMeta) -> bool:
+        """Whether a later owner of the name needs an object of its own instead."""
+        owner_id = made_for(meta)
+        found = self._namesake(owner_id, meta.namespace) if owner_id is not None else None
+        return found is not None and owner_id is not None and found.uid != owner_id.uid
+
+    def _namesake(self, owner_id: OwnerId, namespace: str) -> ObjectMeta | None:
+        """The object of an owner's kind and name, whatever its UID."""
+        resource = self._kinds.get(owner_id[:2])
+        if resource is None:
+            return None
+        found = self.sources[resource][0].get(namespace, owner_id.name)
+        return None if found is None else found.metadata
+
+    def children(self, namespace: str, composite: str) -> list[Group]:
+        """The groups of either kind whose parent is the composite."""
+        key = (namespace, composite)
+        return [
+            *self.composites.by_index(BY_PARENT, key),
+            *self.pod_groups.by_index(BY_PARENT, key),
+        ]
+
+    def is_terminating(self, namespace: str) -> bool:
+        """Whether the namespace is being deleted."""
+        found = self.namespaces.get("", namespace)
+        return found is not None and found.metadata.deletion_timestamp is not None
+
+
+class Informers:
+    """The reflectors that fill `Caches`.
+
+    JobSets, LeaderWorkerSets, the coscheduling kinds, requests for capacity and the claims of
+    groups are watched from the time that they are served.
+    """
+
+    def __init__(
+        self, client: Client, caches: Caches, clock: Clock, quarantine: Quarantine | None = None
+    ) -> None:
+        """Nothing is read before `run`; what cannot be taken in is in `quarantine`."""
+        quarantine = Quarantine() if quarantine is None else quarantine
+        self._client = client
+        self._clock = clock
+        self._caches = caches
+        reflectors = {
+            resource: Reflector(
+                client,
+                resource,
+                cache,
+                decode=decode,
+                clock=clock,
+                quarantine=quarantine,
+                label_selector=_SELECTORS.get(resource),
+            )
+            for resource, (cache, decode) in caches.sources.items()
+        }
+        self._optional = {reflectors.pop(it): asyncio.Event() for it in OPTIONAL}
+        """Each with an event that is set once its cache is complete, or cannot be for now."""
+        self._reflectors = list(reflectors.values())
+
+    async def run(self) -> None:
+        """Fill the caches until cancelled.
+
+        `caches.synced` is set once they are complete, but for those of optional kinds that are not
+        served, or whose lists fail.
+        """
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors:
+                group.create_task(reflector.run())
+            for reflector, settled in self._optional.items():
+                group.create_task(self._follow(reflector, settled))
+            group.create_task(self._wait())
+
+    async def _wait(self) -> None:
+        for reflector in self._reflectors:
+            await reflector.synced.wait()
+        async with asyncio.TaskGroup() as group:
+            patience = group.create_task(self._settle_late())
+            for settled in self._optional.values():
+                await settled.wait()
+            patience.cancel()
+        self._caches.synced.set()
+
+    async def _settle_late(self) -> None:
+        await self._clock.sleep(_PATIENCE)
+        for reflector, settled in self._optional.items():
+            if not settled.is_set():
+                self._note(reflector.resource, TimeoutError("its first list is not complete"))
+                settled.set()
+
+    async def _follow(self, reflector: Reflector[Any], settled: asyncio.Event) -> None:
+        """Follow an optional kind from the time that it can be listed."""
+        waits = Backoff(1.0, _PROBE_SECONDS)
+        while not await self._is_listed(reflector.resource):
+            settled.set()
+            problem = self._caches.unlisted.get(reflector.resource)
+            await self._clock.sleep(waits.next(problem))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reflector.run())
+            await reflector.synced.wait()
+            self._caches.serve(reflector.resource)
+            settled.set()
+
+    async def _is_listed(self, resource: Resource) -> bool:
+        """Whether the API server has the kind and shows it. Why not is noted."""
+        try:
+            await self._client.request("GET", resource.path(), params={"limit": "1"})
+        except NotFound:
+            self._caches.unlisted.pop(resource, None)
+            return False
+        except (ApiError, ConfigError, Unreachable) as error:
+            self._note(resource, error)
+            return False
+        self._caches.unlisted.pop(resource, None)
+        return True
+
+    def _note(self, resource: Resource, problem: Exception) -> None:
+        before = self._caches.unlisted.get(resource)
+        self._caches.unlisted[resource] = problem
+        if type(before) is not type(problem):
+            _log.error(
+                "a kind cannot be listed, and what is about it waits",
+                resource=resource.full_name,
+                problem=str(problem),
+            )
+
+
+def train_job_of(jobset: Owner) -> TrainJobKey | None:
+    """The TrainJob that a JobSet says made it; None for no such, or none that can be asked for."""
+    parent = jobset.metadata.controller
+    if parent is None or parent.kind != TRAIN_JOB.kind:
+        return None
+    group, _, version = parent.api_version.rpartition("/")
+    nameable = names.is_dns_label(version) and names.is_dns_subdomain(parent.name)
+    if group != TRAIN_JOB.group or not nameable:
+        return None
+    return jobset.metadata.namespace, parent.api_version, parent.name, parent.uid
+
+
+def _train_job(jobset: Owner) -> Iterable[Hashable]:
+    found = train_job_of(jobset)
+    return () if found is None else (found,)
+
+
+def _made_for(obj: Workload | Group | Partial) -> Iterable[Hashable]:
+    owner_id = made_for(obj.metadata)
+    return () if owner_id is None else ((obj.metadata.namespace, owner_id),)
+
+
+def _made_for_name(obj: Workload | Group | Partial) -> Iterable[Hashable]:
+    owner_id = made_for(obj.metadata)
+    return () if owner_id is None else ((obj.metadata.namespace, *owner_id[:3]),)
+
+
+def _controller_ref(workload: Workload) -> Iterable[Hashable]:
+    if workload.controller_ref is None:
+        return ()
+    return ((workload.metadata.namespace, *workload.controller_ref),)
+
+
+def _delegated_by(job: Owner) -> Iterable[Hashable]:
+    parent = job.metadata.controller
+    if parent is None or ANNOTATION_GROUP_TEMPLATE not in job.metadata.annotations:
+        return ()
+    group = parent.api_version.rpartition("/")[0]
+    return ((job.metadata.namespace, group, parent.kind, parent.name),)
+
+
+def _stands_for(group: Group) -> Iterable[Hashable]:
+    name = stands_for(group.metadata)
+    return ((group.metadata.namespace, name),) if name else ()
+
+
+def _awaited_workload(group: Group) -> Iterable[Hashable]:
+    if group.policy or group.template is None:
+        return ()
+    return ((group.metadata.namespace, group.template[0]),)
+
+
+def _claim_templates(group: Group) -> Iterable[Hashable]:
+    named = {it.resource_claim_template_name for it in group.claims}
+    return [(group.metadata.namespace, template) for template in named if template]
+
+
+def _parent(group: Group) -> Iterable[Hashable]:
+    return ((group.metadata.namespace, group.parent),) if group.parent else ()
+
+
+def _group_of_job(job: Owner) -> Iterable[Hashable]:
+    group = job.metadata.annotations.get(ANNOTATION_MANAGED_GROUP)
+    if not group or job.finished or job.metadata.deletion_timestamp is not None:
+        return ()
+    return ((job.metadata.namespace, group),)
+
+
+def _claims_of_job(job: Owner) -> Owners:
+    """What its pods claim."""
+    meta = job.metadata
+    reference = GroupReference(meta.annotations[ANNOTATION_MANAGED_GROUP], Form.LABEL)
+    labels = {**meta.labels, JOB_LABEL_UID: meta.uid}
+    return claims_of(reference, labels, meta.annotations, certain=True)
+
+
+def _groups(pod: Pod) -> Iterable[Hashable]:
+    if not pod.active:
+        return ()
+    return [(pod.metadata.namespace, group) for group in pod.groups]
+
+
+def _implicit(pod: Pod) -> Iterable[Hashable]:
+    if pod.implicit is None or not pod.active:
+        return ()
+    return ((pod.metadata.namespace, pod.implicit.name),)
+
+
+def _coscheduling(pod: Pod) -> Iterable[Hashable]:
+    if pod.coscheduling is None or not pod.active:
+        return ()
+    return ((pod.metadata.namespace, pod.coscheduling[0]),)

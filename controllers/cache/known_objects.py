@@ -1,0 +1,25 @@
+"""Which objects a user looks at for what concerns a group: the group, and what it is for."""
+
+from typing import Final
+
+from api.ownership import made_for
+from controllers.cache.objects import JOBS, JOBSETS, LEADER_WORKER_SETS
+from kube.client.meta import ObjectMeta
+from kube.client.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
+from kube.events.events import ObjectReference
+
+_OWNERS: Final = {
+    (it.group, it.kind): it
+    for it in (JOBS, JOBSETS, STATEFUL_SETS, DEPLOYMENTS, LEADER_WORKER_SETS)
+}
+
+
+def known_objects(resource: Resource, meta: ObjectMeta) -> list[ObjectReference]:
+    """Those that an event about a group is to be on."""
+    found = [ObjectReference.of(resource, meta)]
+    owner = made_for(meta)
+    known = _OWNERS.get(owner[:2]) if owner is not None else None
+    if owner is not None and known is not None:
+        kind, namespace = known.kind, meta.namespace
+        found.append(ObjectReference(known.api_version, kind, namespace, owner.name, owner.uid))
+    return found

@@ -1,0 +1,149 @@
+"""Removes the protection finalizers of deleted groups, so that a tree is deleted from its leaves.
+
+A PodGroup keeps its finalizer while an active pod names it, a CompositePodGroup while it has a
+child group. Nothing keeps a group whose namespace is being deleted; composites that are each
+other's ancestors, all of them being deleted, do not keep each other.
+
+A PodGroup is not kept by pods of another owner of the same name, which wait for the group that is
+created for them afterwards (`api.membership`). Nor is a group kept that was made for an owner that
+is alive, as it is made again at once: admission refuses pods of a group that is being deleted, so
+a pod that is lost meanwhile would be missing until all others have ended.
+
+Pods are looked up in the cache and not listed again: admission lets no pod into a group that is
+being deleted, and one that the cache has not seen yet loses nothing, as its owner gets the group
+again. A list request for each deleted group would be too expensive in a large cluster.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, finalizer_of
+from api.ownership import made_for
+from controllers.cache.informers import Caches
+from controllers.cache.objects import COMPOSITES, POD_GROUPS, Group, ObjectKey, Pod
+from controllers.runtime.controller import Controller, Writer, queue_all
+from kube.base.clock import Clock
+from kube.base.errors import Invalid, NotFound
+from kube.client.meta import ObjectMeta, Partial
+from kube.client.patch import PatchBuilder, pointer
+from kube.informers.cache import Cache
+
+_RESOURCES = {POD_GROUP.kind: POD_GROUPS, COMPOSITE_POD_GROUP.kind: COMPOSITES}
+
+
+class ProtectionController:
+    """The protection controller; its keys are the groups that are being deleted."""
+
+    def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
+        """Subscribes to the caches; nothing is done before `controller.run`."""
+        self.controller: Controller[ObjectKey] = Controller(
+            "protection", self.reconcile, clock, namespace=lambda slot: slot[1][0]
+        )
+        self._caches = caches
+        self._writer = writer
+        caches.pod_groups.subscribe(lambda old, new: self._on_group(POD_GROUP.kind, old, new))
+        caches.composites.subscribe(
+            lambda old, new: self._on_group(COMPOSITE_POD_GROUP.kind, old, new)
+        )
+        caches.pods.subscribe(self._on_pod)
+        caches.namespaces.subscribe(self._on_namespace)
+
+    async def resync(self) -> None:
+        """Queue every group that is being deleted."""
+        for kind, cache in self._caches.group_caches():
+            await queue_all(cache.values(), partial(self._queue, kind))
+
+    async def reconcile(self, slot: ObjectKey) -> None:
+        """Remove the finalizer of one group if nothing uses it any more. Raises kube errors."""
+        kind, (namespace, name) = slot
+        group = self._caches.groups(kind).get(namespace, name)
+        if group is None or not _is_protected(kind, group.metadata) or self._is_in_use(kind, group):
+            return
+        try:
+            await self._writer.patch(
+                _RESOURCES[kind], name, _finalizer_removal(kind, group), namespace
+            )
+        except NotFound:
+            return
+        except Invalid as error:
+            if not error.patch_failed:
+                raise
+            # The finalizers changed meanwhile: the event of that change queues the key again.
+
+    def _is_in_use(self, kind: str, group: Group) -> bool:
+        namespace, name = group.metadata.key
+        owner_id = made_for(group.metadata)
+        if self._caches.is_terminating(namespace) or (
+            owner_id is not None and self._caches.is_made_again(owner_id, namespace)
+        ):
+            return False
+        if kind == POD_GROUP.kind:
+            return any(self._caches.members(group))
+        children = self._caches.children(namespace, name)
+        if any(child.metadata.deletion_timestamp is None for child in children):
+            return True
+        # Only now walk the chain of parents, which may be long.
+        ancestry = self._deleted_ancestry(group) if children else set()
+        return any(child.metadata.uid not in ancestry for child in children)
+
+    def _deleted_ancestry(self, group: Group) -> set[str]:
+        """The UIDs of the group and its ancestors, if all are being deleted.
+
+        A child among them closes a cycle.
+        """
+        composites = self._caches.composites
+        namespace = group.metadata.namespace
+        seen: dict[str, Group] = {}
+        step: Group | None = group
+        while step is not None and step.metadata.name not in seen:
+            if step.metadata.deletion_timestamp is None:
+                return set()
+            seen[step.metadata.name] = step
+            step = composites.get(namespace, step.parent)
+        return {member.metadata.uid for member in seen.values()}
+
+    def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:
+        if new is not None:
+            self._queue(kind, new)
+        elif old is not None and old.parent:
+            parent = self._caches.composites.get(old.metadata.namespace, old.parent)
+            if parent is not None:
+                self._queue(COMPOSITE_POD_GROUP.kind, parent)
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        if old is None or not old.active or (new is not None and new.active):
+            return
+        for group in self._caches.groups_of(old):
+            self._queue(POD_GROUP.kind, group)
+
+    def _on_namespace(self, _old: Partial | None, new: Partial | None) -> None:
+        if new is None or new.metadata.deletion_timestamp is None:
+            return
+        for kind, group in self._all():
+            if group.metadata.namespace == new.metadata.name:
+                self._queue(kind, group)
+
+    def _queue(self, kind: str, group: Group) -> None:
+        if _is_protected(kind, group.metadata):
+            self.controller.queue.add((kind, group.metadata.key))
+
+    def _all(self) -> Iterator[tuple[str, Group]]:
+        caches: list[tuple[str, Cache[Group]]] = [
+            (kind, self._caches.groups(kind)) for kind in _RESOURCES
+        ]
+        for kind, cache in caches:
+            for group in cache.values():
+                yield kind, group
+
+
+def _is_protected(kind: str, meta: ObjectMeta) -> bool:
+    return meta.deletion_timestamp is not None and finalizer_of(kind) in meta.finalizers
+
+
+def _finalizer_removal(kind: str, group: Group) -> PatchBuilder:
+    """Removes exactly this finalizer of exactly this object, or nothing."""
+    finalizer = finalizer_of(kind)
+    meta = group.metadata
+    assert finalizer is not None
+    path = pointer("metadata", "finalizers", meta.finalizers.index(finalizer))
+    return PatchBuilder().of_uid(meta.uid).test(path, finalizer).remove(path)

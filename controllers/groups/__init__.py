@@ -1,0 +1,4 @@
+"""Make Workloads, CompositePodGroups and PodGroups, root before leaf, and correct them.
+
+`GroupWriter` is the entry point.
+"""

@@ -1,0 +1,65 @@
+"""What may change on generated objects that are there, as JSON patches: pure functions."""
+
+from collections.abc import Iterator, Mapping
+
+from api.constants import ANNOTATION_MIN_COUNT_BASIS, ANNOTATION_SCHEDULE_TIMEOUT
+from api.integration.common.holding import NOTES as HOLD_NOTES
+from controllers.cache.objects import Group
+from kube.client.meta import Json
+from kube.client.patch import PatchBuilder, pointer
+
+
+def corrections(found: Group, wanted: Json) -> PatchBuilder:
+    """What may change on a live group: its minimum with the note of it, timeout, expectedPods.
+
+    How long places are held is what its owner says, or else what somebody wrote there.
+    """
+    ops = PatchBuilder()
+    notes, live = wanted["metadata"]["annotations"], found.metadata.annotations
+    _correct_timeout(ops, live, notes)
+    for field, value in _minimums(wanted["spec"]["schedulingPolicy"]):
+        gang = found.policy.get("gang")
+        if isinstance(gang, dict) and gang.get(field) != value:
+            ops.add(pointer("spec", "schedulingPolicy", "gang", field), value)
+    for key in (ANNOTATION_MIN_COUNT_BASIS, *HOLD_NOTES):
+        if notes.get(key) not in {None, live.get(key)}:
+            ops.add(pointer("metadata", "annotations", key), notes[key])
+    pods = wanted["spec"].get("expectedPods", found.expected)
+    if pods != found.expected:
+        ops.add(pointer("spec", "expectedPods"), pods)
+    return ops
+
+
+def _correct_timeout(ops: PatchBuilder, live: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    path = pointer("metadata", "annotations", ANNOTATION_SCHEDULE_TIMEOUT)
+    value = wanted.get(ANNOTATION_SCHEDULE_TIMEOUT)
+    if value == live.get(ANNOTATION_SCHEDULE_TIMEOUT):
+        return
+    if value is None:
+        ops.remove(path)
+    else:
+        ops.add(path, value)
+
+
+def correct_minimums(
+    ops: PatchBuilder, path: tuple[str | int, ...], live: Json, wanted: Json
+) -> None:
+    """Add what changes the minimums of live templates to the wanted ones.
+
+    Templates pair by name: those of an earlier version of Muster may be more.
+    """
+    for key in ("podGroupTemplates", "compositePodGroupTemplates"):
+        by_name = {it.get("name"): it for it in wanted.get(key) or []}
+        for at, found in enumerate(live.get(key) or []):
+            expected = by_name.get(found.get("name"))
+            if expected is None:
+                continue
+            here = (*path, key, at)
+            for field, value in _minimums(expected["schedulingPolicy"]):
+                if (found.get("schedulingPolicy") or {}).get("gang", {}).get(field) != value:
+                    ops.add(pointer(*here, "schedulingPolicy", "gang", field), value)
+            correct_minimums(ops, here, found, expected)
+
+
+def _minimums(policy: Json) -> Iterator[tuple[str, int]]:
+    yield from policy.get("gang", {}).items()

@@ -1,0 +1,317 @@
+"""The claims that all pods of a PodGroup share: made from templates, named in its status.
+
+For each entry of `spec.resourceClaims` with a ResourceClaimTemplate one ResourceClaim is made, as
+kube-controller-manager does for pods. It is made anew when it is deleted while the group lives, and
+goes with it by its owner reference. Entries that name a claim are left as they are.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from api import names
+from api.constants import EVENT_CLAIM_NOT_MADE, EVENT_NAME_TAKEN, MAX_RESOURCE_CLAIMS, POD_GROUP
+from api.group_claims import GroupName, claim_object
+from api.membership import pods_name, stands_for, taken_words
+from api.ownership import Ownership, made_for, ownership
+from controllers.cache.informers import BY_CLAIM_TEMPLATE, Caches
+from controllers.cache.known_objects import known_objects
+from controllers.cache.objects import (
+    CLAIM_TEMPLATES,
+    CLAIMS,
+    POD_GROUPS,
+    ClaimEntry,
+    ClaimStatus,
+    Group,
+    NamedObject,
+)
+from controllers.runtime.controller import (
+    BlockedError,
+    Controller,
+    InTheWayError,
+    RequeueError,
+    Writer,
+    queue_all,
+)
+from controllers.runtime.rate_limit import NamespacePace
+from kube.base.clock import Clock
+from kube.base.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from kube.client.meta import Json, Key, ObjectMeta, Partial, decode_partial
+from kube.client.patch import PatchBuilder
+from kube.client.resources import Resource
+from kube.events.events import Recorder
+
+BURST: Final = 500
+PER_SECOND: Final = 50.0
+"""Writes for one namespace: so many at once, then so many a second."""
+
+RETRY_SECONDS: Final = (60.0, 600.0)
+"""The first pause before a taken name, or what the API server refused, is tried again; the longest.
+
+No event says that either is over: claims of others are not watched."""
+
+_BEHIND_SECONDS: Final = 1.0
+_STATUSES: Final = "resourceClaimStatuses"
+
+UNSERVED_TEXT: Final = (
+    "spec.resourceClaims needs resource.k8s.io/v1, which this cluster does not serve: Kubernetes "
+    "has it from 1.34 on"
+)
+FORBIDDEN_TEXT: Final = (
+    "spec.resourceClaims: muster-controller may not read ResourceClaims and their templates; "
+    "apply the manifests of its version"
+)
+
+
+Fault = BlockedError | InTheWayError
+
+
+@dataclass(frozen=True, slots=True)
+class _Notes:
+    """What is wrong with the claims of a group (by UID), by entry, and for how many attempts."""
+
+    uid: str = ""
+    told: Mapping[str, str] = field(default_factory=dict)
+    attempt: int = 0
+
+
+class GroupClaims:
+    """The controller of claims of groups; its keys are those of PodGroups."""
+
+    def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
+        """Subscribes to the caches; nothing is done before `controller.run`."""
+        self.controller: Controller[Key] = Controller("group-claims", self.reconcile, clock)
+        self._caches = caches
+        self._writer = writer
+        self._recorder = recorder
+        self._pace = NamespacePace(clock, BURST, PER_SECOND)
+        self._notes: dict[Key, _Notes] = {}
+        caches.pod_groups.subscribe(self._on_group)
+        caches.claims.subscribe(self._on_claim)
+        caches.claim_templates.subscribe(self._on_template)
+        caches.when_served(self._on_served)
+
+    async def resync(self) -> None:
+        """Queue every PodGroup that shares claims."""
+        await queue_all(self._caches.pod_groups.values(), lambda it: self._on_group(None, it))
+
+    async def reconcile(self, key: Key) -> None:
+        """Make the missing claims of one group. Raises RequeueError, kube errors."""
+        group = self._caches.pod_groups.get(*key)
+        if group is None or self._is_going(group):
+            self._notes.pop(key, None)
+            return
+        if not self._is_served:
+            self._remember(group, {"": BlockedError(EVENT_CLAIM_NOT_MADE, self._why_not_served())})
+            return
+        faults: dict[str, Fault] = {}
+        made = [await self._given(group, it, faults) for it in _from_templates(group)]
+        await self._record(group, [it for it in made if it is not None])
+        notes = self._remember(group, faults)
+        if faults:
+            first, longest = RETRY_SECONDS
+            pause = min(first * 2.0 ** min(notes.attempt - 1, 10), longest)
+            raise RequeueError(str(next(iter(faults.values()))), pause)
+
+    async def _given(
+        self, group: Group, entry: ClaimEntry, faults: dict[str, Fault]
+    ) -> ClaimStatus | None:
+        """What the status is to say of an entry; None without a claim, which `faults` explain."""
+        wanted = ClaimStatus(entry.name, _claim_name(group, entry))
+        try:
+            await self._ensure(group, entry)
+        except InTheWayError as fault:
+            faults[entry.name] = fault
+            return wanted if wanted in group.claim_statuses else None
+        except BlockedError as fault:
+            faults[entry.name] = fault
+            return None
+        except (Forbidden, Invalid) as error:
+            faults[entry.name] = BlockedError(EVENT_CLAIM_NOT_MADE, _words(entry, error.message))
+            return None
+        return wanted
+
+    async def _ensure(self, group: Group, entry: ClaimEntry) -> None:
+        """Make the claim of an entry unless it is there.
+
+        Raises BlockedError, InTheWayError for one that is going, RequeueError, kube errors.
+        """
+        meta, name = group.metadata, _claim_name(group, entry)
+        other = self._caches.pod_groups.get(meta.namespace, stands_for(meta))
+        if other is not None and any(it.name == entry.name for it in _from_templates(other)):
+            raise BlockedError(EVENT_NAME_TAKEN, f"ResourceClaim {name}: {taken_words(meta)}")
+        found = self._caches.claims.get(meta.namespace, name)
+        claim = found.metadata if found is not None else await self._make(group, entry, name)
+        owned = ownership(claim, _name_of(group).owner_id)
+        if owned is Ownership.LEAVING:
+            raise InTheWayError(f"ResourceClaim {name} is being deleted", RETRY_SECONDS[0])
+        if owned is Ownership.FOREIGN:
+            raise BlockedError(
+                EVENT_NAME_TAKEN,
+                f"ResourceClaim {name} exists and was not made for this PodGroup: delete it, and "
+                "the group's own is made",
+            )
+
+    async def _make(self, group: Group, entry: ClaimEntry, name: str) -> ObjectMeta:
+        """The claim of this name, made unless it is there, whosever it is."""
+        namespace = group.metadata.namespace
+        template = await self._template(namespace, entry)
+        claim = claim_object(_name_of(group), entry.name, template)
+        try:
+            live = await self._writer.create(CLAIMS, claim)
+        except AlreadyExists:
+            live = await self._writer.get(CLAIMS, name, namespace)
+        return decode_partial(msgspec.json.encode(live)).metadata
+
+    async def _template(self, namespace: str, entry: ClaimEntry) -> Json:
+        """The live template: the cache has names alone, as a spec may be as large as a request."""
+        name = entry.resource_claim_template_name or ""
+        missing = BlockedError(
+            EVENT_CLAIM_NOT_MADE,
+            _words(entry, f"there is no ResourceClaimTemplate {name}; it is made when that comes"),
+        )
+        if self._caches.claim_templates.get(namespace, name) is None:
+            raise missing
+        self._keep_pace(namespace)
+        try:
+            return await self._writer.get(CLAIM_TEMPLATES, name, namespace)
+        except NotFound as error:
+            raise missing from error
+
+    async def _record(self, group: Group, made: list[ClaimStatus]) -> None:
+        """Say in the status which claims were made. This field alone is written, by this alone."""
+        if tuple(made) == group.claim_statuses:
+            return
+        meta = group.metadata
+        self._keep_pace(meta.namespace)
+        ops, said = PatchBuilder(), [msgspec.to_builtins(it) for it in made]
+        if group.has_status:
+            ops.of_uid(meta.uid).add(f"/status/{_STATUSES}", said)
+        else:
+            # The status is created: the scheduler must not have created it meanwhile.
+            ops.at_version(meta.resource_version).add("/status", {_STATUSES: said})
+        try:
+            await self._writer.patch(
+                POD_GROUPS, meta.name, ops, meta.namespace, subresource="status"
+            )
+        except (Conflict, Invalid) as error:
+            if isinstance(error, Invalid) and not error.patch_failed:
+                raise
+            raise RequeueError("the cache is behind", _BEHIND_SECONDS) from error
+        except NotFound:
+            return  # the group is gone
+
+    def _keep_pace(self, namespace: str) -> None:
+        wait = self._pace.wait(namespace)
+        if wait > 0:
+            raise RequeueError("many claims of this namespace change", wait)
+
+    def _is_going(self, group: Group) -> bool:
+        meta = group.metadata
+        return meta.deletion_timestamp is not None or self._caches.is_terminating(meta.namespace)
+
+    @property
+    def _is_served(self) -> bool:
+        return {CLAIMS, CLAIM_TEMPLATES} <= self._caches.served
+
+    def _why_not_served(self) -> str:
+        unlisted = self._caches.unlisted
+        if self._caches.forbidden & {CLAIMS, CLAIM_TEMPLATES}:
+            return FORBIDDEN_TEXT
+        for kind in (CLAIMS, CLAIM_TEMPLATES):
+            if kind in unlisted:
+                return f"spec.resourceClaims: {kind.full_name} cannot be listed: {unlisted[kind]}"
+        return UNSERVED_TEXT
+
+    def _remember(self, group: Group, faults: Mapping[str, Fault]) -> _Notes:
+        """Note what is wrong now: each fault is told once, and again if it comes back."""
+        key, before = group.metadata.key, self._notes.pop(group.metadata.key, _Notes())
+        if before.uid != group.metadata.uid:
+            before = _Notes()
+        told = {entry: str(fault) for entry, fault in faults.items()}
+        notes = _Notes(group.metadata.uid, told, before.attempt + 1)
+        if faults:
+            self._notes[key] = notes
+        for entry, fault in faults.items():
+            if isinstance(fault, BlockedError) and before.told.get(entry) != told[entry]:
+                self._tell(group, fault)
+        return notes
+
+    def _tell(self, group: Group, fault: BlockedError) -> None:
+        """An event on the group, and on the Job or JobSet that users know."""
+        for reference in known_objects(POD_GROUPS, group.metadata):
+            self._recorder.event(reference, "Warning", fault.reason, str(fault))
+
+    def _on_group(self, old: Group | None, new: Group | None) -> None:
+        """Other changes of a group concern its claims in nothing."""
+        there = new or old
+        if there is None or not there.claims:
+            return
+        if old is None or new is None or _of_claims(old) != _of_claims(new):
+            self.controller.queue.add(there.metadata.key)
+
+    def _on_claim(self, old: Partial | None, new: Partial | None) -> None:
+        """A claim is there, is being deleted, or gone; what it holds does not matter here."""
+        there = new or old
+        if old is not None and new is not None and _of_claim(old) == _of_claim(new):
+            return
+        owner = made_for(there.metadata) if there is not None else None
+        if there is None or owner is None or owner[:2] != (POD_GROUP.group, POD_GROUP.kind):
+            return
+        group = self._caches.pod_groups.get(there.metadata.namespace, owner.name)
+        if group is not None and group.claims:
+            self.controller.queue.add(group.metadata.key)
+
+    def _on_template(self, old: NamedObject | None, new: NamedObject | None) -> None:
+        """A template is there: those that waited for it may be given their claims."""
+        if new is None or (old is not None and old.metadata.uid == new.metadata.uid):
+            return
+        key = (new.metadata.namespace, new.metadata.name)
+        for group in self._caches.pod_groups.each(BY_CLAIM_TEMPLATE, key):
+            if self._lacks_claim(group):
+                self.controller.queue.add(group.metadata.key)
+
+    def _lacks_claim(self, group: Group) -> bool:
+        namespace = group.metadata.namespace
+        return any(
+            self._caches.claims.get(namespace, _claim_name(group, entry)) is None
+            for entry in _from_templates(group)
+        )
+
+    def _on_served(self, resource: Resource) -> None:
+        """The API is served now: every group may have its claims."""
+        if resource in {CLAIMS, CLAIM_TEMPLATES} and self._is_served:
+            for group in self._caches.pod_groups.values():
+                self._on_group(None, group)
+
+
+def _from_templates(group: Group) -> list[ClaimEntry]:
+    """The entries for which claims are made; admission lets no more through than there may be."""
+    shared = group.claims[:MAX_RESOURCE_CLAIMS]
+    return [it for it in shared if it.resource_claim_template_name and not it.resource_claim_name]
+
+
+def _name_of(group: Group) -> GroupName:
+    meta = group.metadata
+    return GroupName(meta.namespace, meta.name, meta.uid, pods_name(meta))
+
+
+def _claim_name(group: Group, entry: ClaimEntry) -> str:
+    """As the pods give it, whatever the name of their group is."""
+    return names.group_claim(pods_name(group.metadata), entry.name)
+
+
+def _of_claims(group: Group) -> tuple[object, ...]:
+    meta = group.metadata
+    return meta.uid, meta.deletion_timestamp, group.claims, group.claim_statuses
+
+
+def _of_claim(claim: Partial) -> tuple[object, ...]:
+    meta = claim.metadata
+    return meta.uid, meta.deletion_timestamp, made_for(meta)
+
+
+def _words(entry: ClaimEntry, problem: str) -> str:
+    return f"spec.resourceClaims {entry.name}: {problem}"

@@ -1,0 +1,448 @@
+"""Writes the objects of one Job or JobSet: the Workload, then groups from the root to the leaves.
+
+A Workload that a user created for the owner is respected: groups come from its templates, and go
+with their owner all the same. An object of the wanted name that is not the owner's is never adopted
+or changed. If it is going away (being deleted, or left by a deleted owner of the same name) the
+controller waits for that; otherwise a Workload gets its hashed name. So does a group, which pods
+name already, if these say whose they are: it stands for the name that they give (admission avoids
+the names that are taken then). The groups of other owners are not created.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from api import features, names
+from api.constants import (
+    ANNOTATION_MIN_COUNT_BASIS,
+    COMPOSITE_POD_GROUP,
+    EVENT_FEATURE_OFF,
+    EVENT_NAME_TAKEN,
+    EVENT_TEMPLATE_NOT_FOUND,
+    EVENT_WORKLOAD_CONFLICT,
+    GROUP,
+    WORKLOAD,
+)
+from api.features import Feature, FeatureGates, off_text
+from api.integration.common.holding import hold_notes
+from api.integration.common.minimum import Standing, remaining, with_minimum
+from api.integration.common.templates import TemplateNotFoundError, adapt
+from api.membership import pods_name
+from api.ownership import Ownership, made_for, ownership
+from api.rules.feature_use import uses_of
+from controllers.cache.informers import BY_OWNER, Caches
+from controllers.cache.objects import (
+    COMPOSITES,
+    JOBS,
+    JOBSETS,
+    POD_GROUPS,
+    WORKLOADS,
+    Group,
+    ObjectKey,
+    Owner,
+    Workload,
+)
+from controllers.groups.corrections import correct_minimums, corrections
+from controllers.groups.expected_pods import expect_nothing
+from controllers.groups.wanted_groups import below, expecting, pods_name_of, standing_in
+from controllers.runtime.controller import (
+    BlockedError,
+    InTheWayError,
+    RequeueError,
+    Writer,
+    bounded,
+    refusals,
+)
+from kube.base.clock import Clock
+from kube.base.errors import AlreadyExists, NotFound
+from kube.client.meta import Json, Key, ObjectMeta, decode_partial
+from kube.client.patch import PatchBuilder
+from kube.client.resources import Resource
+
+_CREATES_AT_ONCE: Final = 16
+_KNOWN_TO_PODS: Final = (JOBS, JOBSETS)
+"""Owners whose UID their pods carry: these find a group under another name than they give."""
+# How long a created object may take to show up in the cache before it is asked for again.
+_CACHE_LAG_SECONDS: Final = 5.0
+# The deletion event of an object queues its owner again; this is only in case it is lost.
+_DELETION_SECONDS: Final = 10.0
+
+NO_STANDINGS: Final[Mapping[str, Standing]] = {}
+"""Of groups whose minCount is what their templates say."""
+
+NOTHING_EXPECTED: Final[Mapping[str, list[Json]]] = {}
+"""Of owners that create all pods at once."""
+
+WantedObjects = Callable[[str | None], list[Json]]
+"""The wanted objects, Workload first, for a Workload of the given name (None: the usual one)."""
+
+
+class GroupWriter:
+    """Creates and corrects generated objects, and remembers which owners wait for a taken name."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        clock: Clock,
+        gates: FeatureGates = features.USUAL,
+    ) -> None:
+        """`caches` is read; subscribers of the same caches call `seen` and `gone`.
+
+        Nothing new is made that uses what is off by `gates`. `expects`: groups may be given pods
+        to expect.
+        """
+        self._gates = gates
+        self.expects = Feature.EXPECTED_PODS in gates
+        self._caches = caches
+        self._writer = writer
+        self._clock = clock
+        self._made: dict[ObjectKey, tuple[float, ObjectMeta]] = {}
+        self._deleted_at: dict[str, float] = {}  # by UID, until they are gone
+        self._blocked: dict[tuple[ObjectKey, Resource], set[Key]] = {}
+
+    async def ensure(
+        self,
+        owner: Owner,
+        wanted_objects: WantedObjects,
+        standings: Mapping[str, Standing] = NO_STANDINGS,
+        expected: Mapping[str, list[Json]] = NOTHING_EXPECTED,
+    ) -> None:
+        """Create what is missing, correct minCount, minGroupCount and expectedPods.
+
+        `standings` are those of the owner's PodGroups, by name, `expected` what these expect.
+        Raises RequeueError, BlockedError, kube errors.
+        """
+        found = self._user_workload(owner)
+        if found is not None:
+            groups = remaining(_from_templates(wanted_objects, found), standings)
+            await self.ensure_groups(owner, groups, standings, expected)
+            await self._delete_unwanted(owner, groups)
+            return
+        self._check_served(wanted_objects(None)[1:])
+        workload = await self._ensure_workload(owner, wanted_objects)
+        wanted = wanted_objects(workload.name)
+        await self._correct_templates(workload, wanted[0])
+        for group in wanted[1:]:
+            group["metadata"]["ownerReferences"].append(_owner_reference(workload))
+        groups = remaining(wanted[1:], standings)
+        await self.ensure_groups(owner, groups, standings, expected)
+        await self._delete_unwanted(owner, groups)
+        self._check_all_cached(wanted[:1])
+
+    async def ensure_groups(
+        self,
+        owner: Owner,
+        wanted: list[Json],
+        standings: Mapping[str, Standing] = NO_STANDINGS,
+        expected: Mapping[str, list[Json]] = NOTHING_EXPECTED,
+    ) -> None:
+        """Create missing groups, root first, and correct what changes with their owner.
+
+        Raises as `ensure` does.
+        """
+        self._check_served(wanted)
+        notes = hold_notes(owner.metadata.annotations)
+        wanted = [self._named(owner, obj) for obj in wanted]
+        wanted = [expecting(self._of_now(obj, standings), expected, notes) for obj in wanted]
+        taken: list[str] = []
+        leaves = []
+        for obj in below(wanted):
+            if obj["kind"] == COMPOSITE_POD_GROUP.kind:
+                await self._ensure_group(COMPOSITES, owner, obj, taken)
+            else:
+                leaves.append(obj)
+        await bounded(
+            [partial(self._ensure_group, POD_GROUPS, owner, it, taken) for it in leaves],
+            _CREATES_AT_ONCE,
+        )
+        if taken:
+            raise BlockedError(EVENT_NAME_TAKEN, min(taken))
+        self._check_all_cached(wanted)
+
+    async def ensure_only(self, owner: Owner, wanted: Json) -> None:
+        """Create or correct the owner's one group, and delete its earlier ones without pods.
+
+        Raises as `ensure` does.
+        """
+        await self.ensure_groups(owner, [wanted])
+        await self._delete_unwanted(owner, [wanted])
+
+    async def expect_nothing(self, owner: Owner) -> None:
+        """Let the owner's groups expect no more pods: it creates none now. Raises kube errors."""
+        for group in self._caches.pod_groups.by_index(BY_OWNER, owner.as_index):
+            await expect_nothing(self._writer, group)
+
+    async def delete_groups(self, owner: Owner) -> None:
+        """Delete the owner's groups, leaves first, if no active pod names one of them.
+
+        Else they expect no more pods.
+        """
+        leaves = self._caches.pod_groups.by_index(BY_OWNER, owner.as_index)
+        if any(self._caches.is_in_use(POD_GROUPS.kind, leaf) for leaf in leaves):
+            await self.expect_nothing(owner)
+        else:
+            await self._delete_unwanted(owner, [])
+
+    async def _delete_unwanted(self, owner: Owner, wanted: list[Json]) -> None:
+        """Delete the owner's groups that are neither wanted nor in use, leaves first.
+
+        A deletion cannot be undone: an owner that grows again soon keeps what pods use.
+        """
+        names_wanted = {(obj["kind"], obj["metadata"]["name"]) for obj in wanted}
+        for resource in (POD_GROUPS, COMPOSITES):
+            groups = self._caches.groups(resource.kind).by_index(BY_OWNER, owner.as_index)
+            await bounded(
+                [
+                    partial(self._remove, resource, group)
+                    for group in groups
+                    if (resource.kind, pods_name(group.metadata)) not in names_wanted
+                    and group.metadata.deletion_timestamp is None
+                ],
+                _CREATES_AT_ONCE,
+            )
+
+    async def _remove(self, resource: Resource, group: Group) -> None:
+        """Delete a group; one that is in use stays, and expects no more pods."""
+        if self._caches.is_in_use(resource.kind, group):
+            await expect_nothing(self._writer, group)
+        else:
+            await self._delete(resource, group.metadata)
+
+    def seen(self, slot: ObjectKey) -> None:
+        """A created object is in the cache: forget what was remembered of it."""
+        self._made.pop(slot, None)
+
+    def gone(self, kind: str, meta: ObjectMeta, resource: Resource) -> list[Key]:
+        """An object is gone: the owners of this kind that its name blocked may go on."""
+        self._deleted_at.pop(meta.uid, None)
+        slot = (kind, meta.key)
+        return sorted(self._blocked.pop((slot, resource), ()))
+
+    def ignored_workloads(self, owner: Owner) -> str:
+        """The warning about Workloads that users created too late; empty for none."""
+        found = self._user_workloads(owner)
+        if not found or not self._caches.workloads.by_index(BY_OWNER, owner.as_index):
+            return ""
+        return (
+            f"Workload {_listed(found)} has no effect: it was created after the one that Muster "
+            f"made for this {owner.kind}. Delete it, or recreate the {owner.kind} while it exists"
+        )
+
+    def _user_workload(self, owner: Owner) -> Workload | None:
+        """The one Workload that a user created for the owner, unless ours exists already."""
+        if self._caches.workloads.by_index(BY_OWNER, owner.as_index):
+            return None
+        found = self._user_workloads(owner)
+        if len(found) > 1:
+            raise BlockedError(
+                EVENT_WORKLOAD_CONFLICT,
+                f"Workloads {_listed(found)} both name this {owner.kind} in spec.controllerRef: "
+                "its pods wait until all but one are deleted",
+            )
+        return found[0] if found else None
+
+    def _user_workloads(self, owner: Owner) -> list[Workload]:
+        """The Workloads that users created for the owner."""
+        namespace, name = owner.metadata.key
+        found = self._caches.workloads_for(namespace, owner.resource.group, owner.kind, name)
+        return [it for it in found if made_for(it.metadata) is None]
+
+    async def _ensure_workload(self, owner: Owner, wanted_objects: WantedObjects) -> ObjectMeta:
+        """The owner's own Workload, created if it is missing."""
+        for mine in self._caches.workloads.by_index(BY_OWNER, owner.as_index):
+            if mine.metadata.deletion_timestamp is not None:
+                raise RequeueError(
+                    f"Workload {mine.metadata.name} is being deleted", _DELETION_SECONDS
+                )
+            return mine.metadata
+        wanted = wanted_objects(None)[0]
+        made = await self._create(WORKLOADS, owner, wanted)
+        if made is not None:
+            return made
+        other = names.hashed(wanted["metadata"]["name"], WORKLOAD.kind, owner.metadata.namespace)
+        made = await self._create(WORKLOADS, owner, wanted_objects(other)[0])
+        if made is None:
+            raise BlockedError(EVENT_NAME_TAKEN, self._note_taken(owner, WORKLOADS, other))
+        return made
+
+    async def _correct_templates(self, workload: ObjectMeta, wanted: Json) -> None:
+        """Let minCount and minGroupCount of our Workload's templates follow its owner."""
+        found = self._caches.workloads.get(*workload.key)
+        if found is None:
+            return
+        ops = PatchBuilder()
+        correct_minimums(ops, ("spec",), found.as_object()["spec"], wanted["spec"])
+        if ops:
+            await self._patch(WORKLOADS, workload, ops)
+
+    async def _ensure_group(
+        self, resource: Resource, owner: Owner, wanted: Json, taken: list[str]
+    ) -> None:
+        namespace, name = _key(wanted)
+        found = self._caches.groups(resource.kind).get(namespace, name)
+        if found is None:
+            if await self._create(resource, owner, wanted) is not None:
+                return
+            if owner.resource in _KNOWN_TO_PODS and pods_name_of(wanted) == name:
+                raise RequeueError("another owner has just got the name", _CACHE_LAG_SECONDS)
+            taken.append(self._note_taken(owner, resource, name))
+            return
+        if not self._is_ours(owner, resource, found.metadata):
+            taken.append(self._note_taken(owner, resource, name))
+            return
+        ops = corrections(found, wanted)
+        if ops:
+            await self._patch(resource, found.metadata, ops)
+
+    async def _patch(self, resource: Resource, meta: ObjectMeta, ops: PatchBuilder) -> None:
+        with refusals(f"{resource.kind} {meta.name} cannot be changed"):
+            await self._writer.patch(resource, meta.name, ops.of_uid(meta.uid), meta.namespace)
+
+    def _check_served(self, wanted: list[Json]) -> None:
+        """Refuses to make groups that use what is off; those that are there are kept up to date.
+
+        Before anything is made: the others of the owner would start without them. Raises
+        BlockedError.
+        """
+        for obj in wanted:
+            off = (it.feature for it in uses_of(GROUP, obj["kind"], obj))
+            first = next((feature for feature in off if feature not in self._gates), None)
+            if first is None or self._caches.groups(obj["kind"]).get(*_key(obj)) is not None:
+                continue
+            raise BlockedError(
+                EVENT_FEATURE_OFF,
+                f"{off_text(first)}, which {obj['kind']} {_key(obj)[1]} needs: its pods wait until "
+                "the gate is on again",
+            )
+
+    def _of_now(self, wanted: Json, standings: Mapping[str, Standing]) -> Json:
+        """A wanted group with the minCount of this moment."""
+        named = pods_name_of(wanted)
+        if named not in standings or wanted["kind"] != POD_GROUPS.kind:
+            return wanted
+        found = self._caches.pod_groups.get(*_key(wanted))
+        if found is None:
+            return with_minimum(wanted, standings[named])
+        note = found.metadata.annotations.get(ANNOTATION_MIN_COUNT_BASIS, "")
+        return with_minimum(wanted, standings[named], found.min_count, note)
+
+    def _named(self, owner: Owner, wanted: Json) -> Json:
+        """A wanted group under its usual name, or under one of its own if that is another's."""
+        if owner.resource not in _KNOWN_TO_PODS:
+            return wanted
+        groups = self._caches.groups(wanted["kind"])
+        stand_in = standing_in(wanted, owner.metadata.uid)
+        found = groups.get(*_key(wanted))
+        anothers = found is not None and ownership(found.metadata, owner.owner_id)
+        there = groups.get(*_key(stand_in)) is not None
+        return stand_in if there or anothers is Ownership.FOREIGN else wanted
+
+    def _check_all_cached(self, objects: list[Json]) -> None:
+        if any((obj["kind"], _key(obj)) in self._made for obj in objects):
+            # If an object is deleted before the cache has it, no event says so: look again.
+            raise RequeueError("created objects are not in the cache yet", _CACHE_LAG_SECONDS)
+
+    async def _create(self, resource: Resource, owner: Owner, wanted: Json) -> ObjectMeta | None:
+        """The owner's object, just created or existing; None if the name belongs to another."""
+        namespace, name = _key(wanted)
+        slot = (resource.kind, (namespace, name))
+        made = self._made.get(slot)
+        if made is not None and self._is_fresh(made, owner):
+            return made[1]
+        try:
+            with refusals(f"{resource.kind} {name} cannot be created"):
+                live = await self._writer.create(resource, wanted)
+        except AlreadyExists:
+            live = await self._writer.get(resource, name, namespace)
+        meta = decode_partial(msgspec.json.encode(live)).metadata
+        if not self._is_ours(owner, resource, meta):
+            return None
+        if self._cached(resource, meta.key) is None:
+            self._made[slot] = (self._clock.monotonic(), meta)
+        return meta
+
+    def _cached(self, resource: Resource, key: Key) -> Group | Workload | None:
+        if resource == WORKLOADS:
+            return self._caches.workloads.get(*key)
+        return self._caches.groups(resource.kind).get(*key)
+
+    async def _delete(self, resource: Resource, meta: ObjectMeta) -> None:
+        self._deleted_at[meta.uid] = self._clock.monotonic()
+        try:
+            await self._writer.delete(resource, meta.name, meta.namespace, uid=meta.uid)
+        except NotFound:
+            self._deleted_at.pop(meta.uid, None)
+
+    def _is_fresh(self, made: tuple[float, ObjectMeta], owner: Owner) -> bool:
+        at, meta = made
+        return (
+            made_for(meta) == owner.owner_id and self._clock.monotonic() - at < _CACHE_LAG_SECONDS
+        )
+
+    def _is_ours(self, owner: Owner, resource: Resource, meta: ObjectMeta) -> bool:
+        """Whether it is the owner's. Raises InTheWayError for an object that is going away."""
+        found = ownership(meta, owner.owner_id)
+        if found is Ownership.LEAVING or self._is_being_deleted(meta):
+            raise InTheWayError(self._what_keeps(owner, resource, meta), _DELETION_SECONDS)
+        return found is Ownership.OURS
+
+    def _is_being_deleted(self, meta: ObjectMeta) -> bool:
+        """Whether this deleted it just now, also if the cache does not say so yet.
+
+        A group made below it would keep it, and it would let no other group in.
+        """
+        at = self._deleted_at.get(meta.uid)
+        return at is not None and self._clock.monotonic() - at < _CACHE_LAG_SECONDS
+
+    def _what_keeps(self, owner: Owner, resource: Resource, meta: ObjectMeta) -> str:
+        """What users read while it lasts; `meta` is of a Workload or a group."""
+        what = f"{resource.kind} {meta.name}"
+        maker = made_for(meta)
+        groups = self._caches.pod_groups.by_index(BY_OWNER, (meta.namespace, maker))
+        pods = sum(1 for group in groups for _ in self._caches.members(group))
+        if maker is None or maker == owner.owner_id or not pods:
+            return f"{what} is being deleted, and made anew then"
+        some = f"{pods} {'pod' if pods == 1 else 'pods'} of an earlier {maker.kind} {maker.name}"
+        return f"waits for {some} to end: {what} is kept for them, and made anew then"
+
+    def _note_taken(self, owner: Owner, resource: Resource, name: str) -> str:
+        """Remember that the owner waits for the name; the message for the owner."""
+        key = owner.metadata.key
+        slot = (resource.kind, (owner.metadata.namespace, name))
+        self._blocked.setdefault((slot, owner.resource), set()).add(key)
+        return (
+            f"{resource.kind} {name} exists and was not made for this {owner.kind}, whose pods "
+            "wait until it is deleted"
+        )
+
+
+def _from_templates(wanted_objects: WantedObjects, workload: Workload) -> list[Json]:
+    try:
+        return adapt(wanted_objects(workload.metadata.name)[1:], workload.as_object())
+    except TemplateNotFoundError as error:
+        raise BlockedError(EVENT_TEMPLATE_NOT_FOUND, str(error)) from error
+
+
+def _listed(workloads: list[Workload]) -> str:
+    return " and ".join(sorted(it.metadata.name for it in workloads))
+
+
+def _key(obj: Json) -> Key:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
+
+
+def _owner_reference(workload: ObjectMeta) -> Json:
+    """The plain reference to the Workload, beside the controlling one to the Job or JobSet.
+
+    Only to one that Muster made for the same owner: a user's may outlive that, and would keep the
+    group.
+    """
+    return {
+        "apiVersion": WORKLOAD.api_version,
+        "kind": WORKLOAD.kind,
+        "name": workload.name,
+        "uid": workload.uid,
+    }

@@ -1,0 +1,217 @@
+"""Groups that pods name by Workload, template and replica key (KEP-4671).
+
+This controller alone creates them, from the Workload's template when the first pod appears. They
+are deleted with their Workload; one of a replica key also when no pod has named it for a while.
+"""
+
+from functools import partial
+from typing import Final
+
+import structlog
+
+from api import names
+from api.constants import EVENT_NAME_TAKEN, EVENT_TEMPLATE_NOT_FOUND, POD_GROUP, WORKLOAD
+from api.groups import WorkloadForm
+from api.integration.common import objects
+from api.integration.common.templates import Template, find_root_template
+from api.membership import form_of
+from controllers.cache.informers import BY_WORKLOAD, Caches
+from controllers.cache.objects import POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
+from controllers.groups.group_writer import GroupWriter
+from controllers.runtime.controller import (
+    BlockedError,
+    Controller,
+    RefusedError,
+    RequeueError,
+    Writer,
+    queue_all,
+)
+from kube.base.clock import Clock
+from kube.base.errors import NotFound
+from kube.client.meta import Key
+from kube.events.events import ObjectReference, Recorder
+
+IDLE_SECONDS: Final = 60.0
+"""How long a group of a replica key stays when no pod names it: a replica is often recreated."""
+
+ImplicitKey = tuple[str, WorkloadForm]
+"""Namespace, and how pods name the group."""
+
+_log = structlog.get_logger()
+
+
+class ImplicitGroups:
+    """The controller of implicit groups."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        group_writer: GroupWriter,
+        recorder: Recorder,
+        clock: Clock,
+    ) -> None:
+        """Subscribes to the caches; nothing is done before `controller.run`."""
+        self.controller: Controller[ImplicitKey] = Controller("implicit", self.reconcile, clock)
+        self._caches = caches
+        self._writer = writer
+        self._group_writer = group_writer
+        self._recorder = recorder
+        self._clock = clock
+        self._idle: dict[ImplicitKey, float] = {}
+        self._reported: dict[ImplicitKey, str] = {}
+        caches.pods.subscribe(self._on_pod)
+        caches.workloads.subscribe(self._on_workload)
+        caches.pod_groups.subscribe(self._on_group)
+
+    async def resync(self) -> None:
+        """Queue every implicit group that pods name, and every one that exists."""
+        await queue_all(self._caches.pods.values(), partial(self._on_pod, None))
+        await queue_all(self._caches.pod_groups.values(), self._queue_group)
+
+    async def reconcile(self, key: ImplicitKey) -> None:
+        """Create one group, or delete it once it is idle. Raises RequeueError, kube errors."""
+        namespace, form = key
+        if not self._caches.implicit_pods(namespace, form):
+            self._reported.pop(key, None)
+            await self._delete_idle(key)
+            return
+        self._idle.pop(key, None)
+        workload = self._caches.workloads.get(namespace, form.name)
+        if workload is None or workload.metadata.deletion_timestamp is not None:
+            return  # its event queues the pods' group again
+        try:
+            await self._make(workload, form)
+        except BlockedError as fault:
+            self._report(key, workload, fault)
+            if isinstance(fault, RefusedError):
+                raise fault.error from fault
+        else:
+            self._reported.pop(key, None)
+
+    async def _make(self, workload: Workload, form: WorkloadForm) -> None:
+        template = _template(workload, form)
+        self._check_name(workload, form)
+        meta = workload.metadata
+        owner = objects.Owner(WORKLOAD, meta.namespace, meta.name, meta.uid)
+        name = names.implicit_pod_group(*form)
+        group = objects.group_object(POD_GROUP, owner, name, meta.name, dict(template.fields))
+        await self._group_writer.ensure_groups(_as_owner(workload), [group])
+
+    def _check_name(self, workload: Workload, form: WorkloadForm) -> None:
+        """Two forms may give one name (`job-1`, and key 1 of `job`): it is the template's own.
+
+        Raises BlockedError for the other form: its pods are held, and never mixed with these.
+        """
+        name = names.implicit_pod_group(*form)
+        found = self._caches.pod_groups.get(workload.metadata.namespace, name)
+        other = _form_of(found) if found is not None else None
+        if other is None or other.name != form.name:
+            other = _namesake(workload, form)
+        if other not in {None, form}:
+            raise BlockedError(
+                EVENT_NAME_TAKEN,
+                f"PodGroup {name} is that of {_words(other)}: the pods of {_words(form)} wait; "
+                "give their template or their replica key another name",
+            )
+
+    async def _delete_idle(self, key: ImplicitKey) -> None:
+        namespace, form = key
+        group = self._caches.pod_groups.get(namespace, names.implicit_pod_group(*form))
+        mine = group is not None and _form_of(group) == form and form.replica_key
+        if group is None or not mine or group.metadata.deletion_timestamp is not None:
+            self._idle.pop(key, None)
+            return
+        since = self._idle.setdefault(key, self._clock.monotonic())
+        left = since + IDLE_SECONDS - self._clock.monotonic()
+        if left > 0:
+            raise RequeueError("a pod may name the group again", left)
+        meta = group.metadata
+        try:
+            await self._writer.delete(POD_GROUPS, meta.name, namespace, uid=meta.uid)
+        except NotFound:
+            return
+
+    def _report(self, key: ImplicitKey, workload: Workload, fault: BlockedError) -> None:
+        """One event on the Workload, which belongs to the user and is not changed."""
+        if self._reported.get(key) == str(fault):
+            return
+        self._reported[key] = str(fault)
+        _log.warning("implicit group not made", namespace=key[0], problem=str(fault))
+        reference = ObjectReference.of(WORKLOADS, workload.metadata)
+        self._recorder.event(reference, "Warning", fault.reason, str(fault))
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod appears, finishes or is deleted; how it names its group never changes."""
+        pod = new or old
+        if pod is None or pod.implicit is None:
+            return
+        if old is None or new is None or not new.active:
+            self.controller.queue.add((pod.metadata.namespace, pod.implicit))
+
+    def _on_workload(self, _old: Workload | None, new: Workload | None) -> None:
+        if new is not None:
+            self._queue_pods_of(new.metadata.key)
+
+    def _on_group(self, old: Group | None, new: Group | None) -> None:
+        if new is None and old is not None:
+            self._queue_group(old)
+            form = _form_of(old)
+            if form is not None:  # another form may have waited for the name
+                self._queue_pods_of((old.metadata.namespace, form.name))
+            for key in self._group_writer.gone(POD_GROUPS.kind, old.metadata, WORKLOADS):
+                self._queue_pods_of(key)
+        elif old is not None and new is not None and old.policy != new.policy:
+            self._queue_group(new)
+
+    def _queue_pods_of(self, workload: Key) -> None:
+        for pod in self._caches.pods.by_index(BY_WORKLOAD, workload):
+            if pod.implicit is not None:
+                self.controller.queue.add((workload[0], pod.implicit))
+
+    def _queue_group(self, group: Group) -> None:
+        form = _form_of(group)
+        if form is not None:
+            self.controller.queue.add((group.metadata.namespace, form))
+
+
+def _template(workload: Workload, form: WorkloadForm) -> Template:
+    template = find_root_template(workload.as_object(), form.pod_group)
+    if template is not None:
+        return template
+    raise BlockedError(
+        EVENT_TEMPLATE_NOT_FOUND,
+        f"no template {form.pod_group} in spec.podGroupTemplates, which pods name by label: they "
+        "wait for one",
+    )
+
+
+def _form_of(group: Group) -> WorkloadForm | None:
+    """How pods name a group that was made by this controller; None for any other group."""
+    controller = group.metadata.controller
+    if controller is None or controller.kind != WORKLOAD.kind or group.template is None:
+        return None
+    return form_of(group.metadata.name, *group.template)
+
+
+def _namesake(workload: Workload, form: WorkloadForm) -> WorkloadForm | None:
+    """The template whose own group has the name of this form with a replica key."""
+    template = f"{form.pod_group}-{form.replica_key}" if form.replica_key else ""
+    if template and find_root_template(workload.as_object(), template) is not None:
+        return WorkloadForm(form.name, template, "")
+    return None
+
+
+def _words(form: WorkloadForm) -> str:
+    key = f" with replica key {form.replica_key}" if form.replica_key else ""
+    return f"template {form.pod_group}{key}"
+
+
+def _as_owner(workload: Workload) -> Owner:
+    return Owner(
+        resource=WORKLOADS,
+        metadata=workload.metadata,
+        spec=workload.spec,
+        suspended=False,
+        finished=False,
+    )

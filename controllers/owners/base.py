@@ -1,0 +1,208 @@
+"""What the controllers of Jobs, JobSets and coscheduling groups have in common.
+
+When to create groups, when to delete them, and what to report meanwhile.
+"""
+
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from api.constants import ANNOTATION_MIN_COUNT_BASIS, EVENT_WORKLOAD_IGNORED
+from api.ownership import made_for
+from controllers.cache.informers import Caches
+from controllers.cache.objects import COMPOSITES, POD_GROUPS, WORKLOADS, Group, Owner, Pod, Workload
+from controllers.groups.group_writer import GroupWriter
+from controllers.owners.owner_status import OwnerStatusWriter
+from controllers.runtime.controller import (
+    BlockedError,
+    Controller,
+    InTheWayError,
+    RefusedError,
+    RequeueError,
+    queue_all,
+)
+from kube.base.clock import Clock
+from kube.base.errors import ServerError
+from kube.client.meta import Key, ObjectMeta
+from kube.client.resources import Resource
+from kube.informers.cache import Cache
+
+# Groups of one owner start and stop waiting in bursts, which one status update covers.
+_STATUS_DELAY_SECONDS: Final = 0.5
+LOSSES_DELAY_SECONDS: Final = 0.5
+"""Pods go, and Jobs end, in bursts, for which one change of minCount is enough."""
+
+
+class OwnerController(ABC):
+    """Reconciles the owners of one kind; `make` is what differs between kinds."""
+
+    def __init__(
+        self,
+        resource: Resource,
+        caches: Caches,
+        clock: Clock,
+        *,
+        group_writer: GroupWriter,
+        owner_status: OwnerStatusWriter,
+    ) -> None:
+        """Subscribes to the caches; nothing is done before `controller.run`."""
+        name = resource.kind.lower()
+        self.controller: Controller[Key] = Controller(name, self.reconcile, clock)
+        self._resource = resource
+        self._caches = caches
+        self._group_writer = group_writer
+        self._owner_status = owner_status
+        self._owners: Cache[Owner] = caches.owners(resource)
+        self._owners.subscribe(self._on_owner)
+        caches.workloads.subscribe(self._on_workload)
+        caches.pod_groups.subscribe(lambda old, new: self._on_group(POD_GROUPS.kind, old, new))
+        caches.composites.subscribe(lambda old, new: self._on_group(COMPOSITES.kind, old, new))
+        caches.pods.subscribe(self._on_pod)
+
+    async def resync(self) -> None:
+        """Queue every owner: at the start of a term, whatever happened before it."""
+        await queue_all(self._owners.values(), partial(self._on_owner, None))
+
+    async def reconcile(self, key: Key) -> None:
+        """Create and correct one owner's objects. Raises RequeueError, kube errors."""
+        owner = self._owners.get(*key)
+        if owner is None or not owner.spec:
+            return
+        if owner.metadata.deletion_timestamp is not None:
+            # Its groups follow by their owner references, once their pods have ended.
+            await self._group_writer.expect_nothing(owner)
+            return
+        try:
+            await self._ensure(owner)
+        except RefusedError as fault:
+            if not self._caches.is_terminating(key[0]):
+                with suppress(RequeueError):
+                    await self._owner_status.blocked(owner, fault)
+            raise fault.error from fault
+        except ServerError as error:
+            # A webhook that is asked may be down. What lasts only a moment is not written.
+            await self._owner_status.report(owner, f"its groups cannot be written: {error.message}")
+            raise
+        except BlockedError as fault:
+            await self._owner_status.blocked(owner, fault)
+        except InTheWayError as wait:
+            later = await self._owner_status.report(owner, str(wait))
+            raise RequeueError(str(wait), min(later or wait.seconds, wait.seconds)) from wait
+        else:
+            self._owner_status.warn(
+                owner, EVENT_WORKLOAD_IGNORED, self._group_writer.ignored_workloads(owner)
+            )
+            later = await self.report(owner)
+            if later:
+                raise RequeueError("the groups still wait", later)
+
+    @abstractmethod
+    async def make(self, owner: Owner) -> None:
+        """Create and correct one owner's objects.
+
+        Raises RequeueError, BlockedError, kube errors.
+        """
+
+    async def report(self, owner: Owner) -> float:
+        """Write the owner's status; after how many seconds to look again (0: never)."""
+        return await self._owner_status.report(owner)
+
+    async def _ensure(self, owner: Owner) -> None:
+        if owner.finished:
+            await self._group_writer.expect_nothing(owner)
+        elif owner.suspended:
+            await self._group_writer.delete_groups(owner)
+        else:
+            await self.make(owner)
+
+    def _on_owner(self, old: Owner | None, new: Owner | None) -> None:
+        if new is not None and new.spec and (old is None or _said(old) != _said(new)):
+            self.controller.queue.add(new.metadata.key)
+        elif new is not None and new.spec and old is not None and old.progress != new.progress:
+            self.controller.queue.add_after(new.metadata.key, LOSSES_DELAY_SECONDS)
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._owner_status.forget(old.metadata.uid)
+
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        self._on_generated(WORKLOADS.kind, _meta(old), _meta(new), changed=False)
+        for workload in (old, new):
+            ref = workload.controller_ref if workload else None
+            if workload and ref and ref[:2] == (self._resource.group, self._resource.kind):
+                self.controller.queue.add((workload.metadata.namespace, ref[2]))
+
+    def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:
+        changed = old is not None and new is not None and _minimum(old) != _minimum(new)
+        self._on_generated(kind, _meta(old), _meta(new), changed=changed)
+        if old is not None and new is not None and old.waiting != new.waiting:
+            self._queue_owner(new.metadata, after=_STATUS_DELAY_SECONDS)
+
+    def _on_generated(
+        self, kind: str, old: ObjectMeta | None, new: ObjectMeta | None, *, changed: bool
+    ) -> None:
+        """Queue the owner of an object that was deleted or changed, but not of a new one."""
+        if new is None and old is not None:
+            self._on_gone(kind, old)
+        elif new is not None and old is None:
+            self._group_writer.seen((kind, new.key))
+        elif changed and new is not None:
+            self._queue_owner(new)
+
+    def _on_gone(self, kind: str, meta: ObjectMeta) -> None:
+        self._queue_owner(meta)
+        for key in self._group_writer.gone(kind, meta, self._resource):
+            self.controller.queue.add(key)
+
+    def _queue_owner(self, meta: ObjectMeta, after: float = 0.0) -> None:
+        name = self._made_for(meta)
+        if name:
+            self.controller.queue.add_after((meta.namespace, name), after)
+
+    def _made_for(self, meta: ObjectMeta) -> str:
+        """The name of the owner of this kind that an object was made for; empty for no such."""
+        owner_id = made_for(meta)
+        kind = (self._resource.group, self._resource.kind)
+        return owner_id.name if owner_id is not None and owner_id[:2] == kind else ""
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod ended, or is on its way out: its group may need fewer, or not be needed at all."""
+        if old is None or (
+            new is not None and (new.active, new.counts) == (old.active, old.counts)
+        ):
+            return
+        for group in self._caches.groups_of(old):
+            if not self._made_for(group.metadata):
+                continue
+            if old.active and (new is None or not new.active):
+                self._queue_unused(group)
+            if old.counts and (new is None or not new.counts) and self._caches.lacks_pods(group):
+                self._queue_loser(group)
+
+    def _queue_loser(self, group: Group) -> None:
+        """The group waits for more pods than it has: perhaps for some that cannot come."""
+        owner = self._owners.get(group.metadata.namespace, self._made_for(group.metadata))
+        if owner is not None and owner.spec and not owner.suspended:
+            self._queue_owner(group.metadata, after=LOSSES_DELAY_SECONDS)
+
+    def _queue_unused(self, group: Group) -> None:
+        if not self._caches.is_in_use(POD_GROUPS.kind, group):
+            self._queue_owner(group.metadata)
+
+
+def _said(owner: Owner) -> tuple[object, ...]:
+    """What decides about the owner's groups at once, and what is reported of them."""
+    meta = owner.metadata
+    return (
+        (meta.uid, meta.deletion_timestamp, meta.labels, meta.annotations, meta.owner_references),
+        (owner.spec, owner.suspended, owner.finished, owner.restarts, owner.status),
+        owner.rollout,
+    )
+
+
+def _minimum(group: Group) -> tuple[object, ...]:
+    notes = group.metadata.annotations
+    return group.policy, notes.get(ANNOTATION_MIN_COUNT_BASIS), group.expected
+
+
+def _meta(obj: Workload | Group | None) -> ObjectMeta | None:
+    return None if obj is None else obj.metadata

@@ -1,0 +1,183 @@
+"""PodGroups of KEP-3370 and of scheduler-plugins: groups for their pods, status for their users.
+
+Groups are made when the first pod appears: all pods of one group share its priority, and only the
+pods say which.
+"""
+
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from api.constants import (
+    CONDITION_POD_GROUP_SCHEDULED_BEFORE,
+    COSCHEDULING,
+    PLUGINS_POD_GROUP,
+    REASON_GROUP_WAITS,
+    REASON_UNSCHEDULABLE,
+    KindName,
+)
+from api.integration.pods.coscheduling import coscheduling_objects, subsets_of
+from controllers.cache.informers import BY_COSCHEDULING, BY_OWNER, Caches
+from controllers.cache.objects import COSCHEDULINGS, PLUGINS_POD_GROUPS, Group, Owner, Pod
+from controllers.groups.group_writer import GroupWriter
+from controllers.owners.base import OwnerController
+from controllers.owners.owner_status import OwnerStatusWriter
+from controllers.runtime.controller import Writer
+from kube.base.clock import Clock, rfc3339
+from kube.client.meta import Json
+from kube.client.patch import PatchBuilder
+from kube.client.resources import Resource
+
+KINDS: Final = {COSCHEDULINGS: COSCHEDULING, PLUGINS_POD_GROUPS: PLUGINS_POD_GROUP}
+
+# The phases that Muster writes for a PodGroup of scheduler-plugins, and fields that it never does.
+_PHASES: Final = {"", "Pending", "Scheduled", "Running"}
+_THEIRS: Final = ("occupiedBy", "scheduleStartTime", "scheduled", "succeeded", "failed")
+
+# Pods are created, placed and started in bursts, which one status update covers.
+_STATUS_DELAY_SECONDS: Final = 1.0
+
+
+class CoschedulingController(OwnerController):
+    """The controller of one of the two kinds."""
+
+    def __init__(
+        self,
+        resource: Resource,
+        caches: Caches,
+        clock: Clock,
+        *,
+        group_writer: GroupWriter,
+        owner_status: OwnerStatusWriter,
+        writer: Writer,
+    ) -> None:
+        """Subscribes to the caches; nothing is done before `controller.run`."""
+        super().__init__(
+            resource,
+            caches,
+            clock,
+            group_writer=group_writer,
+            owner_status=owner_status,
+        )
+        self._kind: KindName = KINDS[resource]
+        self._writer = writer
+        self._clock = clock
+        caches.pods.subscribe(self._on_member)
+
+    async def report(self, owner: Owner) -> float:
+        """Write the status if it changed. Raises kube errors."""
+        before: Json = msgspec.json.decode(owner.status)
+        pods = self._members(owner)
+        if self._resource != COSCHEDULINGS and self._is_anothers(owner, pods, before):
+            return 0.0
+        status = (
+            self._status(owner, pods, before)
+            if self._resource == COSCHEDULINGS
+            else self._plugins_status(owner, pods)
+        )
+        if {**before, **status} == before:
+            return 0.0
+        meta = owner.metadata
+        ops = PatchBuilder().at_version(meta.resource_version)
+        ops.add("/status", {**before, **status})
+        await self._writer.patch(
+            self._resource, meta.name, ops, meta.namespace, subresource="status"
+        )
+        return 0.0
+
+    async def make(self, owner: Owner) -> None:
+        pods = self._members(owner)
+        if not pods:
+            return
+        obj, priority = owner.as_object(), pods[0].priority_class
+
+        def wanted(workload: str | None) -> list[Json]:
+            return coscheduling_objects(self._kind, obj, workload, priority)
+
+        if len(subsets_of(obj)) > 1:
+            await self._group_writer.ensure(owner, wanted)
+            return
+        named = {pod.coscheduling[1] for pod in pods if pod.coscheduling}
+        made = [coscheduling_objects(self._kind, obj, None, priority, it) for it in sorted(named)]
+        by_name = {it["metadata"]["name"]: it for objects in made for it in objects}
+        await self._group_writer.ensure_groups(owner, list(by_name.values()))
+
+    def _is_anothers(self, owner: Owner, pods: list[Pod], status: Json) -> bool:
+        """Whether the status of a PodGroup of scheduler-plugins is for their controller to write.
+
+        That looks at all pods with the label, whoever schedules them. Once it runs, and says what
+        only it says, two writers would undo each other's phase without end.
+        """
+        if not pods and self._root(owner) is None:
+            return True
+        return any(status.get(key) for key in _THEIRS) or status.get("phase", "") not in _PHASES
+
+    def _members(self, owner: Owner) -> list[Pod]:
+        return self._caches.pods.by_index(BY_COSCHEDULING, owner.metadata.key)
+
+    def _status(self, owner: Owner, pods: list[Pod], before: Json) -> Json:
+        counts: Counter[tuple[str, str]] = Counter()
+        names = self._subset_names(owner)
+        for pod in pods:
+            assert pod.coscheduling is not None
+            # A single subset's pods need not name it.
+            name = names[0] if len(names) == 1 else pod.coscheduling[1]
+            counts[name, pod.state] += 1
+            counts[name, "total"] += 1
+        subsets = [
+            {
+                "name": name,
+                "total": counts[name, "total"],
+                "scheduledAvailable": counts[name, REASON_GROUP_WAITS],
+                "scheduledUnavailable": counts[name, REASON_UNSCHEDULABLE],
+                "running": counts[name, "Running"],
+            }
+            for name in names
+        ]
+        root = self._root(owner)
+        if root is None or root.condition is None:
+            return {"subsets": subsets}
+        return {"subsets": subsets, "conditions": [self._condition(root.condition, before)]}
+
+    def _subset_names(self, owner: Owner) -> list[str]:
+        return [name for name, _ in subsets_of(owner.as_object())]
+
+    def _condition(self, condition: Json, before: Json) -> Json:
+        wanted = condition | {"type": CONDITION_POD_GROUP_SCHEDULED_BEFORE}
+        for old in before.get("conditions") or []:
+            if all(old.get(key) == value for key, value in wanted.items()):
+                return dict(old)
+        now = rfc3339(self._clock.now())
+        return wanted | {"lastTransitionTime": now, "lastUpdateTime": now}
+
+    def _plugins_status(self, owner: Owner, pods: list[Pod]) -> Json:
+        root = self._root(owner)
+        running = sum(pod.state == "Running" for pod in pods)
+        scheduled = root is not None and root.scheduled
+        phase = ("Running" if running else "Scheduled") if scheduled else "Pending"
+        return {"phase": phase, "running": running}
+
+    def _root(self, owner: Owner) -> Group | None:
+        for _, cache in reversed(self._caches.group_caches()):
+            for group in cache.by_index(BY_OWNER, owner.as_index):
+                return group
+        return None
+
+    def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:
+        super()._on_group(kind, old, new)
+        if old is not None and new is not None and old.condition != new.condition:
+            self._queue_owner(new.metadata, after=_STATUS_DELAY_SECONDS)
+
+    def _on_member(self, old: Pod | None, new: Pod | None) -> None:
+        for pod in (old, new):
+            if pod is None or pod.coscheduling is None:
+                continue
+            key = (pod.metadata.namespace, pod.coscheduling[0])
+            owner = self._owners.get(*key)
+            if owner is None:
+                continue
+            if self._caches.pod_groups.by_index(BY_OWNER, owner.as_index):
+                self.controller.queue.add_after(key, _STATUS_DELAY_SECONDS)
+            else:
+                self.controller.queue.add(key)

@@ -1,0 +1,179 @@
+"""Jobs and JobSets: one Workload each, and the groups that admission asked for on them.
+
+A Job of a JobSet is left to that. A Job that is delegated to a template gets its PodGroup from the
+Workload of its own owner. The minCount of every group follows the life of its Jobs.
+"""
+
+from api.constants import (
+    ANNOTATION_MANAGED_GROUP,
+    EVENT_TEMPLATE_NOT_FOUND,
+    EVENT_TOO_MANY_REPLICAS,
+    EVENT_TOO_MUCH_EXPECTED,
+)
+from api.integration.common.minimum import NO_PODS, Pods, Progress, Standing
+from api.integration.common.templates import TemplateNotFoundError
+from api.integration.job.admission import job_groups, job_standing, read_job
+from api.integration.job.delegation import Delegation, delegated_group
+from api.integration.jobset.admission import (
+    jobset_expected,
+    jobset_groups,
+    jobset_not_expected,
+    jobset_oversize,
+    jobset_standings,
+)
+from controllers.cache.informers import BY_DELEGATION, Caches
+from controllers.cache.objects import JOBS, JOBSETS, Owner, Workload
+from controllers.groups.group_writer import NOTHING_EXPECTED, GroupWriter
+from controllers.owners import start_order
+from controllers.owners.base import LOSSES_DELAY_SECONDS, OwnerController
+from controllers.owners.owner_status import OwnerStatusWriter
+from controllers.runtime.controller import BlockedError
+from kube.base.clock import Clock
+from kube.client.meta import Json
+
+
+class JobController(OwnerController):
+    """The controller of Jobs."""
+
+    async def make(self, owner: Owner) -> None:
+        obj = owner.as_object()
+        view = read_job(obj, self._caches.scheduler_names)
+        if not view.managed or not (view.asks or view.delegation):
+            return
+        group = (owner.metadata.namespace, view.managed)
+        pods = self._caches.member_counts.of_job(group, owner.metadata.uid)
+        standings = {view.managed: job_standing(obj, owner.progress, pods)}
+        if not standings[view.managed].size:
+            await self._group_writer.delete_groups(owner)
+        elif view.delegation is not None:
+            await self._delegate(owner, obj, view.delegation, standings)
+        else:
+            await self._group_writer.ensure(
+                owner, lambda workload: job_groups(obj, workload=workload), standings
+            )
+
+    async def _delegate(
+        self, owner: Owner, obj: Json, delegation: Delegation, standings: dict[str, Standing]
+    ) -> None:
+        workload = self._owners_workload(owner)
+        (group,) = standings
+        try:
+            wanted = delegated_group(obj, group, delegation, workload.as_object())
+        except TemplateNotFoundError as error:
+            raise BlockedError(EVENT_TEMPLATE_NOT_FOUND, str(error)) from error
+        await self._group_writer.ensure_groups(owner, [wanted], standings=standings)
+
+    def _owners_workload(self, owner: Owner) -> Workload:
+        """The Workload of the Job's own owner. Raises BlockedError while there is none."""
+        parent = owner.metadata.controller
+        if parent is None:
+            raise BlockedError(
+                EVENT_TEMPLATE_NOT_FOUND,
+                "the Job names a template but has no owner whose Workload could have it",
+            )
+        namespace, group = owner.metadata.namespace, parent.api_version.rpartition("/")[0]
+        found = self._caches.workloads_for(namespace, group, parent.kind, parent.name)
+        if found:
+            return min(found, key=lambda it: it.metadata.name)
+        raise BlockedError(
+            EVENT_TEMPLATE_NOT_FOUND,
+            f"no Workload names {parent.kind} {parent.name} in spec.controllerRef: the Job's pods "
+            "wait for one",
+        )
+
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        """The Jobs that are delegated to a template of it follow the template."""
+        super()._on_workload(old, new)
+        named = {
+            (it.metadata.namespace, *it.controller_ref)
+            for it in (old, new)
+            if it is not None and it.controller_ref is not None
+        }
+        for reference in named:
+            for job in self._caches.jobs.by_index(BY_DELEGATION, reference):
+                self.controller.queue.add(job.metadata.key)
+
+
+class JobSetController(OwnerController):
+    """The controller of JobSets."""
+
+    async def make(self, owner: Owner) -> None:
+        obj = owner.as_object()
+        if problem := jobset_oversize(obj):
+            raise BlockedError(EVENT_TOO_MANY_REPLICAS, f"its groups stay as they are: {problem}")
+        if not jobset_groups(obj):
+            await self._group_writer.delete_groups(owner)
+            return
+
+        def life(job: str, group: str) -> tuple[Progress | None, Pods]:
+            return self._life(owner, job, group)
+
+        await self._group_writer.ensure(
+            owner,
+            lambda workload: jobset_groups(obj, workload=workload),
+            jobset_standings(obj, life),
+            jobset_expected(obj, life) if self._group_writer.expects else NOTHING_EXPECTED,
+        )
+        problem = jobset_not_expected(obj) if self._group_writer.expects else ""
+        if problem:
+            raise BlockedError(
+                EVENT_TOO_MUCH_EXPECTED,
+                f"its gang cannot expect the pods that come later, and waits for them: {problem}",
+            )
+
+    def _life(self, owner: Owner, name: str, group: str) -> tuple[Progress | None, Pods]:
+        """Of one of the JobSet's Jobs; one that failed or is of an earlier attempt starts anew."""
+        namespace = owner.metadata.namespace
+        job = self._caches.jobs.get(namespace, name)
+        if job is None or not _is_of(job, owner):
+            return None, NO_PODS
+        pods = self._caches.member_counts.of_job((namespace, group), job.metadata.uid)
+        starts_anew = (
+            job.restarts < owner.restarts
+            or job.metadata.deletion_timestamp is not None
+            or (job.finished and not job.progress.complete)
+        )
+        return (None if starts_anew else job.progress), pods
+
+    def on_job(self, old: Owner | None, new: Owner | None) -> None:
+        """What became of a Job counts where its group lacks pods; one that is gone comes again."""
+        if old is None or (new is not None and _life_of(new) == _life_of(old)):
+            return
+        parent = old.metadata.controller
+        if parent is None or parent.kind != JOBSETS.kind:
+            return
+        gone = new is None or new.metadata.uid != old.metadata.uid
+        name = old.metadata.annotations.get(ANNOTATION_MANAGED_GROUP, "")
+        group = self._caches.pod_groups.get(old.metadata.namespace, name)
+        if gone or (group is not None and self._caches.lacks_pods(group)):
+            key = (old.metadata.namespace, parent.name)
+            self.controller.queue.add_after(key, LOSSES_DELAY_SECONDS)
+
+
+def _is_of(job: Owner, jobset: Owner) -> bool:
+    parent = job.metadata.controller
+    return parent is not None and parent.uid == jobset.metadata.uid
+
+
+def _life_of(job: Owner) -> tuple[object, ...]:
+    meta = job.metadata
+    return (meta.uid, meta.deletion_timestamp, job.progress, job.finished)
+
+
+def job_controller(
+    caches: Caches, group_writer: GroupWriter, owner_status: OwnerStatusWriter, clock: Clock
+) -> OwnerController:
+    """The controller of Jobs."""
+    return JobController(JOBS, caches, clock, group_writer=group_writer, owner_status=owner_status)
+
+
+def jobset_controller(
+    caches: Caches, group_writer: GroupWriter, owner_status: OwnerStatusWriter, clock: Clock
+) -> OwnerController:
+    """The controller of JobSets."""
+    made = JobSetController(
+        JOBSETS, caches, clock, group_writer=group_writer, owner_status=owner_status
+    )
+    caches.jobs.subscribe(made.on_job)
+    start_order.follow(caches, made.controller)
+    return made

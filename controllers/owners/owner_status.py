@@ -1,0 +1,127 @@
+"""Reports on an owner of groups what it waits for: one annotation, and an event for an error.
+
+The scheduler writes to the groups why they wait; this copies it to the object that the user knows.
+Groups of a JobSet whose turn has not come are left out: nothing has to be done about these.
+A short wait is never written, and changing numbers are written only from time to time.
+"""
+
+from typing import Final
+
+from api.constants import ANNOTATION_WAITING_FOR
+from api.membership import pods_name
+from controllers.cache.informers import BY_OWNER, Caches
+from controllers.cache.objects import Group, Owner
+from controllers.owners.start_order import not_started
+from controllers.runtime.controller import BlockedError, RequeueError, Writer
+from controllers.runtime.waiting_for_annotation import REFUSED_SECONDS, WaitingForNote
+from kube.base.clock import Clock
+from kube.events.events import ObjectReference, Recorder
+
+# A gang that is placed at once costs no write.
+_DELAY_SECONDS: Final = 2.0
+_REWRITE_SECONDS: Final = 15.0
+_CACHE_LAG_SECONDS: Final = 5.0
+# How the scheduler's message starts where a group only waits for another one.
+_WAITS_FOR_ANOTHER: Final = "waits for "
+
+
+class OwnerStatusWriter:
+    """The only writer of the annotation `waiting-for`."""
+
+    def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
+        """`recorder` takes the events."""
+        self._caches = caches
+        self._note = WaitingForNote(writer, recorder, clock)
+        self._recorder = recorder
+        self._clock = clock
+        self._reported: dict[str, str] = {}
+        self._warned: dict[str, str] = {}
+        self._written: dict[str, tuple[float, str]] = {}
+        self._first: dict[str, float] = {}
+
+    async def blocked(self, owner: Owner, fault: BlockedError) -> None:
+        """A user must act: an event, and the annotation. Raises RequeueError, kube errors."""
+        text = f"{fault.reason}: {fault}"
+        uid = owner.metadata.uid
+        if self._reported.get(uid) != text:
+            self._reported[uid] = text
+            self._event(owner, fault.reason, str(fault))
+        if later := await self._write(owner, text):
+            raise RequeueError("its annotation was refused", later)
+
+    def warn(self, owner: Owner, reason: str, text: str) -> None:
+        """An event, once for each text; an empty text means that the reason is gone."""
+        uid = owner.metadata.uid
+        if text and self._warned.get(uid) != text:
+            self._event(owner, reason, text)
+        if text:
+            self._warned[uid] = text
+        else:
+            self._warned.pop(uid, None)
+
+    async def report(self, owner: Owner, waits_for: str = "") -> float:
+        """Write what the owner waits for; after how many seconds to look again (0: never).
+
+        Without a text it is what its groups wait for. Raises kube errors.
+        """
+        uid = owner.metadata.uid
+        self._reported.pop(uid, None)
+        wanted = waits_for or self._blocking(owner)
+        if not wanted:
+            self._first.pop(uid, None)
+            return await self._write(owner, "")
+        now = self._clock.monotonic()
+        due = self._first.setdefault(uid, now) + _DELAY_SECONDS
+        if uid in self._written:
+            due = max(due, self._written[uid][0] + _REWRITE_SECONDS)
+        if now < due:
+            return due - now
+        return await self._write(owner, wanted)
+
+    def forget(self, uid: str) -> None:
+        """The owner is gone."""
+        for notes in (self._reported, self._warned, self._written, self._first):
+            notes.pop(uid, None)
+        self._note.forget(uid)
+
+    def _event(self, owner: Owner, reason: str, text: str) -> None:
+        reference = ObjectReference.of(owner.resource, owner.metadata)
+        self._recorder.event(reference, "Warning", reason, text)
+
+    def _blocking(self, owner: Owner) -> str:
+        """The group that blocks the others and its message; empty where nothing does."""
+        if owner.suspended or owner.finished:
+            return ""
+        later = not_started(owner, self._caches)
+        found = [
+            (_rank(group), kind, group.metadata.name, group.waiting)
+            for kind, cache in self._caches.group_caches()
+            for group in cache.by_index(BY_OWNER, owner.as_index)
+            if group.waiting and pods_name(group.metadata) not in later
+        ]
+        if not found:
+            return ""
+        _, kind, name, waiting = min(found)
+        return f"{kind} {name}: {waiting}"
+
+    def _current(self, owner: Owner) -> str:
+        """The annotation as it is now: what was just written until the cache must have it."""
+        noted = self._written.get(owner.metadata.uid)
+        if noted and self._clock.monotonic() - noted[0] < _CACHE_LAG_SECONDS:
+            return noted[1]
+        return owner.metadata.annotations.get(ANNOTATION_WAITING_FOR, "")
+
+    async def _write(self, owner: Owner, text: str) -> float:
+        """After how many seconds to write it again (0: never)."""
+        meta = owner.metadata
+        _, last = self._written.get(meta.uid, (0.0, text))
+        if text == self._current(owner) and text == last:
+            return 0.0
+        if not await self._note.write(owner.resource, meta, text):
+            return REFUSED_SECONDS
+        self._written[meta.uid] = (self._clock.monotonic(), text)
+        return 0.0
+
+
+def _rank(group: Group) -> tuple[bool, bool]:
+    return group.waiting.startswith(_WAITS_FOR_ANOTHER), group.scheduled

@@ -1,0 +1,4 @@
+"""ProvisioningRequests for roots that wait for capacity.
+
+`controller` is the entry point.
+"""

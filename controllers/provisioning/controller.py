@@ -1,0 +1,410 @@
+"""A request for capacity for each root that waits for room and asks for one.
+
+Where Cluster Autoscaler's ProvisioningRequest is served, a root with the annotation
+`provisioning-request` gets one of its own name while its pods wait for room, for all of them. The
+spec of a request does not change: when the gang does, it is deleted and made anew, not before the
+gang has been the same for a moment, and not often. One that ended without room is tried again after
+a growing pause. It goes once its root is placed, and by its owner reference with its root.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
+from typing import Final
+
+from api.constants import (
+    ANNOTATION_CAPACITY_REQUESTED,
+    ANNOTATION_CONSUMES_REQUEST,
+    ANNOTATION_PREEMPTION_DELAY,
+    CAPACITY_FAILED,
+    EVENT_CAPACITY_FAILED,
+    EVENT_CAPACITY_NOT_REQUESTED,
+    EVENT_CAPACITY_REQUESTED,
+    EVENT_NAME_TAKEN,
+    GROUP,
+)
+from api.membership import pods_name, stands_for, taken_words
+from api.ownership import Ownership, made_for, ownership
+from api.provisioning import (
+    MOST_POD_SETS,
+    Root,
+    class_name,
+    pod_sets,
+)
+from controllers.cache.capacity_requests import (
+    MOST_REQUESTS,
+    REQUESTS,
+    CapacityRequest,
+    NamespaceLimits,
+    RootKey,
+)
+from controllers.cache.informers import Caches
+from controllers.cache.known_objects import known_objects
+from controllers.cache.objects import COMPOSITES, POD_GROUPS, Group, Pod
+from controllers.provisioning.waiting_roots import Waiting, WaitingRoots, asked_by, root_of
+from controllers.provisioning.writer import CapacityWriter
+from controllers.runtime.controller import (
+    BlockedError,
+    Controller,
+    NotServedError,
+    RequeueError,
+    Writer,
+    queue_all,
+)
+from kube.base.clock import Clock, rfc3339
+from kube.base.errors import Forbidden, Invalid, NotFound
+from kube.client.patch import PatchBuilder, pointer
+from kube.client.resources import Resource
+from kube.events.events import EventType, Recorder
+
+SETTLE_SECONDS: Final = 2.0
+"""How long the gang has to be the same before a request is made: its pods come one by one."""
+
+REPLACE_SECONDS: Final = 30.0
+"""The least age of a request that is replaced as its gang has changed."""
+
+IDLE_SECONDS: Final = 15.0
+"""How long a request stays while its root waits for something else, as for a pod made anew."""
+
+RETRY_SECONDS: Final = (60.0, 1800.0)
+"""The pause after the first request that ended without room, and the longest."""
+
+_BLOCKED_SECONDS: Final = 60.0
+_REFUSED_SECONDS: Final = 300.0
+_BURST_SECONDS: Final = 0.5
+_CACHE_LAG_SECONDS: Final = 5.0
+_NOTE: Final = pointer("metadata", "annotations", ANNOTATION_CAPACITY_REQUESTED)
+_RESOURCES: Final = {it.kind: it for it in (POD_GROUPS, COMPOSITES)}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The request that a root should have: its class, and the count of each PodTemplate."""
+
+    root: Root
+    asked: str
+    sets: Mapping[str, int]
+    waiting: Waiting
+
+    def describes(self, found: CapacityRequest) -> bool:
+        """Whether a request asks for just this."""
+        return (found.class_name, found.pod_sets) == (class_name(self.asked), self.sets)
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """What must stay the same for a moment."""
+        return self.root.uid, self.asked, tuple(sorted(self.sets.items()))
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What is remembered of a root; nothing is lost with it but time.
+
+    What it has wanted and since when, what was made last, and since when its request is known, has
+    ended, or was not needed. Moments are this process's: the API server's clock may differ.
+    """
+
+    seen: tuple[object, ...] = ()
+    since: float = 0.0
+    made: tuple[object, ...] = ()
+    made_at: float = 0.0
+    made_uid: str = ""
+    request: str = ""
+    request_since: float = 0.0
+    ended_since: float | None = None
+    idle_since: float | None = None
+    attempt: int = 1
+    told: dict[str, str] = field(default_factory=dict)
+
+
+class ProvisioningController:
+    """The controller of requests for capacity; its keys are roots."""
+
+    def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
+        """Subscribes to the caches; nothing is done before `controller.run`."""
+        self.controller: Controller[RootKey] = Controller(
+            "provisioning", self.reconcile, clock, namespace=itemgetter(1)
+        )
+        self._caches = caches
+        self._writer = writer
+        self._requests = CapacityWriter(writer)
+        self._recorder = recorder
+        self._clock = clock
+        self._roots = WaitingRoots(caches, clock)
+        self._limits = NamespaceLimits(clock)
+        self._notes: dict[RootKey, _Notes] = {}
+        caches.requests.subscribe(self._on_request)
+        caches.pods.subscribe(self._on_pod)
+        for kind, cache in caches.group_caches():
+            cache.subscribe(partial(self._on_group, kind))
+        caches.when_served(self._on_served)
+
+    async def resync(self) -> None:
+        """Queue every root that asks, after those that have a request already."""
+        await queue_all(self._caches.requests.values(), lambda it: self._on_request(None, it))
+        for kind, cache in self._caches.group_caches():
+            await queue_all(cache.values(), partial(self._on_group, kind, None))
+
+    async def reconcile(self, key: RootKey) -> None:
+        """Make, replace or delete the request of one root. Raises RequeueError, kube errors."""
+        if REQUESTS not in self._caches.served:
+            return
+        group = self._roots.group(key)
+        try:
+            await self._ensure(key, group)
+        except BlockedError as fault:
+            if group is not None:
+                self._tell(key, group, "Warning", fault.reason, str(fault))
+            raise RequeueError(str(fault), _BLOCKED_SECONDS) from fault
+        except (Forbidden, Invalid) as error:
+            if isinstance(error, Invalid) and error.patch_failed:
+                raise  # the cache is behind
+            if group is not None:
+                self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, error.message)
+            raise RequeueError(error.message, _REFUSED_SECONDS) from error
+        except (NotFound, NotServedError) as error:
+            if isinstance(error, NotFound) and error.name:
+                raise
+            raise RequeueError("the kind is not served now", _BLOCKED_SECONDS) from error
+
+    async def _ensure(self, key: RootKey, group: Group | None) -> None:
+        found = self._found(key)
+        wanted = await self._wanted(key, group) if group is not None else None
+        if group is None or wanted is None:
+            await self._end(key, group, found)
+            return
+        notes = self._notes.setdefault(key, _Notes())
+        notes.idle_since = None
+        if found is not None and found.metadata.uid != notes.request:
+            notes.request, notes.request_since = found.metadata.uid, self._clock.monotonic()
+            notes.ended_since = None
+        if found is None:
+            await self._make(key, group, wanted, notes)
+        elif ownership(found.metadata, wanted.root.owner_id) is not Ownership.OURS:
+            await self._delete(key, found)  # of an earlier root of the name
+        elif wanted.describes(found):
+            await self._follow(key, group, found, wanted, notes)
+        else:
+            await self._replace(key, found, wanted, notes)
+
+    async def _wanted(self, key: RootKey, group: Group) -> Wanted | None:
+        """The request that the root needs now; None if it needs none, or none can be made."""
+        asked = asked_by(group)
+        if not asked or not self._roots.waits_for_room(group):
+            return None
+        waiting = await self._roots.waiting(key, group)
+        if len(waiting.shapes) > MOST_POD_SETS:
+            text = (
+                f"its waiting pods are of {len(waiting.shapes)} kinds, and a ProvisioningRequest "
+                f"takes {MOST_POD_SETS}: let pods share their requests, volumes and selectors"
+            )
+            self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
+            return None
+        if waiting.others:
+            text = _uncounted(waiting, pods_name(group.metadata))
+            self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
+        root = root_of(key, group)
+        sets = pod_sets(root, waiting.shapes)
+        return Wanted(root, asked, sets, waiting) if sets else None
+
+    async def _make(self, key: RootKey, group: Group, wanted: Wanted, notes: _Notes) -> None:
+        """Make the request, once the gang is settled and the namespace may have one more."""
+        now = self._clock.monotonic()
+        if notes.made == wanted.signature and now - notes.made_at < _CACHE_LAG_SECONDS:
+            raise RequeueError("the request is not in the cache yet", _CACHE_LAG_SECONDS)
+        other = self._roots.group((key[0], key[1], stands_for(group.metadata)))
+        if other is not None and asked_by(other):
+            text = f"ProvisioningRequest {wanted.root.request}: {taken_words(group.metadata)}"
+            raise BlockedError(EVENT_NAME_TAKEN, text)
+        self._settle(wanted, notes)
+        if not self._limits.take(key):
+            text = f"{MOST_REQUESTS} roots of this namespace have one: it waits for one of them"
+            self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
+            return  # the end of one of these queues it
+        self._keep_pace(key)
+        notes.made_uid = await self._requests.make(
+            wanted.root, wanted.asked, wanted.sets, wanted.waiting, notes.attempt
+        )
+        notes.made, notes.made_at = wanted.signature, self._clock.monotonic()
+        count = sum(wanted.sets.values())
+        text = f"ProvisioningRequest {wanted.root.request} asks for room for {count} pods"
+        self._tell(key, group, "Normal", EVENT_CAPACITY_REQUESTED, text)
+
+    async def _follow(
+        self, key: RootKey, group: Group, found: CapacityRequest, wanted: Wanted, notes: _Notes
+    ) -> None:
+        """The request is right: tell the scheduler of it, and try again once it has ended."""
+        self._limits.hold(key)
+        notes.seen, notes.since = wanted.signature, self._clock.monotonic() - SETTLE_SECONDS
+        await self._note(key, group, found)
+        if not found.ended:
+            return
+        if found.failed:
+            text = f"ProvisioningRequest {found.metadata.name}: {found.ended}: {found.why}"
+            self._tell(key, group, "Warning", EVENT_CAPACITY_FAILED, text)
+        pause, longest = RETRY_SECONDS
+        pause = min(pause * 2 ** min(found.attempt - 1, 10), longest)
+        now = self._clock.monotonic()
+        since = notes.ended_since = now if notes.ended_since is None else notes.ended_since
+        if now - since < pause:
+            raise RequeueError("the request has ended", since + pause - now)
+        notes.attempt = found.attempt + 1
+        notes.made = ()
+        await self._delete(key, found, wanted)
+
+    async def _replace(
+        self, key: RootKey, found: CapacityRequest, wanted: Wanted, notes: _Notes
+    ) -> None:
+        """The gang has changed: delete the request, which is made anew once it is gone."""
+        self._limits.hold(key)
+        if notes.made == wanted.signature and notes.made_uid == found.metadata.uid:
+            raise BlockedError(
+                EVENT_CAPACITY_NOT_REQUESTED,
+                "the API server stores ProvisioningRequests with another spec than they are "
+                "sent with: install the CRD of autoscaling.x-k8s.io/v1",
+            )
+        self._settle(wanted, notes)
+        left = notes.request_since + REPLACE_SECONDS - self._clock.monotonic()
+        if left > 0:
+            raise RequeueError("the gang changes", left)
+        notes.attempt = 1
+        await self._delete(key, found, wanted)
+
+    async def _end(self, key: RootKey, group: Group | None, found: CapacityRequest | None) -> None:
+        """No request is needed; one that is there stays for a moment, unless the root is placed."""
+        notes = self._notes.get(key)
+        if found is not None and group is not None and _may_wait_again(group):
+            notes = self._notes.setdefault(key, _Notes())
+            now = self._clock.monotonic()
+            since = notes.idle_since = now if notes.idle_since is None else notes.idle_since
+            if now - since < IDLE_SECONDS:
+                raise RequeueError("the root may wait again", since + IDLE_SECONDS - now)
+        if found is not None:
+            await self._delete(key, found)
+        if group is not None:
+            await self._forget_note(key, group)
+        told = notes.told if notes is not None else {}
+        self._notes.pop(key, None)
+        if told and group is not None and self._roots.waits_for_room(group):
+            self._notes[key] = _Notes(told=told)
+        follower = self._limits.release(key)
+        if follower is not None:
+            self.controller.queue.add(follower)
+
+    async def _delete(
+        self, key: RootKey, found: CapacityRequest, wanted: Wanted | None = None
+    ) -> None:
+        """Delete a request, and the PodTemplates that are not wanted any more."""
+        self._keep_pace(key)
+        await self._requests.delete(found, wanted.sets if wanted is not None else {})
+
+    async def _note(self, key: RootKey, group: Group, found: CapacityRequest) -> None:
+        """Write on the root when capacity was requested: its preemption delay counts from then."""
+        said, made = group.metadata.annotations, found.metadata.creation_timestamp
+        if ANNOTATION_PREEMPTION_DELAY not in said or made is None:
+            return
+        value = CAPACITY_FAILED if found.failed else rfc3339(made)
+        if said.get(ANNOTATION_CAPACITY_REQUESTED) != value:
+            ops = PatchBuilder().of_uid(group.metadata.uid).add(_NOTE, value)
+            await self._writer.patch(_RESOURCES[key[0]], key[2], ops, key[1])
+
+    async def _forget_note(self, key: RootKey, group: Group) -> None:
+        if ANNOTATION_CAPACITY_REQUESTED in group.metadata.annotations:
+            # The add makes sure that it is there to be removed.
+            ops = PatchBuilder().of_uid(group.metadata.uid).add(_NOTE, "").remove(_NOTE)
+            await self._writer.patch(_RESOURCES[key[0]], key[2], ops, key[1])
+
+    def _settle(self, wanted: Wanted, notes: _Notes) -> None:
+        """Raises RequeueError until the root has wanted the same for a moment."""
+        now = self._clock.monotonic()
+        if notes.seen != wanted.signature:
+            notes.seen, notes.since = wanted.signature, now
+        if now - notes.since < SETTLE_SECONDS:
+            raise RequeueError("the gang changes", notes.since + SETTLE_SECONDS - now)
+
+    def _keep_pace(self, key: RootKey) -> None:
+        wait = self._limits.wait(key[1])
+        if wait > 0:
+            raise RequeueError("many requests of this namespace change", wait)
+
+    def _found(self, key: RootKey) -> CapacityRequest | None:
+        """The request of the root's name that was made for a root of this kind and name."""
+        group = self._roots.group(key)
+        name = key[2] if group is None else pods_name(group.metadata)
+        found = self._caches.requests.get(key[1], name)
+        return found if found is not None and _root_key(found) == key else None
+
+    def _tell(
+        self, key: RootKey, group: Group, event_type: EventType, reason: str, text: str
+    ) -> None:
+        """One event for each change, on the root and on the Job or JobSet that users know."""
+        notes = self._notes.setdefault(key, _Notes())
+        if notes.told.get(reason) == text:
+            return
+        notes.told[reason] = text
+        for reference in known_objects(_RESOURCES[key[0]], group.metadata):
+            self._recorder.event(reference, event_type, reason, text)
+
+    def _on_served(self, resource: Resource) -> None:
+        """The CRD is installed while Muster runs: every root that asks may have one now."""
+        if resource == REQUESTS:
+            for kind, cache in self._caches.group_caches():
+                for group in cache.values():
+                    self._on_group(kind, None, group)
+
+    def _on_request(self, _old: CapacityRequest | None, new: CapacityRequest | None) -> None:
+        there = new or _old
+        key = _root_key(there) if there is not None else None
+        if key is None:
+            return
+        if new is not None and self._caches.groups(key[0]).get(*key[1:]) is not None:
+            self._limits.hold(key)
+        self.controller.queue.add(key)
+
+    def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:
+        for group in (old, new):
+            if group is None:
+                continue
+            named: RootKey = (kind, *group.metadata.key)
+            if named in self._notes or (not group.parent and asked_by(group)):
+                self.controller.queue.add(named)
+            elif group.parent and (old is None or new is None or old.parent != new.parent):
+                self._queue_root(kind, group)
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod waits now, or does not any more."""
+        pod = new or old
+        if pod is None or not pod.consumes:
+            return
+        if old is not None and new is not None and (old.waits, old.shape) == (new.waits, new.shape):
+            return
+        for group in self._caches.groups_of(pod):
+            self._queue_root(POD_GROUPS.kind, group)
+
+    def _queue_root(self, kind: str, group: Group) -> None:
+        key = self._roots.asking(kind, group)
+        if key is not None:
+            # Pods and groups come and go in bursts, which one look covers.
+            self.controller.queue.add_after(key, _BURST_SECONDS)
+
+
+def _may_wait_again(group: Group) -> bool:
+    """Whether it asks still and is not placed: another pod may be all that it waits for."""
+    return bool(asked_by(group)) and not (group.scheduled and not group.blocked_by)
+
+
+def _root_key(request: CapacityRequest) -> RootKey | None:
+    """The root that a request was made for."""
+    owner = made_for(request.metadata)
+    if owner is None or owner.group != GROUP or owner.kind not in _RESOURCES:
+        return None
+    return owner.kind, request.metadata.namespace, owner.name
+
+
+def _uncounted(waiting: Waiting, request: str) -> str:
+    return (
+        f"{waiting.others} of its waiting pods are not counted: they need the annotation "
+        f"{ANNOTATION_CONSUMES_REQUEST}: {request}, by which an autoscaler knows that a request "
+        "stands for them"
+    )

@@ -1,0 +1,119 @@
+"""Writes requests for capacity with their PodTemplates, and deletes them again.
+
+Cluster Autoscaler gives up a request whose PodTemplates are not there: they are made before it.
+They are deleted before it, too, so that nothing is left over, wherever that is interrupted.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from api.constants import EVENT_NAME_TAKEN
+from api.ownership import OwnerId, Ownership, made_for, ownership
+from api.provisioning import (
+    Root,
+    pod_template,
+    request_object,
+    shape_of,
+    template_name,
+    template_object,
+)
+from controllers.cache.capacity_requests import POD_TEMPLATES, REQUESTS, CapacityRequest
+from controllers.provisioning.waiting_roots import Waiting
+from controllers.runtime.controller import BlockedError, RequeueError, Writer
+from kube.base.errors import AlreadyExists, ApiError, Conflict, NotFound
+from kube.client.meta import Json, ObjectMeta, decode_partial
+from kube.client.resources import PODS, Resource
+
+_SOON_SECONDS: Final = 0.5
+_DELETION_SECONDS: Final = 5.0
+_UNKNOWN_SECONDS: Final = 60.0
+
+
+class CapacityWriter:
+    """Makes and deletes requests; what others made under the names is never touched."""
+
+    def __init__(self, writer: Writer) -> None:
+        """`writer` writes while this process leads."""
+        self._writer = writer
+
+    async def make(
+        self,
+        root: Root,
+        asked: str,
+        sets: Mapping[str, int],
+        waiting: Waiting,
+        attempt: int,
+    ) -> str:
+        """Make the PodTemplate of each shape from a live pod of it, then the request; its UID.
+
+        The caches have no whole pods; of those that do not exist yet there is a template. Raises
+        RequeueError, BlockedError, kube errors.
+        """
+        for shape, (namespace, name) in waiting.samples.items():
+            try:
+                pod = await self._writer.get(PODS, name, namespace)
+            except NotFound:
+                raise RequeueError("the pods change", _SOON_SECONDS) from None
+            if shape_of(pod) != shape:
+                raise RequeueError("the pods change", _SOON_SECONDS)
+            await self._make_template(root, shape, pod_template(pod))
+        for shape in waiting.templates.keys() - waiting.samples.keys():
+            await self._make_template(root, shape, waiting.templates[shape])
+        try:
+            made = await self._writer.create(REQUESTS, request_object(root, asked, sets, attempt))
+        except AlreadyExists as error:
+            await self._check_ours(REQUESTS, root, root.request)
+            # The cache is behind, or the request is set aside, as it cannot be decoded.
+            raise RequeueError("the request is not in the cache", _UNKNOWN_SECONDS) from error
+        except ApiError as error:
+            if error.refused:  # else it may be there, or be made soon
+                for name in sorted(sets):
+                    await self._delete_template(root.owner_id, root.namespace, name)
+            raise
+        return str(made["metadata"]["uid"])
+
+    async def _make_template(self, root: Root, shape: bytes, content: Json) -> None:
+        template = template_object(root, template_name(root, shape), content)
+        try:
+            await self._writer.create(POD_TEMPLATES, template)
+        except AlreadyExists:
+            await self._check_ours(POD_TEMPLATES, root, template["metadata"]["name"])
+
+    async def delete(self, found: CapacityRequest, kept: Mapping[str, int]) -> None:
+        """Delete the PodTemplates of a request but those to be kept, then the request."""
+        meta = found.metadata
+        owner = made_for(meta)
+        for name in sorted(found.pod_sets.keys() - kept.keys()):
+            await self._delete_template(owner, meta.namespace, name)
+        try:
+            await self._writer.delete(REQUESTS, meta.name, meta.namespace, uid=meta.uid)
+        except (NotFound, Conflict):
+            return
+
+    async def _delete_template(self, owner: OwnerId | None, namespace: str, name: str) -> None:
+        """Only one that was made for the root: anybody may have written what a request names."""
+        try:
+            meta = await self._live(POD_TEMPLATES, name, namespace)
+            if made_for(meta) == owner:
+                await self._writer.delete(POD_TEMPLATES, name, namespace, uid=meta.uid)
+        except (NotFound, Conflict):
+            return
+
+    async def _check_ours(self, resource: Resource, root: Root, name: str) -> None:
+        """Raises BlockedError for an object of a wanted name that was not made for the root."""
+        meta = await self._live(resource, name, root.namespace)
+        found = ownership(meta, root.owner_id)
+        if found is Ownership.LEAVING:
+            raise RequeueError(f"{resource.kind} {name} is being deleted", _DELETION_SECONDS)
+        if found is Ownership.FOREIGN:
+            raise BlockedError(
+                EVENT_NAME_TAKEN,
+                f"{resource.kind} {name} exists and was not made for this {root.kind.kind}: no "
+                "capacity is requested until it is deleted",
+            )
+
+    async def _live(self, resource: Resource, name: str, namespace: str) -> ObjectMeta:
+        live = await self._writer.get(resource, name, namespace)
+        return decode_partial(msgspec.json.encode(live)).metadata

@@ -1,0 +1,1 @@
+"""The frame of a process: settings, clock, errors, metrics, status server."""

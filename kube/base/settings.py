@@ -1,0 +1,43 @@
+"""Configuration files: YAML into frozen structs, every unknown field refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from kube.base.errors import ConfigError
+
+Seconds = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=1)]
+T = TypeVar("T")
+
+
+class Section(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """A part of a file; field names are camelCase there."""
+
+
+class LeaderElection(Section, frozen=True):
+    """How leadership changes hands; lease > renew > retry. Off: one replica only, it leads."""
+
+    enabled: bool = True
+    lease_seconds: Seconds = 15
+    renew_seconds: Seconds = 10
+    retry_seconds: Seconds = 2
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, which names the fields, when the order is wrong."""
+        if not self.lease_seconds > self.renew_seconds > self.retry_seconds:
+            raise ValueError("leaseSeconds > renewSeconds > retrySeconds must hold")
+
+
+def read(path: str | Path | None, form: type[T]) -> T:
+    """The file at `path` as a `form`; the defaults for None. Raises ConfigError."""
+    if path is None:
+        return form()
+    try:
+        return msgspec.yaml.decode(Path(path).read_bytes() or b"{}", type=form)
+    except (OSError, msgspec.DecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from error

@@ -1,0 +1,4 @@
+"""Requests to an API server.
+
+`Client` is the entry point.
+"""

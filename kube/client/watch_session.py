@@ -1,0 +1,37 @@
+"""The connections of watches, which may be silent for a minute at a time."""
+
+import socket
+from typing import Final
+
+import aiohttp
+
+from kube.client.open_sockets import OpenSockets
+from kube.credentials.rest_config import RestConfig
+
+READ_BUFFER: Final = 2 * 1024 * 1024
+
+_PROBES: Final = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+"""A watch whose peer is gone without a word is lost after 35 seconds."""
+
+
+def watch_session(config: RestConfig, sockets: OpenSockets) -> aiohttp.ClientSession:
+    """Any number of connections to that server, whose sockets are among those."""
+
+    def probed_socket(info: aiohttp.AddrInfoType) -> socket.socket:
+        """A socket whose other end is probed while it is silent."""
+        made = sockets.create(info)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _PROBES.items():
+            if hasattr(socket, name):  # macOS lacks the first
+                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        return made
+
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, socket_factory=probed_socket),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # The environment's proxies and CA settings must not redirect or weaken this; looking for
+        # them costs two thread-pool jobs a request besides.
+        trust_env=False,
+        read_bufsize=READ_BUFFER,
+        proxy=config.proxy,
+    )

@@ -1,0 +1,119 @@
+"""What is needed to open connections to one API server, wherever it was read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kube.base.errors import ConfigError
+
+DEFAULT_NAMESPACE: Final = "default"
+
+Authorization = Callable[[], Awaitable[str | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestConfig:
+    """The server and the credentials, as client-go's `rest.Config`.
+
+    `authorization` gives the value of the header, None for none; it renews expired credentials and
+    should be called about once a minute, and `tls.renew` with it. `tls` is None for plain HTTP.
+    `namespace` is that of the context, or of the pod we run in: what a command means that names
+    none.
+    """
+
+    server: str
+    authorization: Authorization
+    tls: Tls | None = None
+    server_name: str | None = None
+    proxy: str | None = None
+    namespace: str = DEFAULT_NAMESPACE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsMaterial:
+    """Whom to trust, and who we are: PEM. Without `authorities` it is who the system trusts."""
+
+    authorities: bytes | None = None
+    certificate: bytes | None = None
+    key: bytes | None = None
+    verify: bool = True
+
+    def context(self, server: str) -> ssl.SSLContext:
+        """For connections to `server`, which errors name. Raises ConfigError."""
+        try:
+            context = ssl.create_default_context(cadata=_text(self.authorities))
+            if self.certificate is not None:
+                with _file(self.certificate + b"\n" + (self.key or b"")) as chain:
+                    context.load_cert_chain(chain)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"certificates for {server}: {error}") from error
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+class Tls:
+    """The TLS context for one server, built again when the files that it comes from change.
+
+    Certificate authorities and client certificates are rotated while a process runs. A new context
+    and not the old one with more in it: what left a file is trusted no longer.
+    """
+
+    def __init__(self, server: str, read: Callable[[], TlsMaterial]) -> None:
+        """`read` reads the files, if there are any. Raises ConfigError, and what `read` raises."""
+        self._server = server
+        self._read = read
+        self._material = read()
+        self.context = self._material.context(server)
+        """For new connections."""
+
+    def renew(self) -> None:
+        """Read the files again. Where they cannot be used (yet), the context stays as it is."""
+        try:
+            material = self._read()
+            if material == self._material:
+                return
+            self.context, self._material = material.context(self._server), material
+        except (ConfigError, OSError, ValueError) as error:
+            _log("TLS files not usable", server=self._server, problem=str(error))
+        else:
+            _log("TLS files reloaded", server=self._server)
+
+
+def _log(event: str, **about: str) -> None:
+    """Logged seldom, and commands that log nothing need no structlog."""
+    import structlog
+
+    structlog.get_logger().warning(event, **about)
+
+
+def _text(pem: bytes | None) -> str | None:
+    """Without what is not ASCII: comments between certificates may have it, and OpenSSL not.
+
+    Raises ValueError where nothing is left: `ssl` would then trust whom the system trusts.
+    """
+    if pem is None:
+        return None
+    text = pem.decode("ascii", "ignore").strip()
+    if not text:
+        raise ValueError("the file or data of the certificate authority is empty")
+    return text
+
+
+@contextlib.contextmanager
+def _file(content: bytes) -> Iterator[str]:
+    """A file that only we may read: OpenSSL takes a key from nowhere else."""
+    handle, path = tempfile.mkstemp(prefix="muster-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        yield path
+    finally:
+        os.unlink(path)

@@ -1,0 +1,1 @@
+"""Kubernetes events, counted and limited."""

@@ -1,0 +1,121 @@
+"""Objects that a process cannot take in: set aside one by one, so that all others go on.
+
+Whatever an object contains, it ends no process. It is named in the log, in an event on it, in
+`/readyz` and in a metric, until it comes in a form that can be taken in, or is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, Protocol
+
+import msgspec
+import structlog
+
+from kube.base.metrics import QUARANTINED
+from kube.client.meta import Key
+from kube.client.quantity import QuantityError
+from kube.client.resources import Resource
+from kube.events.events import EventType, ObjectReference
+
+_LONGEST: Final = 300
+_NAMED: Final = 5
+_TRACES: Final = 100
+
+_log = structlog.get_logger()
+
+Place = tuple[str, int]
+
+
+class EventRecorder(Protocol):
+    """Records events; never blocks and never fails."""
+
+    def event(
+        self, regarding: ObjectReference, event_type: EventType, reason: str, message: str
+    ) -> None: ...
+
+
+class Quarantine:
+    """The objects that one process has set aside, and why."""
+
+    def __init__(self, events: EventRecorder | None = None) -> None:
+        """Without `events` the objects get none."""
+        self._events = events
+        self._problems: dict[Resource, dict[Key, str]] = {}
+        self._traced: set[tuple[str, Place]] = set()
+
+    def set_aside(self, resource: Resource, key: Key, uid: str, error: Exception) -> None:
+        """The object cannot be taken in as it is now."""
+        problems = self._problems.setdefault(resource, {})
+        problem = f"{type(error).__name__}: {error}"[:_LONGEST]
+        if key not in problems:
+            QUARANTINED.labels(resource.full_name).inc()
+        elif problems[key] == problem:
+            return
+        problems[key] = problem
+        _log.error(
+            "object set aside",
+            resource=resource.full_name,
+            namespace=key[0],
+            name=key[1],
+            problem=problem,
+            exc_info=error if self._is_new(error) else None,
+        )
+        if self._events is not None:
+            regarding = ObjectReference(resource.api_version, resource.kind, *key, uid)
+            self._events.event(regarding, "Warning", "Quarantined", _message(error))
+
+    def release(self, resource: Resource, key: Key) -> None:
+        """The object could be taken in, or is gone."""
+        problems = self._problems.get(resource, {})
+        if problems.pop(key, None) is None:
+            return
+        if not problems:
+            del self._problems[resource]
+        QUARANTINED.labels(resource.full_name).dec()
+        _log.info(
+            "object no longer set aside",
+            resource=resource.full_name,
+            namespace=key[0],
+            name=key[1],
+        )
+
+    def __bool__(self) -> bool:
+        """Whether any object is set aside."""
+        return bool(self._problems)
+
+    def details(self) -> Iterator[str]:
+        """A line for each resource: how many objects are set aside, and the first of them."""
+        for resource, problems in self._problems.items():
+            yield f"{resource.full_name}: set aside: {_named(problems)}"
+
+    def _is_new(self, error: Exception) -> bool:
+        """Whether no traceback of this kind of error, from this place, was logged yet."""
+        trace, place = error.__traceback__, ("", 0)
+        while trace is not None:
+            place = (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+            trace = trace.tb_next
+        kind = (type(error).__name__, place)
+        if kind in self._traced or len(self._traced) >= _TRACES:
+            return False
+        self._traced.add(kind)
+        return True
+
+
+def _named(problems: dict[Key, str]) -> str:
+    named = [
+        f"{'/'.join(filter(None, key))} ({problem})"
+        for key, problem in islice(problems.items(), _NAMED)
+    ]
+    more = f" and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
+    return ", ".join(named) + more
+
+
+def _message(error: Exception) -> str:
+    """For the object's owner: what is wrong with it, but not what only a developer understands."""
+    kind = type(error).__name__
+    # The text of any other error may be about other objects, of other tenants.
+    readable = isinstance(error, QuantityError | msgspec.DecodeError)
+    problem = f"{error}"[:_LONGEST] if readable else f"{kind}; the log has the details"
+    return f"cannot be taken in, and is left out until it changes or is deleted: {problem}"

@@ -1,0 +1,406 @@
+"""Keeps a sink in sync with one resource of the API server: list, watch, and start again.
+
+It survives restarts of the API server, lost and silent streams, and expired resource versions. An
+object that cannot be decoded, or that the sink cannot take, is set aside and all others go on.
+"""
+
+import asyncio
+import math
+import random
+from collections.abc import Callable, Iterable
+from contextlib import aclosing
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+
+from kube.base.clock import Clock, SystemClock
+from kube.base.errors import (
+    STARTING,
+    ApiError,
+    ConfigError,
+    Forbidden,
+    Gone,
+    KubeError,
+    ProtocolError,
+    Silent,
+    TooLarge,
+    TooManyRequests,
+    Unreachable,
+)
+from kube.base.metrics import QUARANTINED, WATCH_LAG, WATCH_RELISTS
+from kube.client.client import Client, selectors
+from kube.client.meta import HasMeta, Key
+from kube.client.resources import Resource
+from kube.concurrency.backoff import Backoff
+from kube.concurrency.freeze import Freeze
+from kube.concurrency.pace import Pace
+from kube.informers.quarantine import Quarantine
+from kube.informers.watching import (
+    Change,
+    Deleted,
+    Undecodable,
+    Upserted,
+    WatchState,
+    is_at,
+    version_of_list,
+)
+
+T = TypeVar("T", bound=HasMeta)
+T_contra = TypeVar("T_contra", contravariant=True)
+
+# A server ends each watch after some minutes; a random length keeps many clients
+# from reconnecting at the same moment.
+_WATCH_SECONDS = (300.0, 600.0)
+# A stream that ended sooner, without a line, is a failure and not a time-out.
+_SHORT_WATCH = 1.0
+_TRIES_FROM_ONE_VERSION = 3
+# Seconds between two looks whether the sink is up to date.
+_LOOK = 0.05
+# Bytes of one page: some five times what 500 pods have; as many large ones would take a gigabyte.
+_LARGEST_PAGE = 32 * 1024 * 1024
+
+_log = structlog.get_logger()
+
+
+class Sink(Protocol[T_contra]):
+    """Receives the changes of one resource, in order, on the event loop; it must be fast.
+
+    A method that raises leaves the sink consistent: with the object as it was before, or without.
+    """
+
+    def upsert(self, obj: T_contra) -> None:
+        """The object exists, in this form; may come again unchanged."""
+        ...
+
+    def delete(self, key: Key) -> None:
+        """The object is gone."""
+        ...
+
+
+OnSetAside = Callable[[Key, bytes], None]
+"""Called with an object that was set aside, and its JSON: the least that the sink must know of it.
+
+What it raises is logged; it must leave the sink consistent, too.
+"""
+
+
+class Reflector(Generic[T]):
+    """Feeds one sink from one resource. `synced` is set once the first list is in the sink."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        sink: Sink[T],
+        *,
+        decode: Callable[[bytes], T],
+        quarantine: Quarantine | None = None,
+        on_set_aside: OnSetAside | None = None,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        clock: Clock | None = None,
+        jitter: random.Random | None = None,
+        page_size: int = 500,
+        inactivity: float = 90.0,
+        freeze: Freeze | None = None,
+        on_list: Callable[[bool], None] = lambda _under_way: None,
+    ) -> None:
+        """`decode` gets the bytes of one object (any buffer); what it raises is about that object.
+
+        `quarantine` is that of the process. Without `on_set_aside`, the sink keeps what it knew of
+        an object that is set aside. `inactivity` is how many seconds a stream may be silent before
+        it counts as lost; the server sends a bookmark about once a minute. The sink is not called
+        during a `freeze`. `on_list` is told when a list begins, and when the sink has all of it:
+        what comes in between is in no order. A freeze does not delay that.
+        """
+        self.synced = asyncio.Event()
+        self._client = client
+        self._resource = resource
+        self._sink = sink
+        self._path = resource.path(namespace)
+        self._params = selectors(label_selector, field_selector)
+        self._clock = clock or SystemClock()
+        self._jitter = jitter or random.SystemRandom()
+        self._page_size = page_size
+        self._inactivity = inactivity
+        self._freeze = freeze or Freeze()
+        self._backoff = Backoff(random=self._jitter)
+        self._state = WatchState(decode)
+        self._quarantine = Quarantine() if quarantine is None else quarantine
+        self._on_set_aside = on_set_aside
+        self._on_list = on_list
+        QUARANTINED.labels(resource.full_name)  # 0, as nothing is set aside yet
+        self._pace = Pace(f"watch {resource.full_name}", self._clock)
+        self._last_received = self._clock.monotonic()
+        self._failed = float("-inf")
+        self._whole_list = False
+        self._expired = False
+        self._version: str | None = None  # of what the sink has
+        # Lists are numbered: the last begun, the last complete, and the next that must be made.
+        self._begun = self._complete = self._wanted = 0
+        self._listed = float("-inf")  # when the last complete list was begun
+        self._interrupt: asyncio.Timeout | None = None
+
+    @property
+    def resource(self) -> Resource:
+        """What it follows."""
+        return self._resource
+
+    def lag(self) -> float:
+        """Seconds since the last sign of life: a list, an event, a bookmark, an accepted watch."""
+        return self._clock.monotonic() - self._last_received
+
+    def interrupted(self) -> bool:
+        """Whether what it delivered may be old: it fails again and again, or hears nothing.
+
+        One failure is none: watches end now and then, and are taken up again at once. A silent
+        watch is renewed, and that it is accepted is a sign of life.
+        """
+        failing = self._backoff.failures > 1 and self._failed >= self._last_received
+        return failing or self.lag() > 2 * self._inactivity
+
+    async def catch_up(
+        self, since: float, patience: float = 1.0, *, permitted: bool = True
+    ) -> None:
+        """Return once the sink has all that the server had at that monotonic time, or later.
+
+        A watch may be silent because its connection is dead. If it is not at the server's version
+        within `patience` seconds, or the resource is small, it is listed anew. Retries for ever,
+        or where the right to read may be gone (`permitted` is False) raises Forbidden once that
+        was the answer for `STARTING` seconds: waiting gives it back to nobody.
+        """
+        if self._listed >= since:
+            return
+        wanted = await self._current_version(permitted=permitted)
+        until = self._clock.monotonic() + patience
+        while not is_at(self._version, wanted):
+            if self._state.size <= self._page_size or self._clock.monotonic() >= until:
+                await self._list_anew()
+                return
+            await self._clock.sleep(_LOOK)
+
+    async def run(self) -> None:
+        """Follow the resource until cancelled."""
+        WATCH_LAG.labels(self._resource.full_name).set_function(self.lag)
+        while True:
+            await self._step()
+
+    async def _step(self) -> None:
+        """One list or one watch; the loop around it is trivial: endless loops are hard to test."""
+        log = _log.warning
+        failure: KubeError | None = None
+        try:
+            if await self._list_or_watch():
+                return
+        except Silent:
+            # Usually nothing has happened. If the connection is dead, the next request says so.
+            _log.debug("silent watch renewed", resource=self._resource.full_name)
+            return
+        except Gone as error:
+            self._state.forget()
+            failure = error
+            if not self._expired:
+                # The server answers again: earlier failures do not count any more. It tells a
+                # watch of an old version to list anew, as for a resource that seldom changes.
+                self._backoff.reset()
+                log = _log.info
+            self._expired = True
+        except (Unreachable, TooManyRequests, ConfigError) as error:
+            failure = error
+        except (ApiError, ProtocolError) as error:
+            failure = error
+            # The version itself may be what the server cannot serve, after a restore for
+            # instance; a list always works, but is more expensive.
+            if self._backoff.failures + 1 >= _TRIES_FROM_ONE_VERSION:
+                self._state.forget()
+        wait = self._backoff.next(failure)
+        self._failed = self._clock.monotonic()
+        log(
+            "watch interrupted",
+            resource=self._resource.full_name,
+            problem=str(failure or "the watch ended at once"),
+            failures=self._backoff.failures,
+            wait=round(wait, 3),
+        )
+        await self._clock.sleep(wait)
+
+    async def _list_or_watch(self) -> bool:
+        """False if a watch ended before it delivered anything."""
+        try:
+            async with asyncio.timeout(None) as self._interrupt:
+                if self._state.version is not None and self._complete >= self._wanted:
+                    return await self._watch()
+                await self._list()
+        except TimeoutError:
+            _log.info("lists anew", resource=self._resource.full_name)
+        finally:
+            self._interrupt = None
+        return True
+
+    async def _list_anew(self) -> None:
+        """Abandon what runs; until a list that begins after this call is in the sink."""
+        wanted = self._wanted = self._begun + 1
+        if self._interrupt is not None:
+            self._interrupt.reschedule(asyncio.get_running_loop().time())
+        while self._complete < wanted:
+            await self._clock.sleep(_LOOK)
+
+    async def _current_version(self, *, permitted: bool) -> str:
+        """The server's version of the resource, by a consistent read. Raises as `catch_up`."""
+        waits = Backoff(random=self._jitter)
+        params, refused_since = self._params | {"limit": "1"}, math.inf
+        while True:
+            try:
+                body = await self._client.request("GET", self._path, params=params)
+                return version_of_list(body)
+            except KubeError as error:
+                now = self._clock.monotonic()
+                refused = isinstance(error, Forbidden)
+                refused_since = min(refused_since, now) if refused else math.inf
+                if not permitted and now - refused_since >= STARTING:
+                    raise
+                _log.warning(
+                    "version not read", resource=self._resource.full_name, problem=str(error)
+                )
+                await self._clock.sleep(waits.next(error))
+
+    async def _list(self) -> None:
+        self._begun += 1
+        number, begun = self._begun, self._clock.monotonic()
+        WATCH_RELISTS.labels(self._resource.full_name).inc()
+        self._state.begin_list()
+        self._on_list(True)
+        params = dict(self._params)
+        if not self._whole_list:
+            params["limit"] = str(self._page_size)
+        while True:
+            body = await self._read_page(params)
+            self._pace.begin()
+            changes, token = self._state.feed_page(body)
+            await self._apply(changes)
+            if not token:
+                break
+            params["continue"] = token
+        await self._apply(self._state.end_list())
+        self._on_list(False)
+        self._whole_list = False
+        self._received()
+        self._complete, self._listed = number, begun
+        self.synced.set()
+
+    async def _read_page(self, params: dict[str, str]) -> bytes:
+        """The next page, of fewer objects than `limit` while these are too many bytes to hold."""
+        while True:
+            limit = int(params.get("limit", "0"))
+            largest = _LARGEST_PAGE if limit > 1 else None
+            try:
+                body = await self._client.request(
+                    "GET", self._path, params=params, timeout=60, largest=largest
+                )
+            except Gone:
+                # History expired between two pages: a slow reader gets it in one piece.
+                self._whole_list = True
+                raise
+            except TooLarge:
+                params["limit"] = str(max(1, limit // 8))
+                continue
+            if limit:
+                params["limit"] = str(min(self._page_size, limit * 2))
+            return body
+
+    async def _watch(self) -> bool:
+        """One stream to its end; False if it ended before it delivered anything."""
+        version = self._state.version
+        assert version is not None
+        params = self._params | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(int(self._jitter.uniform(*_WATCH_SECONDS))),
+        }
+        useful = False
+        opened: list[float] = []
+
+        def accepted() -> None:
+            self._last_received = self._clock.monotonic()
+            opened.append(self._last_received)
+
+        stream = self._client.watch_lines(
+            self._path, params, inactivity=self._inactivity, opened=accepted
+        )
+        try:
+            async with aclosing(stream) as lines:
+                async for line in lines:
+                    self._pace.begin()
+                    await self._apply(self._state.feed(line))
+                    self._received()
+                    if not useful:
+                        useful = True
+                        self._reset_failures()
+        finally:
+            # A quiet resource sends no line for minutes; a stream that stayed open is a success,
+            # even if an outage ended it.
+            if opened and self._clock.monotonic() - opened[0] >= _SHORT_WATCH:
+                useful = True
+                self._reset_failures()
+        return useful
+
+    def _received(self) -> None:
+        self._version = self._state.version
+        self._last_received = self._clock.monotonic()
+
+    def _reset_failures(self) -> None:
+        """The stream delivered something: the next failure counts as the first one."""
+        self._expired = False
+        self._backoff.reset()
+
+    async def _apply(self, changes: Iterable[Change[T]]) -> None:
+        """Hand the changes to the sink, in slices: a page may be long, and decoding it slow."""
+        for change in changes:
+            if self._freeze.lasts:
+                await self._freeze.over()
+                self._pace.begin()
+            if self._pace.over(self._take(change)):
+                await self._pace.give_way()
+
+    def _take(self, change: Change[T]) -> Key:
+        """Hand one change to the sink. Whatever that raises is about this object alone."""
+        match change:
+            case Upserted(obj, raw):
+                meta = obj.metadata
+                key = (meta.namespace, meta.name)
+                try:
+                    self._sink.upsert(obj)
+                except Exception as error:  # noqa: BLE001 - told in four places
+                    self._set_aside(key, meta.uid, raw, error)
+                else:
+                    self._release(key)
+            case Deleted(key):
+                try:
+                    self._sink.delete(key)
+                except Exception as error:  # noqa: BLE001 - told in four places
+                    self._quarantine.set_aside(self._resource, key, "", error)
+                else:
+                    self._release(key)
+            case Undecodable(key, uid, raw, error):
+                self._set_aside(key, uid, raw, error)
+        return key
+
+    def _release(self, key: Key) -> None:
+        if self._quarantine:
+            self._quarantine.release(self._resource, key)
+
+    def _set_aside(self, key: Key, uid: str, raw: bytes, error: Exception) -> None:
+        self._quarantine.set_aside(self._resource, key, uid, error)
+        if self._on_set_aside is None:
+            return
+        try:
+            self._on_set_aside(key, raw)
+        except Exception:  # noqa: BLE001 - logged
+            _log.exception(
+                "nothing is known of an object that is set aside",
+                resource=self._resource.full_name,
+                namespace=key[0],
+                name=key[1],
+            )

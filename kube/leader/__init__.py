@@ -1,0 +1,4 @@
+"""Who leads, by a Lease.
+
+`LeaderElector` is the entry point.
+"""

@@ -1,0 +1,349 @@
+"""Leader election on a Lease, with a fence for the work.
+
+Time is the local monotonic clock only: the wall clocks of two machines are never compared. A
+candidate takes the lease over when it has itself seen the record unchanged for the whole lease
+duration. The leader counts from the moment *before* it sent its last successful renewal, gives
+up at the renew deadline, which is earlier than anybody can take over, and cancels its work; the
+fence becomes invalid at that very moment even if the event loop is late, and no request of the
+work is sent after it (`kube.client.fencing.fenced`).
+"""
+
+import asyncio
+import math
+import os
+import random
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from copy import deepcopy
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+
+from kube.base.clock import Clock, SystemClock, rfc3339_micro
+from kube.base.errors import AlreadyExists, ApiError, ConfigError, Conflict, NotFound, Unreachable
+from kube.base.metrics import LEADER
+from kube.base.settings import LeaderElection
+from kube.client.client import Client
+from kube.client.fencing import fenced
+from kube.client.meta import Json
+from kube.client.resources import LEASES
+from kube.concurrency.backoff import retry_after
+
+_log = structlog.get_logger()
+
+
+class Fence:
+    """Whether the lease can still be held; check right before each write, without awaiting."""
+
+    def __init__(self, clock: Clock, token: int, until: float, *, since: float = -math.inf) -> None:
+        """`until` and `since` are times of `clock.monotonic`."""
+        self.token = token
+        """Grows with each change of leader."""
+        self.since = since
+        """Nobody else has led since: what was read later has all that earlier leaders did."""
+        self._clock = clock
+        self._until = until
+
+    @property
+    def until(self) -> float:
+        """The monotonic time at which it becomes invalid, unless renewed."""
+        return self._until
+
+    def valid(self) -> bool:
+        """Whether nobody else can be the leader yet."""
+        return self._clock.monotonic() < self._until
+
+    def extend(self, until: float) -> None:
+        """The lease was renewed."""
+        self._until = max(self._until, until)
+
+    def revoke(self) -> None:
+        """The lease is lost or released."""
+        self._until = float("-inf")
+
+
+Work = Callable[[Fence], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldLease:
+    record: Json
+    since: float  # the monotonic time before the request was sent
+    free_since: float  # nobody has led since then
+
+
+class LeaderElector:
+    """One candidate for one lease. `identity` must be unique to this run of the process."""
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        namespace: str,
+        identity: str,
+        clock: Clock | None = None,
+        *,
+        lease: float = 15,
+        renew: float = 10,
+        retry: float = 2,
+        jitter: random.Random | None = None,
+    ) -> None:
+        """Times in seconds: others wait `lease`, we give up after `renew`, we try every `retry`.
+
+        Raises ValueError unless lease > renew > retry > 0.
+        """
+        if not lease > renew > retry > 0:
+            raise ValueError(f"lease {lease} > renew {renew} > retry {retry} > 0 must hold")
+        self._client = client
+        self._name = name
+        self._namespace = namespace
+        self._identity = identity
+        self._clock = clock or SystemClock()
+        self._lease = lease
+        self._renew = renew
+        self._retry = retry
+        self._jitter = jitter or random.SystemRandom()
+        self._call_seconds = renew / 2
+        self._observed: tuple[Json | None, float] = (None, math.inf)
+        self._gauge = LEADER.labels(name)
+        self._gauge.set(0)
+
+    async def observe(self) -> None:
+        """Look who leads. If nobody does from now on, what is read later is new enough to lead."""
+        try:
+            self._note(await self._read())
+        except NotFound:
+            self._note(None)
+        except (ApiError, ConfigError, Unreachable) as error:
+            _log.info("lease not observed", lease=self._name, problem=str(error))
+
+    async def run(self, work: Work) -> None:
+        """Lead whenever possible: `work(fence)` runs while the lease is held.
+
+        When the lease is lost the work is cancelled and, once leading again, started anew.
+        Returns when the work returns; raises what it raises; the lease is released either way,
+        and also when cancelled.
+        """
+        while True:
+            held = await self._acquire()
+            _log.info("leading", lease=self._name, identity=self._identity)
+            if await self._lead(held, work):
+                return
+            _log.warning("no longer leading", lease=self._name, identity=self._identity)
+
+    async def _acquire(self) -> _HeldLease:
+        while True:
+            asked = 0.0
+            try:
+                held = await self._attempt()
+                if held is not None:
+                    return held
+            except (ApiError, ConfigError, Unreachable) as error:
+                _log.warning("lease not available", lease=self._name, problem=str(error))
+                asked = retry_after(error)
+            wait = max(self._retry, asked)
+            await self._clock.sleep(wait * self._jitter.uniform(1.0, 1.2))
+
+    async def _attempt(self) -> _HeldLease | None:
+        """Take the lease if it is free; None if another holds it or was faster."""
+        try:
+            current = await self._read()
+        except NotFound:
+            current = None
+        spec = self._note(current)
+        if not self._may_take(spec):
+            return None
+        since = self._clock.monotonic()
+        free_since = since if spec.get("holderIdentity") else self._observed[1]
+        try:
+            if current is None:
+                record = await self._call("POST", self._claimed(self._blank()))
+            else:
+                record = await self._call("PUT", self._claimed(current))
+        except (AlreadyExists, Conflict):
+            return None
+        return _HeldLease(record, since, free_since)
+
+    def _note(self, record: Json | None) -> Json:
+        """Remember since when the lease is as it is; returns its spec, empty if there is none."""
+        spec: Json = (record or {}).get("spec") or {}
+        if spec != self._observed[0]:
+            self._observed = (spec, self._clock.monotonic())
+        return spec
+
+    def _may_take(self, spec: Json) -> bool:
+        holder = spec.get("holderIdentity")
+        if not holder or holder == self._identity:
+            return True
+        duration = float(spec.get("leaseDurationSeconds") or self._lease)
+        return self._clock.monotonic() >= self._observed[1] + duration
+
+    async def _lead(self, held: _HeldLease, work: Work) -> bool:
+        """Renew while working; True if the work ended by itself."""
+        token = int(held.record["spec"].get("leaseTransitions") or 0)
+        until = held.since + self._renew
+        fence = Fence(self._clock, token, until, since=held.free_since)
+        renewer = asyncio.ensure_future(self._renew_until_lost(held.record, fence))
+        with fenced(fence.valid):
+            worker = asyncio.ensure_future(work(fence))
+        self._gauge.set(1)
+        try:
+            await asyncio.wait({renewer, worker}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            finished = worker.done()
+            fence.revoke()
+            renewer.cancel()
+            worker.cancel()
+            # Another candidate may start only when the work has really ended.
+            await asyncio.wait({renewer, worker})
+            self._gauge.set(0)
+            await self._release()
+        for task in (worker, renewer):
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+        return finished
+
+    async def _renew_until_lost(self, record: Json, fence: Fence) -> None:
+        """Renew until the lease is lost."""
+        asked = 0.0
+        while (left := fence.until - self._clock.monotonic()) > 0:
+            # The last attempt is made in time, whatever the server asked for.
+            await self._clock.sleep(min(max(self._retry, min(asked, left - self._retry)), left))
+            asked = 0.0
+            since = self._clock.monotonic()
+            if since >= fence.until:
+                break
+            try:
+                timeout = min(self._call_seconds, fence.until - since)
+                record = await self._call("PUT", self._renewed(record), timeout)
+            except NotFound:
+                break
+            except Conflict:
+                reread = await self._reread()
+                if reread is None:
+                    break
+                record = reread or record
+            except (ApiError, ConfigError, Unreachable) as error:
+                _log.warning("lease not renewed", lease=self._name, problem=str(error))
+                asked = retry_after(error)
+            else:
+                fence.extend(since + self._renew)
+
+    async def _reread(self) -> Json | None:
+        """The record if we still hold it, {} if that cannot be known now, None if it is lost."""
+        try:
+            record = await self._read()
+        except NotFound:
+            return None
+        except (ApiError, ConfigError, Unreachable) as error:
+            _log.warning("lease not readable", lease=self._name, problem=str(error))
+            return {}
+        return record if record["spec"].get("holderIdentity") == self._identity else None
+
+    async def _release(self) -> None:
+        """Release the lease so that the next leader need not wait; it expires otherwise."""
+        try:
+            record = await self._read()
+            if (record.get("spec") or {}).get("holderIdentity") != self._identity:
+                return
+            record["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+            await self._call("PUT", record)
+        except (ApiError, ConfigError, Unreachable) as error:
+            _log.warning("lease not released", lease=self._name, problem=str(error))
+
+    def _claimed(self, record: Json) -> Json:
+        record = deepcopy(record)
+        spec = record.setdefault("spec", {})
+        now = rfc3339_micro(self._clock.now())
+        transitions = int(spec.get("leaseTransitions") or 0)
+        if spec.get("holderIdentity") != self._identity:
+            spec["acquireTime"] = now
+            spec["leaseTransitions"] = transitions + 1
+        spec["holderIdentity"] = self._identity
+        spec["leaseDurationSeconds"] = math.ceil(self._lease)
+        spec["renewTime"] = now
+        return record
+
+    def _renewed(self, record: Json) -> Json:
+        record = deepcopy(record)
+        record["spec"]["renewTime"] = rfc3339_micro(self._clock.now())
+        return record
+
+    def _blank(self) -> Json:
+        return {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": self._name, "namespace": self._namespace},
+        }
+
+    async def _read(self) -> Json:
+        path = LEASES.path(self._namespace, self._name)
+        body = await self._client.request("GET", path, timeout=self._call_seconds, urgent=True)
+        record: Json = msgspec.json.decode(body)
+        return record
+
+    async def _call(self, method: str, record: Json, timeout: float | None = None) -> Json:
+        name = None if method == "POST" else self._name
+        body = await self._client.request(
+            method,
+            LEASES.path(self._namespace, name),
+            body=msgspec.json.encode(record),
+            timeout=timeout or self._call_seconds,
+            urgent=True,
+        )
+        stored: Json = msgspec.json.decode(body)
+        return stored
+
+
+class Alone:
+    """The election when it is off: this process leads at once and for ever."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def observe(self) -> None:
+        """Nobody else leads."""
+
+    async def run(self, work: Work) -> None:
+        """Returns when the work returns; raises what it raises."""
+        await work(Fence(self._clock, 0, math.inf))
+
+
+def elector(
+    client: Client,
+    name: str,
+    namespace: str,
+    settings: LeaderElection,
+    *,
+    clock: Clock | None = None,
+) -> LeaderElector | Alone:
+    """A candidate for that lease, as the settings say."""
+    clock = clock or SystemClock()
+    if not settings.enabled:
+        return Alone(clock)
+    identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+    return LeaderElector(
+        client,
+        name,
+        namespace,
+        identity,
+        clock,
+        lease=settings.lease_seconds,
+        renew=settings.renew_seconds,
+        retry=settings.retry_seconds,
+    )
+
+
+async def lead(
+    client: Client,
+    name: str,
+    namespace: str,
+    settings: LeaderElection,
+    work: Work,
+    *,
+    clock: Clock | None = None,
+) -> None:
+    """Run `work` whenever this process leads; with the election off, at once and for ever."""
+    await elector(client, name, namespace, settings, clock=clock).run(work)

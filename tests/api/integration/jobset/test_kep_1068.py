@@ -1,0 +1,73 @@
+"""The modes of KEP-1068: which go together, whose pods share a gang, and that they are fixed."""
+
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from api.constants import ANNOTATION_GROUP_SCOPE
+from api.integration.jobset.admission import jobset_admission
+from api.reading import annotations_of
+from tests.support.owners import job_template, make_jobset
+
+Json = dict[str, Any]
+FORBIDDEN, INVALID = "FieldValueForbidden", "FieldValueInvalid"
+
+
+def faults(jobset: Json, old: Json | None = None) -> list[str]:
+    operation = "CREATE" if old is None else "UPDATE"
+    return [cause.reason for cause in jobset_admission(jobset, old, operation).causes]
+
+
+def mark(jobset: Json) -> str | None:
+    """What is written on the one Job template, None for nothing."""
+    patch = jobset_admission(jobset, None, "CREATE").patch
+    [job] = jsonpatch.apply_patch(jobset, patch)["spec"]["replicatedJobs"]
+    noted: str | None = annotations_of(job["template"]).get(ANNOTATION_GROUP_SCOPE)
+    return noted
+
+
+KEP_1068 = {
+    # (of the JobSet, of the replicatedJob): whose pods share a group; None: no gang
+    ("", ""): None,
+    ("", "Off"): None,
+    ("", "Gang"): "ReplicatedJob",
+    ("", "ReplicatedGang"): "Job",
+    ("Off", ""): None,
+    ("Off", "Off"): None,
+    ("Off", "Gang"): "ReplicatedJob",
+    ("Off", "ReplicatedGang"): "Job",
+    ("Gang", ""): "JobSet",
+    ("Gang", "Off"): None,
+    ("Gang", "Gang"): FORBIDDEN,
+    ("Gang", "ReplicatedGang"): FORBIDDEN,
+}
+
+
+@pytest.mark.parametrize(("modes", "want"), KEP_1068.items(), ids=str)
+@pytest.mark.parametrize("form", ["field", "annotation"])
+def test_the_modes_of_kep_1068_and_which_of_them_go_together(
+    modes: tuple[str, str], want: str | None, form: str
+) -> None:
+    """Its API rules 1 to 4; the modes are immutable, in both directions."""
+
+    def made(outer: str, inner: str) -> Json:
+        template = job_template()
+        if form == "annotation" and inner:
+            template.asks(gang_mode=inner)
+        jobset = make_jobset().replicated_job(
+            "a", 2, template, mode=inner if form == "field" else ""
+        )
+        if outer:
+            jobset = jobset.field_mode(outer) if form == "field" else jobset.asks(gang_mode=outer)
+        return jobset.build()
+
+    jobset = made(*modes)
+
+    assert faults(jobset) == [want] * (want == FORBIDDEN)
+    if want == FORBIDDEN:
+        return
+    assert mark(jobset) == want
+    for others in KEP_1068:
+        changed = sum(mine != other for mine, other in zip(modes, others, strict=True))
+        assert faults(made(*others), jobset).count(INVALID) == changed

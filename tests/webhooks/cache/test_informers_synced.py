@@ -1,0 +1,67 @@
+"""The caches against an API server: what they hold, and when they may be believed."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from kube.client.client import Client
+from tests.support.api_server import Answer, Reply, ScriptedServer, Seen, Stream
+from webhooks.cache.informers import ClusterInformers, Composite
+from webhooks.server.readiness import CACHES
+
+
+def meta(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "namespace": "team", "uid": name, "resourceVersion": "1", **more}
+
+
+LEAVING = "2026-01-01T00:00:00Z"
+TEMPLATES = {"podGroupTemplates": [{"name": "t", "schedulingPolicy": {"basic": {}}}]}
+ITEMS: dict[str, list[dict[str, Any]]] = {
+    "priorityclasses": [{"metadata": {"name": "high", "uid": "u"}, "value": 7}],
+    "workloads": [{"metadata": meta("w"), "spec": TEMPLATES, "unknown": {"field": 1}}],
+    "compositepodgroups": [
+        {"metadata": meta("root"), "spec": {}},
+        {
+            "metadata": meta("mid", deletionTimestamp=LEAVING),
+            "spec": {"parentCompositePodGroupName": "root"},
+        },
+    ],
+    "podgroups": [
+        {"metadata": meta("here"), "spec": {}},
+        {"metadata": meta("leaving", deletionTimestamp=LEAVING), "spec": {}},
+    ],
+}
+
+
+async def answer(seen: Seen) -> Answer:
+    if seen.query.get("watch"):
+        return Stream()
+    items = ITEMS[seen.path.rpartition("/")[2]]
+    return Reply({"metadata": {"resourceVersion": "1"}, "items": items})
+
+
+async def test_what_is_watched_is_known_once_it_is_synced(tmp_path: Path) -> None:
+    async with ScriptedServer() as server:
+        server.handler = answer
+        async with await Client.connect(server.kubeconfig(tmp_path)) as client:
+            informers = ClusterInformers(client)
+            running = asyncio.create_task(informers.run())
+            for synced in informers.synced.values():
+                await synced.wait()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    assert set(informers.synced) == set(CACHES)
+    assert [each.name for each in informers.priority_classes()] == ["high"]
+    assert informers.workload("team", "w") == {"spec": TEMPLATES}
+    assert informers.workload("other", "w") is None
+    assert informers.composite("team", "root") == Composite()
+    assert informers.composite("team", "mid") == Composite("root", deleting=True)
+    assert informers.composite("team", "gone") is None
+    assert informers.group_is_taken("CompositePodGroup", "team", "root", ("JobSet", "j"))
+    assert not informers.group_is_taken("CompositePodGroup", "team", "gone", ("JobSet", "j"))
+    assert informers.group_is_taken("PodGroup", "team", "here", ("JobSet", "j"))
+    assert not informers.group_is_taken("PodGroup", "team", "root", ("JobSet", "j"))
+    assert informers.pod_group_is_deleting("team", "leaving", ())
+    assert not informers.pod_group_is_deleting("team", "leaving", ("somebody",))
+    assert not informers.pod_group_is_deleting("team", "here", ())

@@ -1,0 +1,155 @@
+"""What a user may write costs no more than its bytes: no number stands for work.
+
+The webhook answers one review at a time, for all namespaces. Work is counted in calls of functions,
+which are the same on every machine.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+
+from api.constants import (
+    DEPLOYMENT,
+    JOB,
+    JOBSET,
+    LEADER_WORKER_SET,
+    MAX_JOBS,
+    MAX_REPLICATED_JOBS,
+    STATEFUL_SET,
+)
+from api.features import Feature, FeatureGates
+from api.integration.apps.admission import Rollout, app_group, read_app
+from api.integration.common.minimum import NO_PODS
+from api.integration.job.admission import job_groups
+from api.integration.jobset.admission import jobset_expected, jobset_groups, jobset_standings
+from api.integration.lws.admission import lws_expected, lws_groups
+from controllers.cache import decoding
+from tests.support.counting import calls
+from tests.webhooks.object_fields import Kind, kinds, lists, numbers
+from tests.webhooks.review_requests import FakeLister, encoded, read, review_of
+from tools.testing.effort import is_long
+from webhooks.routing.reviewer import ROUTES, Reviewer
+
+Json = dict[str, Any]
+
+SIZE = 3 << 20 if is_long() else 30 << 10
+"""Bytes; API servers take 3 MiB."""
+
+OF_A_NUMBER = 3_000
+"""Calls more than those for the same object with a small number."""
+
+OF_A_BYTE = 8
+"""Calls for each byte of an object, in mutation and validation together."""
+
+OF_A_JOBSETS_JOB = 2_500
+"""Calls for each replicatedJob that is read."""
+
+OF_A_GROUP = 150
+"""Calls of the controllers for each group of a stored object."""
+
+KINDS = kinds()
+REVIEWER = Reviewer(FakeLister(gates=FeatureGates.of({each.value: True for each in Feature})))
+
+
+def reviews(kind: Kind, obj: Json, old: Json | None) -> int:
+    """What mutation and validation cost together."""
+    body = msgspec.json.encode(review_of(kind.name, obj, old))
+    routes = [name for name, route in ROUTES.items() if route.kind == kind.name]
+    assert routes
+    return sum(calls(partial(REVIEWER.review, route, body)) for route in routes)
+
+
+def reconciled(kind: Kind, obj: Json) -> int:
+    """What the controllers do to know the groups of an object, whatever admission says of it."""
+    return calls(lambda: CONTROLLERS[kind.name.plural](obj))
+
+
+def of_jobset(jobset: Json) -> None:
+    decoding.decode_jobset(msgspec.json.encode(jobset))
+    jobset_groups(jobset)
+    jobset_standings(jobset, lambda _job, _group: (None, NO_PODS))
+    jobset_expected(jobset, lambda _job, _group: (None, NO_PODS))
+
+
+def of_job(job: Json) -> None:
+    decoding.decode_job(msgspec.json.encode(job))
+    job_groups(job)
+
+
+def of_deployment(app: Json) -> None:
+    decoding.decode_deployment(msgspec.json.encode(app))
+    app_group(read_app(DEPLOYMENT, app), Rollout(), 0)
+
+
+def of_stateful_set(app: Json) -> None:
+    decoding.decode_stateful_set(msgspec.json.encode(app))
+    app_group(read_app(STATEFUL_SET, app), Rollout(), 0)
+
+
+def of_lws(lws: Json) -> None:
+    decoding.decode_lws(msgspec.json.encode(lws))
+    lws_groups(lws, expects=True)
+    lws_expected(lws)
+
+
+CONTROLLERS: dict[str, Callable[[Json], None]] = {
+    JOBSET.plural: of_jobset,
+    JOB.plural: of_job,
+    DEPLOYMENT.plural: of_deployment,
+    STATEFUL_SET.plural: of_stateful_set,
+    LEADER_WORKER_SET.plural: of_lws,
+}
+
+
+def stored(kind: Kind, obj: Json) -> Json:
+    """The object with the marks that admission leaves on one that it accepts."""
+    route = f"mutate/{kind.name.plural}"
+    review = review_of(kind.name, obj)
+    return read(REVIEWER.review(route, encoded(review)), review).result or {}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_number_costs_anything_at_admission(name: str) -> None:
+    kind = KINDS[name]
+    new, update = reviews(kind, kind.base, None), reviews(kind, kind.base, kind.base)
+    costly = []
+    for extreme in numbers(kind):
+        more = (
+            reviews(kind, extreme.obj, None) - new,
+            reviews(kind, extreme.obj, kind.base) - update,
+        )
+        if max(more) > OF_A_NUMBER:
+            costly.append((extreme.path, more))
+
+    assert costly == []
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, kind in KINDS.items() if kind.name.plural in CONTROLLERS]
+)
+def test_no_number_of_a_stored_object_costs_more_than_the_most_groups(name: str) -> None:
+    kind = KINDS[name]
+    kind = kind._replace(base=stored(kind, kind.base))
+    few = reconciled(kind, kind.base)
+    costs = {extreme.path: reconciled(kind, extreme.obj) - few for extreme in numbers(kind)}
+
+    assert {path: cost for path, cost in costs.items() if cost > MAX_JOBS * OF_A_GROUP} == {}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_largest_object_costs_no_more_than_its_bytes(name: str) -> None:
+    kind = KINDS[name]
+    base = reviews(kind, kind.base, kind.base)
+    limit = SIZE * OF_A_BYTE
+    if kind.name == JOBSET:
+        limit += min(MAX_REPLICATED_JOBS, SIZE // 200) * OF_A_JOBSETS_JOB
+    costly = []
+    for extreme in lists(kind, SIZE):
+        cost = max(reviews(kind, extreme.obj, old) for old in (None, extreme.obj)) - base
+        if cost > limit:
+            costly.append((extreme.path, extreme.items, cost))
+
+    assert costly == []

@@ -1,0 +1,1 @@
+"""What reviews look up in the cluster."""

@@ -1,0 +1,111 @@
+"""The Workloads that reviews look up: by name, and by the owner that their controllerRef names."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from api.integration.common.workloads import OwnerName
+from api.ownership import made_for
+from kube.client.decoding import Decoder
+from kube.informers.cache import Cache
+
+_BY_OWNER: Final = "owner"
+"""By (namespace, API group, kind, name) of what the controllerRef names."""
+
+
+class WorkloadMeta(msgspec.Struct, rename="camel", gc=False):
+    """The metadata that caches need."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+
+
+class _NotedMeta(WorkloadMeta, rename="camel", gc=False):
+    """The same as it comes; annotations may be long, and are not kept."""
+
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class WorkloadObject(msgspec.Struct, gc=False):
+    """A Workload; `spec` is its JSON as it came, which takes a tenth of what objects would.
+
+    A tree may have thousands of templates, and a review needs one of them. `owner` is what its
+    controllerRef names; `generated`: Muster made it.
+    """
+
+    metadata: WorkloadMeta
+    spec: bytes = b"{}"
+    owner: OwnerName | None = None
+    generated: bool = False
+
+
+class _ControllerRef(msgspec.Struct, rename="camel", gc=False):
+    api_group: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class _WorkloadSpec(msgspec.Struct, rename="camel", gc=False):
+    controller_ref: _ControllerRef | None = None
+
+
+class _RawWorkload(msgspec.Struct, gc=False):
+    metadata: _NotedMeta
+    spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+
+
+class WorkloadCache(Cache[WorkloadObject]):
+    """Sink of Workloads. What it gives is the `spec` inside an otherwise empty object."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_index(_BY_OWNER, _owner_of)
+
+    def named(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """The Workload of that name; None if it is not there."""
+        return _as_object(self.get(namespace, name))
+
+    def of_user(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
+        """The one that a user made for the owner; None without, or with several."""
+        found = [it for it in self._of(namespace, owner) if not it.generated]
+        return _as_object(found[0]) if len(found) == 1 else None
+
+    def of_owner(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
+        """The first one by name that is for the owner, whoever made it; None without one."""
+        found = self._of(namespace, owner)
+        return _as_object(min(found, key=lambda it: it.metadata.name, default=None))
+
+    def _of(self, namespace: str, owner: OwnerName) -> list[WorkloadObject]:
+        found = self.by_index(_BY_OWNER, (namespace, *owner))
+        return [it for it in found if it.metadata.deletion_timestamp is None]
+
+
+_decode_raw: Final = Decoder(_RawWorkload)
+_decode_spec: Final = Decoder(_WorkloadSpec)
+
+
+def decode_workload(data: bytes) -> WorkloadObject:
+    """A Workload. Raises msgspec.DecodeError."""
+    raw = _decode_raw(data)
+    meta, ref = raw.metadata, _decode_spec(raw.spec).controller_ref
+    kept = WorkloadMeta(
+        meta.name, meta.namespace, meta.uid, meta.resource_version, meta.deletion_timestamp
+    )
+    owner = OwnerName(ref.api_group, ref.kind, ref.name) if ref is not None else None
+    # A copy: the raw part would keep all of the message it came in.
+    return WorkloadObject(kept, bytes(raw.spec), owner, made_for(meta) is not None)
+
+
+def _owner_of(workload: WorkloadObject) -> Iterable[Hashable]:
+    return () if workload.owner is None else ((workload.metadata.namespace, *workload.owner),)
+
+
+def _as_object(found: WorkloadObject | None) -> Mapping[str, Any] | None:
+    return {"spec": msgspec.json.decode(found.spec)} if found is not None else None

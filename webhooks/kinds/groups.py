@@ -1,0 +1,166 @@
+"""Our own kinds: Workload, PodGroup, CompositePodGroup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from api import conversion, features, inherit, priority
+from api.causes import Cause
+from api.constants import POD_GROUP, WORKLOAD
+from api.defaults import defaults
+from api.reading import annotations_of, dig, mapping, text
+from api.rules import table, validation
+from api.rules.feature_use import uses_of
+from kube.client.patch import Operation
+from webhooks.cache.informers import Lister
+from webhooks.kinds import warnings
+from webhooks.reviews.review import ALLOWED, AdmissionRequest, AdmissionResponse
+
+PARENT = "spec.parentCompositePodGroupName"
+
+
+def mutate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """Completes a new group, and a PodGroup that takes its template's values by an update.
+
+    Fields that the client's API version does not have stay as they were.
+    """
+    if request.object is None:
+        return ALLOWED
+    if request.operation == "CREATE":
+        return _created(request, request.object, lister)
+    if request.operation != "UPDATE":
+        return ALLOWED
+    kept = keep_unknown_fields(request, lister)
+    return _completed_late(request, request.object, lister) if kept is ALLOWED else kept
+
+
+def keep_unknown_fields(request: AdmissionRequest, _lister: Lister) -> AdmissionResponse:
+    """Restores on update what the client's API version cannot express and did not carry along."""
+    new, old, asked = request.object, request.old_object, request.request_kind
+    if request.operation != "UPDATE" or new is None or old is None or asked is None:
+        return ALLOWED
+    meant = conversion.with_hidden_fields(request.kind.kind, asked.version, new, old)
+    operations: list[Operation] = [
+        {"op": "add", "path": f"/{place}", "value": meant[place]}
+        for place in ("spec", "status")
+        if place in meant and meant[place] != new.get(place)
+    ]
+    if annotations_of(meant) != annotations_of(new):
+        value = dict(annotations_of(meant))
+        operations.append({"op": "add", "path": "/metadata/annotations", "value": value})
+    return AdmissionResponse(operations) if operations else ALLOWED
+
+
+def _completed_late(
+    request: AdmissionRequest, obj: Mapping[str, Any], lister: Lister
+) -> AdmissionResponse:
+    """Completes a group that waited for its template and gets the template's values now.
+
+    Any other update is left as it was sent: a refusal names no field that its sender never wrote.
+    """
+    old, new = mapping(dig(request.old_object, "spec")), mapping(obj.get("spec"))
+    if not _waits(request, old):
+        return ALLOWED
+    filled = inherit.filled_fields(old, new, _template(request, new, lister))
+    return _completed(request, obj, lister) if filled else ALLOWED
+
+
+def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """All errors in a group or a Workload.
+
+    403 when its parent is being deleted, or when a template would preempt and its class does not.
+    """
+    new = request.object or {}
+    result = validation.validate(
+        request.kind.kind,
+        new,
+        request.old_object,
+        request.operation,
+        group=request.kind.group,
+        subresource=request.sub_resource,
+        template=_template(request, mapping(new.get("spec")), lister)
+        if request.operation == "UPDATE"
+        else None,
+    )
+    denied = _deleting_parent(request, lister)
+    if not denied and not result.causes and request.kind.kind == WORKLOAD.kind:
+        denied = _preempting_templates(request, lister)
+    causes = [*denied, *_off(request, lister), *result.causes]
+    said = [*result.warnings, *(() if causes else warnings.of_group(request, lister))]
+    return AdmissionResponse(causes=causes, warnings=said, forbidden=bool(denied))
+
+
+def _off(request: AdmissionRequest, lister: Lister) -> list[Cause]:
+    """Causes for what a new object uses and is off; what is stored keeps what it has."""
+    if request.operation != "CREATE":
+        return []
+    kind = request.kind
+    return features.refused(uses_of(kind.group, kind.kind, request.object or {}), lister.gates)
+
+
+def _created(
+    request: AdmissionRequest, obj: Mapping[str, Any], lister: Lister
+) -> AdmissionResponse:
+    """Finalizer, the template's values, mode, priority; a group that waits gets only the first."""
+    spec = mapping(obj.get("spec"))
+    taken: list[Operation] = []
+    if _waits(request, spec):
+        template = _template(request, spec, lister)
+        values = inherit.inherited_values(spec, template) if template else {}
+        if not inherit.is_incomplete({**spec, **values}):
+            taken = [
+                {"op": "add", "path": f"/spec/{key}", "value": value}
+                for key, value in values.items()
+            ]
+            spec = {**spec, **values}
+    completed = _completed(request, {**obj, "spec": spec} if taken else obj, lister)
+    if completed.causes:
+        return completed
+    return AdmissionResponse([*taken, *completed.operations])
+
+
+def _completed(
+    request: AdmissionRequest, obj: Mapping[str, Any], lister: Lister
+) -> AdmissionResponse:
+    """Defaults and the priority value, or the one cause why there is none (403)."""
+    operations = defaults(request.kind.kind, obj)
+    spec = mapping(obj.get("spec"))
+    # A group that waits for its template takes the template's priority then, not a default now.
+    if not isinstance(obj.get("spec"), Mapping) or _waits(request, spec):
+        return AdmissionResponse(operations)
+    resolved = priority.resolve(spec, lister.priority_classes())
+    if isinstance(resolved, Cause):
+        return AdmissionResponse(causes=[resolved], forbidden=True)
+    return AdmissionResponse([*operations, *resolved.operations(spec)])
+
+
+def _waits(request: AdmissionRequest, spec: Mapping[str, Any]) -> bool:
+    return request.kind.kind == POD_GROUP.kind and inherit.is_incomplete(spec)
+
+
+def _template(
+    request: AdmissionRequest, spec: Mapping[str, Any], lister: Lister
+) -> Mapping[str, Any] | None:
+    """The live template that a PodGroup names; None for other kinds."""
+    workload = text(dig(spec, "workloadRef", "workloadName"))
+    if request.kind.kind != POD_GROUP.kind or not workload:
+        return None
+    name = text(dig(spec, "workloadRef", "templateName"))
+    return inherit.template_of(lister.workload(request.namespace, workload), name)
+
+
+def _preempting_templates(request: AdmissionRequest, lister: Lister) -> list[Cause]:
+    """Templates of a new Workload whose groups would be refused: their class never preempts."""
+    if request.operation != "CREATE":
+        return []
+    spec = mapping(dig(request.object, "spec"))
+    return list(priority.check_templates(spec, lister.priority_classes()))
+
+
+def _deleting_parent(request: AdmissionRequest, lister: Lister) -> list[Cause]:
+    name = text(dig(request.object, "spec", "parentCompositePodGroupName"))
+    if request.operation != "CREATE" or not name:
+        return []
+    parent = lister.composite(request.namespace, name)
+    return [table.PARENT_DELETING.at(PARENT)] if parent and parent.deleting else []

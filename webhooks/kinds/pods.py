@@ -1,0 +1,232 @@
+"""Pods that name a group; the match conditions let no other pod reach the webhook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from api import causes
+from api.causes import Cause
+from api.constants import (
+    LABEL_COSCHEDULING,
+    LABEL_POD_GROUP,
+    LABEL_TEMPLATE,
+    LABEL_WORKLOAD,
+    POD_GROUP,
+    WORKLOAD,
+)
+from api.features import Feature, feature_of_form, off_text
+from api.group_claims import own_claims, template_entries
+from api.groups import Form, GroupReference, groups_of_object, is_ours, workload_form_of
+from api.integration import unread_keys
+from api.integration.common.templates import find_root_template
+from api.integration.pods import groups_from_pods
+from api.integration.pods.references import (
+    check_references,
+    conflicting_references,
+    part_path,
+    reference_path,
+)
+from api.membership import Owners, claims_of
+from api.reading import annotations_of, dig, labels_of, listing, mapping, text
+from api.scheduler_names import SchedulerNames, is_open
+from webhooks.cache.informers import Lister
+from webhooks.reviews.review import ALLOWED, AdmissionRequest, AdmissionResponse
+
+
+class _Owned(NamedTuple):
+    kind: str
+    uid: str
+
+
+def mutate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """Give a new pod that names a group to Muster's scheduler, unless it chose another.
+
+    Only Muster's own labels count: the rest are the words of other schedulers.
+    """
+    return _given(request, lister.scheduler_names, foreign=False)
+
+
+def mutate_foreign(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """The same in a namespace that opted in, where every form counts."""
+    return _given(request, lister.scheduler_names, foreign=True)
+
+
+def _given(
+    request: AdmissionRequest, schedulers: SchedulerNames, *, foreign: bool
+) -> AdmissionResponse:
+    pod = request.object or {}
+    # A pod without a spec is refused by the API server; there is nothing to complete in it.
+    if request.operation != "CREATE" or not isinstance(pod.get("spec"), Mapping):
+        return ALLOWED
+    chosen = text(pod["spec"].get("schedulerName"))
+    if not is_open(chosen) or not groups_of_object(pod, ours=foreign):
+        return ALLOWED
+    return AdmissionResponse(
+        [{"op": "add", "path": "/spec/schedulerName", "value": schedulers.default}]
+    )
+
+
+def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """A pod of Muster's names one group, never another, and not its own that is being deleted."""
+    pod = request.object or {}
+    if not is_ours(pod, lister.scheduler_names):
+        return ALLOWED
+    groups = groups_of_object(pod, ours=True)
+    if request.operation == "UPDATE":
+        return AdmissionResponse(causes=[*_changed_group(groups, request.old_object or {}, pod)])
+    if request.operation != "CREATE":
+        return ALLOWED
+    wrong = [
+        *check_references(groups, pod),
+        *groups_from_pods.check_pod(groups, pod),
+        *_shared_name(groups, pod, request.namespace, lister),
+        *_own_claims(groups, pod, request.namespace, lister),
+    ]
+    gone = _deleting(groups, pod, request.namespace, lister)
+    return AdmissionResponse(
+        causes=[*gone, *wrong],
+        warnings=[
+            *_incomplete_reference(pod, groups),
+            *_anothers_group(groups, pod, request.namespace, lister),
+            *_off(groups, pod, lister),
+            *groups_from_pods.warnings_of(groups, pod),
+            *_unknown(pod),
+        ],
+        forbidden=bool(gone),
+    )
+
+
+def _unknown(pod: Mapping[str, Any]) -> list[str]:
+    """Keys of ours that nothing knows; who makes pods from a template is told of the template."""
+    owned = listing(dig(pod, "metadata", "ownerReferences"))
+    return [] if owned else unread_keys.warnings(unread_keys.unknown_keys(pod))
+
+
+def _shared_name(
+    groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, lister: Lister
+) -> list[Cause]:
+    """A replica key that gives the name which another template's own group has."""
+    form = workload_form_of(pod)
+    if form is None or not form.replica_key or groups[0].form is not Form.WORKLOAD:
+        return []
+    workload = lister.workload(namespace, form.name)
+    other = f"{form.pod_group}-{form.replica_key}"
+    if workload is None or find_root_template(workload, other) is None:
+        return []
+    text_ = (
+        f"PodGroup {groups[0].name!r} is that of template {other!r} of Workload {form.name!r}: "
+        "use another replica key"
+    )
+    return [causes.invalid(part_path(pod, "replica_key"), form.replica_key, text_)]
+
+
+def _own_claims(
+    groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, lister: Lister
+) -> Iterator[Cause]:
+    """A template that the group has one claim from; that may not be there before its first pod."""
+    if not groups or not listing(dig(pod, "spec", "resourceClaims")):
+        return
+    name, form = groups[0].name, workload_form_of(pod)
+    shared = lister.shared_claims(namespace, name)
+    if not shared and form is not None and groups[0].form is Form.WORKLOAD:
+        workload = lister.workload(namespace, form.name)
+        template = find_root_template(workload, form.pod_group) if workload is not None else None
+        shared = template_entries(template.fields.get("resourceClaims")) if template else {}
+    yield from own_claims(pod, name, shared)
+
+
+def _changed_group(
+    groups: list[GroupReference], old: Mapping[str, Any], pod: Mapping[str, Any]
+) -> list[Cause]:
+    """The group of a pod is immutable; errors that the old pod had already are not reported."""
+    before = groups_of_object(old, ours=True)
+    if _name(before) != _name(groups):
+        place = groups[0] if groups else before[0]
+        text_ = f"the group of a pod cannot change: it is {_name(before) or 'none'}"
+        return [causes.invalid(reference_path(place, pod if groups else old), _name(groups), text_)]
+    known = conflicting_references(before, old)
+    return [cause for cause in conflicting_references(groups, pod) if cause not in known]
+
+
+def _deleting(
+    groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, lister: Lister
+) -> list[Cause]:
+    if not groups:
+        return []
+    claims = _claims(groups[0], pod)
+    if not lister.pod_group_is_deleting(namespace, groups[0].name, claims):
+        return []
+    problem = f"PodGroup {groups[0].name!r} is being deleted; wait until it is gone"
+    return [causes.forbidden(reference_path(groups[0], pod), problem)]
+
+
+def _claims(reference: GroupReference, pod: Mapping[str, Any]) -> Owners:
+    """Whose the group must be: the pods of its owner's successor wait for one of their own."""
+    owners = (mapping(it) for it in listing(dig(pod, "metadata", "ownerReferences")))
+    controller = next((it for it in owners if it.get("controller") is True), None)
+    owned = (
+        _Owned(text(controller.get("kind")), text(controller.get("uid"))) if controller else None
+    )
+    labels, annotations = _texts(labels_of(pod)), _texts(annotations_of(pod))
+    return claims_of(reference, labels, annotations, certain=True, controller=owned)
+
+
+def _texts(said: Mapping[str, Any]) -> dict[str, str]:
+    return {key: value for key, value in said.items() if isinstance(value, str)}
+
+
+def _incomplete_reference(pod: Mapping[str, Any], groups: list[GroupReference]) -> list[str]:
+    """A warning for a Workload without a template, or the reverse: it names no group."""
+    if any(reference.form is Form.WORKLOAD for reference in groups):
+        return []
+    present = [label for label in (LABEL_WORKLOAD, LABEL_TEMPLATE) if labels_of(pod).get(label)]
+    if len(present) != 1:
+        return []
+    (missing,) = {LABEL_WORKLOAD, LABEL_TEMPLATE} - {present[0]}
+    return [f"metadata.labels[{present[0]}]: it names a group only together with {missing}"]
+
+
+def _feature(reference: GroupReference, pod: Mapping[str, Any]) -> Feature | None:
+    """The feature that makes the group; None for one that a user makes."""
+    if groups_from_pods.ask_of(reference, annotations_of(pod)) is not None:
+        return Feature.POD_GROUPS_FROM_PODS
+    return feature_of_form(reference.form)
+
+
+def _off(groups: list[GroupReference], pod: Mapping[str, Any], lister: Lister) -> list[str]:
+    """A warning for a form of naming groups that is off.
+
+    A pod is not refused for it: it may take the place of one that ran, and who makes pods would
+    try again without an end. It waits, and says why.
+    """
+    feature = _feature(groups[0], pod) if groups else None
+    if feature is None or feature in lister.gates:
+        return []
+    path = reference_path(groups[0], pod)
+    return [f"{path}: {off_text(feature)}: no group is made for it, and the pod waits without one"]
+
+
+def _anothers_group(
+    groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, lister: Lister
+) -> list[str]:
+    """A warning for a name that means a group which Muster makes, but another one has it."""
+    form = workload_form_of(pod)
+    if groups and groups[0].form is Form.WORKLOAD and form is not None:
+        owner = (WORKLOAD.kind, form.name)
+    elif groups and groups[0].form is Form.COSCHEDULING:
+        owner = (POD_GROUP.kind, labels_of(pod)[LABEL_COSCHEDULING])
+    else:
+        return []
+    name = groups[0].name
+    if not lister.group_is_taken(POD_GROUP.kind, namespace, name, owner):
+        return []
+    text_ = (
+        f"PodGroup {name!r} was not made for {owner[0]} {owner[1]!r}; the pod waits until it is "
+        f"gone. To be a member of it, name it by the label {LABEL_POD_GROUP}"
+    )
+    return [f"{reference_path(groups[0], pod)}: {text_}"]
+
+
+def _name(groups: list[GroupReference]) -> str:
+    return groups[0].name if groups else ""

@@ -1,0 +1,101 @@
+"""Warnings about references between objects: a mistake here is likely, but never certain.
+
+Objects arrive in any order and caches lag behind, so only the scheduler decides; but a user who
+misspelt a name should be told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from api.constants import COMPOSITE_POD_GROUP, MAX_DEPTH, POD_GROUP
+from api.reading import dig, listing, mapping, text
+from webhooks.cache.informers import Lister
+from webhooks.reviews.review import AdmissionRequest
+
+COMPARED = ("schedulingConstraints", "disruptionMode", "priorityClassName")
+
+
+def of_group(request: AdmissionRequest, lister: Lister) -> list[str]:
+    """The warnings for a new group; none for anything else."""
+    kind = request.kind.kind
+    if request.operation != "CREATE" or kind not in {POD_GROUP.kind, COMPOSITE_POD_GROUP.kind}:
+        return []
+    spec = mapping(dig(request.object, "spec"))
+    return [*_template(request, spec, lister), *_parents(request, spec, lister)]
+
+
+def _template(request: AdmissionRequest, spec: Mapping[str, Any], lister: Lister) -> Iterator[str]:
+    reference = mapping(spec.get("workloadRef"))
+    name, template_name = text(reference.get("workloadName")), text(reference.get("templateName"))
+    if not name:
+        return
+    workload = lister.workload(request.namespace, name)
+    if workload is None:
+        yield (
+            f"spec.workloadRef.workloadName: there is no Workload {name!r} yet; "
+            "the group waits until there is one"
+        )
+        return
+    template = _find_template(mapping(workload.get("spec")), template_name, _list_of(request))
+    if template is None:
+        yield (
+            f"spec.workloadRef.templateName: Workload {name!r} has no template "
+            f"{template_name!r} for a {request.kind.kind}; the group waits until it has one"
+        )
+        return
+    for key in _differing_fields(spec, template):
+        yield (
+            f"spec.{key}: it differs from template {template_name!r} of Workload {name!r}; "
+            "the scheduler refuses such a group"
+        )
+
+
+def _list_of(request: AdmissionRequest) -> str:
+    if request.kind.kind == POD_GROUP.kind:
+        return "podGroupTemplates"
+    return "compositePodGroupTemplates"
+
+
+def _find_template(owner: Mapping[str, Any], name: str, key: str) -> Mapping[str, Any] | None:
+    """The template of that name in the lists called `key` of a whole tree."""
+    for template in listing(owner.get(key)):
+        if mapping(template).get("name") == name:
+            return mapping(template)
+    for composite in listing(owner.get("compositePodGroupTemplates")):
+        found = _find_template(mapping(composite), name, key)
+        if found is not None:
+            return found
+    return None
+
+
+def _differing_fields(spec: Mapping[str, Any], template: Mapping[str, Any]) -> Iterator[str]:
+    """The fields of a group that differ from its template; minCount and minGroupCount may."""
+    policies = mapping(spec.get("schedulingPolicy")), mapping(template.get("schedulingPolicy"))
+    if all(policies) and policies[0].keys() != policies[1].keys():
+        yield "schedulingPolicy"
+    for key in COMPARED:
+        # The group may set what its template leaves unset.
+        if template.get(key) is not None and template[key] != spec.get(key, template[key]):
+            yield key
+
+
+def _parents(request: AdmissionRequest, spec: Mapping[str, Any], lister: Lister) -> Iterator[str]:
+    """Warnings about the chain of parents, as far as it exists."""
+    path = "spec.parentCompositePodGroupName"
+    name = text(spec.get("parentCompositePodGroupName"))
+    composite = request.kind.kind == COMPOSITE_POD_GROUP.kind
+    own = request.name if composite else ""
+    # A composite needs a level below it for its children.
+    level = 2 if composite else 1
+    while name:
+        level += 1
+        if level > MAX_DEPTH:
+            yield f"{path}: the tree is deeper than {MAX_DEPTH} levels; it will not be scheduled"
+            return
+        found = lister.composite(request.namespace, name)
+        name = found.parent if found else ""
+        if name and name == own:
+            yield f"{path}: the parents form a cycle through {own!r}, which is never scheduled"
+            return

@@ -1,0 +1,1 @@
+"""AdmissionReviews, read and answered."""

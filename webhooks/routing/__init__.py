@@ -1,0 +1,4 @@
+"""Which part answers which review.
+
+`Reviewer` is the entry point.
+"""

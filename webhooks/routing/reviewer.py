@@ -1,0 +1,158 @@
+"""The table of routes, and one review through it: bytes in, bytes out, no transport."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+import structlog
+
+from api.causes import Cause
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    COSCHEDULING,
+    CRON_JOB,
+    DEPLOYMENT,
+    JOB,
+    JOBSET,
+    LEADER_WORKER_SET,
+    POD_GROUP,
+    STATEFUL_SET,
+    WORKLOAD,
+    KindName,
+)
+from api.integration.common.autoscalers import SILENT, Autoscalers
+from kube.client.resources import PODS
+from webhooks.cache.informers import Lister
+from webhooks.kinds import groups, jobs, leader_worker_sets, pods
+from webhooks.reviews.metrics import REVIEW_SECONDS, REVIEWS
+from webhooks.reviews.review import (
+    OUTCOMES,
+    AdmissionRequest,
+    AdmissionResponse,
+    MalformedReviewError,
+    decode,
+    encode,
+    encode_failure,
+)
+
+log = structlog.get_logger(__name__)
+
+POD = KindName(PODS.group, PODS.version, PODS.plural, PODS.kind)
+
+Handler = Callable[[AdmissionRequest, Lister], AdmissionResponse]
+
+
+class Route(NamedTuple):
+    """What is served at one path: the kind that must be asked about, and who answers."""
+
+    kind: KindName
+    handler: Handler
+
+
+ROUTES: Mapping[str, Route] = {
+    "mutate/workloads": Route(WORKLOAD, groups.keep_unknown_fields),
+    "mutate/podgroups": Route(POD_GROUP, groups.mutate),
+    "mutate/compositepodgroups": Route(COMPOSITE_POD_GROUP, groups.mutate),
+    "mutate/jobsets": Route(JOBSET, jobs.mutate_jobset),
+    "mutate/jobs": Route(JOB, jobs.mutate_job),
+    "mutate/statefulsets": Route(STATEFUL_SET, jobs.mutate_app),
+    "mutate/deployments": Route(DEPLOYMENT, jobs.mutate_app),
+    "mutate/leaderworkersets": Route(LEADER_WORKER_SET, leader_worker_sets.mutate),
+    "mutate/pods": Route(POD, pods.mutate),
+    "mutate/foreign-pods": Route(POD, pods.mutate_foreign),
+    "validate/workloads": Route(WORKLOAD, groups.validate),
+    "validate/podgroups": Route(POD_GROUP, groups.validate),
+    "validate/compositepodgroups": Route(COMPOSITE_POD_GROUP, groups.validate),
+    "validate/coscheduling": Route(COSCHEDULING, groups.validate),
+    "validate/jobsets": Route(JOBSET, jobs.validate_jobset),
+    "validate/jobs": Route(JOB, jobs.validate_job),
+    "validate/statefulsets": Route(STATEFUL_SET, jobs.validate_app),
+    "validate/deployments": Route(DEPLOYMENT, jobs.validate_app),
+    "validate/leaderworkersets": Route(LEADER_WORKER_SET, leader_worker_sets.validate),
+    "validate/cronjobs": Route(CRON_JOB, jobs.validate_cron_job),
+    "validate/pods": Route(POD, pods.validate),
+}
+
+
+class UnknownRouteError(Exception):
+    """There is nothing at this path."""
+
+    def __init__(self, route: str) -> None:
+        """`route` as it was asked for, without a leading slash."""
+        super().__init__(f"no webhook at /{route}: there are /{', /'.join(ROUTES)}")
+        self.route = route
+
+
+class Reviewer:
+    """Answers reviews; `lister` reads other objects of the cluster.
+
+    `autoscalers` is what the pods of new Jobs tell autoscalers.
+    """
+
+    def __init__(self, lister: Lister, autoscalers: Autoscalers = SILENT) -> None:
+        self._lister = lister
+        self._handlers = {name: route.handler for name, route in ROUTES.items()}
+        self._handlers["mutate/jobs"] = partial(jobs.mutate_job, autoscalers=autoscalers)
+        # Looking labels up costs as much as a rule.
+        self._seconds = {name: REVIEW_SECONDS.labels(name) for name in ROUTES}
+        self._counts = {
+            (name, outcome): REVIEWS.labels(name, outcome)
+            for name in ROUTES
+            for outcome in (*OUTCOMES, "malformed", "error")
+        }
+
+    def review(self, route: str, body: bytes) -> bytes:
+        """The AdmissionReview that answers the one in `body`.
+
+        A handler that fails refuses this request and says so; it concerns no other. Raises
+        UnknownRouteError, and MalformedReviewError for a body that is no review of the kind that
+        the route serves. Every review is counted by its outcome.
+        """
+        if route not in ROUTES:
+            REVIEWS.labels("unknown", "unknown").inc()
+            raise UnknownRouteError(route)
+        outcome = "error"
+        started = time.perf_counter()
+        try:
+            request = _decoded(body, ROUTES[route].kind)
+            try:
+                answer = self._handlers[route](request, self._lister)
+                encoded = encode(request, answer)
+            except Exception as error:
+                log.exception(
+                    "review failed", route=route, namespace=request.namespace, name=request.name
+                )
+                return encode_failure(request, error)
+            outcome = answer.outcome
+            return encoded
+        except MalformedReviewError:
+            outcome = "malformed"
+            raise
+        finally:
+            self._seconds[route].observe(time.perf_counter() - started)
+            self._counts[route, outcome].inc()
+
+
+def _decoded(body: bytes, kind: KindName) -> AdmissionRequest:
+    """The request, which must be about `kind` in the version that the rules know."""
+    request = decode(body)
+    found = (request.resource.group, request.resource.version, request.resource.resource)
+    if found != (kind.group, kind.version, kind.plural):
+        raise MalformedReviewError(
+            [
+                Cause(
+                    "request.resource",
+                    "FieldValueInvalid",
+                    f"this path serves {kind.plural} of {kind.api_version}, "
+                    f"not {found[2]} of {found[0]}/{found[1]}",
+                )
+            ]
+        )
+    if request.kind.kind != kind.kind:
+        raise MalformedReviewError(
+            [Cause("request.kind.kind", "FieldValueInvalid", f"must be {kind.kind}")]
+        )
+    return request

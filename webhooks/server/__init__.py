@@ -1,0 +1,4 @@
+"""The process that API servers ask: listeners, limits, registration, readiness.
+
+`server` is the entry point.
+"""

@@ -1,0 +1,64 @@
+"""Whether this process is ready for reviews, and if not, why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import structlog
+
+from api.constants import COMPOSITE_POD_GROUP, POD_GROUP, WORKLOAD
+from kube.client.resources import PRIORITY_CLASSES
+from webhooks.reviews.metrics import READY
+
+log = structlog.get_logger(__name__)
+
+# One for each resource that the webhook watches, named by its plural.
+CACHES = (PRIORITY_CLASSES.plural, WORKLOAD.plural, COMPOSITE_POD_GROUP.plural, POD_GROUP.plural)
+REGISTRATION = "registration"
+SERVING = "serving"
+
+CHECKS = (*CACHES, REGISTRATION, SERVING)
+
+
+class Readiness:
+    """HasObjectMeta checks, each with its current problem; ready when there is none.
+
+    A check is unmet from the start until someone says that it is met.
+    """
+
+    def __init__(self, checks: tuple[str, ...] = CHECKS) -> None:
+        self._problems: dict[str, str] = dict.fromkeys(checks, "not yet")
+        self._checks = checks
+        READY.set(0)
+
+    @property
+    def ready(self) -> bool:
+        """True when no check has a problem."""
+        return not self._problems
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Check -> what is wrong with it; empty when ready."""
+        return dict(self._problems)
+
+    def checks(self) -> Mapping[str, Callable[[], bool]]:
+        """Each check by name as a function, as `StatusServer` takes them."""
+        return {check: partial(self.holds, check) for check in self._checks}
+
+    def holds(self, check: str) -> bool:
+        """Whether the check has no problem."""
+        return check not in self._problems
+
+    def met(self, check: str) -> None:
+        """The check passed."""
+        if self._problems.pop(check, None) is not None:
+            log.info("check passed", check=check, ready=self.ready)
+        READY.set(self.ready)
+
+    def unmet(self, check: str, problem: str) -> None:
+        """The check failed, for the reason given; logged when the reason is a new one."""
+        if self._problems.get(check) != problem:
+            log.warning("not ready", check=check, problem=problem)
+        self._problems[check] = problem
+        READY.set(0)

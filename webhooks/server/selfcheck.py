@@ -1,0 +1,48 @@
+"""One request to our own listener, as an API server would make it."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+from certs.context import client_context
+from certs.material import MaterialError
+from webhooks.server.registration import Registered
+
+REQUEST = "GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+SECONDS = 5.0
+
+
+class SelfCheckError(Exception):
+    """An API server could not call this webhook by its registration."""
+
+
+async def check(address: tuple[str, int], registered: Registered) -> None:
+    """Call the listener at `address` by the registered host, trusting the registered CA only.
+
+    Raises SelfCheckError with the error that an API server would get.
+    """
+    try:
+        context = client_context(registered.ca_bundle)
+    except MaterialError as error:
+        raise SelfCheckError(f"the registered caBundle {error.problem}") from error
+    try:
+        async with asyncio.timeout(SECONDS):
+            answer = await _first_line(address, registered.host, context)
+    except ssl.SSLCertVerificationError as error:
+        raise SelfCheckError(
+            f"our certificate does not pass for {registered.host}: {error.verify_message}"
+        ) from error
+    except (OSError, TimeoutError) as error:
+        raise SelfCheckError(f"our listener does not answer: {error!r}") from error
+    if b" 200 " not in answer:
+        raise SelfCheckError(f"our listener answered {answer!r}")
+
+
+async def _first_line(address: tuple[str, int], name: str, context: ssl.SSLContext) -> bytes:
+    reader, writer = await asyncio.open_connection(*address, ssl=context, server_hostname=name)
+    try:
+        writer.write(REQUEST.format(host=name).encode())
+        return await reader.readline()
+    finally:
+        writer.close()
