@@ -14,14 +14,14 @@ from typing import Final
 
 import msgspec
 
+from analysis.lab.amounts import seconds_of
+from analysis.lab.cluster import Cluster, read_cluster
+from analysis.lab.generate import Recipe, generate, read_recipe
+from analysis.lab.results import result_of
+from analysis.lab.simulation import Simulation
+from analysis.lab.variants import Variant, variant_of
 from bench.lab_results import BASELINES, MORE_NODES, Growth, Kept, Point, Week, keep, table, week_of
 from bench.page import write_lab
-from lab.amounts import seconds_of
-from lab.cluster import Cluster, read_cluster
-from lab.generate import Recipe, generate, read_recipe
-from lab.results import result_of
-from lab.simulation import Simulation
-from lab.variants import Variant, variant_of
 
 EXAMPLES: Final = Path(__file__).resolve().parents[1] / "examples" / "lab"
 PARTS: Final = (8, 4, 2, 1)

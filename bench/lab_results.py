@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
+from analysis.lab.page import lines
+from analysis.lab.results import Result
 from bench import bars, curve, frame
-from lab.page import lines
-from lab.results import Result
 
 FILE: Final = frame.RESULTS / "lab.json"
 BASELINES: Final = ("muster", "one-by-one", "in-order")

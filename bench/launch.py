@@ -27,9 +27,9 @@ from urllib.request import urlopen
 from bench import launch_results, page
 from bench.churn import cpu, resident
 from bench.launch_results import Launched
-from cli.child_processes import free_port
-from cli.demo import install_kinds
-from cli.listing import POD_GROUPS
+from cli.demo.demo import install_kinds
+from cli.servers.child_processes import free_port
+from cli.trees.listing import POD_GROUPS
 from kube.client.client import Client
 from kube.client.resources import NAMESPACES
 from localcluster.cluster import LocalCluster

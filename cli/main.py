@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from cli.lean_imports import COLOURS, trusting_nobody, uncollected, without
-from cli.process_names import PROCESSES
+from cli.config.lean_imports import COLOURS, trusting_nobody, uncollected, without
+from cli.config.process_names import PROCESSES
 from kube.base.errors import ConfigError
 
 
@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments and arguments[0] in PROCESSES:
             # These log in JSON, and have TLS contexts of their own.
             with uncollected(), without(*COLOURS), trusting_nobody():
-                from cli import servers
+                from cli.servers import servers
 
             return servers.main(arguments)
         return _user_command(arguments)

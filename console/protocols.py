@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from analysis.what_if.messages import WhatIfAnswer, WhatIfRequest
 from console import messages
 
 
@@ -70,9 +71,7 @@ class Viewers(Protocol):
 class WhatIf(Protocol):
     """Tries manifests and changes on a copy of the cluster."""
 
-    async def __call__(
-        self, request: messages.WhatIfRequest, viewer: Viewer
-    ) -> messages.WhatIfAnswer:
+    async def __call__(self, request: WhatIfRequest, viewer: Viewer) -> WhatIfAnswer:
         """What would happen, as far as the viewer may see it. Raises RefusedError."""
 
 

@@ -20,6 +20,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from analysis.what_if.messages import WhatIfAnswer, WhatIfRequest
 from console import messages
 from console.following import Following
 from console.guard import JSON, Guard, Hosts, problem
@@ -229,7 +230,7 @@ class Server:
         subject = workload_view.find(following.cluster, _id(request), viewer)
         return why_not.why(following.cluster, subject, request.query_params.get("node", ""))
 
-    async def what_if(self, request: Request, viewer: Viewer) -> messages.WhatIfAnswer:
+    async def what_if(self, request: Request, viewer: Viewer) -> WhatIfAnswer:
         """What would happen."""
         if self._what_if is None:
             raise RefusedError(404, "This console does not answer what-if questions.")
@@ -237,7 +238,7 @@ class Server:
             raise RefusedError(429, "You or others are asking already: try again in a moment.")
         self._questions.add(viewer.session)
         try:
-            asked = await _body(request, messages.WhatIfRequest, WHAT_IF_LIMIT)
+            asked = await _body(request, WhatIfRequest, WHAT_IF_LIMIT)
             return await self._what_if(asked, viewer)
         finally:
             self._questions.discard(viewer.session)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,10 +23,11 @@ from console.guard import Hosts, named
 from console.history import RecentHistory
 from console.local_key import LocalViewers
 from console.manifests import OwnerManifests
-from console.protocols import Viewers, WhatIf
+from console.protocols import Viewers
 from console.server import app
 from console.state import LiveCluster
 from console.stream import Streams
+from console.what_if import WhatIfProcess
 from kube.client.client import Client
 from scheduler.core.values.search_budget import SearchBudget
 
@@ -39,14 +40,15 @@ _GRACE: Final = 2
 class Settings:
     """How the cluster's scheduler is set up, and what the console shows of it.
 
-    Without `topology_keys` the map nests those that groups name. `what_if` answers for the cluster.
+    Without `topology_keys` the map nests those that groups name. `preempts` says whether a root may
+    evict others, which what-if answers need to know.
     """
 
     budget: SearchBudget | None = None
     scheduler_names: SchedulerNames = USUAL
     gates: FeatureGates = features.USUAL
     topology_keys: tuple[str, ...] = ()
-    what_if: Callable[[LiveCluster], WhatIf] | None = None
+    preempts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +118,21 @@ class Parts:
 
     def application(self, viewers: Viewers, hosts: Hosts) -> ASGIApp:
         """What answers these viewers at these hosts."""
-        what_if = self._settings.what_if
+        settings = self._settings
+        what_if = WhatIfProcess(
+            self.cluster,
+            budget=settings.budget or SearchBudget(),
+            schedulers=settings.scheduler_names,
+            gates=settings.gates,
+            preempts=settings.preempts,
+        )
         return app(
             self.following,
             viewers,
             self.streams,
             hosts=hosts,
             manifest=OwnerManifests(self._client),
-            what_if=what_if(self.cluster) if what_if is not None else None,
+            what_if=what_if,
             history=self._history,
         )
 

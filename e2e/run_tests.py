@@ -33,7 +33,7 @@ from tools.testing.report import Cost, SuiteCost
 NAMED_UNITS: Final[dict[str, Sequence[str]]] = {
     "scheduler": ("tests/scheduler",),
     # They start processes and wait for them.
-    "commands": ("tests/bench", "tests/cli", "tests/console", "tests/lab", "tests/packaging"),
+    "commands": ("tests/bench", "tests/cli", "tests/analysis", "tests/console", "tests/packaging"),
 }
 
 LONG_UNITS: Final[dict[str, Sequence[str]]] = {

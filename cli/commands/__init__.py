@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import typer
 
-from cli.lean_imports import COLOURS, uncollected, without
-from cli.process_names import PROCESSES
+from cli.config.lean_imports import COLOURS, uncollected, without
+from cli.config.process_names import PROCESSES
 
 
 class Command(NamedTuple):

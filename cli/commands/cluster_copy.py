@@ -9,11 +9,11 @@ from pathlib import Path
 
 import typer
 
+from analysis.simulate.stored_pods import PodAdmission
 from api import features
 from api.features import Feature, FeatureGates
 from api.scheduler_names import USUAL, SchedulerNames
-from cli.config import File
-from cli.stored_pods import PodAdmission
+from cli.config.config import File
 from kube.base.errors import ConfigError
 from kube.client.client import Client
 from kube.credentials.rest_config import DEFAULT_NAMESPACE

@@ -10,10 +10,9 @@ from typing import Annotated, Final
 import typer
 
 from cli.commands.options import ConfigFile, Kubeconfig, user_errors
-from cli.config import load
-from cli.console_service import PORT, Service, serve
-from cli.console_settings import settings_of
-from cli.open_page import open_page
+from cli.config.config import load
+from cli.demo.open_page import open_page
+from cli.servers.console_service import PORT, Service, serve, settings_of
 from console.serving import LocalConsole, Settings, local
 from kube.base.errors import ConfigError
 from kube.base.process import configure_logging

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
+from analysis.explain.explain import explain_lines, find
+from analysis.explain.owners import owner_lines
 from cli.commands.cluster_copy import cluster_copy, echo
 from cli.commands.options import ConfigFile, Kubeconfig, Namespace, SnapshotFile, user_errors
-from cli.config import load
-from cli.explain import explain_lines, find
-from cli.owners import owner_lines
+from cli.config.config import load
 from kube.base.errors import ConfigError
 from kube.client.client import Client
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from cli.cleanup.gc import check_with
 from cli.commands.options import ConfigFile, Kubeconfig
-from cli.config import load
-from cli.gc import check_with
+from cli.config.config import load
 from kube.base.errors import KubeError
 
 

@@ -13,23 +13,23 @@ from typing import Annotated
 import structlog
 import typer
 
+from analysis.lab.amounts import seconds_of
+from analysis.lab.cluster import Cluster, cluster_of_snapshot, read_cluster
+from analysis.lab.errors import LabError
+from analysis.lab.generate import generate, read_recipe
+from analysis.lab.importers import IMPORTERS
+from analysis.lab.limits import broken, limit_of
+from analysis.lab.page import page
+from analysis.lab.record import Recording, record
+from analysis.lab.report import reference_text, table, to_json
+from analysis.lab.results import result_of
+from analysis.lab.simulation import Simulation
+from analysis.lab.trace import Job, read_trace, write_trace
+from analysis.lab.variants import variant_of
 from cli.commands.cluster_copy import echo, read_snapshot
 from cli.commands.options import Kubeconfig, user_errors
 from kube.client.client import Client
 from kube.client.resources import PODS
-from lab.amounts import seconds_of
-from lab.cluster import Cluster, cluster_of_snapshot, read_cluster
-from lab.errors import LabError
-from lab.generate import generate, read_recipe
-from lab.importers import IMPORTERS
-from lab.limits import broken, limit_of
-from lab.page import page
-from lab.record import Recording, record
-from lab.report import reference_text, table, to_json
-from lab.results import result_of
-from lab.simulation import Simulation
-from lab.trace import Job, read_trace, write_trace
-from lab.variants import variant_of
 from scheduler.support.kinds import GROUPS
 
 lab = typer.Typer(

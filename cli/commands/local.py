@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cli import demo as demo_cluster
+from cli.demo import demo as demo_cluster
 
 
 def demo(

@@ -10,8 +10,8 @@ import yaml
 
 from api.scheduler_names import USUAL
 from cli.commands.options import ConfigFile, user_errors
-from cli.config import load
-from cli.packaged_manifests import write
+from cli.config.config import load
+from cli.manifests.packaged_manifests import write
 from webhooks.server.registration import load_manifests
 
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from analysis.simulate.simulate import documents_of, simulate
 from cli.commands.cluster_copy import cluster_copy, echo
 from cli.commands.options import ConfigFile, Kubeconfig, Namespace, SnapshotFile, user_errors
-from cli.config import load
-from cli.simulate import documents_of, simulate
+from cli.config.config import load
 
 
 def simulate_(

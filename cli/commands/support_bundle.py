@@ -10,7 +10,7 @@ import typer
 from cli.commands.examining import Health, SystemNamespace, TrialNamespace, on_cluster
 from cli.commands.options import Kubeconfig
 from cli.doctor.examination import Options
-from cli.support_bundle import collect, write
+from cli.support.support_bundle import collect, write
 
 
 def support_bundle(

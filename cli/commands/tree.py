@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from cli.commands.options import Kubeconfig, SnapshotFile
-from cli.listing import list_objects
-from cli.text import tree_lines
-from cli.tree import build
+from cli.trees.listing import list_objects
+from cli.trees.text import tree_lines
+from cli.trees.tree import build
 from kube.base.errors import KubeError
 from kube.client.client import Client
 

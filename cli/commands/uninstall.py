@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.commands.options import ConfigFile, Kubeconfig, user_errors
-from cli.config import load
+from cli.config.config import load
 from cli.uninstall.command import uninstall as remove
 from cli.uninstall.installation import NAMESPACE as INSTALLED_IN
 from kube.base.errors import KubeError

@@ -10,7 +10,7 @@ from typing import Any, Final
 from api.reading import dig
 from cli.doctor.findings import About, Finding, error, info
 from cli.doctor.installation import APPLY, APPLY_CONSOLE, CONSOLE, Installation
-from cli.packaged_manifests import Object, roles
+from cli.manifests.packaged_manifests import Object, roles
 from kube.client.client import Client
 from kube.client.meta import Json
 from kube.client.resources import Resource

@@ -36,7 +36,7 @@ from cli.doctor import (
 from cli.doctor.findings import About, Finding, Limited, not_made, warning
 from cli.doctor.installation import Installation
 from cli.doctor.paging import pages
-from cli.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
+from cli.trees.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
 from kube.base.errors import KubeError, NotFound
 from kube.client.client import Client
 from kube.client.meta import Json

@@ -10,10 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from analysis.explain.plain_text import clean
 from kube.base.errors import Forbidden, KubeError, NotFound, TooLarge, Unreachable
-
-LONGEST: Final = 500
-"""Characters of a text from the cluster that are shown."""
 
 _IN_A_NAMESPACE: Final = 5
 _IN_ALL: Final = 50
@@ -134,16 +132,6 @@ class Limited:
                 f"{self.left_out} more like these are not shown",
                 "correct those that are shown, then run it again",
             )
-
-
-def clean(text: str, longest: int = LONGEST) -> str:
-    """The text without what moves a cursor, colours or reorders: such characters are escaped."""
-    shown = text if len(text) <= longest else f"{text[:longest]}…"
-    if shown.isprintable():
-        return shown
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in shown
-    )
 
 
 def highest(findings: Iterable[Finding]) -> Severity:

@@ -9,7 +9,7 @@ from typing import Final
 
 from api.reading import dig, text
 from cli.doctor.findings import About, Finding, info
-from cli.tree import held_places
+from cli.trees.tree import held_places
 from kube.client.meta import Json
 
 MOST_NAMED: Final = 5

@@ -9,8 +9,8 @@ from typing import Final
 from api.constants import POD_GROUP
 from api.integration.pods.groups_from_pods import is_from_pods
 from api.reading import annotations_of, dig, labels_of, text
+from cli.cleanup.lingering import lingers
 from cli.doctor.findings import About, Limited, warning
-from cli.lingering import lingers
 from kube.client.meta import Json
 
 _ACTION: Final = (

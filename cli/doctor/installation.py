@@ -11,11 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from api.reading import dig, integer, listing, mapping, text
-from cli.config import File
+from cli.config.config import File
 from cli.doctor.findings import About, Finding, error, info, warning
 from cli.doctor.kubernetes import OLDEST, lacking
 from cli.doctor.paging import all_of
-from cli.packaged_manifests import definitions
+from cli.manifests.packaged_manifests import definitions
 from kube.base.errors import ConfigError, NotFound
 from kube.client.client import Client
 from kube.client.meta import Json

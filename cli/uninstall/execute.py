@@ -10,7 +10,7 @@ from typing import Final
 from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_MANAGED_GROUP
 from api.reading import annotations_of, dig, listing, text
 from api.scheduler_names import USUAL, SchedulerNames
-from cli.listing import list_items
+from cli.trees.listing import list_items
 from cli.uninstall import found as cluster
 from cli.uninstall.errors import StillThereError
 from cli.uninstall.installation import LABEL, LABEL_VALUE

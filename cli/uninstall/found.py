@@ -10,7 +10,7 @@ from typing import Any, Final
 from api.constants import COSCHEDULING_GROUP, GROUP, TRAIN_JOB
 from api.reading import dig, labels_of, mapping, text
 from api.scheduler_names import SchedulerNames
-from cli.listing import list_items
+from cli.trees.listing import list_items
 from cli.uninstall.discovery import served
 from cli.uninstall.installation import LABEL, LABEL_VALUE, Item, installed, quotas
 from cli.uninstall.plan import Found, Target, target_of

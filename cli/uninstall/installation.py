@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final
 
 from api.reading import dig
-from cli.packaged_manifests import folder_of, objects
+from cli.manifests.packaged_manifests import folder_of, objects
 
 NAMESPACE: Final = "muster-system"
 LABEL: Final = "app.kubernetes.io/name"

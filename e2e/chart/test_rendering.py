@@ -12,8 +12,8 @@ import yaml
 
 from api.features import USUAL, Feature
 from api.scheduler_names import SchedulerNames
-from cli import chart
-from cli.config import load
+from cli.config.config import load
+from cli.manifests import chart
 from cli.uninstall.installation import installed
 from e2e import permissions
 from e2e.chart.helm import CHART, NAMESPACE, RELEASE, Key, Object, is_hook, key, render, run

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import async_playwright
 
-from cli.config import File
-from cli.console_settings import settings_of
+from cli.config.config import File
+from cli.servers.console_service import settings_of
 from console import history
 from console.serving import local
 from e2e.console.chromium import FLAGS

@@ -7,8 +7,8 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Browser
 
-from cli.config import File
-from cli.console_settings import settings_of
+from cli.config.config import File
+from cli.servers.console_service import settings_of
 from console.serving import Settings
 from e2e.console.examples import LONG, SCRIPT, TAG, TURNED
 from e2e.console.page import Shown, address, shown

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cli.gc import check
+from cli.cleanup.gc import check
 from e2e.muster import CONTROLLER
 from e2e.suite.environment import Environment
 

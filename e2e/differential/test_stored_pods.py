@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pytest
 
+from analysis.simulate.stored_pods import PodAdmission
 from api.priority import PriorityClass
-from cli.stored_pods import PodAdmission
 from e2e.controlplane.commands import Options
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.support.rest import Rest

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 from api.constants import ANNOTATION_MADE_FOR
-from cli.gc import check
+from cli.cleanup.gc import check
 from e2e.controlplane.controlplane import ControlPlane
 from e2e.hostile import inventory
 from e2e.hostile.inventory import KINDS, Inventory

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from analysis.lab.lives import gang_name
+from analysis.lab.trace import Job
 from api.constants import LABEL_POD_GROUP
 from e2e.lab.spaced import APART, Event, Nodes, indices
 from e2e.suite.environment import Environment
@@ -17,8 +19,6 @@ from kube.client.meta import RawObject
 from kube.client.patch import PatchBuilder
 from kube.client.resources import PODS
 from kube.informers.cache import Cache
-from lab.lives import gang_name
-from lab.trace import Job
 
 _HOLD = "test.muster.dev/hold"
 

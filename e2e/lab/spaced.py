@@ -5,11 +5,11 @@ import itertools
 import random
 from dataclasses import dataclass, field
 
-from lab.cluster import Cluster, Pool
-from lab.lives import Life
-from lab.simulation import Run, Simulation
-from lab.trace import Job
-from lab.variants import Variant
+from analysis.lab.cluster import Cluster, Pool
+from analysis.lab.lives import Life
+from analysis.lab.simulation import Run, Simulation
+from analysis.lab.trace import Job
+from analysis.lab.variants import Variant
 
 RACK = "example.com/rack"
 NODES, CORES, RACK_OF = 8, 4, 4

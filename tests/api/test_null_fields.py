@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from analysis.simulate.dry_admission import apply
 from api.integration.apps.admission import KINDS, Rollout, app_admission, app_group, read_app
 from api.integration.job.admission import job_admission, job_groups
 from api.integration.jobset.admission import jobset_admission
 from api.integration.jobset.groups import jobset_objects
 from api.integration.jobset.view import read_jobset
 from api.integration.lws.admission import lws_admission, lws_groups
-from cli.admission import apply
 
 Json = dict[str, Any]
 Path = tuple[str | int, ...]

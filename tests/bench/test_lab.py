@@ -5,12 +5,12 @@ import re
 
 import pytest
 
+from analysis.lab.amounts import seconds_of
+from analysis.lab.cluster import read_cluster
+from analysis.lab.generate import generate, read_recipe
 from bench import lab_results, page
 from bench.lab import EXAMPLES, part_of, play_week
 from bench.lab_results import Point, growth, table
-from lab.amounts import seconds_of
-from lab.cluster import read_cluster
-from lab.generate import generate, read_recipe
 
 PAGE = page.LAB.read_text("utf-8")
 KEPT = lab_results.load()
@@ -74,7 +74,7 @@ def test_the_kept_week_is_that_of_the_printed_tables() -> None:
     assert shown(2, "wait, P99") == pytest.approx([it.p99 for it in more], abs=60)
 
 
-@pytest.mark.long  # by default tests/lab/test_docs.py plays it and compares it with the page
+@pytest.mark.long  # tests/analysis/lab/test_docs.py plays it in each run
 def test_the_kept_week_comes_again() -> None:
     assert play_week("muster") == KEPT.weeks[0]
 

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 from yarl import URL
 
-from console import messages, protocols
+from analysis.what_if.messages import AddNodes, WhatIfAnswer, WhatIfRequest
+from console import protocols
 from console.guard import POLICY
 from console.rate import AT_ONCE, PER_SECOND, Rates
 from console.server import STATIC
@@ -225,9 +226,7 @@ async def test_a_session_asks_one_question_at_a_time(monkeypatch: pytest.MonkeyP
     begun, ended = asyncio.Event(), asyncio.Event()
 
     class Slow(_Trying):
-        async def __call__(
-            self, request: messages.WhatIfRequest, viewer: protocols.Viewer
-        ) -> messages.WhatIfAnswer:
+        async def __call__(self, request: WhatIfRequest, viewer: protocols.Viewer) -> WhatIfAnswer:
             begun.set()
             await ended.wait()
             return await super().__call__(request, viewer)
@@ -254,20 +253,18 @@ async def test_what_if_is_asked_and_may_refuse() -> None:
         status, answer = await page.post("/api/what-if", {"manifests": "bad"})
         assert (status, answer["message"]) == (400, "line 1: it is bad.")
 
-    assert tried.asked[0].changes[0].add_nodes == messages.AddNodes(like="n", count=2)
+    assert tried.asked[0].changes[0].add_nodes == AddNodes(like="n", count=2)
 
 
 class _Trying:
     def __init__(self) -> None:
-        self.asked: list[messages.WhatIfRequest] = []
+        self.asked: list[WhatIfRequest] = []
 
-    async def __call__(
-        self, request: messages.WhatIfRequest, viewer: protocols.Viewer
-    ) -> messages.WhatIfAnswer:
+    async def __call__(self, request: WhatIfRequest, viewer: protocols.Viewer) -> WhatIfAnswer:
         self.asked.append(request)
         if request.manifests == "bad":
             raise protocols.RefusedError(400, "line 1: it is bad.")
-        return messages.WhatIfAnswer(placements=[], waiting=[], evicted=[], lines=["nothing"])
+        return WhatIfAnswer(placements=[], waiting=[], evicted=[], lines=["nothing"])
 
 
 def test_one_session_cannot_ask_without_end() -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from analysis.simulate.simulate import simulate
 from api.constants import (
     COMPOSITE_POD_GROUP,
     POD_GROUP,
     KindName,
 )
-from cli.simulate import simulate
 from kube.base.errors import ConfigError
 from kube.client.resources import (
     CSI_NODES,

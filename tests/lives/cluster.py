@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from analysis.simulate.stored_pods import PodAdmission
 from api.constants import (
     COMPOSITE_POD_GROUP,
     DEPLOYMENT,
@@ -26,7 +27,6 @@ from api.constants import (
 from api.membership import owners_of
 from api.priority import PriorityClass
 from api.reading import dig
-from cli.stored_pods import PodAdmission
 from controllers.app import ControllerProcess
 from kube.base.settings import LeaderElection
 from kube.client.meta import Json, decode_partial

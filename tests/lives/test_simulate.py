@@ -12,10 +12,10 @@ from collections import Counter
 
 import pytest
 
+from analysis.simulate.simulate import simulate
+from analysis.simulate.stored_pods import PodAdmission
 from api.constants import DEPLOYMENT, JOB, JOBSET, KindName
 from api.priority import PriorityClass
-from cli.simulate import simulate
-from cli.stored_pods import PodAdmission
 from e2e.differential.test_stored_pods import GPU, RUNTIMES, Draw
 from kube.base.errors import ConfigError
 from kube.client.meta import Json

@@ -22,7 +22,17 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = {"api", "kube", "certs", "webhooks", "controllers", "scheduler", "lab", "console", "cli"}
+PACKAGES = {
+    "api",
+    "kube",
+    "certs",
+    "webhooks",
+    "controllers",
+    "scheduler",
+    "analysis",
+    "console",
+    "cli",
+}
 Said = dict[str, list[Any]]
 OTHERS = {"localcluster", "manifests", "examples", "e2e", "release", "tests", "tools", "bench"}
 PROCESSES = ("webhook", "controller", "scheduler", "all")
@@ -215,8 +225,8 @@ def test_the_command_writes_all_manifests_of_the_checkout(
 
 def test_the_processes_find_what_comes_with_the_wheel(installed: Environment) -> None:
     code = (
-        "from cli.demo import EXAMPLES, MANIFESTS\n"
-        "from cli.packaged_manifests import definitions, roles\n"
+        "from cli.demo.demo import EXAMPLES, MANIFESTS\n"
+        "from cli.manifests.packaged_manifests import definitions, roles\n"
         "from webhooks.server.registration import load_manifests\n"
         "print(len(load_manifests()), len([*EXAMPLES.glob('*')]), len([*MANIFESTS.glob('*')]),"
         " len(definitions()) > 4, len(roles()) > 9)"

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
+from analysis.explain.plain_text import LONGEST, clean
 from cli.doctor.findings import (
     EXIT_CODES,
-    LONGEST,
     About,
     Severity,
-    clean,
     error,
     highest,
     info,

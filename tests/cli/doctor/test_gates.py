@@ -8,7 +8,7 @@ from api.features import GATES, USUAL, Feature, FeatureGates
 from cli.doctor.findings import About, Finding, Severity
 from cli.doctor.gates import check_gates, read_gates, switches_of
 from cli.doctor.health import Process
-from cli.servers import show_gates
+from cli.servers.servers import show_gates
 from kube.base.status_server import StatusServer
 from kube.client.client import Client
 from tests.support.api_server import ScriptedServer

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.config import File
+from cli.config.config import File
 from cli.doctor.findings import About, Severity, error
 from cli.doctor.installation import (
     APPLY,
@@ -17,7 +17,7 @@ from cli.doctor.installation import (
     check_version,
     configuration_of,
 )
-from cli.packaged_manifests import definitions
+from cli.manifests.packaged_manifests import definitions
 from kube.base.errors import ConfigError
 
 Json = dict[str, Any]

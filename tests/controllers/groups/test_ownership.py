@@ -25,7 +25,7 @@ from api.constants import (
     WORKLOAD,
     KindName,
 )
-from cli.gc import find_orphans
+from cli.cleanup.gc import find_orphans
 from controllers.cache.objects import COSCHEDULINGS
 from controllers.cleanup.orphans import COLLECTOR_SECONDS
 from tests.controllers.conftest import ControllerHarness

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from analysis.simulate.dry_admission import apply
 from api.integration.jobset.admission import jobset_admission
 from api.integration.jobset.groups import jobset_objects
 from api.integration.jobset.view import read_jobset
-from cli.admission import apply
 from scheduler.core.groups.tree_validation import check
 from scheduler.core.groups.workload_templates import Template
 from scheduler.core.state.state import State

@@ -1,0 +1,4 @@
+"""Why a group waits, in numbers and words.
+
+`explain` is the entry point.
+"""

@@ -1,0 +1,341 @@
+"""Why something waits, or where it would go now: the scheduler's own answer, as lines of text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from analysis.explain import owners
+from api import features
+from api.constants import COMPOSITE_POD_GROUP, JOBSET, POD_GROUP, TRAIN_JOB
+from api.features import Feature, FeatureGates, off_text
+from kube.base.clock import rfc3339
+from kube.base.errors import ConfigError
+from scheduler.core.decide import decide
+from scheduler.core.explain.devices_used import devices_used
+from scheduler.core.explain.domain_capacity import domains
+from scheduler.core.explain.explain import Blocker, explain
+from scheduler.core.explain.holders import held_on, holders
+from scheduler.core.groups.forest import Group, Pod, outer_topology_keys
+from scheduler.core.preemption.plan import Plan, may_preempt, preempt
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.state.state import State
+from scheduler.core.topology.topology import UNLABELLED
+from scheduler.core.values.model import SINGLE_POD, GroupKey
+from scheduler.core.values.wording import count
+from scheduler.decoding.objects import GroupObject
+from scheduler.preemption.messages import unit_words
+from scheduler.status.conditions import retry_on, waiting_for
+from scheduler.status.quorum_messages import claims_missing
+from scheduler.watch.published_places import told_until
+
+_MOST_DOMAINS: Final = 20
+_MOST_HOLDERS: Final = 10
+
+_KINDS = {
+    name: kind
+    for kind, names in {
+        SINGLE_POD: ("pod", "pods", "po"),
+        POD_GROUP.kind: ("podgroup", "podgroups", "pg", "mpg"),
+        COMPOSITE_POD_GROUP.kind: ("compositepodgroup", "compositepodgroups", "cpg", "mcpg"),
+    }.items()
+    for name in names
+}
+
+
+def find(
+    state: State, observed: Mapping[GroupKey, GroupObject], what: str, namespace: str
+) -> list[Group | Pod]:
+    """What `kind/name` refers to: a pod, a group, or the groups of what makes pods.
+
+    Those of a TrainJob are its JobSet's, to which Trainer gives the same name. `observed` tells
+    whose a group is. Raises ConfigError, which says what could be meant instead.
+    """
+    word, separator, name = what.partition("/")
+    kind = _KINDS.get(word.lower().partition(".")[0])
+    if not separator or not name or not word:
+        raise ConfigError(
+            f"{what!r} is not KIND/NAME; kinds are pod, podgroup, compositepodgroup, and those of"
+            " owners of groups, as job, jobset or statefulset"
+        )
+    if kind is None:
+        kind = owners.KINDS.get(word.lower().partition(".")[0]) or _kind_of_owner(observed, word)
+        found: list[Group | Pod] = list(_owned(state, observed, kind, namespace, name))
+        if not found and kind == TRAIN_JOB.kind:
+            found = list(_owned(state, observed, JOBSET.kind, namespace, name))
+    elif kind == SINGLE_POD:
+        pods = (pod for pod in state.pods.values() if pod.info.name == name)
+        found = [pod for pod in pods if pod.info.namespace == namespace]
+    else:
+        group = state.forest.groups.get((kind, namespace, name))
+        found = [group] if group is not None else []
+    if not found:
+        raise ConfigError(f"there is no {kind} {name} with a group in namespace {namespace}")
+    return found
+
+
+def explain_lines(
+    state: State,
+    entity: Group | Pod,
+    budget: SearchBudget,
+    gates: FeatureGates = features.USUAL,
+    observed: Mapping[GroupKey, GroupObject] = MappingProxyType({}),
+) -> Iterator[str]:
+    """One group with what it needs and lacks, or one pod; `gates` is what is on.
+
+    `observed` tells until when places are held.
+    """
+    if isinstance(entity, Pod):
+        yield from _pod_lines(state, entity, budget, gates)
+        return
+    yield headline(entity)
+    yield from (f"  {line}" for line in _holding_lines(entity, observed))
+    members = (uid for leaf in entity.leaves() for uid in leaf.members)
+    yield from (f"  {line}" for line in _device_lines(state, members))
+    yield from (f"  {line}" for line in _domain_lines(state, entity))
+    top = entity.top
+    if top is not entity:
+        yield f"  is decided with its root, {qualified_name(top.key)}"
+    yield from (f"  {line}" for line in _decision_lines(state, top, entity, budget, gates))
+
+
+def _domain_lines(state: State, group: Group) -> Iterator[str]:
+    """The domains of its topology constraint in which its members run."""
+    pods = (pod for leaf in group.leaves() for pod in leaf.members.values())
+    rows = [pod.row for pod in pods if pod.running and pod.row >= 0]
+    if group.topology is None or not rows:
+        return
+    key = group.topology.key
+    found = state.topologies.of_groups(key, outer_topology_keys(group, key))
+    names = (found.paths[code] for code in sorted(found.of(rows) - {UNLABELLED}))
+    yield f"runs in {key}: {', '.join(names) or 'none'}"
+
+
+def _holding_lines(group: Group, observed: Mapping[GroupKey, GroupObject]) -> Iterator[str]:
+    """Where places are held for pods of it that do not exist yet, and until when."""
+    for leaf in group.leaves() if group.expected_held else ():
+        places = held_on(leaf)
+        if places:
+            until = told_until(observed.get(leaf.key))
+            name = f" of {qualified_name(leaf.key)}" if leaf is not group else ""
+            yield (
+                f"holds {count(sum(places.values()), 'place')} for pods{name} that do not exist"
+                f" yet{f', until {rfc3339(until)}' if until is not None else ''}:"
+                f" {_on_nodes(places)}"
+            )
+
+
+def headline(group: Group) -> str:
+    """Kind, name, and how much of it is placed."""
+    minimum = ""
+    if group.minimum is not None and (group.spec is None or group.spec.gang):
+        field = "minGroupCount" if group.composite else "minCount"
+        minimum = f", {field} {group.minimum}"
+    if group.composite:
+        of = f"{group.standing_children} of {len(group.children)} child groups placed"
+    else:
+        expected = group.expected_held + group.expected_waiting
+        there, placed = len(group.members) - expected, group.running - group.expected_held
+        of = f"{placed} of {there} pods placed"
+        of += f", {expected} expected" if expected else ""
+    held = f", {count(group.expected_held, 'place')} held" if group.expected_held else ""
+    return f"{qualified_name(group.key)}: {of}{held}{minimum}"
+
+
+def qualified_name(key: GroupKey) -> str:
+    """`PodGroup ns/name`."""
+    return f"{key[0]} {key[1]}/{key[2]}"
+
+
+def placed_line(where: Mapping[str, str]) -> str:
+    """Nodes with the number of pods, from the node of each pod by name."""
+    return _on_nodes(Counter(where.values()))
+
+
+def _on_nodes(places: Mapping[str, int]) -> str:
+    return ", ".join(f"{node} x{count}" for node, count in sorted(places.items()))
+
+
+def placement_lines(state: State, placement: Placement, verb: str) -> Iterator[str]:
+    """Where the pods go that exist, and where places are held for those that do not."""
+    names = state.nodes.name_of
+    found = {False: Counter[str](), True: Counter[str]()}
+    for pod, row in zip(placement.pods, placement.rows, strict=True):
+        found[pod.info.expected][names(row)] += 1
+    yield f"{verb}: {_on_nodes(found[False])}"
+    if found[True]:
+        yield f"  places held for pods that do not exist yet: {_on_nodes(found[True])}"
+
+
+def blocker_lines(blocker: Blocker) -> Iterator[str]:
+    """The reason with all its numbers."""
+    yield f"waits ({blocker.kind}): {blocker.summary}"
+    for reason, nodes in blocker.counts:
+        yield f"  {nodes} nodes: {reason}"
+    best = blocker.best_domain
+    if best is not None:
+        yield f"  best domain: {best.key}={best.value}, room for {best.missing} pods is missing"
+    if blocker.impossible:
+        yield "  impossible: it would not fit into the empty cluster either"
+    yield f"  tried again on: {', '.join(retry_on(blocker))}"
+
+
+def refusal_lines(
+    state: State,
+    entity: Group | Pod,
+    refusal: Refusal,
+    budget: SearchBudget,
+    gates: FeatureGates = features.USUAL,
+) -> Iterator[str]:
+    """The room in each domain, and which pods would be evicted; none is."""
+    rooms = domains(state, entity, refusal)
+    for room in rooms[:_MOST_DOMAINS]:
+        out = "".join(f"; {nodes} nodes: {reason}" for reason, nodes in room.excluded)
+        yield (
+            f"  {room.key}={room.value}: room for {room.free}, {room.reclaimable} more by"
+            f" preemption, {room.missing} missing{out}"
+        )
+    if len(rooms) > _MOST_DOMAINS:
+        yield f"  and {len(rooms) - _MOST_DOMAINS} domains with less room"
+    yield from (f"  {line}" for line in _others_places(state, entity))
+    if Feature.PREEMPTION not in gates:
+        yield f"  no eviction: {off_text(Feature.PREEMPTION)}"
+        return
+    plan = preempt(state, entity, refusal, budget)
+    if isinstance(plan, Plan):
+        yield from _plan_lines(state, plan)
+    elif refusal.shortage.resolvable:
+        yield f"  {_why_no_eviction(state, entity)}"
+
+
+def _others_places(state: State, entity: Group | Pod) -> Iterator[str]:
+    """Who else holds places, those that it may not take first."""
+    found = [each for each in holders(state) if each.top != entity.key]
+    found.sort(key=lambda each: -each.priority)
+    for each in found[:_MOST_HOLDERS]:
+        taken = "which it may take" if each.priority < entity.priority else "which it may not take"
+        yield (
+            f"{qualified_name(each.group)}, priority {each.priority}, holds"
+            f" {count(each.total, 'place')} for pods that do not exist yet, {taken}:"
+            f" {_on_nodes(each.places)}"
+        )
+    if len(found) > _MOST_HOLDERS:
+        yield f"and {len(found) - _MOST_HOLDERS} more groups hold places"
+
+
+def _plan_lines(state: State, plan: Plan) -> Iterator[str]:
+    cost = plan.cost
+    if cost is None:
+        yield "  fits as soon as the terminating pods are gone"
+        return
+    held = sum(pod.info.expected for unit in plan.victims for pod in unit.pods.values())
+    places = f" and take {count(held, 'held place')}" if held else ""
+    yield f"  would evict pods of lower priority, {cost.pods - held} in all{places}:"
+    for unit in plan.victims:
+        yield f"    {unit.name}, priority {unit.priority}, {unit_words(unit)}"
+    proof = "none of them could stay" if plan.minimal else "the search for fewer ended early"
+    if cost.violations:
+        yield f"    {cost.violations} pods more than their disruption budgets allow"
+    yield (
+        f"  the cheapest choice that was found: disruption budgets exceeded by {cost.violations},"
+        f" highest priority {cost.priority}, {count(cost.units, 'unit')}; {proof}"
+    )
+    names = state.nodes.name_of
+    pairs = zip(plan.placement.pods, plan.placement.rows, strict=True)
+    yield f"  would then go to {placed_line({pod.info.uid: names(row) for pod, row in pairs})}"
+
+
+def _why_no_eviction(state: State, entity: Group | Pod) -> str:
+    """Why no pod is evicted for it."""
+    if not may_preempt(state, entity):
+        return "no eviction: its preemptionPolicy is Never"
+    units = len(state.units.below(entity.priority))
+    if not units:
+        return f"no eviction: nothing of a priority below {entity.priority} runs"
+    all_of = count(units, "unit")
+    return f"no eviction: it would not fit without all {all_of} below {entity.priority} either"
+
+
+def _kind_of_owner(observed: Mapping[GroupKey, GroupObject], word: str) -> str:
+    """The kind of owner of any group that a word means, as `statefulsets`; else the word."""
+    wanted = word.lower().partition(".")[0]
+    for obj in observed.values():
+        owner = obj.metadata.controller
+        if owner is not None and wanted in (owner.kind.lower(), f"{owner.kind.lower()}s"):
+            return owner.kind
+    return word
+
+
+def _owned(
+    state: State, observed: Mapping[GroupKey, GroupObject], kind: str, namespace: str, name: str
+) -> Iterable[Group]:
+    for key, obj in sorted(observed.items()):
+        owner = obj.metadata.controller
+        if owner is None or (owner.kind, owner.name, key[1]) != (kind, name, namespace):
+            continue
+        group = state.forest.groups.get(key)
+        if group is not None and group.parent is None:
+            yield group
+
+
+def _pod_lines(state: State, pod: Pod, budget: SearchBudget, gates: FeatureGates) -> Iterator[str]:
+    info = pod.info
+    yield f"Pod {info.namespace}/{info.name}"
+    yield from (f"  {line}" for line in _device_lines(state, (info.uid,)))
+    if info.node:
+        yield f"  is bound to {info.node}"
+    elif not info.ours:
+        yield "  is another scheduler's"
+    elif info.exceeds:
+        yield "  waits until the minCount of its group has followed the size of its owner"
+    elif info.gated:
+        yield "  waits for its scheduling gates to be removed"
+    elif info.unclaimed:
+        yield f"  waits: {claims_missing(pod)}"
+    elif pod.group is not None:
+        yield f"  is decided with its group, {qualified_name(pod.group.key)}"
+        yield from (f"  {line}" for line in explain_lines(state, pod.group, budget, gates))
+    else:
+        yield from (f"  {line}" for line in _outcome(state, pod, None, budget, gates))
+
+
+def _device_lines(state: State, uids: Iterable[str]) -> Iterator[str]:
+    """The devices that pods use, by class."""
+    used = devices_used(state.devices, uids)
+    if used:
+        classes = (f"{count(number, 'device')} of class {name}" for name, number in used.items())
+        yield f"uses {', '.join(sorted(classes))}"
+
+
+def _decision_lines(
+    state: State, top: Group, asked: Group, budget: SearchBudget, gates: FeatureGates
+) -> Iterator[str]:
+    held = waiting_for(state, top, gates)
+    if held is not None:
+        if held.at != asked.key:
+            yield f"the reason is at {qualified_name(held.at)}"
+        yield from blocker_lines(held)
+    elif not top.pending_total:
+        yield "nothing of it waits"
+    else:
+        yield from _outcome(state, top, asked.key, budget, gates)
+
+
+def _outcome(
+    state: State,
+    entity: Group | Pod,
+    asked: GroupKey | None,
+    budget: SearchBudget,
+    gates: FeatureGates,
+) -> Iterator[str]:
+    outcome = decide(state, entity, budget)
+    if isinstance(outcome, Placement):
+        yield from placement_lines(state, outcome, "would be placed now")
+        return
+    blocker = explain(state, outcome)
+    if asked is not None and blocker.at != asked:
+        yield f"the reason is at {qualified_name(blocker.at)}"
+    yield from blocker_lines(blocker)
+    yield from refusal_lines(state, entity, outcome, budget, gates)

@@ -1,0 +1,75 @@
+"""Fragmentation: how much of what is free could still be used, sampled at equal spans of time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from analysis.lab.trace import Job
+from scheduler.core.nodes.node_table import Floats
+from scheduler.core.state.state import State
+
+MOST_SAMPLES: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """At one moment, in pods of the reference shape.
+
+    `fits` is how many the nodes take, `ideal` how many if all that is free were one node, and
+    `largest` how many the best single domain of each key takes.
+    """
+
+    time: float
+    fits: int
+    ideal: int
+    largest: tuple[int, ...]
+
+
+class Fragments:
+    """Samples of the state. The reference is the pod that most work in the trace asks for."""
+
+    def __init__(self, state: State, jobs: Sequence[Job], keys: Sequence[str]) -> None:
+        """`keys` are the topology keys whose domains are looked at."""
+        self.reference = _reference(jobs)
+        self.keys = tuple(keys)
+        self.samples: list[Sample] = []
+        self._state = state
+        self._period = 60.0
+
+    def sample(self, now: float, until: float) -> None:
+        """Nothing changes from `now` until then."""
+        found: Sample | None = None
+        while (time := len(self.samples) * self._period) < until:
+            if time < now:
+                raise RuntimeError(f"the moment {time} was left out")
+            found = self._look(time) if found is None else replace(found, time=time)
+            self.samples.append(found)
+            if len(self.samples) == MOST_SAMPLES:
+                self.samples = self.samples[::2]
+                self._period *= 2
+
+    def _look(self, time: float) -> Sample:
+        nodes = self._state.nodes
+        free: dict[str, Floats] = {}
+        for name, index in nodes.resources.indices.items():
+            free[name] = nodes.free[index, : nodes.size].clip(min=0).astype(np.float64)
+        wanted = (*self.reference, ("pods", 1))
+        fits = np.min([free[name] // amount for name, amount in wanted], axis=0)
+        ideal = min(free[name].sum() // amount for name, amount in wanted)
+        largest = tuple(
+            int(self._state.topologies.domains(key).sums(fits.astype(np.int64), None).max())
+            for key in self.keys
+        )
+        return Sample(time, int(fits.sum()), int(ideal), largest)
+
+
+def _reference(jobs: Sequence[Job]) -> tuple[tuple[str, int], ...]:
+    work: Counter[tuple[tuple[str, int], ...]] = Counter()
+    for job in jobs:
+        work[job.requests] += round(job.total * job.duration)
+    return max(work, key=lambda requests: (work[requests], requests))

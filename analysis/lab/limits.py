@@ -1,0 +1,102 @@
+"""Limits that a user states, as in `wait.p99 > 1h`: what is true of a result fails the run."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from analysis.lab.amounts import seconds_of
+from analysis.lab.errors import LabError
+from analysis.lab.results import Result
+
+_OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+_WRITTEN: Final = re.compile(r"\s*(?:([\w+=.-]+):)?\s*([^<>=\s]+)\s*(>=|<=|>|<)\s*(\S+)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """`path` leads to a number of a result; `variant` is empty for all."""
+
+    text: str
+    variant: str
+    path: str
+    compare: Callable[[float, float], bool]
+    value: float
+
+
+def limit_of(written: str) -> Limit:
+    """Reads "[VARIANT:] PATH > NUMBER"; a number may be a duration or in percent.
+
+    Raises LabError, which says how it is written.
+    """
+    match = _WRITTEN.fullmatch(written)
+    if match is None:
+        raise LabError(
+            f"--fail-if {written!r}: write it as in 'wait.p99 > 1h' or 'spread: cpu.used < 80%'"
+        )
+    variant, path, sign, value = match.groups()
+    return Limit(written, variant or "", path, _OPERATORS[sign], _number(value, written))
+
+
+def broken(limits: Sequence[Limit], results: Sequence[Result]) -> list[str]:
+    """A line for each limit that holds of a result. Raises LabError for what no result has."""
+    lines = []
+    for limit in limits:
+        concerned = [each for each in results if limit.variant in ("", each.variant)]
+        if not concerned:
+            raise LabError(f"--fail-if {limit.text!r}: there is no variant {limit.variant}")
+        for result in concerned:
+            found = value_at(result, limit.path, limit.text)
+            if limit.compare(found, limit.value):
+                lines.append(
+                    f"{result.variant}: {limit.path} is {found:g}, so {limit.text!r} holds"
+                )
+    return lines
+
+
+def value_at(result: Result, path: str, text: str) -> float:
+    """The number at `wait.p99`, `wait_by_size.1.p90` or `nvidia.com/gpu.used`. Raises LabError."""
+    for resource in result.resources:
+        if path.startswith(f"{resource.name}."):
+            return _follow(resource, path[len(resource.name) + 1 :], path, text)
+    return _follow(result, path, path, text)
+
+
+def _follow(value: Any, rest: str, path: str, text: str) -> float:
+    fields: Any = msgspec.to_builtins(value)
+    while rest:
+        if not isinstance(fields, dict):
+            break
+        # Names of keys may have dots themselves: the longest that is there.
+        name = max(
+            (key for key in fields if rest == key or rest.startswith(f"{key}.")),
+            key=len,
+            default=None,
+        )
+        if name is None:
+            raise LabError(
+                f"--fail-if {text!r}: there is no {path}; one of {', '.join(fields)} comes here"
+            )
+        fields, rest = fields[name], rest[len(name) + 1 :]
+    if isinstance(fields, bool) or not isinstance(fields, int | float) or rest:
+        raise LabError(f"--fail-if {text!r}: {path} is no number")
+    return float(fields)
+
+
+def _number(value: str, written: str) -> float:
+    try:
+        if value.endswith("%"):
+            return float(value[:-1]) / 100
+        return seconds_of(value)
+    except ValueError as error:
+        raise LabError(f"--fail-if {written!r}: {error}") from error

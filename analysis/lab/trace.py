@@ -1,0 +1,206 @@
+"""A trace: the jobs that come to a cluster, and how long each runs.
+
+A file is CSV with a header, or JSON lines. The columns of both are the fields of `Job`; those with
+a default may be left out. Resources are columns of their own in CSV (`cpu`, `memory`,
+`nvidia.com/gpu`), in JSON one object, `requests`. Times are seconds or durations ("90s", "1d").
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from analysis.lab.amounts import seconds_of, text_of_amount
+from analysis.lab.errors import LabError
+from kube.client.quantity import QuantityError
+from scheduler.decoding.requests import amount
+
+MOST_PODS: Final = 100_000
+"""Pods of one job; a wrong column must not fill the memory."""
+
+Topology = Literal["", "required", "preferred"]
+Disruption = Literal["all", "single"]
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One job: a gang of `pods` equal pods or, with `replicas` above 1, a tree of so many gangs.
+
+    It runs once `min_pods` pods of `min_replicas` gangs are placed, and ends `duration` seconds
+    later. `requests` are of one pod, in the units of the decision core (milli for cpu). `topology`
+    says whether the whole job should be in one domain of `key`, `gang_key` likewise for each gang.
+    A job that is evicted begins anew at its last checkpoint; 0 means that it has none.
+    """
+
+    name: str
+    arrival: float
+    duration: float
+    pods: int = 1
+    min_pods: int = 0
+    replicas: int = 1
+    min_replicas: int = 0
+    requests: tuple[tuple[str, int], ...] = ()
+    priority: int = 0
+    namespace: str = "default"
+    topology: Topology = ""
+    key: str = ""
+    gang_topology: Topology = ""
+    gang_key: str = ""
+    disruption: Disruption = "all"
+    grace: float = 30.0
+    checkpoint: float = 0.0
+
+    @property
+    def least_pods(self) -> int:
+        """Pods of one gang that it needs to run."""
+        return self.min_pods or self.pods
+
+    @property
+    def least_replicas(self) -> int:
+        """Gangs that it needs to run."""
+        return self.min_replicas or self.replicas
+
+    @property
+    def total(self) -> int:
+        """All pods."""
+        return self.pods * self.replicas
+
+
+_TIMES: Final = frozenset({"arrival", "duration", "grace", "checkpoint"})
+_NUMBERS: Final = frozenset({"pods", "min_pods", "replicas", "min_replicas", "priority"})
+_TEXTS: Final = frozenset(Job.__struct_fields__) - _TIMES - _NUMBERS - {"requests"}
+_NEEDED: Final = ("name", "arrival", "duration")
+
+
+def read_trace(file: Path) -> list[Job]:
+    """The jobs by arrival. Raises LabError, which names the line and the field."""
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LabError(f"{file}: {error}") from error
+    rows = _json_rows if file.suffix in (".jsonl", ".json") else _csv_rows
+    jobs = (job_of(fields, f"{file}: line {line}") for line, fields in rows(text, str(file)))
+    return checked(jobs, str(file))
+
+
+def checked(jobs: Iterable[Job], source: str) -> list[Job]:
+    """The jobs by arrival, then name. Raises LabError if a name is there twice, or none is."""
+    found: dict[tuple[str, str], Job] = {}
+    for job in jobs:
+        key = (job.namespace, job.name)
+        if key in found:
+            raise LabError(f"{source}: two jobs are called {job.namespace}/{job.name}")
+        found[key] = job
+    if not found:
+        raise LabError(f"{source}: has no jobs")
+    return sorted(found.values(), key=lambda job: (job.arrival, job.namespace, job.name))
+
+
+def job_of(fields: Mapping[str, Any], place: str) -> Job:
+    """One job of its fields as written. Raises LabError, which begins with `place`."""
+    for name in _NEEDED:
+        if fields.get(name) in (None, ""):
+            raise LabError(f"{place}: {name} is missing")
+    values: dict[str, Any] = {}
+    requests: dict[str, Any] = dict(fields.get("requests") or {})
+    for name, value in fields.items():
+        if name == "requests" or value in (None, ""):
+            continue
+        if name in _TIMES:
+            values[name] = _read(seconds_of, name, value, place)
+        elif name in _NUMBERS:
+            values[name] = _read(int, name, value, place)
+        elif name in _TEXTS:
+            values[name] = str(value)
+        else:
+            requests[name] = value
+    values["requests"] = _requests(requests, place)
+    try:
+        job = msgspec.convert(values, Job)
+    except msgspec.ValidationError as error:
+        raise LabError(f"{place}: {error}") from error
+    _check(job, place)
+    return job
+
+
+def write_trace(jobs: Iterable[Job]) -> str:
+    """The jobs as JSON lines, without fields that have their default."""
+    return "".join(f"{msgspec.json.encode(_written(job)).decode()}\n" for job in jobs)
+
+
+def _written(job: Job) -> dict[str, Any]:
+    fields = {
+        field.name: getattr(job, field.name)
+        for field in msgspec.structs.fields(job)
+        if getattr(job, field.name) != field.default
+    }
+    fields["requests"] = {name: text_of_amount(name, value) for name, value in job.requests}
+    return fields
+
+
+def _json_rows(text: str, source: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            fields = msgspec.json.decode(line, type=dict[str, Any])
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise LabError(f"{source}: line {number}: {error}") from error
+        yield number, fields
+
+
+def _csv_rows(text: str, source: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.DictReader(io.StringIO(text), restkey="", strict=True)
+    try:
+        for fields in reader:
+            if "" in fields:
+                raise LabError(
+                    f"{source}: line {reader.line_num}: more values than the header has columns"
+                )
+            yield reader.line_num, fields
+    except csv.Error as error:
+        raise LabError(f"{source}: line {reader.line_num}: {error}") from error
+
+
+def _read(convert: Any, name: str, value: Any, place: str) -> Any:
+    try:
+        return convert(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise LabError(f"{place}: {name}: {error}") from error
+
+
+def _requests(written: Mapping[str, Any], place: str) -> tuple[tuple[str, int], ...]:
+    found = []
+    for name, quantity in sorted(written.items()):
+        if not isinstance(quantity, str | int | float):
+            raise LabError(f"{place}: {name}: not a quantity: {quantity!r}")
+        try:
+            value = amount(name, str(quantity))
+        except QuantityError as error:
+            raise LabError(f"{place}: {name}: {error}; no field of a job has this name") from error
+        if value < 0:
+            raise LabError(f"{place}: {name}: must not be negative")
+        if value:
+            found.append((name, value))
+    return tuple(found)
+
+
+def _check(job: Job, place: str) -> None:
+    if job.pods < 1 or job.replicas < 1 or job.total > MOST_PODS:
+        raise LabError(f"{place}: pods times replicas must be 1 to {MOST_PODS}, not {job.total}")
+    if not 0 <= job.min_pods <= job.pods:
+        raise LabError(f"{place}: min_pods must be 0 to {job.pods}, the job's pods")
+    if not 0 <= job.min_replicas <= job.replicas:
+        raise LabError(f"{place}: min_replicas must be 0 to {job.replicas}, the job's replicas")
+    if abs(job.priority) > 2**31 - 1:
+        raise LabError(f"{place}: priority must be an int32")
+    for topology, key, name in (
+        (job.topology, job.key, "key"),
+        (job.gang_topology, job.gang_key, "gang_key"),
+    ):
+        if bool(topology) != bool(key):
+            raise LabError(f"{place}: {name} and its topology go together: give both or neither")

@@ -1,0 +1,84 @@
+"""Variants: the same trace and cluster with something else about the scheduling.
+
+A variant is written as its name's parts with "+" in between, as in "spread+starvation" or
+"preferred+nodes=20"; without parts it is Muster with its defaults.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from analysis.lab.amounts import seconds_of
+from analysis.lab.cluster import MOST_NODES
+from analysis.lab.errors import LabError
+from scheduler.core.values.profiles import Profile
+
+Order = Literal["muster", "one-by-one", "in-order"]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What is scheduled how. `order` is Muster's own or a baseline.
+
+    - one-by-one: each pod by itself, as a scheduler without gangs does. A job that has started in
+      part for `give_up` seconds gives its places back and comes again.
+    - in-order: whole gangs, first come, first served within a priority; none passes another.
+    """
+
+    name: str = "muster"
+    order: Order = "muster"
+    scoring: Profile = "pack"
+    preemption: bool = True
+    starvation: bool = False
+    topology: Literal["", "required", "preferred", "none"] = ""
+    priorities: bool = True
+    nodes: int = 0
+    give_up: float = 1800.0
+
+
+PARTS: Final[dict[str, dict[str, Any]]] = {
+    "muster": {},
+    "pack": {"scoring": "pack"},
+    "spread": {"scoring": "spread"},
+    "one-by-one": {"order": "one-by-one"},
+    "in-order": {"order": "in-order", "preemption": False},
+    "starvation": {"starvation": True},
+    "no-preemption": {"preemption": False},
+    "no-priorities": {"priorities": False},
+    "required": {"topology": "required"},
+    "preferred": {"topology": "preferred"},
+    "no-topology": {"topology": "none"},
+}
+
+
+def variant_of(written: str) -> Variant:
+    """The variant that is written so. Raises LabError, which lists what there is."""
+    found = Variant(name=written)
+    for part in written.split("+"):
+        name, equals, value = part.partition("=")
+        if name == "nodes" and equals:
+            found = replace(found, nodes=_nodes(value))
+        elif name == "give-up" and equals:
+            found = replace(found, give_up=_give_up(value))
+        elif part in PARTS:
+            found = replace(found, **PARTS[part])
+        else:
+            raise LabError(
+                f"variant {written!r}: there is no {part!r}; the parts are {', '.join(PARTS)},"
+                " nodes=N and give-up=TIME, joined by +"
+            )
+    return found
+
+
+def _nodes(value: str) -> int:
+    if not value.isdecimal() or not 1 <= int(value) <= MOST_NODES:
+        raise LabError(f"variant: nodes={value}: must be 1 to {MOST_NODES}")
+    return int(value)
+
+
+def _give_up(value: str) -> float:
+    try:
+        return seconds_of(value)
+    except ValueError as error:
+        raise LabError(f"variant: give-up: {error}") from error

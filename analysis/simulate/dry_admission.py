@@ -1,0 +1,111 @@
+"""What admission would make of an object, or why it would refuse it: for `muster simulate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from analysis.simulate.jobs import place
+from analysis.simulate.stored_pods import PodAdmission
+from api import inherit, priority
+from api.causes import Cause
+from api.constants import POD_GROUP
+from api.defaults import defaults
+from api.reading import dig, text
+from api.rules.validation import validate
+from kube.base.errors import ConfigError
+from kube.client.quantity import QuantityError
+from scheduler.core.values.model import SINGLE_POD
+
+Json = dict[str, Any]
+
+
+class Admission:
+    """Of groups and pods: the template's values, defaults, priority, rules.
+
+    `pods` is the API server's, `workloads` are those that the manifests bring.
+    """
+
+    def __init__(self, pods: PodAdmission, workloads: Iterable[Json]) -> None:
+        self._pods = pods
+        self._workloads = {_key(obj["metadata"]): obj for obj in workloads}
+
+    def admit(self, obj: Json) -> None:
+        """Complete the object in place. Raises ConfigError where it would be refused."""
+        spec = obj.setdefault("spec", {})
+        if obj["kind"] == SINGLE_POD:
+            try:
+                apply(obj, self._pods.store(obj), ())
+                place(obj)
+            except QuantityError as error:
+                raise ConfigError(f"{_name(obj)}: {error}") from error
+            return
+        if obj["kind"] == POD_GROUP.kind and inherit.is_incomplete(spec):
+            spec |= inherit.inherited_values(spec, self._template(obj, spec) or {})
+        apply(obj, (), defaults(obj["kind"], obj))
+        self._set_priority(obj, spec)
+        if obj.get("apiVersion") == POD_GROUP.api_version:
+            apply(obj, validate(obj["kind"], obj, None, "CREATE").causes, ())
+
+    def _template(self, obj: Json, spec: Json) -> Mapping[str, Any] | None:
+        workload, template = (
+            text(dig(spec, "workloadRef", key)) for key in ("workloadName", "templateName")
+        )
+        found = self._workloads.get((obj["metadata"]["namespace"], workload))
+        return inherit.template_of(found, template)
+
+    def _set_priority(self, obj: Json, spec: Json) -> None:
+        resolved = priority.resolve(spec, self._pods.priority_classes)
+        if isinstance(resolved, Cause):
+            apply(obj, [resolved], ())
+        else:
+            apply(obj, (), resolved.operations(spec))
+
+
+def apply(obj: Json, causes: Iterable[Cause], patch: Iterable[Mapping[str, Any]]) -> None:
+    """What an API server does with a webhook's answer. Raises ConfigError if it is a refusal."""
+    faults = [f"{cause.field}: {cause.message}" for cause in causes]
+    if faults:
+        raise ConfigError(f"{_name(obj)} would be refused: {'; '.join(faults)}")
+    for operation in patch:
+        *way, last = (_unescape(token) for token in operation["path"].split("/")[1:])
+        holder: Any = obj
+        for token in way:
+            holder = holder[int(token)] if isinstance(holder, list) else holder[token]
+        _EDITS[operation["op"]](holder, last, operation.get("value"))
+
+
+def _key(meta: Json) -> tuple[str, str]:
+    return (meta.get("namespace", ""), meta.get("name", ""))
+
+
+def _name(obj: Json) -> str:
+    return f"{obj['kind']} {obj['metadata'].get('name')}"
+
+
+def _put(holder: Any, last: str, value: Any) -> None:
+    if not isinstance(holder, list):
+        holder[last] = value
+    elif last == "-":
+        holder.append(value)
+    else:
+        holder.insert(int(last), value)
+
+
+def _replace(holder: Any, last: str, value: Any) -> None:
+    holder[int(last) if isinstance(holder, list) else last] = value
+
+
+def _drop(holder: Any, last: str, _value: Any) -> None:
+    del holder[int(last) if isinstance(holder, list) else last]
+
+
+_EDITS: dict[str, Callable[[Any, str, Any], None]] = {
+    "add": _put,
+    "replace": _replace,
+    "remove": _drop,
+}
+
+
+def _unescape(token: str) -> str:
+    return token.replace("~1", "/").replace("~0", "~")

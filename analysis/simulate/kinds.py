@@ -1,0 +1,210 @@
+"""Which kinds of manifests are simulated, by API group and kind, and what makes pods of others.
+
+Files have other objects too, as Services and ConfigMaps: these are named, and left out.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from analysis.simulate.devices import DEVICE_KINDS
+from analysis.simulate.stored_pods import KINDS as POD_RULES
+from analysis.simulate.stored_pods import LIMIT_RANGE, PRIORITY_CLASS, RUNTIME_CLASS
+from analysis.simulate.trainer import RUNTIMES
+from analysis.simulate.volumes import STORAGE_CLASS, VOLUME_KINDS
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    COSCHEDULING,
+    CRON_JOB,
+    DEPLOYMENT,
+    GROUP,
+    JOB,
+    JOBSET,
+    LEADER_WORKER_SET,
+    PLUGINS_POD_GROUP,
+    POD,
+    POD_GROUP,
+    STATEFUL_SET,
+    TRAIN_JOB,
+    WORKLOAD,
+)
+from api.reading import dig, integer, labels_of, listing, mapping, text
+from api.scheduler_names import SchedulerNames
+from kube.base.errors import ConfigError
+from scheduler.core.values.wording import count
+
+Json = dict[str, Any]
+
+LIST: Final = "List"
+REPLICA_SET: Final = "ReplicaSet"
+RAY_CLUSTERS: Final = {
+    "RayCluster": "",
+    "RayJob": "rayClusterSpec",
+    "RayService": "rayClusterConfig",
+}
+"""The kinds of KubeRay, and where in the spec their cluster is."""
+
+KUBEFLOW_JOBS: Final = ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")
+_REPLICA_SPECS: Final = "ReplicaSpecs"
+
+_GROUPS: Final[Mapping[str, frozenset[str]]] = {
+    **{kind.kind: frozenset({kind.group}) for kind in (JOB, JOBSET, CRON_JOB, LEADER_WORKER_SET)},
+    **{kind.kind: frozenset({kind.group}) for kind in (DEPLOYMENT, STATEFUL_SET)},
+    **{kind.kind: frozenset({GROUP}) for kind in (COMPOSITE_POD_GROUP, WORKLOAD)},
+    **dict.fromkeys(DEVICE_KINDS, frozenset({"resource.k8s.io"})),
+    **dict.fromkeys(RAY_CLUSTERS, frozenset({"ray.io"})),
+    **dict.fromkeys((TRAIN_JOB.kind, *RUNTIMES), frozenset({TRAIN_JOB.group})),
+    **dict.fromkeys(KUBEFLOW_JOBS, frozenset({"kubeflow.org"})),
+    POD.kind: frozenset({""}),
+    LIST: frozenset({""}),
+    POD_GROUP.kind: frozenset({GROUP, COSCHEDULING.group, PLUGINS_POD_GROUP.group}),
+    REPLICA_SET: frozenset({DEPLOYMENT.group}),
+    **dict.fromkeys(VOLUME_KINDS, frozenset({""})),
+    STORAGE_CLASS: frozenset({"storage.k8s.io"}),
+    LIMIT_RANGE: frozenset({""}),
+    PRIORITY_CLASS: frozenset({"scheduling.k8s.io"}),
+    RUNTIME_CLASS: frozenset({"node.k8s.io"}),
+}
+
+AS_THEY_ARE: Final = (POD.kind, *DEVICE_KINDS, *VOLUME_KINDS, *POD_RULES)
+"""Kinds that stand for nothing but themselves."""
+
+_NODE_TYPE: Final = "ray.io/node-type"
+_MOST_NAMED: Final = 10
+
+
+class Part(NamedTuple):
+    """Equal pods of an object: their name without a number, how many, their template and labels."""
+
+    name: str
+    pods: int
+    template: Mapping[str, Any]
+    labels: dict[str, str]
+
+
+def is_simulated(obj: Json) -> bool:
+    """Whether its kind is; one without an apiVersion is of the usual group."""
+    version = text(obj.get("apiVersion"))
+    groups = _GROUPS.get(obj["kind"], frozenset())
+    return bool(groups) if not version else version.rpartition("/")[0] in groups
+
+
+def left_out(objects: Sequence[Json], *, others: bool) -> list[str]:
+    """The line that names objects that are not simulated.
+
+    Raises ConfigError if there are no `others`: then nothing is.
+    """
+    if not objects:
+        return []
+    names = [f"{_kind(obj)} {_name(obj)}" for obj in objects]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    said = f"{', '.join(names[:_MOST_NAMED])}{more}"
+    if not others:
+        kinds = ", ".join(kind for kind in sorted(_GROUPS) if kind != LIST)
+        raise ConfigError(f"{said}: only {kinds} can be simulated; of other kinds give their pods")
+    return [f"left out: {said}: not simulated; if one of them makes pods, add its pods to the file"]
+
+
+def of_others(objects: Sequence[Json], schedulers: SchedulerNames) -> list[str]:
+    """A line for each scheduler of others that the pods among the objects name."""
+    pods = (mapping(obj.get("spec")) for obj in objects if obj["kind"] == POD.kind)
+    names = Counter(text(spec.get("schedulerName")) for spec in pods)
+    return [
+        f"left out: {count(found, 'pod')} with schedulerName {name}, which is not Muster's"
+        for name, found in names.items()
+        if not schedulers.allow(name)
+    ]
+
+
+def _name(obj: Json) -> str:
+    meta = mapping(obj.get("metadata"))
+    return text(meta.get("name")) or text(meta.get("generateName"))
+
+
+def _kind(obj: Json) -> str:
+    """With its API group, where a kind of another group has the same name."""
+    group = text(obj.get("apiVersion")).rpartition("/")[0]
+    return f"{obj['kind']}.{group}" if group and obj["kind"] in _GROUPS else obj["kind"]
+
+
+def job_of(cron_job: Json) -> Json:
+    """A Job that a CronJob makes."""
+    template: Json = cron_job["spec"]["jobTemplate"]
+    named = {key: cron_job["metadata"].get(key) for key in ("name", "namespace", "uid")}
+    meta = {**mapping(template.get("metadata")), **named}
+    return {"apiVersion": "batch/v1", "kind": JOB.kind} | template | {"metadata": meta}
+
+
+def pods_of_parts(owner: Json) -> Iterator[Json]:
+    """The pods that the controllers of KubeRay and Kubeflow make of an object."""
+    name, spec = text(owner["metadata"].get("name")), mapping(owner.get("spec"))
+    if owner["kind"] in KUBEFLOW_JOBS:
+        parts = _of_kubeflow(owner["kind"], name, spec)
+    else:
+        field = RAY_CLUSTERS[owner["kind"]]
+        parts = _of_ray(name, mapping(spec.get(field)) if field else spec)
+    for part in parts:
+        for index in range(part.pods):
+            pod = copy.deepcopy(dict(part.template))
+            meta = {**mapping(pod.get("metadata")), "name": f"{part.name}-{index}"}
+            meta |= {"labels": {**labels_of(pod), **part.labels}}
+            meta |= {"namespace": owner["metadata"]["namespace"]}
+            yield {"apiVersion": "v1", "kind": POD.kind} | pod | {"metadata": meta}
+
+
+def _of_kubeflow(kind: str, name: str, spec: Mapping[str, Any]) -> Iterator[Part]:
+    for field in (it for it in spec if it.endswith(_REPLICA_SPECS)):
+        for role, said in mapping(spec[field]).items():
+            # The MPI operator makes no workers unless told how many; other roles have one pod.
+            usual = 0 if (kind, role) == ("MPIJob", "Worker") else 1
+            labels = {
+                "training.kubeflow.org/job-name": name,
+                "training.kubeflow.org/replica-type": role.lower(),
+            }
+            count = _count(said, "replicas", usual)
+            yield Part(
+                f"{name}-{role.lower()}", count, mapping(mapping(said).get("template")), labels
+            )
+
+
+def _of_ray(name: str, cluster: Mapping[str, Any]) -> Iterator[Part]:
+    """A head, and for each group of workers its replicas, of several hosts maybe."""
+    labels = {"ray.io/cluster": name}
+    head = mapping(dig(cluster, "headGroupSpec", "template"))
+    yield Part(f"{name}-head", 1, head, labels | {"ray.io/group": "headgroup", _NODE_TYPE: "head"})
+    for group in map(mapping, listing(cluster.get("workerGroupSpecs"))):
+        title = text(group.get("groupName"))
+        count = max(_count(group, "replicas", 0), _count(group, "minReplicas", 0))
+        pods = count * _count(group, "numOfHosts", 1)
+        said = labels | {"ray.io/group": title, _NODE_TYPE: "worker"}
+        yield Part(f"{name}-{title}-worker", pods, mapping(group.get("template")), said)
+
+
+def _count(holder: Any, key: str, usual: int) -> int:
+    found = integer(mapping(holder).get(key))
+    return usual if found is None else found
+
+
+def without_nulls(value: Any) -> Any:
+    """The value without fields that are null, which for an API server are absent."""
+    if isinstance(value, dict):
+        return {key: without_nulls(each) for key, each in value.items() if each is not None}
+    return [without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+def check_elements(obj: Json) -> None:
+    """Raise ConfigError for a null in a list: it says nothing, and mostly is a slip of the dash."""
+    path = next(_nulls(obj, ""), None)
+    if path is not None:
+        raise ConfigError(f"{_kind(obj)} {_name(obj)}: {path} is null: fill it in, or take it out")
+
+
+def _nulls(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _nulls(each, f"{path}.{key}" if path else key)
+    for at, each in enumerate(value) if isinstance(value, list) else ():
+        yield from [f"{path}[{at}]"] if each is None else _nulls(each, f"{path}[{at}]")

@@ -1,0 +1,394 @@
+"""`muster simulate`: manifests added to a copy of the cluster, and decided.
+
+Jobs, JobSets, LeaderWorkerSets and kinds with pod templates become the groups and pods that the
+webhooks and controllers would make of them, by the same functions; every pod is as the API server
+would store it, and decided as if it were Muster's. Nothing is sent to the cluster.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import yaml
+
+from analysis.explain.explain import (
+    blocker_lines,
+    explain_lines,
+    headline,
+    placement_lines,
+    qualified_name,
+    refusal_lines,
+)
+from analysis.simulate.devices import DEVICE_KINDS, SimulatedDevices
+from analysis.simulate.dry_admission import Admission, apply
+from analysis.simulate.groups import as_stored, coscheduling_kind, made_for_pods
+from analysis.simulate.jobs import job_of_jobset, pod_of_job
+from analysis.simulate.kinds import (
+    AS_THEY_ARE,
+    LIST,
+    REPLICA_SET,
+    check_elements,
+    is_simulated,
+    job_of,
+    left_out,
+    of_others,
+    pods_of_parts,
+    without_nulls,
+)
+from analysis.simulate.sets import of_lws
+from analysis.simulate.stored_pods import KINDS as POD_RULES
+from analysis.simulate.stored_pods import PodAdmission
+from analysis.simulate.trainer import (
+    RUNTIMES,
+    Runtimes,
+    jobset_of,
+    runtime_of,
+    runtimes_of,
+    without_runtime,
+)
+from analysis.simulate.volumes import VOLUME_KINDS, add_volumes, with_claims
+from api import features
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    CRON_JOB,
+    JOB,
+    JOBSET,
+    LEADER_WORKER_SET,
+    MAX_EXPECTED_PODS,
+    POD_GROUP,
+    TRAIN_JOB,
+    WORKLOAD,
+)
+from api.features import Feature, FeatureGates
+from api.integration.apps.admission import KINDS as APPS
+from api.integration.apps.admission import Rollout, app_admission, app_group, read_app
+from api.integration.common.minimum import NO_PODS
+from api.integration.job.admission import job_admission, job_groups
+from api.integration.jobset.admission import jobset_admission, jobset_expected
+from api.integration.jobset.groups import jobset_objects
+from api.integration.jobset.start_order import later
+from api.integration.jobset.view import members_of, read_jobset
+from api.reading import integer
+from api.scheduler_names import USUAL, SchedulerNames, is_open
+from kube.base.errors import ConfigError
+from kube.client.quantity import QuantityError
+from scheduler.core.explain.explain import explain
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.search.place import Placement, SearchBudget, place
+from scheduler.core.state.state import State
+from scheduler.core.values.model import SINGLE_POD
+from scheduler.decoding import decode
+from scheduler.decoding.objects import Workload, group_of, pod_of
+from scheduler.expected.pods import ExpectedPods
+from scheduler.snapshot.snapshot import queue_of
+from scheduler.support.config import ExpectedLimits
+from scheduler.watch.workload_templates import templates_of
+
+Json = dict[str, Any]
+
+MOST_OBJECTS: Final = 200_000
+"""Groups and pods that the documents may stand for."""
+
+_UID = "00000000-0000-0000-0000-000000000000"
+_SUFFIX = "new"
+"""In place of the characters that an API server adds to a generateName."""
+
+
+class _Rules(NamedTuple):
+    """What admission goes by; `expects`: groups may wait for pods that come later.
+
+    `runtimes` are those of TrainJobs.
+    """
+
+    schedulers: SchedulerNames
+    expects: bool
+    runtimes: Runtimes
+
+
+def simulate(
+    state: State,
+    documents: Iterable[Json],
+    namespace: str,
+    budget: SearchBudget,
+    pods: PodAdmission = PodAdmission(),
+    *,
+    schedulers: SchedulerNames = USUAL,
+    gates: FeatureGates = features.USUAL,
+) -> list[str]:
+    """Add the documents to the state and decide what is new, in the order of the queue.
+
+    `pods` says what the API server makes of pods, `schedulers` are Muster's names, `gates` is what
+    is on. Lines of text: one block for each root, and what is left out. Raises ConfigError for what
+    is refused at admission.
+    """
+    before = {*state.forest.groups, *state.pods}
+    notes = add_all(
+        state, documents, namespace, pods, schedulers=schedulers, gates=gates, most=MOST_OBJECTS
+    )
+    lines: list[str] = []
+    for key in queue_of(state).waiting():
+        entity: Group | Pod | None = state.singles.get(key) or state.forest.groups.get(key)
+        if entity is not None and _is_new(entity, before):
+            lines += _decide(state, entity, budget, gates)
+    for group in list(state.forest.groups.values()):
+        if group.key in before or group.parent is not None:
+            continue
+        if not state.forest.ready(group) or (group.expected_waiting and not group.to_be_decided):
+            lines += explain_lines(state, group, budget, gates)
+    return lines + notes
+
+
+def add_all(
+    state: State,
+    documents: Iterable[Json],
+    namespace: str,
+    pods: PodAdmission = PodAdmission(),
+    *,
+    schedulers: SchedulerNames = USUAL,
+    gates: FeatureGates = features.USUAL,
+    most: int,
+) -> list[str]:
+    """Add what the documents stand for to the state, `most` objects at most; return notes.
+
+    Raises ConfigError for what is refused at admission, for more objects, and where no document is
+    of a kind that can be simulated.
+    """
+    documents = list(documents)
+    runtimes = runtimes_of(documents, namespace)
+    rules = _Rules(schedulers, Feature.EXPECTED_PODS in gates, runtimes)
+    expanded = (obj for each in documents for obj in _well_formed(each, namespace, rules))
+    objects = list(islice(expanded, most))
+    if next(expanded, None) is not None:
+        raise ConfigError(f"the manifests stand for more than {most} groups and pods: try fewer")
+    if runtimes and not objects:
+        kind, _, name = next(iter(runtimes))
+        raise ConfigError(f"{kind} {name}: no TrainJob of it is in the files: only these make pods")
+    unknown = [obj for obj in objects if not is_simulated(obj)]
+    lacking = [obj for obj in objects if obj["kind"] == TRAIN_JOB.kind and is_simulated(obj)]
+    objects = [obj for obj in objects if obj["kind"] != TRAIN_JOB.kind or not is_simulated(obj)]
+    notes = [*pods.notes, *without_runtime(lacking, others=len(unknown) < len(objects))]
+    notes += left_out(unknown, others=len(unknown) < len(objects))
+    pods = pods.with_manifests(objects)
+    state.modest_classes |= {it.name for it in pods.priority_classes if it.preempts_never}
+    objects = [obj for obj in objects if is_simulated(obj) and obj["kind"] not in POD_RULES]
+    notes += of_others(objects, schedulers)
+    notes += add_volumes(state, objects, pods.default_storage_class)
+    objects = [obj for obj in objects if obj["kind"] not in VOLUME_KINDS]
+    objects += made_for_pods(state, objects)
+    objects = [obj for obj in objects if coscheduling_kind(obj) is None]
+    admission = Admission(pods, [obj for obj in objects if obj["kind"] == WORKLOAD.kind])
+    devices = SimulatedDevices(state)
+    others = [each for each in objects if each["kind"] not in DEVICE_KINDS]
+    for obj in (each for each in others if each["kind"] != WORKLOAD.kind):
+        admission.admit(obj)
+    devices.add_all(objects)
+    for obj in others:
+        _add(state, obj, schedulers, devices, gates)
+    if Feature.EXPECTED_PODS in gates:
+        _expect(state, objects, schedulers, devices)
+    return notes
+
+
+def _expect(
+    state: State, objects: Iterable[Json], schedulers: SchedulerNames, devices: SimulatedDevices
+) -> None:
+    """Let new groups expect the pods that they say will come. Raises ConfigError."""
+    expected = ExpectedPods(state, ExpectedLimits(MAX_EXPECTED_PODS), schedulers)
+    expected.claims.serve(templates=True)
+    for template, spec in devices.specs.items():
+        expected.claims.template_is(template, spec)
+    for obj in objects:
+        if obj["kind"] == POD_GROUP.kind and (obj.get("spec") or {}).get("expectedPods"):
+            group = group_of(obj)
+            key = (group.metadata.namespace, group.metadata.name)
+            for info in expected.group_is(key, group).set:
+                if info.unclaimed:
+                    raise ConfigError(f"PodGroup {key[1]}: {info.name}: {info.unclaimed}: add it")
+                state.set_pod(info)
+
+
+def documents_of(files: Iterable[Path]) -> Iterator[Json]:
+    """All YAML documents of the files. Raises ConfigError, which names the file."""
+    for file in files:
+        try:
+            loaded = list(yaml.safe_load_all(file.read_text()))
+        except (OSError, yaml.YAMLError) as error:
+            raise ConfigError(f"{file}: {error}") from error
+        for document in loaded:
+            if document is None:
+                continue
+            if not isinstance(document, dict) or "kind" not in document:
+                raise ConfigError(f"{file}: a document without a kind")
+            yield document
+
+
+def _is_new(entity: Group | Pod, before: set[Any]) -> bool:
+    if isinstance(entity, Pod):
+        return entity.info.uid not in before
+    return entity.key not in before or any(
+        uid not in before for leaf in entity.leaves() for uid in leaf.members
+    )
+
+
+def _decide(
+    state: State, entity: Group | Pod, budget: SearchBudget, gates: FeatureGates
+) -> Iterator[str]:
+    name = entity.info.name if isinstance(entity, Pod) else ""
+    yield headline(entity) if isinstance(entity, Group) else f"{SINGLE_POD} {name}"
+    outcome = place(state, entity, budget)
+    if not isinstance(outcome, Placement):
+        blocker = explain(state, outcome)
+        if isinstance(entity, Group) and blocker.at != entity.key:
+            yield f"  the reason is at {qualified_name(blocker.at)}"
+        yield from (f"  {line}" for line in blocker_lines(blocker))
+        more = refusal_lines(state, entity, outcome, budget, gates)
+        yield from (f"  {line}" for line in more)
+        return
+    state.assume(outcome.pods, outcome.rows, outcome.volumes, outcome.devices)
+    yield from (f"  {line}" for line in placement_lines(state, outcome, "fits"))
+
+
+def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
+    """The same as `_expand`. Raises ConfigError for what no API server would take, too."""
+    try:
+        yield from _expand(document, namespace, rules)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        metadata = document.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else ""
+        raise ConfigError(
+            f"{document['kind']} {name}: is not as its kind has to be ({error!r})"
+        ) from error
+
+
+def _expand(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
+    """The groups and pods that an object stands for; the object itself where it has none."""
+    made: Json = without_nulls(document)
+    meta = made.setdefault("metadata", {})
+    meta.setdefault("namespace", namespace)
+    meta.setdefault("name", meta.get("generateName", "") + _SUFFIX)
+    kind = made["kind"]
+    if kind in RUNTIMES and is_simulated(made):
+        return
+    if is_simulated(made):
+        check_elements(made)
+    if not is_simulated(made) or kind in AS_THEY_ARE or coscheduling_kind(made) is not None:
+        yield made
+    elif kind == LIST:
+        for item in made.get("items") or ():
+            yield from _expand(item, namespace, rules)
+    elif kind in (POD_GROUP.kind, COMPOSITE_POD_GROUP.kind, WORKLOAD.kind):
+        yield as_stored(made)
+    else:
+        yield from _of_owner(made, rules)
+
+
+def _of_owner(owner: Json, rules: _Rules) -> Iterator[Json]:
+    """The groups and pods that Muster and the owner's controller make."""
+    kind, meta = owner["kind"], owner["metadata"]
+    meta.setdefault("uid", f"simulated-{kind}-{meta['namespace']}-{meta.get('name')}")
+    if kind == TRAIN_JOB.kind:
+        runtime = runtime_of(owner, rules.runtimes)
+        if runtime is None:
+            yield owner
+        else:
+            check_elements(runtime)
+            yield from _of_owner(jobset_of(owner, without_nulls(runtime)), rules)
+    elif kind == JOBSET.kind:
+        yield from _of_jobset(owner, rules)
+    elif kind == JOB.kind:
+        yield from _of_job(owner, rules.schedulers)
+    elif kind == CRON_JOB.kind:
+        yield from _of_job(job_of(owner), rules.schedulers)
+    elif kind == LEADER_WORKER_SET.kind:
+        yield from of_lws(owner, rules.schedulers, expects=rules.expects)
+    elif kind in APPS:
+        yield from _of_app(owner, rules.schedulers)
+    elif kind == REPLICA_SET:
+        yield from _of_template(owner)
+    else:
+        yield from pods_of_parts(owner)
+
+
+def _of_app(app: Json, schedulers: SchedulerNames) -> Iterator[Json]:
+    kind = APPS[app["kind"]]
+    admitted = app_admission(kind, app, None, "CREATE", request_uid=_UID, schedulers=schedulers)
+    apply(app, admitted.causes, admitted.patch)
+    # What the template names itself, which the patch would replace, is a cause of refusal.
+    view = read_app(kind, app)
+    if view.managed and view.options.asks and view.replicas:
+        yield app_group(view, Rollout(), 0)
+    yield from with_claims(app, _of_template(app))
+
+
+def _of_template(owner: Json) -> Iterator[Json]:
+    """The pods of a kind that makes so many from one template."""
+    spec, meta = owner.get("spec") or {}, owner["metadata"]
+    replicas = integer(spec.get("replicas"))
+    for index in range(1 if replicas is None else replicas):
+        pod = copy.deepcopy(spec.get("template") or {})
+        inner = pod.setdefault("metadata", {})
+        inner |= {"name": f"{meta.get('name')}-{index}", "namespace": meta["namespace"]}
+        yield {"apiVersion": "v1", "kind": SINGLE_POD} | pod
+
+
+def _of_jobset(jobset: Json, rules: _Rules) -> Iterator[Json]:
+    schedulers, expects, _ = rules
+    admitted = jobset_admission(jobset, None, "CREATE", schedulers=schedulers, expects=expects)
+    apply(jobset, admitted.causes, admitted.patch)
+    view = read_jobset(jobset)
+    expected = jobset_expected(jobset, lambda _job, _group: (None, NO_PODS)) if expects else {}
+    for obj in jobset_objects(view):
+        if entries := expected.get(obj["metadata"]["name"]):
+            obj["spec"]["expectedPods"] = entries
+        yield obj
+    # Of those that are created after others the group has the places.
+    waiting = later(view, [job for job in view.marked if not job.is_empty]) if expected else ()
+    for replicated in jobset.get("spec", {}).get("replicatedJobs") or ():
+        members = members_of(replicated["template"]["spec"])
+        replicas = replicated.get("replicas", 1) if members else 0
+        if replicated["name"] in waiting:
+            continue
+        for index in range(replicas):
+            yield from _of_job(job_of_jobset(jobset, replicated, index), schedulers)
+
+
+def _of_job(job: Json, schedulers: SchedulerNames) -> Iterator[Json]:
+    admitted = job_admission(job, None, "CREATE", request_uid=_UID, schedulers=schedulers)
+    apply(job, admitted.causes, admitted.patch)
+    yield from job_groups(job)
+    for index in range(members_of(job["spec"])):
+        yield pod_of_job(job, index)
+
+
+def _add(
+    state: State,
+    obj: Json,
+    schedulers: SchedulerNames,
+    devices: SimulatedDevices,
+    gates: FeatureGates,
+) -> None:
+    meta = obj["metadata"]
+    meta.setdefault("uid", f"simulated-{meta['namespace']}-{meta.get('name')}")
+    # Later than all existing objects: it comes after the others of its priority.
+    meta.setdefault("creationTimestamp", "9999-01-01T00:00:00Z")
+    try:
+        if obj["kind"] == WORKLOAD.kind:
+            workload = msgspec.convert(obj, Workload, strict=False)
+            state.set_templates((meta["namespace"], meta.get("name", "")), templates_of(workload))
+            return
+        if obj["kind"] != SINGLE_POD:
+            group = group_of(obj)
+            state.set_group(decode.group_spec(obj["kind"], group, gates))
+            return
+        if is_open(obj.setdefault("spec", {}).get("schedulerName")):
+            obj["spec"]["schedulerName"] = schedulers.default
+        info = decode.pod_info(pod_of(obj), schedulers=schedulers)
+        devices.check(obj)
+        state.set_pod(devices.with_claims(obj, info))
+    except (msgspec.ValidationError, QuantityError) as error:
+        raise ConfigError(f"{obj['kind']} {meta.get('name')}: {error}") from error

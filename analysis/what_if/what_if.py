@@ -1,0 +1,298 @@
+"""What would happen if the cluster were otherwise: changes and manifests tried on a copy of it.
+
+Everything that waits is decided in the scheduler's order, with preemption, until the time is over.
+Nothing ends or arrives meanwhile, and what would be evicted does not come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import yaml
+
+from analysis.simulate.simulate import add_all
+from analysis.simulate.stored_pods import PodAdmission
+from analysis.what_if.messages import (
+    MOST_CHANGES,
+    AddNodes,
+    Change,
+    PlacedPod,
+    RemoveDomain,
+    WhatIfAnswer,
+    WhatIfRequest,
+    WouldEvict,
+    WouldPlace,
+    WouldWait,
+)
+from api import features
+from api.features import FeatureGates
+from api.scheduler_names import USUAL, SchedulerNames
+from kube.base.errors import ConfigError
+from scheduler.core.decide import decide
+from scheduler.core.explain.explain import explain
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.preemption.plan import Plan, preempt
+from scheduler.core.search.place import Placement, Refusal, SearchBudget
+from scheduler.core.state.state import State
+from scheduler.core.values.model import SINGLE_POD, GroupKey, PodInfo
+from scheduler.core.values.wording import count
+from scheduler.snapshot.snapshot import queue_of
+from scheduler.status.conditions import waiting_for
+
+Json = dict[str, Any]
+
+NAMESPACE: Final = "default"
+"""Of manifests that name none."""
+
+MOST_NEW_NODES: Final = 10_000
+MOST_OBJECTS: Final = 50_000
+"""Groups and pods that manifests stand for."""
+
+MOST_SHOWN: Final = 500
+"""Workloads in each list of the answer; the lines count all."""
+
+_HOSTNAME: Final = "kubernetes.io/hostname"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How the scheduler of the cluster is set up; `expired` says when to try no more."""
+
+    budget: SearchBudget = field(default_factory=SearchBudget)
+    effort: Effort = field(default_factory=Effort)
+    preempts: bool = True
+    pods: PodAdmission = field(default_factory=PodAdmission)
+    schedulers: SchedulerNames = USUAL
+    gates: FeatureGates = features.USUAL
+    expired: Callable[[], bool] = lambda: False
+
+
+@dataclass(slots=True)
+class _Outcome:
+    placed: list[WouldPlace] = field(default_factory=list)
+    waiting: list[WouldWait] = field(default_factory=list)
+    evicted: list[WouldEvict] = field(default_factory=list)
+    pods_placed: int = 0
+    pods_evicted: int = 0
+    untried: int = 0
+
+
+def what_if(state: State, request: WhatIfRequest, setup: Setup) -> WhatIfAnswer:
+    """What would happen; the state is changed. Raises ConfigError for what cannot be tried."""
+    if len(request.changes) > MOST_CHANGES:
+        raise ConfigError(f"changes: {MOST_CHANGES} at most, not {len(request.changes)}")
+    for at, change in enumerate(request.changes):
+        _change(state, change, f"changes[{at}]")
+    before = set(state.forest.groups)
+    notes = add_all(
+        state,
+        documents_of(request.manifests),
+        NAMESPACE,
+        setup.pods,
+        schedulers=setup.schedulers,
+        gates=setup.gates,
+        most=MOST_OBJECTS,
+    )
+    outcome = _Outcome()
+    for key in queue_of(state).waiting():
+        entity: Group | Pod | None = state.singles.get(key) or state.forest.groups.get(key)
+        if entity is None:
+            continue
+        if setup.expired():
+            outcome.untried += 1
+        else:
+            _decide(state, entity, setup, outcome)
+    _add_not_ready(state, before, setup, outcome)
+    return _answer(outcome, notes)
+
+
+def documents_of(manifests: str) -> Iterator[Json]:
+    """The YAML documents of a text. Raises ConfigError."""
+    try:
+        loaded = list(yaml.safe_load_all(manifests))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(f"manifests: {str(error)[:500]}") from error
+    for at, document in enumerate(each for each in loaded if each is not None):
+        metadata = document.get("metadata", {}) if isinstance(document, dict) else None
+        if metadata is None or not isinstance(document.get("kind"), str):
+            raise ConfigError(f"manifests: document {at} is no object with a kind")
+        if not isinstance(metadata, dict):
+            raise ConfigError(f"manifests: document {at}: metadata must be an object")
+        yield document
+
+
+def _change(state: State, change: Change, path: str) -> None:
+    """Apply one change. Raises ConfigError."""
+    said = [name for name in change.__struct_fields__ if getattr(change, name) is not None]
+    if len(said) != 1:
+        raise ConfigError(f"{path}: say one of addNodes, removeDomain, removeNode and evict")
+    if change.add_nodes is not None:
+        _add_nodes(state, change.add_nodes, path)
+    elif change.remove_domain is not None:
+        _remove_domain(state, change.remove_domain, path)
+    elif change.remove_node is not None:
+        if change.remove_node not in state.nodes.row_of:
+            raise ConfigError(f"{path}.removeNode: there is no node {change.remove_node}")
+        _remove_nodes(state, {change.remove_node})
+    elif change.evict is not None:
+        _evict(state, change.evict, path)
+
+
+def _add_nodes(state: State, more: AddNodes, path: str) -> None:
+    row = state.nodes.row_of.get(more.like)
+    like = None if row is None else state.nodes.infos[row]
+    if like is None:
+        raise ConfigError(f"{path}.addNodes.like: there is no node {more.like}")
+    room = MOST_NEW_NODES - sum("-what-if-" in name for name in state.nodes.row_of)
+    if not 1 <= more.count <= room:
+        raise ConfigError(f"{path}.addNodes.count: must be 1 to {room}")
+    for _ in range(more.count):
+        name = f"{like.name}-what-if-{len(state.nodes.row_of) + 1}"
+        labels = {**like.labels, **({_HOSTNAME: name} if _HOSTNAME in like.labels else {})}
+        state.set_node(replace(like, name=name, labels=labels, unschedulable=False, uid=name))
+
+
+def _remove_domain(state: State, domain: RemoveDomain, path: str) -> None:
+    domains = state.topologies.of_groups(domain.key, ())
+    codes = [code for code, value in enumerate(domains.values) if value == domain.value]
+    names = {state.nodes.name_of(int(row)) for code in codes for row in domains.rows(code, None)}
+    if not names:
+        raise ConfigError(f"{path}.removeDomain: no node has {domain.key}={domain.value}")
+    _remove_nodes(state, names)
+
+
+def _remove_nodes(state: State, names: set[str]) -> None:
+    """The nodes go; Muster's pods on them wait again, as their owners make them anew."""
+    there = [pod.info for pod in state.pods.values() if pod.node in names]
+    for info in there:
+        state.remove_pod(info.uid)
+    for name in sorted(names):
+        state.remove_node(name)
+    for info in there:
+        if info.ours and not info.terminating and not info.expected:
+            state.set_pod(_again(info))
+
+
+def _again(info: PodInfo) -> PodInfo:
+    """The pod as its owner makes it anew."""
+    return replace(
+        info, uid=f"{info.uid}-again", node="", nominated="", phase="Pending", started=0.0
+    )
+
+
+def _evict(state: State, id_: str, path: str) -> None:
+    """The workload goes, with what is below it, and does not come back."""
+    pods = list(_pods_of(state, id_))
+    if not pods:
+        raise ConfigError(f"{path}.evict: nothing of {id_[:300]} runs or waits")
+    for pod in pods:
+        state.remove_pod(pod.info.uid)
+
+
+def _pods_of(state: State, id_: str) -> Iterator[Pod]:
+    namespace, _, rest = id_.partition("/")
+    kind, _, name = rest.partition("/")
+    if kind == SINGLE_POD:
+        yield from (
+            pod
+            for pod in state.pods.values()
+            if (pod.info.namespace, pod.info.name) == (namespace, name)
+        )
+        return
+    for group in list(state.forest.groups.values()):
+        spec = group.spec
+        owned = spec is not None and spec.owner == (kind, name) and group.key[1] == namespace
+        if group.key == (kind, namespace, name) or owned:
+            for leaf in group.leaves():
+                yield from list(leaf.members.values())
+
+
+def _decide(state: State, entity: Group | Pod, setup: Setup, outcome: _Outcome) -> None:
+    """Carry the decision on one root out on the copy."""
+    found = decide(state, entity, setup.budget)
+    if isinstance(found, Placement):
+        _place(state, entity, found, outcome)
+        return
+    plan = _plan(state, entity, found, setup)
+    if plan is None:
+        summary = explain(state, found).summary
+        outcome.waiting.append(WouldWait(id=_id(entity.key), sentence=summary))
+        return
+    by = _id(entity.key)
+    for root, pods in _victims(state, plan).items():
+        outcome.evicted.append(WouldEvict(id=root, by=by))
+        outcome.pods_evicted += len(pods)
+        for pod in pods:
+            state.remove_pod(pod.info.uid)
+    _place(state, entity, plan.placement, outcome)
+
+
+def _plan(state: State, entity: Group | Pod, refusal: Refusal, setup: Setup) -> Plan | None:
+    if not setup.preempts:
+        return None
+    plan = preempt(state, entity, refusal, setup.budget, setup.effort)
+    return plan if isinstance(plan, Plan) else None
+
+
+def _victims(state: State, plan: Plan) -> dict[str, list[Pod]]:
+    """The pods that go, by the workload that they are of."""
+    found: dict[str, list[Pod]] = {}
+    for unit in plan.victims:
+        for pod in list(unit.pods.values()):
+            found.setdefault(_root_of(state, pod.info), []).append(pod)
+    return found
+
+
+def _root_of(state: State, info: PodInfo) -> str:
+    group = state.forest.groups.get(("PodGroup", info.namespace, info.group or ""))
+    key = (SINGLE_POD, info.namespace, info.name) if group is None else group.top.key
+    return _id(key)
+
+
+def _place(state: State, entity: Group | Pod, placement: Placement, outcome: _Outcome) -> None:
+    names = state.nodes.name_of
+    pairs = zip(placement.pods, placement.rows, strict=True)
+    pods = [PlacedPod(name=pod.info.name, node=names(row)) for pod, row in pairs]
+    state.assume(placement.pods, placement.rows, placement.volumes, placement.devices)
+    outcome.placed.append(WouldPlace(id=_id(entity.key), pods=pods))
+    outcome.pods_placed += len(pods)
+
+
+def _add_not_ready(state: State, before: set[GroupKey], setup: Setup, outcome: _Outcome) -> None:
+    """New groups that are not decided yet, and why."""
+    for group in state.forest.groups.values():
+        if group.key in before or group.parent is not None or state.forest.ready(group):
+            continue
+        held = waiting_for(state, group, setup.gates)
+        if held is not None:
+            outcome.waiting.append(WouldWait(id=_id(group.key), sentence=held.summary))
+
+
+def _answer(outcome: _Outcome, notes: list[str]) -> WhatIfAnswer:
+    return WhatIfAnswer(
+        placements=outcome.placed[:MOST_SHOWN],
+        waiting=outcome.waiting[:MOST_SHOWN],
+        evicted=outcome.evicted[:MOST_SHOWN],
+        lines=[*_lines(outcome), *notes],
+    )
+
+
+def _lines(outcome: _Outcome) -> Iterator[str]:
+    """What happens, in numbers."""
+    pods, placed = outcome.pods_placed, len(outcome.placed)
+    yield f"{count(pods, 'pod')} of {count(placed, 'workload')} would be placed."
+    if outcome.evicted:
+        gone = count(outcome.pods_evicted, "pod")
+        yield f"{count(len(outcome.evicted), 'workload')} with {gone} would be evicted."
+    yield f"{count(len(outcome.waiting), 'workload')} would still wait."
+    if outcome.untried:
+        yield f"{count(outcome.untried, 'workload')} were not tried: the time was over."
+    if max(placed, len(outcome.waiting), len(outcome.evicted)) > MOST_SHOWN:
+        yield f"Of each list {MOST_SHOWN} are shown."
+
+
+def _id(key: GroupKey) -> str:
+    return f"{key[1]}/{key[0]}/{key[2]}"

@@ -1,0 +1,74 @@
+"""The process that answers one what-if question: `console.what_if` starts it."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from analysis.simulate.stored_pods import PodAdmission
+from analysis.what_if.messages import MEMORY, SECONDS, WRONG, Question, WhatIfAnswer
+from analysis.what_if.what_if import Setup, what_if
+from api.features import Feature, FeatureGates
+from api.scheduler_names import SchedulerNames
+from kube.base.errors import ConfigError
+from scheduler.snapshot import snapshot as snapshots
+
+_CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
+"""The limit of the container (cgroup v2): all of it ends where one process is beyond that."""
+
+
+def memory_limit(container: Path = _CONTAINER) -> int:
+    """Bytes that this process may have: half of what its container may, or MEMORY."""
+    try:
+        said = container.read_text().strip()
+    except OSError:
+        return MEMORY
+    return min(MEMORY, int(said) // 2) if said.isdecimal() else MEMORY
+
+
+def _limit_memory(most: int) -> None:
+    """Never more than the process has already as its limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def main() -> int:
+    """Answer the question on standard input."""
+    _limit_memory(memory_limit())
+    resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS)))
+    until = time.monotonic() + SECONDS / 2
+    try:
+        answer = _answered(sys.stdin.buffer.read(), until)
+    except ConfigError as error:
+        sys.stdout.buffer.write(str(error).encode())
+        return WRONG
+    sys.stdout.buffer.write(msgspec.json.encode(answer))
+    return 0
+
+
+def _answered(data: bytes, until: float) -> WhatIfAnswer:
+    question = msgspec.json.decode(data, type=Question)
+    _limit_memory(question.memory)
+    taken = snapshots.decode(bytes(question.snapshot), "the cluster")
+    state, _ = snapshots.restore(taken)
+    on = frozenset(Feature(name) for name in question.gates)
+    setup = Setup(
+        budget=taken.limits.budget(),
+        effort=taken.limits.effort(),
+        preempts=taken.limits.preempts,
+        pods=PodAdmission(tuple(taken.priorities)),
+        schedulers=SchedulerNames(tuple(question.schedulers)),
+        gates=FeatureGates(on),
+        expired=lambda: time.monotonic() >= until,
+    )
+    return what_if(state, question.request, setup)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

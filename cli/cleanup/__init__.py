@@ -1,0 +1,1 @@
+"""`muster gc`: objects that nobody deletes any more."""

@@ -1,0 +1,110 @@
+"""`muster gc`: looks for orphans, and for finalizers that should have been removed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from api.constants import POD_GROUP, finalizer_of
+from api.integration.pods.groups_from_pods import is_from_pods
+from api.scheduler_names import USUAL, SchedulerNames
+from cli.cleanup.lingering import lingers
+from cli.trees.listing import list_items
+from controllers.cache.informers import Caches
+from controllers.cache.objects import POD_GROUPS, Group
+from controllers.cleanup.orphans import GENERATED, OWNERS, Generated, OrphanIndex
+from kube.client.client import Client
+from kube.client.resources import PODS, Resource
+
+GRACE_SECONDS: Final = 60.0
+"""How long a deletion may take before its finalizer counts as stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One object that should not exist any more, and why."""
+
+    kind: str
+    namespace: str
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return f"{self.kind} {self.namespace}/{self.name}: {self.why}"
+
+
+def find_orphans(caches: Caches, now: datetime) -> list[Finding]:
+    """All findings in these caches, in the order of kind, namespace and name."""
+    index = OrphanIndex(caches)
+    found = [
+        Finding(resource.kind, obj.metadata.namespace, obj.metadata.name, why)
+        for resource, cache in index.generated.items()
+        for obj in cache.values()
+        for why in (
+            _orphaned(index, obj),
+            _stuck(caches, resource, obj, now),
+            _lingering(caches, resource, obj, now),
+        )
+        if why
+    ]
+    return sorted(found, key=lambda it: (it.kind, it.namespace, it.name))
+
+
+async def check(
+    client: Client, namespace: str | None = None, schedulers: SchedulerNames = USUAL
+) -> list[Finding]:
+    """The findings in a namespace, or in all; `schedulers` are Muster's. Raises kube errors."""
+    caches = Caches(schedulers)
+    # Dependents first: an owner that is created meanwhile is found, a deleted one is not missed.
+    for resource in (*GENERATED[::-1], PODS, *(it for it in OWNERS if it not in GENERATED)):
+        cache, decode = caches.sources[resource]
+        for item in await list_items(client, resource, namespace):
+            cache.upsert(decode(msgspec.json.encode(item)))
+        caches.serve(resource)
+    return find_orphans(caches, datetime.now(UTC))
+
+
+async def check_with(
+    kubeconfig: Path | None, namespace: str | None, schedulers: SchedulerNames = USUAL
+) -> list[Finding]:
+    """The same on the cluster of a kubeconfig. Raises kube errors."""
+    async with await Client.connect(kubeconfig, user_agent="muster-gc") as client:
+        return await check(client, namespace, schedulers)
+
+
+def _orphaned(index: OrphanIndex, obj: Generated) -> str:
+    meta = obj.metadata
+    owner_id = index.lost_owner(meta)
+    if owner_id is None or index.is_in_use(meta.namespace, owner_id):
+        return ""
+    return "its owner does not exist any more"
+
+
+def _lingering(caches: Caches, resource: Resource, obj: Generated, now: datetime) -> str:
+    """Of a group made from pods: with its last pod it should have gone."""
+    meta = obj.metadata
+    if (
+        resource != POD_GROUPS
+        or not isinstance(obj, Group)
+        or meta.deletion_timestamp is not None
+        or not is_from_pods(meta, meta.name)
+        or caches.is_in_use(POD_GROUP.kind, obj)
+    ):
+        return ""
+    return lingers(meta.annotations, now)
+
+
+def _stuck(caches: Caches, resource: Resource, obj: Generated, now: datetime) -> str:
+    meta = obj.metadata
+    if meta.deletion_timestamp is None or not isinstance(obj, Group):
+        return ""
+    since = (now - meta.deletion_timestamp).total_seconds()
+    held = finalizer_of(resource.kind) in meta.finalizers
+    if since <= GRACE_SECONDS or not held or caches.is_in_use(resource.kind, obj):
+        return ""
+    return f"being deleted for {since:.0f} s, and nothing needs its finalizer"

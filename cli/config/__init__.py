@@ -1,0 +1,1 @@
+"""The configuration file, and what each process takes from it."""

@@ -1,0 +1,1 @@
+"""`muster demo`: the embedded cluster, Muster and the examples, shown in a terminal."""

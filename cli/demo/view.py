@@ -1,0 +1,76 @@
+"""How the demo is shown: drawn in place on a terminal, plain lines otherwise."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from cli.trees.text import node_lines, tree_lines
+from cli.trees.tree import Objects, build
+
+
+class View(Protocol):
+    """Where the demo prints its lines and trees."""
+
+    def say(self, line: str) -> None:
+        """One line of text."""
+
+    def show(self, objects: Objects) -> None:
+        """The cluster as it is now."""
+
+
+class PlainView:
+    """Prints the trees when they change, below each other."""
+
+    def __init__(self) -> None:
+        self._last: list[str] = []
+
+    def say(self, line: str) -> None:
+        """One line of text."""
+        print(line, flush=True)
+
+    def show(self, objects: Objects) -> None:
+        """Prints the trees if they changed."""
+        lines = tree_lines(build(objects))
+        if lines and lines != self._last:
+            print("\n".join(f"    {line}" for line in lines), flush=True)
+        self._last = lines
+
+
+@contextmanager
+def open_view(label: str) -> Iterator[View]:
+    """The view for a terminal or for plain output; `label` is the node label of the rack."""
+    if not sys.stdout.isatty():
+        yield PlainView()
+        return
+    with _live_view(label) as view:
+        yield view
+
+
+@contextmanager
+def _live_view(label: str) -> Iterator[View]:
+    from rich.console import Group
+    from rich.live import Live
+    from rich.panel import Panel
+    from rich.text import Text
+
+    class LiveView:
+        def __init__(self, live: Live) -> None:
+            self._live = live
+
+        def say(self, line: str) -> None:
+            self._live.console.print(Text(line, style="bold"))
+
+        def show(self, objects: Objects) -> None:
+            trees = Text("\n".join(tree_lines(build(objects))) or "no groups")
+            trees.highlight_words(["Scheduled"], "bold green")
+            trees.highlight_words(["Unschedulable", "Incomplete", "Waiting"], "bold yellow")
+            trees.highlight_words(["Invalid", "SchedulerError"], "bold red")
+            nodes = Text("\n".join(node_lines(objects.nodes, objects.pods, label)))
+            nodes.highlight_words(["■"], "green")
+            self._live.update(Group(Panel(trees, title="trees"), Panel(nodes, title="nodes")))
+
+    with Live(refresh_per_second=8) as live:
+        yield LiveView(live)

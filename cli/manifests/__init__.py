@@ -1,0 +1,1 @@
+"""The manifests that the package carries, and the chart made from them."""

@@ -1,0 +1,85 @@
+"""Writes what the Helm chart has from elsewhere: `python -m cli.manifests.chart charts/muster`.
+
+`files/` are the manifests as they are, and the templates put the release's namespace and values
+into them. In `values.schema.json` the schema of `config` is that of the configuration file, and the
+schema of `featureGates` has every gate.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from api import features
+from cli.config.config import File
+
+MANIFESTS: Final = Path(__file__).resolve().parents[2] / "manifests"
+
+COPIED: Final = ("crd", "webhook", "base", "protection", "console")
+BY_TEMPLATE: Final = {
+    "base/config.yaml",
+    "base/controller.yaml",
+    "base/kustomization.yaml",
+    "base/namespace.yaml",
+    "base/scheduler.yaml",
+    "base/webhook.yaml",
+    "console/deployment.yaml",
+    "console/kustomization.yaml",
+    "console/network-policy.yaml",
+    "protection/kustomization.yaml",
+    "protection/network-policy.yaml",
+    "protection/priority-quota.yaml",
+}
+"""What values change so much that a template says it anew; a test compares the two. The quota is
+an example for namespaces of users, and the release's namespace is Helm's."""
+
+BY_VALUES: Final = {
+    "File": ("namespace", "profiles", "featureGates"),
+    "Webhook": ("host", "port", "service", "secret", "certDir"),
+    "Certificates": ("mounted",),
+    "TellAutoscalers": ("topologyKeys",),
+}
+"""Fields of the configuration file that the chart writes itself: `config` may not name them."""
+
+Schema = dict[str, Any]
+
+
+def write(chart: Path) -> None:
+    """Renew `files/` and the definitions in `values.schema.json`. Raises OSError."""
+    shutil.rmtree(chart / "files", ignore_errors=True)
+    for source in sources():
+        target = chart / "files" / source.relative_to(MANIFESTS)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+    path = chart / "values.schema.json"
+    schema = json.loads(path.read_text("utf-8"))
+    schema["$defs"] = config_definitions()
+    path.write_text(json.dumps(schema, indent=2) + "\n", "utf-8")
+
+
+def sources() -> list[Path]:
+    """The manifests that the chart has as they are."""
+    found = [path for folder in COPIED for path in sorted((MANIFESTS / folder).glob("*.yaml"))]
+    return [path for path in found if str(path.relative_to(MANIFESTS)) not in BY_TEMPLATE]
+
+
+def config_definitions() -> Schema:
+    """JSON schemas of the configuration file's sections, without what values say."""
+    _, definitions = msgspec.json.schema_components([File])
+    for name, schema in definitions.items():
+        for field in BY_VALUES.get(name, ()):
+            del schema["properties"][field]
+        # Only what is set is rendered: what is left out is the processes' to know.
+        for field in schema["properties"].values():
+            field.pop("default", None)
+        schema["description"] = " ".join(schema["description"].split())
+    return {**definitions, "FeatureGates": features.json_schema()}
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

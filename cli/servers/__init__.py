@@ -1,0 +1,1 @@
+"""The long-running processes: webhook, controller, scheduler, console, or all in one."""

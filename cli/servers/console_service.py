@@ -1,0 +1,81 @@
+"""`muster console --in-cluster`: the console for users who log in with a token of the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from api.features import Feature
+from cli.config.config import File
+from console.in_cluster import Place, in_cluster
+from console.serving import Settings
+from kube.base.errors import ConfigError
+from kube.base.process import run
+from kube.base.status_server import StatusServer
+from kube.client.client import Client
+from scheduler.core.values.search_budget import SearchBudget
+from scheduler.watch.informers import require_groups
+
+PORT = 8443
+SERVICE = "muster-console"
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Where the console and its health are served, as HOST:PORT, and under which names."""
+
+    listen: str
+    health: str
+    hosts: tuple[str, ...]
+    tls: Path | None
+    plain_http: bool
+    namespace: str
+
+    def place(self) -> Place:
+        """Raises ConfigError if it is not said how the tokens of viewers are kept from others."""
+        if (self.tls is None) == (not self.plain_http):
+            raise ConfigError(
+                "--in-cluster: give the folder of a certificate by --tls, or --plain-http behind a"
+                " proxy that ends TLS"
+            )
+        name = f"{SERVICE}.{self.namespace}.svc"
+        return Place(address_of(self.listen), (name, f"{name}:443", *self.hosts), self.tls)
+
+
+def settings_of(file: File, topology_keys: tuple[str, ...] = ()) -> Settings:
+    """How the scheduler of that configuration file is set up."""
+    return Settings(
+        budget=SearchBudget(steps=file.scheduler.search.steps, profiles=file.scoring),
+        scheduler_names=file.scheduler_names,
+        gates=file.gates,
+        topology_keys=topology_keys,
+        preempts=file.scheduler.preemption.enabled and Feature.PREEMPTION in file.gates,
+    )
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Of `HOST:PORT`. Raises ConfigError."""
+    host, separator, port = text.rpartition(":")
+    if not (separator and host and port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise ConfigError(f"{text!r} is not HOST:PORT, such as 0.0.0.0:{PORT}")
+    return host.strip("[]"), int(port)
+
+
+def serve(kubeconfig: Path | None, settings: Settings, service: Service) -> None:
+    """Serve until SIGINT or SIGTERM. Raises ConfigError, KubeError or OSError."""
+    place, health = service.place(), address_of(service.health)
+
+    async def until(stop: asyncio.Event) -> None:
+        async with await Client.connect(kubeconfig, user_agent="muster-console") as client:
+            await require_groups(client)
+            async with in_cluster(client, settings, place) as served:
+                ready = {"read": lambda: served.cluster.synced}
+                _log.info("serving", port=served.port, hosts=place.hosts)
+                async with StatusServer(host=health[0], port=health[1], ready=ready):
+                    await served.until(stop)
+
+    run(until)

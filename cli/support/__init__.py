@@ -1,0 +1,1 @@
+"""`muster support-bundle`: what helpers need to know of a cluster, without secrets."""

@@ -1,0 +1,41 @@
+"""Lists the objects of a cluster that the trees are drawn from."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from api import constants
+from cli.trees.tree import Objects
+from kube.base.errors import NotFound
+from kube.client.client import Client
+from kube.client.resources import JOBS, JOBSETS, NODES, PODS, Resource
+
+WORKLOADS = Resource(*constants.WORKLOAD)
+POD_GROUPS = Resource(*constants.POD_GROUP)
+COMPOSITE_POD_GROUPS = Resource(*constants.COMPOSITE_POD_GROUP)
+
+
+async def list_objects(client: Client, namespace: str | None = None) -> Objects:
+    """Lists JobSets, Jobs, groups, pods (of `namespace`, or of all) and nodes concurrently.
+
+    A kind that the cluster does not serve (JobSet not installed) counts as empty.
+    """
+    lists = await asyncio.gather(
+        *(
+            list_items(client, resource, namespace)
+            for resource in (JOBSETS, JOBS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS, NODES)
+        )
+    )
+    return Objects(*lists)
+
+
+async def list_items(
+    client: Client, resource: Resource, namespace: str | None
+) -> list[dict[str, Any]]:
+    """The items of one kind; none for a kind that the cluster does not serve."""
+    try:
+        answer = await client.list(resource, namespace if resource.namespaced else None)
+    except NotFound:
+        return []
+    return list(answer["items"])

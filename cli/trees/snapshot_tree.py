@@ -1,0 +1,69 @@
+"""The trees of groups of a snapshot, decided by the solver: a snapshot has no statuses."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from cli.trees.tree import Branch
+from scheduler.core.decide import decide
+from scheduler.core.explain.explain import Blocker, explain
+from scheduler.core.groups.forest import Group
+from scheduler.core.search.place import Refusal, SearchBudget
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
+from scheduler.status.conditions import GroupView, group_views, waiting_for
+
+
+def branches(state: State, budget: SearchBudget) -> tuple[Branch, ...]:
+    """Every root with the groups below it; order: namespace, then name."""
+    roots = [group for group in state.forest.groups.values() if group.parent is None]
+    roots.sort(key=lambda group: (group.key[1], group.key[2], group.key[0]))
+    return tuple(_root(state, root, budget) for root in roots)
+
+
+def _root(state: State, root: Group, budget: SearchBudget) -> Branch:
+    said = {
+        view.group.key: _told(view)
+        for view in group_views(state, root, _blocker(state, root, budget))
+    }
+    return _branch(root, said)
+
+
+def _told(view: GroupView) -> tuple[str, str]:
+    """What it is, and why it waits. A group that was scheduled once may wait again."""
+    if not view.scheduled:
+        return view.reason or "Waiting", view.message
+    if view.group.bound or view.blocker is None:
+        return "Scheduled", ""
+    return "Waiting", view.blocker.summary
+
+
+def _blocker(state: State, root: Group, budget: SearchBudget) -> Blocker | None:
+    held = waiting_for(state, root)
+    if held is not None or not root.pending_total:
+        return held
+    outcome = decide(state, root, budget)
+    return explain(state, outcome) if isinstance(outcome, Refusal) else None
+
+
+def _branch(group: Group, said: dict[GroupKey, tuple[str, str]]) -> Branch:
+    children = tuple(_branch(child, said) for child in group.children_in_order())
+    pods = [pod for pod in group.members.values() if not pod.info.expected]
+    nodes = Counter(pod.node for pod in pods if pod.node)
+    for child in children:
+        nodes.update(child.nodes)
+    state, reason = said.get(group.key, ("Waiting", ""))
+    kind, namespace, name = group.key
+    return Branch(
+        kind,
+        namespace,
+        name,
+        state,
+        reason,
+        group.minimum if group.spec is None or group.spec.gang else None,
+        len(pods) + sum(child.members for child in children),
+        nodes.total(),
+        dict(sorted(nodes.items())),
+        children,
+        group.expected_held,
+    )

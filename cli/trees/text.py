@@ -1,0 +1,77 @@
+"""The trees as lines of text, for a terminal, a log and the demo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from cli.trees.tree import Branch, Object
+
+TEE, LAST, PIPE, GAP = "├─ ", "└─ ", "│  ", "   "
+
+
+def tree_lines(branches: Iterable[Branch]) -> list[str]:
+    """Each root and what is below it, one line a branch and one for the reason it waits."""
+    return [line for branch in branches for line in _lines(branch, "", "")]
+
+
+def _lines(branch: Branch, first: str, rest: str) -> Iterator[str]:
+    yield f"{first}{headline(branch)}"
+    below = PIPE if branch.children else GAP
+    if branch.reason:
+        yield f"{rest}{below}{branch.reason}"
+    for number, child in enumerate(branch.children, start=1):
+        last = number == len(branch.children)
+        yield from _lines(child, rest + (LAST if last else TEE), rest + (GAP if last else PIPE))
+
+
+def headline(branch: Branch) -> str:
+    """`PodGroup pg-a: Scheduled, 4 of 4 pods placed (minCount 4) on n1 x2, n2 x2`.
+
+    `, 3 places held` follows the pods where places are held for pods that do not exist yet.
+    """
+    minimum = ""
+    if branch.minimum is not None:
+        field = "minCount" if branch.kind == "PodGroup" else "minGroupCount"
+        minimum = f" ({field} {branch.minimum})"
+    where = ", ".join(f"{node} x{count}" for node, count in branch.nodes.items())
+    if branch.children or not where:
+        where = ""
+    placed = f"{branch.placed} of {branch.members} pods placed"
+    on = f" on {where}" if where else ""
+    if branch.held:
+        placed += f", {branch.held} {'place' if branch.held == 1 else 'places'} held"
+    return f"{branch.kind} {branch.name}: {branch.state}, {placed}{minimum}{on}"
+
+
+def node_lines(nodes: Sequence[Object], pods: Sequence[Object], label: str) -> list[str]:
+    """One line a node: its value of `label`, and a block for each of its CPUs in use."""
+    used = pods_per_node(pods)
+    width = max((len(node["metadata"]["name"]) for node in nodes), default=0)
+    lines = []
+    for node in sorted(
+        nodes, key=lambda n: (n["metadata"].get("labels", {}).get(label, ""), _name(n))
+    ):
+        name = _name(node)
+        domain = node["metadata"].get("labels", {}).get(label, "-")
+        lines.append(
+            f"{domain:>8}  {name:<{width}}  {'■' * used.get(name, 0)} {_pods(used.get(name, 0))}"
+        )
+    return lines
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"
+
+
+def pods_per_node(pods: Iterable[Object]) -> Mapping[str, int]:
+    """How many pods that have not ended each node holds."""
+    used: dict[str, int] = {}
+    for pod in pods:
+        node = pod["spec"].get("nodeName")
+        if node and pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}:
+            used[node] = used.get(node, 0) + 1
+    return used
+
+
+def _name(obj: Object) -> str:
+    return str(obj["metadata"]["name"])

@@ -1,0 +1,143 @@
+"""What-if questions, each answered by a process of its own: whatever is asked, the console goes on.
+
+The process gets a snapshot and the question on its standard input, and has limits of memory and
+time. `python -m analysis.what_if.worker` is what runs there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import Final
+
+import msgspec
+
+from analysis.what_if.messages import MEMORY, SECONDS, WRONG, Question, WhatIfAnswer, WhatIfRequest
+from api.features import FeatureGates
+from api.scheduler_names import SchedulerNames
+from console.protocols import RefusedError, Viewer
+from console.state import LiveCluster
+from kube.base.clock import SystemClock
+from kube.concurrency.stepwise import Stepwise
+from scheduler.core.preemption.dry_run import Effort
+from scheduler.core.values.search_budget import SearchBudget
+from scheduler.snapshot import snapshot as snapshots
+from scheduler.snapshot.snapshot import Limits, Snapshot, queue_of
+from scheduler.support.config import Preemption
+
+WAITING: Final = 4
+"""Questions that may wait for their turn, one of each viewer; there is one process at a time."""
+
+_FORBIDDEN: Final = "What-if works on the whole cluster: only who may see all of it can ask."
+_BUSY: Final = "You or others are asking already: try again in a moment."
+_TOO_LONG: Final = f"No answer within {SECONDS:g} s, or it took too much memory: ask for less."
+
+
+class WhatIfProcess:
+    """Answers questions about one cluster."""
+
+    def __init__(
+        self,
+        cluster: LiveCluster,
+        *,
+        budget: SearchBudget,
+        schedulers: SchedulerNames,
+        gates: FeatureGates,
+        preempts: bool,
+        seconds: float = SECONDS,
+        memory: int = MEMORY,
+        stepwise: Stepwise | None = None,
+    ) -> None:
+        """These are how the scheduler of the cluster is set up, and the limits of a question.
+
+        With `stepwise` the cluster is written down, which takes long where it is large.
+        """
+        self._cluster = cluster
+        self._budget = budget
+        self._schedulers = schedulers
+        self._gates = gates
+        self._preempts = preempts
+        self._seconds = seconds
+        self._memory = memory
+        self._turn = asyncio.Lock()
+        self._asking: set[str] = set()
+        spent = getattr(time, "thread_time", None)
+        self._stepwise = stepwise or Stepwise(SystemClock(), spent)
+
+    async def __call__(self, request: WhatIfRequest, viewer: Viewer) -> WhatIfAnswer:
+        """What would happen. Raises RefusedError."""
+        if viewer.namespaces is not None or not viewer.nodes:
+            raise RefusedError(403, _FORBIDDEN)
+        if viewer.session in self._asking or len(self._asking) > WAITING:
+            raise RefusedError(429, _BUSY)
+        self._asking.add(viewer.session)
+        try:
+            async with self._turn:
+                return await self._answer(request)
+        finally:
+            self._asking.discard(viewer.session)
+
+    async def _answer(self, request: WhatIfRequest) -> WhatIfAnswer:
+        code, answer = await _run(await self._question(request), self._seconds)
+        if code == WRONG:
+            raise RefusedError(400, answer.decode("utf-8", "replace"))
+        if code != 0:
+            raise RefusedError(400, _TOO_LONG)
+        return msgspec.json.decode(answer, type=WhatIfAnswer)
+
+    async def _question(self, request: WhatIfRequest) -> bytes:
+        """The cluster as it is now, with the question. Others run while it is written."""
+        taken = await self._snapshot()
+        parts = await self._stepwise.awaited(
+            lambda: snapshots.encode_in_parts(taken, self._stepwise.pause)
+        )
+        return msgspec.json.encode(
+            Question(
+                request,
+                msgspec.Raw(b"".join(parts)),
+                [str(feature) for feature in self._gates.on],
+                list(self._schedulers.all),
+                self._memory,
+            )
+        )
+
+    async def _snapshot(self) -> Snapshot:
+        """Taken in steps; nothing changes meanwhile."""
+        cluster, state, pause = self._cluster, self._cluster.state, self._stepwise.pause
+        effort = Effort.at(SystemClock().monotonic(), Preemption().patience_seconds)
+        limits = Limits.of(self._budget, effort, preempts=self._preempts)
+
+        def taken() -> Snapshot:
+            queue = queue_of(state, pause)
+            return snapshots.take(
+                state, queue, limits, cluster.priorities, decisions=0, pause=pause
+            )
+
+        await cluster.settled()
+        with cluster.freeze:
+            for _ in state.catch_up():
+                await asyncio.sleep(0)
+            for _ in state.units.refresh_in_steps():
+                await asyncio.sleep(0)
+            return await self._stepwise.awaited(taken)
+
+
+async def _run(question: bytes, seconds: float) -> tuple[int | None, bytes]:
+    """Exit code and output of the process; it is killed when the time is over."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "analysis.what_if.worker"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            output, _ = await process.communicate(question)
+    except TimeoutError:
+        return None, b""
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return process.returncode, output

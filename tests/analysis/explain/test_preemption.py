@@ -1,0 +1,114 @@
+"""What explain and simulate say of domains and of those who would go; nobody does."""
+
+import pytest
+
+from analysis.explain.explain import explain_lines
+from api.features import USUAL, Feature
+from scheduler.core.search.place import SearchBudget
+from scheduler.core.state.nominations import Nomination
+from tests.scheduler.preemption_builder import PreemptionBuilder
+
+
+def test_the_domains_and_the_victims_are_listed_and_nothing_is_evicted() -> None:
+    builder = PreemptionBuilder()
+    builder.nodes(4, cpu=1, rack_of=2)
+    builder.group("low", 2, mode="all")
+    builder.runs("low", "n0", "n1")
+    builder.runs(None, "n2", priority=9)
+    builder.group("high", 2, priority=5, topology="rack")
+    builder.waits("high", 2, priority=5)
+
+    lines = [
+        line.strip() for line in explain_lines(builder.state, builder.root("high"), SearchBudget())
+    ]
+
+    assert "rack=r000: room for 0, 2 more by preemption, 0 missing" in lines
+    assert "rack=r001: room for 1, 0 more by preemption, 1 missing" in lines
+    at = lines.index("would evict pods of lower priority, 2 in all:")
+    assert lines[at + 1] == "PodGroup ns/low, priority 0, 2 pods"
+    cost = "disruption budgets exceeded by 0, highest priority 0, 1 unit"
+    want = f"the cheapest choice that was found: {cost}; none of them could stay"
+    assert lines[at + 2] == want
+    assert lines[at + 3] == "would then go to n0 x1, n1 x1"
+    assert len(builder.state.pods) == 5
+
+
+def test_while_preemption_is_off_the_gate_is_named_in_place_of_victims() -> None:
+    builder = PreemptionBuilder()
+    builder.nodes(1, cpu=1)
+    builder.runs(None, "n0")
+    builder.group("high", 1, priority=5)
+    builder.waits("high", 1, priority=5)
+    gates = USUAL.without(Feature.PREEMPTION)
+
+    lines = [
+        line.strip()
+        for line in explain_lines(builder.state, builder.root("high"), SearchBudget(), gates)
+    ]
+
+    assert "no eviction: feature gate WorkloadAwarePreemption is off" in lines
+    assert not any("would evict" in line for line in lines)
+
+
+def test_racks_of_one_name_in_two_blocks_are_two_rows_of_the_table() -> None:
+    builder = PreemptionBuilder()
+    for block, rack, cpu in (("a", "r", 1), ("b", "r", 2), ("b", "s", 1)):
+        labels = {"block": block, "rack": rack}
+        builder.node(f"{block}-{rack}", cpu, labels=labels)
+        builder.node(f"{block}-{rack}-closed", 9, labels=labels, unschedulable=True)
+    builder.group("top", 1, composite=True, topology="block")
+    builder.group("leaf", 3, parent="top", topology="rack")
+    builder.waits("leaf", 3)
+
+    lines = [
+        line.strip() for line in explain_lines(builder.state, builder.root("top"), SearchBudget())
+    ]
+
+    closed = "1 nodes: node(s) were unschedulable"
+    assert [line for line in lines if line.startswith("rack=")] == [
+        f"rack=b/r: room for 2, 0 more by preemption, 1 missing; {closed}",
+        f"rack=a/r: room for 1, 0 more by preemption, 2 missing; {closed}",
+        f"rack=b/s: room for 1, 0 more by preemption, 2 missing; {closed}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("preempts", "priority", "want"),
+    [
+        (False, 5, "its preemptionPolicy is Never"),
+        (True, 0, "nothing of a priority below 0 runs"),
+        (True, 5, "it would not fit without all 1 unit below 5 either"),
+    ],
+)
+def test_why_nothing_is_evicted(preempts: bool, priority: int, want: str) -> None:
+    builder = PreemptionBuilder()
+    builder.nodes(1, cpu=2)
+    builder.runs(None, "n0")
+    builder.group("high", 3, priority=priority, topology="rack", preempts=preempts)
+    builder.node("n0", 2, labels={"rack": "r"})
+    builder.waits("high", 3, priority=priority)
+
+    lines = [
+        line.strip() for line in explain_lines(builder.state, builder.root("high"), SearchBudget())
+    ]
+
+    assert f"no eviction: {want}" in lines
+    more = int(preempts and priority > 0)
+    assert f"rack=r: room for 1, {more} more by preemption, {2 - more} missing" in lines
+
+
+def test_places_held_for_others_are_not_free_in_the_table() -> None:
+    builder = PreemptionBuilder()
+    builder.node("n0", 2, labels={"rack": "r"})
+    builder.group("low", 2, topology="rack")
+    builder.waits("low", 2)
+    (first, _) = list(builder.state.pods.values())
+    builder.state.nominations.set(
+        Nomination(("PodGroup", "ns", "high"), 9, ((first.shape, (("n0", 1),)),))
+    )
+
+    lines = [
+        line.strip() for line in explain_lines(builder.state, builder.root("low"), SearchBudget())
+    ]
+
+    assert "rack=r: room for 1, 0 more by preemption, 1 missing" in lines

@@ -1,0 +1,95 @@
+"""The demo is what new users see first: it meets its expectations, or fails and says which not."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from cli.demo import demo
+from cli.demo.view import View
+from cli.trees.tree import Objects
+from kube.client.client import Client
+
+ROOT = Path(__file__).resolve().parents[3]
+EXPECTATIONS = (
+    "training waits for room for one more pod",
+    "all 16 pods of training run",
+    "too-big waits, holds nothing",
+    "all 8 pods of one-rack run in one rack",
+    "no JobSet, Job, group or pod is left",
+)
+
+
+# Ctrl-C ends it in the same way; a SIGTERM that nobody handles would leave the children.
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)],
+    ids=lambda it: it.name,
+)
+def test_the_demo_meets_every_expectation_and_leaves_no_child_running(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cli", "demo", "--keep"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "DISPLAY": "", "WAYLAND_DISPLAY": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    with process as running:
+        assert running.stdout is not None
+        said = []
+        for line in running.stdout:
+            said.append(line)
+            if line.startswith("The cluster stays up"):
+                break
+        running.send_signal(number)
+        said += running.stdout
+        code = running.wait()
+
+        with contextlib.suppress(ProcessLookupError):
+            # It led its own process group: any process still in it is a child that it left.
+            os.killpg(running.pid, signal.SIGKILL)
+            pytest.fail("a child of the demo still runs")
+    assert code == 0, said
+    text = "".join(line for line in said if line.startswith("  ok: "))
+    for expectation in EXPECTATIONS:
+        assert expectation in text
+    assert "there is room for 15" in "".join(said)
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_the_demo_fails_unless_its_expectations_are_met(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    holds: bool,
+) -> None:
+    @contextlib.asynccontextmanager
+    async def started(view: View) -> AsyncIterator[demo.DemoCluster]:
+        yield demo.DemoCluster(cast("Client", None), view)
+
+    async def nothing_happens(cluster: demo.DemoCluster) -> None:
+        await cluster.until("pigs fly", lambda _seen: holds)
+
+    async def nothing(_client: object) -> Objects:
+        return Objects()
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "_started", started)
+    monkeypatch.setattr(demo, "list_objects", nothing)
+    monkeypatch.setattr(demo, "STEPS", (("A wonder.", nothing_happens),))
+    monkeypatch.setattr(demo, "TIMEOUT_SECONDS", 0.0)
+
+    assert demo.main(keep=False) == (0 if holds else 1)
+    failed = "FAILED: expected that pigs fly" in capsys.readouterr().out
+    assert failed is not holds

@@ -1,0 +1,229 @@
+"""The forest of groups that every view draws."""
+
+from typing import Any
+
+import pytest
+
+from api.constants import ANNOTATION_GROUP_BY, ANNOTATION_MADE_FOR
+from api.names import pod_group_of_value
+from cli.trees.snapshot_tree import branches
+from cli.trees.text import tree_lines
+from cli.trees.tree import Objects, build
+from scheduler.core.search.place import SearchBudget
+from tests.scheduler.state_builder import StateBuilder
+
+
+def _object(name: str, **parts: Any) -> dict[str, Any]:
+    owners = [{"kind": kind, "uid": uid} for kind, uid in parts.pop("owners", ())]
+    metadata = {
+        "namespace": "default",
+        "name": name,
+        "uid": f"uid-{name}",
+        "ownerReferences": owners,
+    }
+    return {"metadata": {**metadata, **parts.pop("metadata", {})}, **parts}
+
+
+def _pod(name: str, group: str, node: str = "") -> dict[str, Any]:
+    labels = {"scheduling.muster.dev/pod-group": group}
+    return _object(name, metadata={"labels": labels}, spec={"nodeName": node} if node else {})
+
+
+def _group(
+    name: str, minimum: int, *, reason: str = "", parent: str = "", **parts: Any
+) -> dict[str, Any]:
+    condition = {
+        "type": "PodGroupInitiallyScheduled",
+        "status": "False" if reason else "True",
+        "reason": "Unschedulable" if reason else "Scheduled",
+        "message": reason,
+    }
+    spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
+    if parent:
+        spec["parentCompositePodGroupName"] = parent
+    return _object(name, spec=spec, status={"conditions": [condition]}, **parts)
+
+
+def test_a_jobset_shows_its_group_its_pods_and_where_they_run() -> None:
+    objects = Objects(
+        jobsets=[_object("js")],
+        pod_groups=[_group("pg-js", 2, owners=[("JobSet", "uid-js")])],
+        pods=[_pod("a", "pg-js", "n1"), _pod("b", "pg-js", "n1")],
+    )
+
+    lines = tree_lines(build(objects))
+
+    assert lines == [
+        "JobSet js: Scheduled, 2 of 2 pods placed",
+        "└─ PodGroup pg-js: Scheduled, 2 of 2 pods placed (minCount 2) on n1 x2",
+    ]
+
+
+def test_a_waiting_group_gives_its_reason_below_its_line() -> None:
+    group = _group("pg-js", 2, reason="needs 2 pods, room for 1", owners=[("JobSet", "uid-js")])
+    objects = Objects(jobsets=[_object("js")], pod_groups=[group], pods=[_pod("a", "pg-js")])
+
+    lines = tree_lines(build(objects))
+
+    assert lines[1:] == [
+        "└─ PodGroup pg-js: Unschedulable, 0 of 1 pods placed (minCount 2)",
+        "      needs 2 pods, room for 1",
+    ]
+
+
+def test_an_owner_without_groups_is_left_out() -> None:
+    assert build(Objects(jobs=[_object("plain")], pods=[_object("p", spec={})])) == ()
+
+
+def test_a_group_whose_owner_is_gone_stands_alone() -> None:
+    group = _group("pg-js", 1, owners=[("JobSet", "uid-gone")])
+
+    (branch,) = build(Objects(pod_groups=[group]))
+
+    assert (branch.kind, branch.name) == ("PodGroup", "pg-js")
+
+
+def test_a_composite_adds_up_the_pods_of_its_children() -> None:
+    composite = _object("cpg", spec={"schedulingPolicy": {"gang": {"minGroupCount": 2}}})
+    groups = [_group(name, 1, parent="cpg") for name in ("a", "b")]
+    objects = Objects(
+        composites=[composite], pod_groups=groups, pods=[_pod("p", "a", "n1"), _pod("q", "b")]
+    )
+
+    (branch,) = build(objects)
+
+    assert (branch.minimum, branch.members, branch.placed, len(branch.children)) == (2, 2, 1, 2)
+
+
+def test_a_cycle_of_parents_is_cut_and_does_not_hang() -> None:
+    spec: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
+    top = _object("a", spec=spec)
+    loop = _object("a", spec={**spec, "parentCompositePodGroupName": "a"})
+
+    (branch,) = build(Objects(composites=[top, loop]))
+
+    assert branch.children[0].children == ()
+
+
+def test_a_chain_of_thousands_of_composites_is_shown_as_far_as_a_tree_may_reach() -> None:
+    policy: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
+    chain = [_object("c0", spec=policy)]
+    for number in range(1, 3_000):
+        spec = {**policy, "parentCompositePodGroupName": f"c{number - 1}"}
+        chain.append(_object(f"c{number}", spec=spec))
+
+    lines = tree_lines(build(Objects(composites=chain)))
+
+    assert len(lines) == 9
+    assert "CompositePodGroup c8: " in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("placed", "want"),
+    [
+        (2, ["Scheduled, 0 of 0 pods placed (minCount 2)"]),
+        (1, ["Waiting, 0 of 0 pods placed (minCount 2)", "   no room"]),
+    ],
+)
+def test_a_group_that_ran_may_wait_again(placed: int, want: list[str]) -> None:
+    """Its condition stays True; a blocker may also be about pods beyond minCount."""
+    group = _group("g", 2)
+    group["status"] |= {"scheduledPods": placed, "blocker": {"summary": "no room"}}
+
+    lines = tree_lines(build(Objects(pod_groups=[group])))
+
+    assert [line.removeprefix("PodGroup g: ") for line in lines] == want
+
+
+def test_so_it_may_in_a_snapshot() -> None:
+    builder = StateBuilder()
+    builder.nodes(1)
+    builder.gang("g", 1)
+    builder.gang("runs", 1)
+    builder.pod("runs", node="n0")
+    pod = builder.pod("g", node="n0")
+    builder.state.remove_pod(pod.uid)
+
+    told = {it.name: (it.state, it.reason) for it in branches(builder.state, SearchBudget())}
+
+    assert told["runs"] == ("Scheduled", "")
+    assert told["g"][0] == "Waiting"
+    assert told["g"][1].startswith("has 0 of 1 pods, those that ran are gone")
+
+
+def test_groups_that_pods_ask_for_are_below_what_their_pods_have_in_common() -> None:
+    def asked(name: str) -> dict[str, Any]:
+        made = _group(name, 1, metadata={"annotations": {ANNOTATION_MADE_FOR: f"/Pod/{name}/"}})
+        owner = {"kind": "LeaderWorkerSet", "name": "serve", "uid": "u", "controller": True}
+        made["metadata"]["ownerReferences"] = [owner]
+        return made
+
+    part = pod_group_of_value("serve", "index", "0")
+    member = _pod("a", "serve", "n1")
+    member["metadata"]["labels"]["index"] = "0"
+    member["metadata"]["annotations"] = {ANNOTATION_GROUP_BY: "index"}
+    objects = Objects(pod_groups=[asked(part), asked("z")], pods=[member, _pod("b", "z")])
+
+    assert tree_lines(build(objects)) == [
+        "LeaderWorkerSet serve: Scheduled, 1 of 2 pods placed",
+        f"├─ PodGroup {part}: Scheduled, 1 of 1 pods placed (minCount 1) on n1 x1",
+        "└─ PodGroup z: Scheduled, 0 of 1 pods placed (minCount 1)",
+    ]
+
+
+def test_a_group_is_below_its_deployment_and_a_users_own_kind_of_group_is_none() -> None:
+    def owned(name: str, api_version: str, kind: str) -> dict[str, Any]:
+        note = f"{api_version.partition('/')[0]}/{kind}/web/u"
+        made = _group(name, 1, metadata={"annotations": {ANNOTATION_MADE_FOR: note}})
+        owner = {"apiVersion": api_version, "kind": kind, "name": "web", "controller": True}
+        made["metadata"]["ownerReferences"] = [owner | {"uid": "u"}]
+        return made
+
+    objects = Objects(
+        pod_groups=[
+            owned("pg-deployment-web-1", "apps/v1", "Deployment"),
+            owned("implicit", "scheduling.muster.dev/v1alpha3", "Workload"),
+            owned("plugins", "scheduling.x-k8s.io/v1alpha1", "PodGroup"),
+        ]
+    )
+
+    assert tree_lines(build(objects)) == [
+        "PodGroup implicit: Scheduled, 0 of 0 pods placed (minCount 1)",
+        "PodGroup plugins: Scheduled, 0 of 0 pods placed (minCount 1)",
+        "Deployment web: Scheduled, 0 of 0 pods placed",
+        "└─ PodGroup pg-deployment-web-1: Scheduled, 0 of 0 pods placed (minCount 1)",
+    ]
+
+
+def test_a_jobset_is_below_its_train_job() -> None:
+    jobset = _object("tune")
+    owner = {"kind": "TrainJob", "name": "tune", "uid": "t", "controller": True}
+    jobset["metadata"]["ownerReferences"] = [{"kind": "Thing", "name": "x", "uid": "y"}, owner]
+    objects = Objects(
+        jobsets=[jobset],
+        pod_groups=[_group("pg-tune", 2, owners=[("JobSet", "uid-tune")])],
+        pods=[_pod("a", "pg-tune", "n1"), _pod("b", "pg-tune", "n1")],
+    )
+
+    assert tree_lines(build(objects)) == [
+        "TrainJob tune: Scheduled, 2 of 2 pods placed",
+        "└─ JobSet tune: Scheduled, 2 of 2 pods placed",
+        "   └─ PodGroup pg-tune: Scheduled, 2 of 2 pods placed (minCount 2) on n1 x2",
+    ]
+
+
+def test_the_groups_of_each_kind_with_one_pod_template_are_below_it() -> None:
+    kinds = ("StatefulSet", "LeaderWorkerSet", "MPIJob", "RayCluster", "SparkApplication")
+    groups = []
+    for kind in kinds:
+        name = f"g-{kind.lower()}"
+        made = _group(name, 1, metadata={"annotations": {ANNOTATION_MADE_FOR: f"/Pod/{name}/"}})
+        owner = {"apiVersion": "x.example/v1", "kind": kind, "name": kind.lower(), "uid": kind}
+        made["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+        groups.append(made)
+
+    found = build(Objects(pod_groups=groups))
+
+    assert {(it.kind, it.children[0].name) for it in found} == {
+        (kind, f"g-{kind.lower()}") for kind in kinds
+    }

@@ -1,0 +1,178 @@
+"""What-if questions in a process of their own: answers, reasons, and limits."""
+
+import asyncio
+import io
+import resource
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from analysis.what_if import worker
+from analysis.what_if.messages import MEMORY, AddNodes, Change, WhatIfAnswer, WhatIfRequest
+from analysis.what_if.worker import memory_limit
+from api import features
+from api.scheduler_names import USUAL
+from console import what_if
+from console.protocols import RefusedError, Viewer
+from console.state import ClusterState, LiveCluster
+from console.what_if import WAITING, WhatIfProcess
+from kube.base.clock import SystemClock
+from kube.concurrency.stepwise import Stepwise
+from scheduler.core.values.search_budget import SearchBudget
+from tests.analysis.what_if.test_what_if import cluster, gang
+
+ADMIN = Viewer("admin", "one")
+
+pytestmark = pytest.mark.timeout(120)
+
+
+class _Cluster(ClusterState):
+    priorities: tuple[Any, ...] = ()
+
+
+def asker(seconds: float = 60.0, memory: int = MEMORY, of: _Cluster | None = None) -> WhatIfProcess:
+    return WhatIfProcess(
+        cast("LiveCluster", of or small()),
+        budget=SearchBudget(),
+        schedulers=USUAL,
+        gates=features.USUAL,
+        preempts=True,
+        seconds=seconds,
+        memory=memory,
+        stepwise=Stepwise(_Hurried()),
+    )
+
+
+class _Hurried(SystemClock):
+    """Time is over whenever it is looked at."""
+
+    _now = 0.0
+
+    def monotonic(self) -> float:
+        self._now += 1.0
+        return self._now
+
+
+def small() -> _Cluster:
+    builder = cluster(racks=1, nodes=1)
+    gang(builder, "g", 8)
+    return _Cluster(builder.state)
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions are answered without a process: what it loads takes longer than they do."""
+
+    async def run(question: bytes, _seconds: float) -> tuple[int | None, bytes]:
+        said = io.BytesIO()
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(question)))
+            patched.setattr(sys, "stdout", SimpleNamespace(buffer=said))
+            patched.setattr(resource, "setrlimit", lambda *_: None)
+            return worker.main(), said.getvalue()
+
+    monkeypatch.setattr(what_if, "_run", run)
+
+
+async def test_others_run_while_the_cluster_is_written_and_change_it_afterwards(here: None) -> None:
+    of = small()
+    ask = asyncio.create_task(asker(of=of)(WhatIfRequest(), ADMIN))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    changed = asyncio.create_task(remove_all_pods(of))
+    seen = [bool(of.state.pods) async for _ in steps_of(of)]
+    await changed
+
+    assert len(seen) > 5
+    assert all(seen), "what was being read has changed"
+    assert [each.id for each in (await ask).waiting] == ["ns/PodGroup/g"]
+    assert not of.state.pods
+
+
+async def steps_of(of: _Cluster) -> AsyncIterator[None]:
+    """Once for each step while the cluster is frozen."""
+    while of.freeze.lasts:
+        yield
+        await asyncio.sleep(0)
+
+
+async def remove_all_pods(of: _Cluster) -> None:
+    await of.settled()
+    for uid in list(of.state.pods):
+        of.state.remove_pod(uid)
+
+
+async def test_the_process_answers_and_the_cluster_stays_as_it_is() -> None:
+    of = small()
+    ask = asker(of=of)
+    more = WhatIfRequest(changes=[Change(add_nodes=AddNodes(like="r1-1", count=1))])
+    assert [each.id for each in (await ask(more, ADMIN)).placements] == ["ns/PodGroup/g"]
+    assert list(of.state.nodes.row_of) == ["r1-1"]
+
+
+async def test_what_cannot_be_tried_is_told(here: None) -> None:
+    with pytest.raises(RefusedError, match="there is no node none") as raised:
+        await asker()(WhatIfRequest(changes=[Change(remove_node="none")]), ADMIN)
+    assert raised.value.status == 400
+
+
+async def test_a_process_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(RefusedError, match="No answer within"):
+        await asker(seconds=0.01)(WhatIfRequest(), ADMIN)
+
+
+async def test_manifests_that_need_all_memory_cost_the_console_nothing() -> None:
+    """Every level is ten times the one below: a terabyte when it is written out."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    for level in range(1, 12):
+        parts = ", ".join(f"*a{level - 1}" for _ in range(10))
+        lines.append(f"a{level}: &a{level} [{parts}]")
+    lines += ["kind: Job", "metadata: {name: bomb, annotations: {a: b}}", "spec:"]
+    lines += ["  parallelism: 3", "  template: {spec: {containers: *a11}}"]
+    ask = asker(memory=1 << 27)  # the usual limit takes half a minute to fill
+    with pytest.raises(RefusedError, match="too much memory"):
+        await ask(WhatIfRequest(manifests="\n".join(lines)), ADMIN)
+
+
+@pytest.mark.parametrize(
+    "viewer",
+    [
+        Viewer("a", "s", namespaces=frozenset({"ns"})),
+        Viewer("a", "s", nodes=False),
+    ],
+)
+async def test_who_may_not_see_everything_may_not_ask(viewer: Viewer) -> None:
+    with pytest.raises(RefusedError) as raised:
+        await asker()(WhatIfRequest(), viewer)
+    assert raised.value.status == 403
+
+
+async def test_only_so_many_wait_for_their_turn() -> None:
+    ask = asker(seconds=0.01)  # what is answered is no matter here
+    viewers = [Viewer("admin", str(number)) for number in range(WAITING + 3)]
+    asked = [asyncio.create_task(ask(WhatIfRequest(), viewer)) for viewer in viewers]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    refused = [each for each in answers if isinstance(each, RefusedError)]
+    assert sorted(each.status for each in refused) == [400] * (WAITING + 1) + [429, 429]
+
+
+async def test_each_viewer_asks_one_question_at_a_time(here: None) -> None:
+    ask = asker()
+    asked = [asyncio.create_task(ask(WhatIfRequest(), ADMIN)) for _ in range(2)]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(each) for each in answers] == [WhatIfAnswer, RefusedError]
+
+
+@pytest.mark.parametrize(
+    ("said", "limit"), [("max", 4 << 30), (str(2 << 30), 1 << 30), (str(64 << 30), 4 << 30)]
+)
+def test_the_process_has_half_of_its_container_at_most(
+    tmp_path: Path, said: str, limit: int
+) -> None:
+    (tmp_path / "memory.max").write_text(f"{said}\n")
+    assert memory_limit(tmp_path / "memory.max") == limit
+    assert memory_limit(tmp_path / "none") == 4 << 30
