@@ -87,7 +87,7 @@ async def test_certificates_are_issued_injected_and_renewed_under_load(
             load.stop()
             await running
             assert load.failures == []
-            assert load.made > 30 * RATE
+            assert load.made > 30, "at least one in each second"
             await injected(rest)
             assert "Muster has ended" in await release.uninstall()
         finally:

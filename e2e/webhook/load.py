@@ -1,7 +1,7 @@
 """Creates groups at a steady rate, and records every failure."""
 
 import asyncio
-import time
+import itertools
 from dataclasses import dataclass, field
 
 from e2e.support.rest import Object, Rest
@@ -22,9 +22,16 @@ def pod_group(name: str, version: str = "v1alpha3") -> Object:
     }
 
 
+AT_ONCE = 64
+"""Requests; more would only wait for a machine that is busy with these."""
+
+
 @dataclass
 class Load:
-    """`rate` creations a second until `stop`; each tenth in an old version, so also converted."""
+    """Up to `rate` creations a second until `stop`; each tenth in an old version, to be converted.
+
+    A machine that cannot make as many gets fewer: no more than `AT_ONCE` wait for their answers.
+    """
 
     rest: Rest
     rate: float
@@ -36,16 +43,23 @@ class Load:
         self._stopped = True
 
     async def run(self) -> None:
-        """Open-loop: a slow answer does not slow down what comes after it."""
-        started = time.monotonic()
-        number = 0
+        """A slow answer does not slow down what comes after it, until too many are slow."""
+        free = asyncio.Semaphore(AT_ONCE)
+
+        async def create(number: int) -> None:
+            try:
+                await self._create(number)
+            finally:
+                free.release()
+
         async with asyncio.TaskGroup() as group:
-            while not self._stopped:
-                due = int((time.monotonic() - started) * self.rate)
-                while number < due:
-                    group.create_task(self._create(number))
-                    number += 1
-                await asyncio.sleep(0.5 / self.rate)
+            for number in itertools.count():
+                pause = asyncio.create_task(asyncio.sleep(1 / self.rate))
+                await free.acquire()
+                if self._stopped:
+                    break
+                group.create_task(create(number))
+                await pause
 
     async def _create(self, number: int) -> None:
         version = "v1alpha2" if number % 10 == 9 else "v1alpha3"

@@ -108,6 +108,9 @@ def built() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="muster-image-") as name:
         root = Path(name)
         root.chmod(0o755)
+        for parent in root.parents:  # that of all temporary folders of a run is the user's alone
+            if not parent.stat().st_mode & 0o001:
+                parent.chmod(parent.stat().st_mode | 0o011)
         for path in sent():
             copy(path, root / "src")
         (root / "bin").mkdir()

