@@ -102,10 +102,10 @@ down: .venv ## end what `make up` started
 	$(BIN)/python -m e2e.controlplane.down
 
 bench: .venv ## decisions alone: times and memory beside their ranges and the last results
-	$(BIN)/python -m bench.decisions $(BENCH)
+	$(BIN)/python -m tools.bench.decisions.decisions $(BENCH)
 
 bench-e2e: e2e-modules ## scheduling on the real control plane, beside kube-scheduler; BENCH=--record renews the page
-	$(BIN)/python -m bench.e2e $(BENCH)
+	$(BIN)/python -m tools.bench.end_to_end $(BENCH)
 
 lock: .venv ## renew requirements/*.txt: hashes, no addresses
 	$(BIN)/python -m pip install --quiet uv
@@ -115,11 +115,11 @@ lock: .venv ## renew requirements/*.txt: hashes, no addresses
 
 version: .venv ## write VERSION everywhere, and make its section of the changelog
 	@test -n "$(VERSION)" || { echo "name a version: make version VERSION=1.2.3" >&2; exit 2; }
-	$(BIN)/python -m release.numbers $(VERSION)
+	$(BIN)/python -m tools.release.numbers $(VERSION)
 
 release: e2e-modules ## the files of a release of the last commit, under dist/
 	@test -n "$(VERSION)" || { echo "name a version: make release VERSION=1.2.3" >&2; exit 2; }
-	$(BIN)/python -m release $(VERSION)
+	$(BIN)/python -m tools.release $(VERSION)
 
 clean:
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -33,11 +33,19 @@ from tools.testing.report import Cost, SuiteCost
 NAMED_UNITS: Final[dict[str, Sequence[str]]] = {
     "scheduler": ("tests/scheduler",),
     # They start processes and wait for them.
-    "commands": ("tests/bench", "tests/cli", "tests/analysis", "tests/console", "tests/packaging"),
+    "commands": (
+        "tests/tools/bench",
+        "tests/cli",
+        "tests/analysis",
+        "tests/console",
+        "tests/packaging",
+    ),
 }
 
 LONG_UNITS: Final[dict[str, Sequence[str]]] = {
-    "embedded cluster and tools": ("localcluster/tests", "tests/e2e", "tests/tools"),
+    "embedded cluster and tools": (
+        *("localcluster/tests", "tests/e2e", "tests/tools/mutation", "tests/tools/testing"),
+    ),
 }
 """With `--long` alone: no user has these. The conformance suite holds the embedded cluster to the
 real servers in each run."""

@@ -13,9 +13,9 @@ import yaml
 
 from e2e.controlplane.places import BIN, ROOT
 from e2e.support.binaries import binary
-from release import numbers
-from release.__main__ import make
-from release.errors import ReleaseError
+from tools.release import numbers
+from tools.release.__main__ import make
+from tools.release.errors import ReleaseError
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -40,7 +40,7 @@ def test_the_same_commit_makes_the_same_bytes(released: Path, tmp_path: Path) ->
     clone = ["git", "clone", "--quiet", "--shared", str(ROOT), str(repository)]
     subprocess.run(clone, check=True)
     again = tmp_path / "again"
-    command = [sys.executable, "-m", "release", VERSION, f"--output={again}"]
+    command = [sys.executable, "-m", "tools.release", VERSION, f"--output={again}"]
     # The program of this checkout, since the commit may be older; its own sources are exported.
     environment = {"PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONHASHSEED": "7"}
     # The checkout may be another user's; who trusts it says so in the home that is not there.

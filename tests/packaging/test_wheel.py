@@ -34,7 +34,7 @@ PACKAGES = {
     "cli",
 }
 Said = dict[str, list[Any]]
-OTHERS = {"localcluster", "manifests", "examples", "e2e", "release", "tests", "tools", "bench"}
+OTHERS = {"localcluster", "manifests", "examples", "e2e", "tests", "tools"}
 PROCESSES = ("webhook", "controller", "scheduler", "all")
 
 
@@ -173,7 +173,7 @@ def test_the_wheel_of_the_embedded_cluster_holds_that_and_not_its_tests(
 
 def test_no_locked_dependency_owns_a_top_level_name_of_ours() -> None:
     ours = {path.parent.name for path in ROOT.glob("[a-z]*/*.py")}
-    assert ours >= PACKAGES | {"localcluster", "e2e", "release", "tests", "tools", "bench"}
+    assert ours >= PACKAGES | {"localcluster", "e2e", "tests", "tools"}
     dependencies = {canonicalize_name(name) for name in locked("dev.txt")}
     owners = {
         name: {canonicalize_name(owner) for owner in found} & dependencies

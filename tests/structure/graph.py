@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
-    "analysis", "api", "bench", "certs", "cli", "controllers", "e2e", "kube", "localcluster",
+    "analysis", "api", "certs", "cli", "controllers", "e2e", "kube", "localcluster",
     "scheduler", "webhooks",
 )  # fmt: skip
 

@@ -1,6 +1,0 @@
-"""Scheduling from end to end on the real control plane: `python -m bench.e2e --help`.
-
-Read the modules in this order: `cases` (what is measured), `objects` (on what), `subjects` (who
-schedules), `wire` and `observer` (how objects are made and what is seen), `raw` (the API server's
-own limit), `run` (one measurement), `results` (what is kept and how it is shown).
-"""

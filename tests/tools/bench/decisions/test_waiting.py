@@ -1,0 +1,22 @@
+"""What is written about gangs that wait, on a small cluster."""
+
+import pytest
+
+from tools.bench.decisions import targets, waiting
+from tools.bench.report import waiting_results
+
+pytestmark = pytest.mark.long
+
+
+async def test_gangs_that_wait_are_written_about_only_when_they_change() -> None:
+    phases = await waiting.play(20, 5)
+    shown = waiting_results.table(phases, phases)
+
+    assert targets.waiting(phases).count("\n") == 2 + 7
+    assert phases[0].each <= 2 + 2 * waiting.GANG
+    assert max(phase.each_minute for phase in phases[2:4]) <= 60 / 15
+    assert (phases[4].told or 99.0) <= targets.WAITING_TOLD_BUSY
+    assert [phase.kind for phase in phases] == ["come", "quiet", "churn", "churn", "busy"]
+    assert phases[1].writes == {}
+    assert phases[3].writes["create pods/binding"] == waiting.GANG
+    assert shown.count("\n") == len(phases) + 2

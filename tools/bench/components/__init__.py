@@ -1,0 +1,1 @@
+"""One component each: webhook, console, start, groups, launch, lab."""

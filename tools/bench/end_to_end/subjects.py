@@ -1,0 +1,142 @@
+"""Who schedules: kube-scheduler with its groups, or Muster with its own."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+from typing import Protocol
+
+import aiohttp
+
+from e2e.controlplane.commands import Options
+from e2e.controlplane.controlplane import ControlPlane
+from e2e.controlplane.process import ProcessFailedError
+from e2e.muster import NAMESPACE, SCHEDULER, WEBHOOK, Muster
+from e2e.support.waiting import eventually
+from tools.bench.end_to_end.cases import KUBE_SCHEDULER, MUSTER
+from tools.bench.end_to_end.objects import NATIVE, OURS, Flavour
+
+_GATES = (
+    "GenericWorkload",
+    "GangScheduling",
+    "TopologyAwareWorkloadScheduling",
+    "WorkloadAwarePreemption",
+)
+OPTIONS = Options(
+    controllers=False,
+    kwok=False,
+    jobset=False,
+    taint_nodes=False,
+    audit=False,
+    feature_gates=dict.fromkeys(_GATES, True),
+    runtime_config=("scheduling.k8s.io/v1alpha2=true",),
+)
+"""The same API server for all: no other controllers, nothing that marks nodes."""
+
+_PATIENCE = 120
+"""Seconds until a scheduler must be ready, on a machine that does other things as well."""
+
+
+class Subject(Protocol):
+    flavour: Flavour
+
+    async def prepare(self) -> None:
+        """Whatever must be there before groups can be created."""
+
+    async def start(self) -> float:
+        """Start to schedule; answers when the caches were in sync (wall clock)."""
+        ...
+
+    def pids(self) -> dict[str, int]: ...
+
+    def stop(self) -> None: ...
+
+
+class KubeScheduler:
+    """With all its features for groups, and a client without rate limits."""
+
+    flavour = NATIVE
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+
+    async def prepare(self) -> None:
+        """Its kinds are built in."""
+
+    async def start(self) -> float:
+        started = time.time()
+        url = self._plane.start_scheduler()
+        async with aiohttp.ClientSession(trust_env=False) as session:
+
+            async def probe() -> bool:
+                try:
+                    # Its certificate is its own; the port was free before.
+                    async with session.get(url, ssl=False) as answer:
+                        return answer.status == 200
+                except aiohttp.ClientError:
+                    return False
+
+            process = self._plane.processes[KUBE_SCHEDULER]
+            try:
+                await process.ready(probe, timeout=60)
+            except ProcessFailedError:
+                if not process.running:
+                    raise
+                return started  # it runs but is not in sync for minutes, which counts as its time
+        return time.time()
+
+    def pids(self) -> dict[str, int]:
+        process = self._plane.processes.get(KUBE_SCHEDULER)
+        return {KUBE_SCHEDULER: process.pid} if process else {}
+
+    def stop(self) -> None:
+        """It ends with the control plane."""
+
+
+class MusterScheduler:
+    """The scheduler, as installed and with its own rights, and the webhook that groups need."""
+
+    flavour = OURS
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._muster = Muster(plane.kubeconfig, config={"namespace": NAMESPACE})
+        self._started = False
+
+    async def prepare(self) -> None:
+        await self._muster.install()
+        await self._muster.start(WEBHOOK)
+
+    async def start(self) -> float:
+        self._muster.launch(SCHEDULER)
+        await self._muster.ready(SCHEDULER, _PATIENCE)
+        self._started = True
+
+        async def said() -> bool:
+            return bool(self._synced())
+
+        await eventually(said, "the log to say when the scheduler was in sync", _PATIENCE)
+        return self._synced()
+
+    def pids(self) -> dict[str, int]:
+        pids = {"muster webhook": self._muster.pid(WEBHOOK)}
+        if self._started:
+            pids[f"{MUSTER} scheduler"] = self._muster.pid(SCHEDULER)
+        return pids
+
+    def stop(self) -> None:
+        self._muster.stop()
+
+    def _synced(self) -> float:
+        """From its log, 0 before: it may be too busy to answer at once that it is ready."""
+        for line in (self._muster.logs / f"{SCHEDULER}.log").read_text().splitlines():
+            said = json.loads(line)
+            if said.get("event") == "synced":
+                return datetime.fromisoformat(said["timestamp"]).timestamp()
+        return 0.0
+
+
+SUBJECTS: dict[str, type[KubeScheduler | MusterScheduler]] = {
+    KUBE_SCHEDULER: KubeScheduler,
+    MUSTER: MusterScheduler,
+}

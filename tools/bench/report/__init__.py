@@ -1,0 +1,1 @@
+"""Results as JSON, and pages and pictures of them."""

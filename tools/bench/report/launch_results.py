@@ -1,0 +1,60 @@
+"""What commands and processes cost at their start: kept as JSON, shown as a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from tools.bench.report.frame import RESULTS
+
+FILE: Final = RESULTS / "launch.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """The least of all runs; `before_` is that of the other tree, 0 if there was none."""
+
+    name: str
+    seconds: float
+    limit: float
+    mib: float = 0.0
+    before_seconds: float = 0.0
+    before_mib: float = 0.0
+
+    @property
+    def kept(self) -> bool:
+        return self.seconds <= self.limit
+
+
+def load() -> list[Launched]:
+    """What was kept last; nothing if there is no file."""
+    return [Launched(**entry) for entry in json.loads(FILE.read_text())] if FILE.is_file() else []
+
+
+def keep(results: Iterable[Launched]) -> None:
+    FILE.write_text(json.dumps([asdict(it) for it in results], indent=1) + "\n")
+
+
+def table(results: Iterable[Launched]) -> str:
+    """Markdown."""
+    lines = [
+        "| | processor time | at most | before | resident | before |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for it in results:
+        cells = (
+            f"`muster {it.name}`", _seconds(it.seconds), _seconds(it.limit),
+            _seconds(it.before_seconds), _mib(it.mib), _mib(it.before_mib),
+        )  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f} s" if value else ""
+
+
+def _mib(value: float) -> str:
+    return f"{value:.0f} MiB" if value else ""

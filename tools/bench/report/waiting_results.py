@@ -1,0 +1,80 @@
+"""What was written about gangs that wait for room: kept as JSON, shown as a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final, Literal
+
+from tools.bench.report import frame
+
+FILE: Final = frame.RESULTS / "waiting.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One stretch of virtual time, and all that was written in it but leases.
+
+    `kind` says what happens: gangs come, nothing, others come and go, or a gang comes while others
+    are bound. `writes` are by verb and resource, `peak` the most in a second. `told` is how many
+    seconds after the last gang came the last of its pods was Unschedulable; None if none came.
+    `waiting` is how many gangs waited, `others` the writes that were about anything else.
+    """
+
+    kind: Literal["come", "quiet", "churn", "busy"]
+    title: str
+    seconds: float
+    waiting: int
+    writes: Mapping[str, int]
+    others: int
+    peak: int
+    told: float | None = None
+
+    @property
+    def each(self) -> float:
+        """Writes about waiting gangs, for each of them."""
+        return (sum(self.writes.values()) - self.others) / max(1, self.waiting)
+
+    @property
+    def each_minute(self) -> float:
+        return self.each * 60 / self.seconds
+
+
+def load() -> list[Phase]:
+    """What was kept last."""
+    kept = json.loads(FILE.read_text()) if FILE.is_file() else []
+    return [Phase(**entry) for entry in kept]
+
+
+def keep(phases: Iterable[Phase]) -> None:
+    FILE.parent.mkdir(exist_ok=True)
+    FILE.write_text(json.dumps([asdict(phase) for phase in phases], indent=1) + "\n")
+
+
+def table(phases: Sequence[Phase], last: Sequence[Phase] = ()) -> str:
+    """Markdown; where there are last results, they are in brackets."""
+    before = {phase.title: phase for phase in last}
+    heads = ("phase", "seconds", "writes", "of them about waiting gangs, each",
+             "most in a second", "last pod told after")  # fmt: skip
+    rows: list[tuple[str, ...]] = [heads, ("---", "---:", "---", "---:", "---:", "---:")]
+    rows += [_row(phase, before.get(phase.title)) for phase in phases]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _row(it: Phase, last: Phase | None) -> tuple[str, ...]:
+    cells = _cells(it)
+    if last is None:
+        return (it.title, f"{it.seconds:g}", _counts(it.writes), *cells)
+    beside = zip(cells, _cells(last), strict=True)
+    shown = [new if new == old else f"{new} ({old})" for new, old in beside]
+    return (it.title, f"{it.seconds:g}", _counts(it.writes), *shown)
+
+
+def _cells(it: Phase) -> tuple[str, ...]:
+    told = "" if it.told is None else f"{it.told:.1f} s"
+    return (f"{it.each:.2f}", f"{it.peak:,}", told)
+
+
+def _counts(writes: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in sorted(writes.items())) or "none"

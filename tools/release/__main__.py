@@ -1,0 +1,58 @@
+"""Makes the files of a release: `make release VERSION=...`.
+
+They are made from a commit, not from the checkout, and are the same bytes each time. Nothing is
+published and no tag is set: docs/releasing.md says what remains to be done.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tools.release import files, numbers
+from tools.release.errors import ReleaseError
+from tools.release.source import export
+
+
+def make(repository: Path, commit: str, version: str, out: Path) -> None:
+    """All files of a release into `out`, instead of an earlier one's. Raises ReleaseError."""
+    with tempfile.TemporaryDirectory(prefix="muster-release-") as folder:
+        source = export(repository, commit, Path(folder))
+        numbers.check(source.folder, version)
+        _empty(out)
+        files.changes(source, version, out)
+        files.wheels(source, out)
+        files.image_context(source, version, out)
+        files.manifests(source, version, out)
+        files.chart(source, version, out)
+        files.bill_of_materials(source, version, out)
+        files.checksums(out)
+
+
+def _empty(out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    earlier = (out / files.CHECKSUMS).is_file()
+    if not earlier and any(out.iterdir()):
+        raise ReleaseError(f"{out} has files that are no release's: empty it, or take --output")
+    shutil.rmtree(out)
+    out.mkdir()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("version")
+    parser.add_argument("--commit", default="HEAD")
+    parser.add_argument("--output", type=Path, default=numbers.ROOT / "dist")
+    parsed = parser.parse_args()
+    try:
+        make(numbers.ROOT, parsed.commit, parsed.version, parsed.output)
+    except ReleaseError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print((parsed.output / files.CHECKSUMS).read_text(), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

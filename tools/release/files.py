@@ -1,0 +1,107 @@
+"""The files of a release, each made from the sources of one commit."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from e2e.controlplane.places import BIN
+from tools.release import archives, changelog
+from tools.release.errors import ReleaseError
+from tools.release.source import Source
+
+RENDERED = (
+    *("base", "overlays/cert-manager", "overlays/single"),
+    *("monitoring", "protection", "console"),
+)
+"""What is applied with `kubectl apply -k`, as one file each."""
+CHART = Path("charts/muster")
+CHECKSUMS = "SHA256SUMS"
+
+
+def wheels(source: Source, out: Path) -> None:
+    """Muster's wheel, and that of the embedded cluster, which the extra `demo` asks for."""
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    pip += ["--disable-pip-version-check", "--wheel-dir", str(out)]
+    for project in (source.folder, source.folder / "localcluster"):
+        _run([*pip, str(project)], source)
+
+
+def image_context(source: Source, version: str, out: Path) -> None:
+    """What `docker build - <` takes: the Dockerfile, and what .dockerignore lets through."""
+    ignore = (source.folder / ".dockerignore").read_text().splitlines()
+    names = [line.removeprefix("!") for line in ignore if line.startswith("!")]
+    members = archives.files(source.folder, ["Dockerfile", ".dockerignore", *names])
+    archives.write(out / f"muster-{version}-image-context.tar.gz", members, source.epoch)
+
+
+def manifests(source: Source, version: str, out: Path) -> None:
+    """What kubectl makes of each kustomization."""
+    kubectl = _program("kubectl")
+    for folder in RENDERED:
+        text = _run([kubectl, "kustomize", str(source.folder / "manifests" / folder)], source)
+        name = "manifests" if folder == "base" else Path(folder).name
+        (out / f"muster-{version}-{name}.yaml").write_bytes(text)
+
+
+def chart(source: Source, version: str, out: Path) -> None:
+    """The Helm chart, where the commit has one. Helm packs with a clock, so it is packed anew."""
+    if not (source.folder / CHART).is_dir():
+        return
+    with tempfile.TemporaryDirectory() as packed:
+        numbers = [f"--version={version}", f"--app-version={version}"]
+        command = [_program("helm"), "package", *numbers, f"--destination={packed}"]
+        _run([*command, str(source.folder / CHART)], source)
+        (package,) = Path(packed).iterdir()
+        archives.repack(package, out / package.name, source.epoch)
+
+
+def bill_of_materials(source: Source, version: str, out: Path) -> None:
+    """CycloneDX, from the lock with its hashes: what an image of this release contains."""
+    command = [sys.executable, "-m", "cyclonedx_py", "requirements", "--output-reproducible"]
+    command += ["--pyproject", str(source.folder / "pyproject.toml"), "--output-format=JSON"]
+    command += [f"--output-file={out / f'muster-{version}-sbom.cdx.json'}"]
+    _run([*command, str(source.folder / "requirements" / "runtime.txt")], source)
+
+
+def changes(source: Source, version: str, out: Path) -> None:
+    """The version's section of the changelog. Raises ReleaseError."""
+    text = (source.folder / "CHANGELOG.md").read_text()
+    (out / f"muster-{version}-changes.md").write_text(changelog.section(text, version))
+
+
+def checksums(out: Path) -> None:
+    """Of all files that are there, as `sha256sum --check` reads them."""
+    lines = [
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
+        for path in sorted(out.iterdir())
+        if path.name != CHECKSUMS
+    ]
+    (out / CHECKSUMS).write_text("".join(lines))
+
+
+def _program(name: str) -> str:
+    built = BIN / name
+    found = str(built) if built.is_file() else shutil.which(name)
+    if found is None:
+        raise ReleaseError(f"{name} is neither in {BIN} nor on the path: run make e2e-modules")
+    return found
+
+
+def _run(command: Sequence[str], source: Source) -> bytes:
+    done = subprocess.run(
+        command, cwd=source.folder, env=_environment(source), capture_output=True, check=False
+    )
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip()
+        raise ReleaseError(f"{' '.join(command[:4])} failed:\n{said}")
+    return done.stdout
+
+
+def _environment(source: Source) -> Mapping[str, str]:
+    """The commit's time instead of the clock's, for all tools that ask."""
+    return {**os.environ, "SOURCE_DATE_EPOCH": str(source.epoch), "TZ": "UTC", "LC_ALL": "C"}
