@@ -16,8 +16,8 @@ import msgspec
 from analysis.what_if.messages import MEMORY, SECONDS, WRONG, Question, WhatIfAnswer, WhatIfRequest
 from api.features import FeatureGates
 from api.scheduler_names import SchedulerNames
-from console.protocols import RefusedError, Viewer
-from console.state import LiveCluster
+from console.base.protocols import RefusedError, Viewer
+from console.state.state import LiveCluster
 from kube.base.clock import SystemClock
 from kube.concurrency.stepwise import Stepwise
 from scheduler.core.preemption.dry_run import Effort

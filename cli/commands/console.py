@@ -13,7 +13,7 @@ from cli.commands.options import ConfigFile, Kubeconfig, user_errors
 from cli.config.config import load
 from cli.demo.open_page import open_page
 from cli.servers.console_service import PORT, Service, serve, settings_of
-from console.serving import LocalConsole, Settings, local
+from console.serving.serving import LocalConsole, Settings, local
 from kube.base.errors import ConfigError
 from kube.base.process import configure_logging
 from kube.client.client import Client

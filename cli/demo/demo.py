@@ -25,7 +25,7 @@ from cli.servers.child_processes import ChildProcesses, LaunchError, answers, fi
 from cli.servers.console_service import settings_of
 from cli.trees.listing import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, list_objects
 from cli.trees.tree import Objects
-from console.serving import local
+from console.serving.serving import local
 from kube.base.packaged import packaged
 from kube.client.client import Client
 from kube.client.resources import CRDS, JOBS, JOBSETS, NAMESPACES, NODES, PODS, Resource

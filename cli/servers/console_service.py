@@ -10,8 +10,8 @@ import structlog
 
 from api.features import Feature
 from cli.config.config import File
-from console.in_cluster import Place, in_cluster
-from console.serving import Settings
+from console.serving.in_cluster import Place, in_cluster
+from console.serving.serving import Settings
 from kube.base.errors import ConfigError
 from kube.base.process import run
 from kube.base.status_server import StatusServer

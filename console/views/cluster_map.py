@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from console import messages
-from console.messages import DomainTotals, Largest, MapChange, Node, RoomInDomain, Unit
-from console.protocols import RefusedError
-from console.state import ClusterState
+from console.base import messages
+from console.base.messages import DomainTotals, Largest, MapChange, Node, RoomInDomain, Unit
+from console.base.protocols import RefusedError
+from console.state.state import ClusterState
 from console.views.layout import Layout, keys_of, layout
 from kube.client.quantity import QuantityError
 from scheduler.core.explain.holders import held_room

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from console import messages
-from console.messages import Owner, QueueChange, QueuePage, Waiting
-from console.protocols import RefusedError, Viewer
-from console.state import ClusterState
+from console.base import messages
+from console.base.messages import Owner, QueueChange, QueuePage, Waiting
+from console.base.protocols import RefusedError, Viewer
+from console.state.state import ClusterState
 from console.views.refusals import NOT_YET, Cause, cause, decided, safely
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.values.model import SINGLE_POD, GroupKey

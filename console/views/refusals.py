@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from console.messages import Nearest, Reason
-from console.state import ClusterState, said_in
+from console.base.messages import Nearest, Reason
+from console.state.state import ClusterState, said_in
 from scheduler.core.decide import decide
 from scheduler.core.explain.explain import Blocker, explain
 from scheduler.core.groups.forest import Group, Pod

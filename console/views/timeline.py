@@ -13,10 +13,10 @@ from api.constants import (
     CONDITION_POD_GROUP_SCHEDULED,
     SCHEDULER_COMPONENT,
 )
-from console import victims
-from console.messages import Event
-from console.state import ClusterState
-from console.times import rfc3339
+from console.base.messages import Event
+from console.base.times import rfc3339
+from console.state import victims
+from console.state.state import ClusterState
 from console.views.quorum import quorum
 from console.views.refusals import status_blocker
 from scheduler.core.groups.forest import Group, Pod

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from console.messages import Why
-from console.protocols import RefusedError
-from console.state import ClusterState
+from console.base.messages import Why
+from console.base.protocols import RefusedError
+from console.state.state import ClusterState
 from console.views.cluster_map import unit_of
 from console.views.workload import Subject
 from scheduler.core.decide import decide

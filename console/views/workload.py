@@ -10,11 +10,11 @@ from typing import Any, Final
 import msgspec
 
 from api.constants import JOBSET, TRAIN_JOB
-from console import messages
-from console.messages import Branch, Condition, Counts, Found, PodRow, PodsOnNode
-from console.protocols import RefusedError, Viewer
-from console.state import ClusterState
-from console.times import rfc3339
+from console.base import messages
+from console.base.messages import Branch, Condition, Counts, Found, PodRow, PodsOnNode
+from console.base.protocols import RefusedError, Viewer
+from console.base.times import rfc3339
+from console.state.state import ClusterState
 from console.views import timeline
 from console.views.queue import minimum_of, owner_of
 from scheduler.core.groups.forest import Group, Pod

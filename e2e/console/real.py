@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from console.serving import LocalConsole, Settings, local
+from console.serving.serving import LocalConsole, Settings, local
 from e2e.console.page import PATIENCE
 from kube.base.settings import LeaderElection
 from kube.client.client import Client

@@ -12,8 +12,8 @@ from playwright.async_api import async_playwright
 
 from cli.config.config import File
 from cli.servers.console_service import settings_of
-from console import history
-from console.serving import local
+from console.following import history
+from console.serving.serving import local
 from e2e.console.chromium import FLAGS
 from e2e.console.page import Shown, address, shown
 from e2e.suite.environment import Environment

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from console.serving import local
+from console.serving.serving import local
 from e2e.suite.environment import Environment
 from e2e.suite.objects import NODE_LABEL, jobset, of_jobset, replicated_job
 from kube.client.client import Client

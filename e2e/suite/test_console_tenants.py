@@ -14,9 +14,9 @@ import pytest
 
 from certs.authority import new_material
 from certs.material import ServerNames
-from console import sign_in
-from console.in_cluster import Place, ServedConsole, in_cluster
-from console.serving import Settings
+from console.access import sign_in
+from console.serving.in_cluster import Place, ServedConsole, in_cluster
+from console.serving.serving import Settings
 from e2e.clusters.protocol import Cluster
 from e2e.conformance.accounts import Account, rule
 from e2e.conformance.objects import Namespace

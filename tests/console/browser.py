@@ -11,12 +11,12 @@ from typing import Any
 
 import aiohttp
 
-from console.guard import named
-from console.local_key import LocalViewers
-from console.protocols import History, Viewers, WhatIf
-from console.server import app
-from console.serving import LOOPBACK, closing_socket, listening
-from console.stream import Streams
+from console.access.guard import named
+from console.access.local_key import LocalViewers
+from console.base.protocols import History, Viewers, WhatIf
+from console.serving.server import app
+from console.serving.serving import LOOPBACK, closing_socket, listening
+from console.serving.stream import Streams
 from tests.console.cluster_builder import Builder
 
 

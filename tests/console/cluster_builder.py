@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from console.following import Following
-from console.messages import Domain, Map
-from console.protocols import Viewer
-from console.state import ClusterState
+from console.base.messages import Domain, Map
+from console.base.protocols import Viewer
+from console.following.following import Following
+from console.state.state import ClusterState
 from kube.client.meta import OwnerReference
 from scheduler.core.values.model import GroupKey, GroupSpec, Topology
 from scheduler.decoding.objects import GroupObject, Metadata

@@ -11,12 +11,12 @@ from typing import cast
 from certs.authority import new_material
 from certs.context import server_context
 from certs.material import ServerNames
-from console.guard import named
-from console.local_key import LocalViewers
-from console.protocols import WhatIf
-from console.server import app
-from console.serving import LOOPBACK, closing_socket, listening
-from console.stream import Streams
+from console.access.guard import named
+from console.access.local_key import LocalViewers
+from console.base.protocols import WhatIf
+from console.serving.server import app
+from console.serving.serving import LOOPBACK, closing_socket, listening
+from console.serving.stream import Streams
 from tests.console.cluster_builder import Builder
 
 NODES = 1000

@@ -17,8 +17,8 @@ from analysis.what_if.worker import memory_limit
 from api import features
 from api.scheduler_names import USUAL
 from console import what_if
-from console.protocols import RefusedError, Viewer
-from console.state import ClusterState, LiveCluster
+from console.base.protocols import RefusedError, Viewer
+from console.state.state import ClusterState, LiveCluster
 from console.what_if import WAITING, WhatIfProcess
 from kube.base.clock import SystemClock
 from kube.concurrency.stepwise import Stepwise

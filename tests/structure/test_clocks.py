@@ -7,7 +7,7 @@ import pytest
 
 from tests.structure.graph import ROOT
 
-PACKAGES = ("api", "certs", "console", "controllers", "kube", "scheduler", "webhooks")
+PACKAGES = ("analysis", "api", "certs", "console", "controllers", "kube", "scheduler", "webhooks")
 
 STAMPS = {"rfc3339", "rfc3339_micro"}
 """What writes a time of day."""

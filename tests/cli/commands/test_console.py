@@ -15,7 +15,7 @@ import pytest
 from cli.commands import console
 from cli.demo import open_page
 from cli.demo.demo import install_kinds
-from console.serving import LocalConsole, Settings, local
+from console.serving.serving import LocalConsole, Settings, local
 from kube.base.errors import ConfigError
 from kube.client.client import Client
 from kube.client.resources import NAMESPACES

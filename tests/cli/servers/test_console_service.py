@@ -19,7 +19,7 @@ from kube.base.errors import ConfigError
 from kube.client.client import Client
 from kube.client.resources import NAMESPACES
 from localcluster.cluster import LocalCluster
-from tests.console.test_in_cluster import write_certificate
+from tests.console.serving.test_in_cluster import write_certificate
 
 ROOT = Path(__file__).resolve().parents[3]
 DEPLOYMENT = ROOT / "manifests" / "console" / "deployment.yaml"

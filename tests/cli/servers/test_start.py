@@ -282,7 +282,7 @@ async def test_the_console_has_no_part_of_the_processes(parents: Parents, tmp_pa
     port = str(free_port())
     case = Case(
         ("console", "--no-browser", "--port", port),
-        ("typer", "aiohttp", "starlette", "uvicorn", "console.server", *SNAPSHOT),
+        ("typer", "aiohttp", "starlette", "uvicorn", "console.serving.server", *SNAPSHOT),
         (*PROCESSES[:3], "api.models", "fastapi", "webhooks", "controllers", "certs", "lab"),
     )
 

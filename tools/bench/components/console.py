@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from console.following import Following
-from console.messages import encoded
-from console.protocols import Viewer
-from console.state import ClusterState
-from console.stream import Streams, Wanted
+from console.base.messages import encoded
+from console.base.protocols import Viewer
+from console.following.following import Following
+from console.serving.stream import Streams, Wanted
+from console.state.state import ClusterState
 from console.views import workload
 from console.views.queue import Filters
 from scheduler.core.values.model import PodInfo

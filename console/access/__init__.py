@@ -1,0 +1,1 @@
+"""Who may look, and at what: sessions, tokens, rights, limits of requests."""

@@ -1,0 +1,38 @@
+"""How much one session may ask: no page needs as much, and everybody shares one event loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from console.base.protocols import RefusedError
+
+PER_SECOND: Final = 40.0
+AT_ONCE: Final = 160.0
+_SESSIONS: Final = 4096
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at: float
+
+
+class Rates:
+    """A bucket of questions for each session, which fills again with time."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[str, _Bucket] = {}
+
+    def count(self, session: str, now: float) -> None:
+        """One question more, at this monotonic time. Raises RefusedError if it is one too many."""
+        bucket = self._buckets.get(session)
+        if bucket is None:
+            if len(self._buckets) >= _SESSIONS:
+                self._buckets.clear()  # most have ended long ago
+            bucket = self._buckets[session] = _Bucket(AT_ONCE, now)
+        bucket.left = min(AT_ONCE, bucket.left + (now - bucket.at) * PER_SECOND)
+        bucket.at = now
+        if bucket.left < 1:
+            raise RefusedError(429, "Too many questions at once: wait a moment.")
+        bucket.left -= 1

@@ -1,0 +1,86 @@
+"""How many tokens may be refused: for one address, so that others can log in, and for all of them.
+
+The API server is asked about each token, so it must not be asked without end. Behind a proxy all
+viewers come from the proxy's address, and share what one address has.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from console.base.protocols import RefusedError
+
+AT_ONCE: Final = 30
+"""Tokens of one address that are refused in a row before `PER_SECOND` holds."""
+PER_SECOND: Final = 1.0
+
+ALL_AT_ONCE: Final = 600
+"""The same of all addresses together."""
+ALL_PER_SECOND: Final = 20.0
+
+MOST_PEERS: Final = 4096
+"""Addresses that are remembered; those of which nothing was heard for longest go first."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    most: float
+    per_second: float
+    at: float
+    left: float
+
+    def fill(self, now: float) -> None:
+        passed, self.at = max(0.0, now - self.at), now
+        self.left = min(self.most, self.left + passed * self.per_second)
+
+
+class RefusedTokens:
+    """Buckets of tokens that may be refused."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """`now` is in seconds, of any origin."""
+        self._now = now
+        self._all = _Bucket(ALL_AT_ONCE, ALL_PER_SECOND, now(), ALL_AT_ONCE)
+        self._peers: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def count(self, peer: str) -> None:
+        """One more is under way, or was refused. Raises RefusedError if it is one too many."""
+        buckets = self._buckets(peer)
+        for bucket in buckets:
+            bucket.fill(self._now())
+            if bucket.left < 1:
+                raise RefusedError(429, "Too many tokens were refused; try again in a few seconds.")
+        for bucket in buckets:
+            bucket.left -= 1
+
+    def take_back(self, peer: str) -> None:
+        """It was not refused."""
+        for bucket in self._buckets(peer):
+            bucket.left += 1
+
+    def _buckets(self, peer: str) -> tuple[_Bucket, _Bucket]:
+        name = network(peer)
+        known = self._peers.get(name)
+        if known is None:
+            known = self._peers[name] = _Bucket(AT_ONCE, PER_SECOND, self._now(), AT_ONCE)
+            if len(self._peers) > MOST_PEERS:
+                self._peers.popitem(last=False)
+        self._peers.move_to_end(name)
+        return known, self._all
+
+
+def network(peer: str) -> str:
+    """What counts as one address: of IPv6 the first 64 bits, as a host has all below them."""
+    try:
+        address = ipaddress.ip_address(peer.partition("%")[0])
+    except ValueError:
+        return ""
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address)

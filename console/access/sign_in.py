@@ -1,0 +1,248 @@
+"""Who looks on at a console in the cluster: users with a token of the cluster, in sessions.
+
+Sessions are in memory alone, under the hash of their secret: a restart ends all. A session's token
+is sealed by the same secret, so that it can be reviewed when the browser asks something, and by
+nobody at other times. Token and rights are looked at again while the session lasts; it ends when
+the token is not accepted any more, and when rights that were something are nothing any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import itertools
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import msgspec
+import structlog
+
+from console.access.manifests import resource_of
+from console.access.refused_tokens import RefusedTokens
+from console.access.reviews import Right, User
+from console.access.rights import AGAIN, FRESH, NOTHING, Rights, RightsOfUsers
+from console.access.sealed_token import seal, unseal
+from console.base.protocols import RefusedError, Viewer
+from kube.base.errors import KubeError
+
+COOKIE: Final = "__Host-muster-console"
+"""Browsers take a cookie of such a name by https alone, for this host alone and for all paths."""
+
+LASTS: Final = 3600.0
+"""Seconds of a session; less if its token says that it ends before."""
+
+MOST_SESSIONS: Final = 1000
+MOST_OF_USER: Final = 8
+LONGEST_TOKEN: Final = 16 * 1024
+
+_BYTES: Final = 32
+_NOT_TAKEN: Final = "The cluster does not accept this token."
+_log = structlog.get_logger()
+
+
+class Asked(Protocol):
+    """What answers for the API server."""
+
+    async def user(self, token: str) -> User | None:
+        """Whose token this is; None if it is nobody's. Raises KubeError."""
+
+    async def allows(self, user: User, right: Right) -> bool:
+        """Whether the user has the right. Raises KubeError."""
+
+
+@dataclass(slots=True, eq=False)
+class _Session:
+    """`token` is sealed; `review_at` is when it is reviewed again, `reviewed` whether it could be.
+
+    `had` are the last rights that were any, `judged` those that were looked at last.
+    """
+
+    name: str
+    user: User
+    expires: float
+    token: bytes = field(repr=False)
+    review_at: float
+    reviewed: bool = True
+    reviewing: asyncio.Task[bool] | None = None
+    had: Rights = NOTHING
+    judged: Rights = NOTHING
+
+
+class TokenViewers:
+    """Sessions of users who showed a token."""
+
+    cookie = COOKIE
+    secure = True
+
+    def __init__(
+        self, reviews: Asked, rights: RightsOfUsers, now: Callable[[], float] = time.time
+    ) -> None:
+        """`now` is in seconds since 1970."""
+        self._reviews = reviews
+        self._rights = rights
+        self._now = now
+        self._sessions: dict[bytes, _Session] = {}
+        self._names = itertools.count(1)
+        self._refused = RefusedTokens(now)
+
+    async def viewer(self, secret: str) -> Viewer | None:
+        """Whose session this is, with their rights; None if it has ended, or never was."""
+        key = _hashed(secret)
+        session = self._living(key)
+        if session is None:
+            return None
+        if not await self._still_theirs(session, secret):
+            _log.info("a session ended: its token is not accepted", user=session.user.name)
+            self._sessions.pop(key, None)
+            return None
+        rights = await self._rights.of(session.user) if session.reviewed else NOTHING
+        if await self._lost_all(session, rights):
+            _log.info("a session ended: its user has no rights any more", user=session.user.name)
+            self._sessions.pop(key, None)
+        # It may have ended while the rights were asked for.
+        if self._living(key) is None:
+            return None
+        return Viewer(
+            session.user.name,
+            session.name,
+            namespaces=rights.namespaces,
+            nodes=rights.nodes,
+            expires=session.expires,
+        )
+
+    async def may_get(self, secret: str, id_: str) -> bool:
+        """Whether the user themselves may get the object: the console's account may get more."""
+        session = self._living(_hashed(secret))
+        namespace, kind, name = id_.split("/", 2)
+        resource = resource_of(kind)
+        if session is None or resource is None:
+            return False
+        right = Right(resource.plural, resource.group, namespace, "get", name)
+        try:
+            return await self._reviews.allows(session.user, right)
+        except KubeError as error:
+            _log.warning("a right could not be asked for", error=str(error))
+            return False
+
+    async def log_in(self, token: str, peer: str = "") -> str:
+        """The secret of a new session; `peer` is the address it comes from. Raises RefusedError."""
+        token = token.strip()
+        # Counted beforehand, so that many at once are no way around the limit.
+        self._refused.count(peer)
+        if not _well_formed(token):
+            raise RefusedError(401, _NOT_TAKEN)
+        try:
+            user = await self._reviews.user(token)
+        except KubeError as error:
+            _log.warning("a token could not be reviewed", error=str(error))
+            self._refused.take_back(peer)
+            raise RefusedError(503, "The API server does not answer; try again.") from error
+        if user is None:
+            raise RefusedError(401, _NOT_TAKEN)
+        self._refused.take_back(peer)
+        return self._begin(user, token)
+
+    def use_key(self, key: str) -> str | None:
+        """There are no one-time keys here."""
+        del key
+        return None
+
+    def log_out(self, secret: str) -> None:
+        """End the session."""
+        self._sessions.pop(_hashed(secret), None)
+
+    def _begin(self, user: User, token: str) -> str:
+        """Of too many sessions of one user the oldest ends; others' are left alone."""
+        now = self._now()
+        self._sessions = {key: it for key, it in self._sessions.items() if it.expires > now}
+        own = [key for key, it in self._sessions.items() if it.user.name == user.name]
+        for key in own[: max(0, len(own) - MOST_OF_USER + 1)]:
+            del self._sessions[key]
+        if len(self._sessions) >= MOST_SESSIONS:
+            raise RefusedError(503, "Too many users are logged in; try again later.")
+        secret = secrets.token_urlsafe(_BYTES)
+        self._sessions[_hashed(secret)] = _Session(
+            str(next(self._names)),
+            user,
+            min(now + LASTS, _end_of(token)),
+            seal(token, secret),
+            now + FRESH,
+        )
+        _log.info("a session began", user=user.name)
+        return secret
+
+    async def _still_theirs(self, session: _Session, secret: str) -> bool:
+        """Whether the token is that of the same user; asked once a minute, when somebody looks."""
+        if self._now() < session.review_at:
+            return True
+        if session.reviewing is None:
+            review = self._review(session, unseal(session.token, secret))
+            session.reviewing = asyncio.create_task(review)
+        # Who asks and then leaves does not end the question of others.
+        return await asyncio.shield(session.reviewing)
+
+    async def _review(self, session: _Session, token: str) -> bool:
+        """Without an answer the session goes on, and nothing is shown."""
+        try:
+            user = await self._reviews.user(token)
+        except KubeError as error:
+            _log.warning("a token could not be reviewed", error=str(error))
+            session.reviewed, session.review_at = False, self._now() + AGAIN
+            return True
+        finally:
+            session.reviewing = None
+        if user is None or user.name != session.user.name:
+            return False
+        session.user = user
+        session.reviewed, session.review_at = True, self._now() + FRESH
+        return True
+
+    async def _lost_all(self, session: _Session, rights: Rights) -> bool:
+        """Whether the user may see nothing any more, who could: asked once for each answer."""
+        if rights.any:
+            session.had = rights.after(session.had)
+        if rights is session.judged or rights.any or not (rights.known and session.had.any):
+            return False
+        session.judged = rights
+        try:
+            return await self._rights.lost(session.user, session.had)
+        except KubeError as error:
+            _log.warning("rights could not be asked", user=session.user.name, error=str(error))
+            return False
+
+    def _living(self, key: bytes) -> _Session | None:
+        session = self._sessions.get(key)
+        if session is not None and session.expires <= self._now():
+            del self._sessions[key]
+            return None
+        return session
+
+
+def _hashed(secret: str) -> bytes:
+    """Sessions are found by this: how long that takes says nothing of a secret."""
+    return hashlib.sha256(secret.encode(errors="replace")).digest()
+
+
+def _well_formed(token: str) -> bool:
+    return 0 < len(token) <= LONGEST_TOKEN and token.isascii() and token.isprintable()
+
+
+class _Claims(msgspec.Struct):
+    exp: float
+
+
+def _end_of(token: str) -> float:
+    """When an accepted token ends by its own words, if it is a JWT; else never."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return float("inf")
+    payload = parts[1] + "=" * (-len(parts[1]) % 4)
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(payload), type=_Claims).exp
+    except (binascii.Error, ValueError):
+        return float("inf")

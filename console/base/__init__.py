@@ -1,0 +1,1 @@
+"""Messages, protocols and times that all parts use."""

@@ -1,0 +1,1 @@
+"""What changes from one look to the next, and what was before."""

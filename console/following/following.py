@@ -1,0 +1,140 @@
+"""The views that are kept up to date, and what brings them there."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+from console.base.messages import Event
+from console.base.times import rfc3339
+from console.state.state import Changed, ClusterState, LiveCluster
+from console.views.cluster_map import ClusterMap
+from console.views.queue import QueueView
+from console.views.refusals import (
+    NOT_YET,
+    Cause,
+    blocker_of,
+    cause,
+    of_status,
+    safely,
+    status_blocker,
+)
+from scheduler.core.groups.forest import Group
+from scheduler.core.values.model import GroupKey
+from scheduler.core.values.wording import count
+
+_EVENTS: Final = {"Evicting": "Preempts", "Nominated": "Nominated", "Unready": "Incomplete"}
+"""What is written down of a root that waits for this reason; else that it was refused."""
+
+
+class Following:
+    """One cluster with its map and its queue.
+
+    `roots` are those that changed since the last `take_roots`, for streams of workloads.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterState,
+        topology_keys: tuple[str, ...] = (),
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """`topology_keys` are those of the map; without any, those that groups name.
+
+        `now` is in seconds since 1970.
+        """
+        self.cluster = cluster
+        self.map = ClusterMap(cluster, topology_keys)
+        self.queue = QueueView(cluster)
+        self._roots: set[GroupKey] = set()
+        self._known: set[GroupKey] = set()
+        self._arrived: Counter[str] = Counter()
+        self._preempting: Counter[str] = Counter()
+        self._begun = False
+        self._now = now
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything was read once."""
+        return not isinstance(self.cluster, LiveCluster) or self.cluster.synced
+
+    @property
+    def current(self) -> bool:
+        """Whether the API server answers the console."""
+        return not isinstance(self.cluster, LiveCluster) or self.cluster.current
+
+    def refresh(self) -> Changed:
+        """Take in what changed in the state. Costs what changed."""
+        changed = self.cluster.take_changes()
+        for root in changed.roots:
+            self._count(root)
+            self._follow_victims(root)
+            self._note(root, changed.refused.get(root))
+        self._begun = True
+        self.queue.follow(changed.roots)
+        self._roots |= changed.roots
+        return changed
+
+    def take_counts(self) -> tuple[Counter[str], Counter[str]]:
+        """How many roots came, and began to preempt, since the last call: by namespace."""
+        counted = self._arrived, self._preempting
+        self._arrived, self._preempting = Counter(), Counter()
+        return counted
+
+    def _count(self, root: GroupKey) -> None:
+        entity = self.cluster.entity(root)
+        if entity is None or (isinstance(entity, Group) and entity.parent is not None):
+            self._known.discard(root)
+        elif root not in self._known:
+            self._known.add(root)
+            self._arrived[root[1]] += 1
+
+    def _follow_victims(self, root: GroupKey) -> None:
+        """Keep whom its pods were preempted for. Costs O(pods of the root)."""
+        entity = self.cluster.entity(root)
+        if not isinstance(entity, Group) or entity.parent is not None:
+            self.cluster.victims.forget(root)
+            return
+        leaves = entity.leaves()
+        self.cluster.victims.follow(root, (pod for leaf in leaves for pod in leaf.members.values()))
+
+    def _note(self, root: GroupKey, refused: Any) -> None:
+        """Write down what its objects will not tell later: each refusal, and when it was bound.
+
+        `refused` is what its status said anew of why it waits: told here if it says that no longer,
+        and at the first look, as nothing may change of the root until it is bound.
+        """
+        entity, chronicle = self.cluster.entity(root), self.cluster.chronicle
+        if not isinstance(entity, Group):
+            chronicle.forget(root)
+            return
+        if entity.parent is not None:
+            return
+        said = blocker_of(refused)
+        if not self._begun:
+            # When it was bound is not known, and what waits is too much to be asked about.
+            if said is not None:
+                self._note_why(root, of_status(said), said.since)
+            return
+        if said is not None and said != status_blocker(self.cluster, entity):
+            self._note_why(root, of_status(said))
+        if entity.state == "scheduled" and not entity.pending_total:
+            bound = f"{count(entity.running_total, 'pod')} bound"
+            chronicle.note(root, Event(at=rfc3339(self._now()), event="Bound", sentence=bound))
+        elif entity.pending_total:
+            self._note_why(root, safely(self.cluster, entity, cause))
+
+    def _note_why(self, root: GroupKey, why: Cause, at: str = "") -> None:
+        if why.sentence == NOT_YET:
+            return
+        event = _EVENTS.get(why.reason, "Refused")
+        told = Event(at=at or rfc3339(self._now()), event=event, sentence=why.sentence)
+        new = self.cluster.chronicle.note(root, told)
+        self._preempting[root[1]] += new and why.reason == "Evicting"
+
+    def take_roots(self) -> set[GroupKey]:
+        """The roots that changed since the last call."""
+        roots, self._roots = self._roots, set()
+        return roots

@@ -1,0 +1,330 @@
+"""Server-sent events: what changes, told to everybody who looks on, a few times a second.
+
+What is the same for all is made and encoded once. Each stream has a bounded buffer: a viewer who
+does not keep up loses what is in it, and is told to ask anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from console.base import messages
+from console.base.protocols import History, RefusedError, Viewer
+from console.following.following import Following
+from console.views import workload as workload_view
+from console.views.queue import ANEW
+from scheduler.core.values.model import GroupKey
+
+PERIOD: Final = 0.3
+"""Seconds between two looks at what changed."""
+
+HEARTBEAT: Final = 15.0
+"""Seconds without an event after which a comment is sent, and the session is looked at again."""
+
+BUFFER: Final = 32
+"""Events of one stream that wait to be sent."""
+
+LARGE: Final = 64 * 1024
+PER_SECOND: Final = 500_000
+"""Bytes: what is said of a large workload is all of it, and so it is said less often."""
+
+MOST_STREAMS: Final = 256
+MOST_OF_SESSION: Final = 12
+"""A browser opens six connections to one server; each tab has one stream."""
+
+_WORKLOAD: Final = "workload:"
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a stream is about; `resource` is that of the map, `workload` an ID or empty."""
+
+    map: bool = False
+    queue: bool = False
+    history: bool = False
+    resource: str = "cpu"
+    workload: str = ""
+
+
+def wanted_of(query: Mapping[str, str], viewer: Viewer) -> Wanted:
+    """From `views=map,queue,workload:ID,history&resource=R`. Raises RefusedError."""
+    views = [view for view in query.get("views", "").split(",") if view]
+    known = {"map", "queue", "history"}
+    workloads = [view for view in views if view.startswith(_WORKLOAD)]
+    if len(workloads) > 1 or not known.issuperset(set(views) - set(workloads)):
+        raise RefusedError(400, "views are map, queue, history, and workload:ID once.")
+    if "map" in views and not viewer.nodes:
+        raise RefusedError(403, "You may not list nodes, so they are not shown to you.")
+    return Wanted(
+        map="map" in views,
+        queue="queue" in views,
+        history="history" in views,
+        resource=query.get("resource", "cpu")[:253],
+        workload=workloads[0].removeprefix(_WORKLOAD) if workloads else "",
+    )
+
+
+class Stream:
+    """The events of one viewer. Iterating it gives their bytes until the session ends."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        viewer: Viewer,
+        wanted: Wanted,
+        again: Callable[[], Awaitable[Viewer | None]],
+    ) -> None:
+        self.viewer = viewer
+        self.wanted = wanted
+        self.told: bytes = b""
+        """The event of the workload that was put last."""
+        self.due = False
+        self.not_before = 0.0
+        """Whether the workload has to be told, and not before which monotonic time."""
+        self.step = ""
+        self.current: bool | None = True
+        """Whether it was told that what is shown is current; None if that was lost."""
+        self._streams = streams
+        self._again = again
+        self._events: deque[bytes] = deque()
+        self._more = asyncio.Event()
+        self._behind = False
+        self._ended = False
+
+    def put(self, event: bytes) -> bool:
+        """Send it, if the viewer keeps up; else all that waits is lost, and `resync` is sent.
+
+        Whether the event is not lost.
+        """
+        if self._behind:
+            return False
+        if len(self._events) >= BUFFER:
+            self._events.clear()
+            self._behind, self.current = True, None
+            event = RESYNC
+        self._events.append(event)
+        self._more.set()
+        return not self._behind
+
+    def end(self) -> None:
+        """The session is over."""
+        self._ended = True
+        self._more.set()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        self._streams.opened(self)
+        try:
+            yield b": here\n\n"
+            looked = time.monotonic()
+            while not self._ended:
+                try:
+                    await asyncio.wait_for(self._more.wait(), HEARTBEAT)
+                except TimeoutError:
+                    yield b": still here\n\n"
+                self._more.clear()
+                if time.monotonic() - looked >= HEARTBEAT and not await self._still_theirs():
+                    break
+                while self._events:
+                    self._behind = False
+                    yield self._events.popleft()
+            yield END
+        finally:
+            self._streams.closed(self)
+
+    async def _still_theirs(self) -> bool:
+        """Whether the session lasts; what they may see may have changed."""
+        viewer = await self._again()
+        if viewer is None:
+            return False
+        if (viewer.namespaces, viewer.nodes) != (self.viewer.namespaces, self.viewer.nodes):
+            self.put(RESYNC)
+        if self.wanted.map and not viewer.nodes:
+            return False
+        self.viewer = viewer
+        return True
+
+
+class Streams:
+    """All streams, and the task that feeds them."""
+
+    def __init__(
+        self,
+        following: Following,
+        history: History | None = None,
+        *,
+        period: float = PERIOD,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`period` is in seconds."""
+        self._monotonic = monotonic
+        self._following = following
+        self._history = history
+        self._period = period
+        self._open: dict[Stream, None] = {}
+        self._by_session: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(
+        self, viewer: Viewer, wanted: Wanted, again: Callable[[], Awaitable[Viewer | None]]
+    ) -> AsyncIterator[bytes]:
+        """A new stream; `again` says who has the session later on. Raises RefusedError."""
+        of_session = self._by_session.get(viewer.session, 0)
+        if len(self._open) >= MOST_STREAMS or of_session >= MOST_OF_SESSION:
+            raise RefusedError(429, "Too many pages are open.")
+        if wanted.workload:
+            workload_view.find(self._following.cluster, wanted.workload, viewer)
+        return aiter(Stream(self, viewer, wanted, again))
+
+    def opened(self, stream: Stream) -> None:
+        """It is read from now on; one that never is takes no place."""
+        session = stream.viewer.session
+        if stream.wanted.map and self._following.synced:
+            # The page asks for the map next: what changes between the two must be told, too.
+            self._following.map.begin(stream.wanted.resource)
+        self._open[stream] = None
+        self._by_session[session] = self._by_session.get(session, 0) + 1
+
+    def closed(self, stream: Stream) -> None:
+        """Nobody reads it any more."""
+        del self._open[stream]
+        session = stream.viewer.session
+        self._by_session[session] -= 1
+        if not self._by_session[session]:
+            del self._by_session[session]
+
+    def end(self) -> None:
+        """End all of them, when the server stops."""
+        for stream in list(self._open):
+            stream.end()
+
+    async def run(self) -> None:
+        """Feed the streams until cancelled; a view that breaks costs the others nothing."""
+        known = self._following.synced
+        while True:
+            await asyncio.sleep(self._period)
+            if self._following.synced:
+                if not known:  # pages that are open already were told to wait
+                    known = True
+                    self._resync()
+                await self._following.cluster.settled()
+                try:
+                    self.tick()
+                except Exception:  # noqa: BLE001 - logged; the next round may do better
+                    _log.exception("an update of the console failed")
+                    self._resync()
+
+    def _resync(self) -> None:
+        for stream in self._open:
+            stream.put(RESYNC)
+
+    def tick(self) -> None:
+        """Tell everybody what changed since the last call."""
+        self._following.refresh()
+        if self._history is not None:
+            self._history.follow()
+        self._tell_current()
+        roots = self._following.take_roots()
+        for resource in self._resources():
+            self._tell_map(resource)
+        self._tell_queue()
+        now = self._monotonic()
+        for stream in list(self._open):
+            if stream.wanted.workload and (roots or stream.due):
+                self._tell_workload(stream, roots, now)
+            if stream.wanted.history:
+                self._tell_history(stream)
+
+    def _tell_current(self) -> None:
+        current = self._following.current
+        event = _event("cluster", messages.Cluster(current=current))
+        for stream in self._open:
+            if stream.current is not current and stream.put(event):
+                stream.current = current
+
+    def _resources(self) -> set[str]:
+        followed = {each.wanted.resource for each in self._open if each.wanted.map}
+        self._following.map.forget(followed)
+        return followed
+
+    def _of_map(self, resource: str) -> Iterator[Stream]:
+        for stream in self._open:
+            if stream.wanted.map and stream.wanted.resource == resource:
+                yield stream
+
+    def _tell_map(self, resource: str) -> None:
+        change = self._following.map.changes(resource)
+        if change is not None and not (change.nodes or change.domains):
+            return
+        event = RESYNC if change is None else _event("map", change)
+        for stream in self._of_map(resource):
+            stream.put(event)
+
+    def _tell_queue(self) -> None:
+        queue = self._following.queue
+        followers = [stream for stream in self._open if stream.wanted.queue]
+        if followers:
+            queue.ask_solver()
+        change = queue.take_change()
+        if change is None or not followers:
+            return
+        if change is ANEW:
+            for stream in followers:
+                stream.put(RESYNC)
+            return
+        for_all = _event("queue", change)
+        for stream in followers:
+            if stream.viewer.namespaces is None:
+                stream.put(for_all)
+                continue
+            part = queue.for_viewer(change, stream.viewer)
+            if part.changed or part.gone:
+                stream.put(_event("queue", part))
+
+    def _tell_workload(self, stream: Stream, roots: set[GroupKey], now: float) -> None:
+        cluster = self._following.cluster
+        try:
+            subject = workload_view.find(cluster, stream.wanted.workload, stream.viewer)
+        except RefusedError:
+            if stream.told != b"gone":
+                stream.told = b"gone"
+                stream.put(RESYNC)
+            return
+        keys = {group.top.key for group in subject.groups}
+        if subject.pod is not None:
+            keys.add(cluster.state.entity(subject.pod))
+        stream.due = stream.due or not roots.isdisjoint(keys)
+        if not stream.due or now < stream.not_before:
+            return
+        stream.due = False
+        whole = workload_view.whole(cluster, subject)
+        event = _event("workload", whole)
+        if len(event) > LARGE:
+            stream.not_before = now + len(event) / PER_SECOND
+        if event != stream.told:
+            stream.told = event
+            stream.put(event)
+
+    def _tell_history(self, stream: Stream) -> None:
+        step = self._history.latest(stream.viewer) if self._history is not None else None
+        if step is not None and step.at != stream.step:
+            stream.step = step.at
+            stream.put(_event("history", step))
+
+
+def _event(name: str, data: Any) -> bytes:
+    # JSON has no line ends of its own, so one line of data is enough.
+    return b"event: " + name.encode() + b"\ndata: " + messages.encoded(data) + b"\n\n"
+
+
+RESYNC: Final = b"event: resync\ndata: {}\n\n"
+END: Final = b"event: end\ndata: {}\n\n"

@@ -1,0 +1,122 @@
+"""Which roots lost pods to preemption, and to whom: their objects forget it when the pods end.
+
+Who it was is said as the scheduler says it on the victim, which names no other namespace's objects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from api.constants import SCHEDULER_COMPONENT
+from console.base.messages import Event
+from scheduler.core.groups.forest import Pod
+from scheduler.core.values.model import GroupKey
+from scheduler.core.values.wording import count
+
+MOST_ROOTS: Final = 5000
+MOST_ROUNDS: Final = 40
+"""Of one root; the oldest goes first."""
+
+_ONE_ROUND: Final = 60.0
+"""Seconds within which the victims of one plan are marked, one after the other."""
+
+_SAYS: Final = f"{SCHEDULER_COMPONENT}: "
+_FOR: Final = "preempted for "
+
+
+@dataclass(slots=True)
+class _Round:
+    """Pods that were marked with the same message."""
+
+    says: str
+    at: str
+    pods: int = 0
+
+
+@dataclass(slots=True)
+class _Root:
+    rounds: deque[_Round] = field(default_factory=lambda: deque(maxlen=MOST_ROUNDS))
+    counted: set[str] = field(default_factory=set)
+    """UIDs of marked pods that are still there."""
+
+
+class Victims:
+    """Rounds of preemption by root, in bounded memory; each pod is counted once."""
+
+    def __init__(self) -> None:
+        self._roots: OrderedDict[GroupKey, _Root] = OrderedDict()
+
+    def follow(self, root: GroupKey, pods: Iterable[Pod]) -> None:
+        """These are the root's pods as they are now."""
+        marked = {pod.info.uid: pod for pod in pods if pod.info.preemption.targeted}
+        known = self._roots.get(root)
+        if known is None:
+            if not marked:
+                return
+            known = self._roots[root] = _Root()
+            if len(self._roots) > MOST_ROOTS:
+                self._roots.popitem(last=False)
+        for uid in marked.keys() - known.counted:
+            mark = marked[uid].info.preemption
+            _round_of(known, mark.target_says, mark.targeted_at).pods += 1
+            self._roots.move_to_end(root)
+        known.counted = set(marked)
+
+    def forget(self, root: GroupKey) -> None:
+        """The root is gone."""
+        self._roots.pop(root, None)
+
+    def of(self, roots: Iterable[GroupKey]) -> list[Event]:
+        """What these lost, and to whom."""
+        found = (self._roots.get(root) for root in roots)
+        return [
+            preempted(each.at, each.says, count(each.pods, "pod"))
+            for known in found
+            if known is not None
+            for each in known.rounds
+        ]
+
+
+def of_pods(pods: Iterable[Pod]) -> Iterator[Event]:
+    """The same of pods whose root nobody followed."""
+    marks = (pod.info.preemption for pod in pods if pod.info.preemption.targeted)
+    rounds = Counter((each.targeted_at, each.target_says) for each in marks)
+    for (at, says), number in rounds.items():
+        if at:
+            yield preempted(at, says, count(number, "pod"))
+
+
+def preempted(at: str, says: str, what: str) -> Event:
+    """An eviction by preemption, with who did it where the condition says so."""
+    said = says.removeprefix(_SAYS)
+    if said.startswith(_FOR):
+        return Event(
+            at=at,
+            event="Preempted",
+            sentence=f"{what} evicted to make room for higher priority",
+            by=said.removeprefix(_FOR),
+        )
+    event = "Preempted" if not said or said.startswith("preempted") else "Evicted"
+    why = f": {said}" if said else ""
+    return Event(at=at, event=event, sentence=f"{what} evicted{why}", by=SCHEDULER_COMPONENT)
+
+
+def _round_of(root: _Root, says: str, at: str) -> _Round:
+    for known in reversed(root.rounds):
+        if known.says == says and abs(_seconds(known.at) - _seconds(at)) < _ONE_ROUND:
+            known.at = min(known.at, at)
+            return known
+    root.rounds.append(_Round(says, at))
+    return root.rounds[-1]
+
+
+def _seconds(moment: str) -> float:
+    """Of a time as objects have it; 0 for what is none."""
+    try:
+        return datetime.fromisoformat(moment).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
