@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
-    "analysis", "api", "certs", "cli", "controllers", "e2e", "kube", "localcluster",
+    "analysis", "api", "certs", "cli", "console", "controllers", "e2e", "kube", "localcluster",
     "scheduler", "webhooks",
 )  # fmt: skip
 
@@ -34,6 +34,16 @@ def imports(*packages: str) -> dict[str, set[str]]:
     """For each module the modules of these packages that it imports itself."""
     known = modules(*packages)
     return {name: set(imported(path, known)) - {name} for name, path in known.items()}
+
+
+def folders(*packages: str) -> dict[str, set[str]]:
+    """For each folder of these packages the others from which its modules import."""
+    known = modules(*packages)
+    of = {name: str(path.parent.relative_to(ROOT)) for name, path in known.items()}
+    found: dict[str, set[str]] = {folder: set() for folder in of.values()}
+    for name, others in imports(*packages).items():
+        found[of[name]] |= {of[other] for other in others} - {of[name]}
+    return found
 
 
 def circle(graph: Graph) -> list[str]:

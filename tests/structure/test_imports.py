@@ -9,9 +9,24 @@ import pytest
 
 from tests.structure import graph
 
+INSTALLED = (
+    "analysis", "api", "certs", "cli", "console", "controllers", "kube", "scheduler", "webhooks",
+)  # fmt: skip
+
 
 def test_no_modules_import_each_other_in_a_ring() -> None:
     assert graph.circle(graph.imports(*graph.PACKAGES)) == []
+
+
+def test_no_folders_import_each_other_in_a_ring() -> None:
+    """Also where no two modules do: a folder is read after those that it imports."""
+    assert graph.circle(graph.folders(*INSTALLED)) == []
+
+
+def test_a_ring_of_folders_is_found_where_one_is_made_on_purpose() -> None:
+    edges = graph.folders(*INSTALLED)
+    edges["scheduler/queue"] = {*edges["scheduler/queue"], "scheduler/cycle"}
+    assert {"scheduler/queue", "scheduler/cycle"} <= {*graph.circle(edges)}
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from api.reference import reference
 from api.rules import table
+from tools.api_reference import reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "api-reference.md"
 
