@@ -89,11 +89,16 @@ class TopologyPlacements:
         return self._topologies.of_groups(key, outer_topology_keys(group, key))
 
     def in_one_domain(self, group: Group, region: Region | None) -> bool:
-        """Whether the group's constraint holds wherever in the region its pods are."""
+        """Whether the group's constraint holds wherever in the region its pods are.
+
+        Those that run already have to be in the region's domain, too.
+        """
         if group.topology is None:
             return True
-        codes = self.domains(group).codes if region is None else self.domains(group).codes[region]
-        return len(codes) > 0 and codes[0] != UNLABELLED and bool((codes == codes[0]).all())
+        domains = self.domains(group)
+        codes = domains.codes if region is None else domains.codes[region]
+        one = len(codes) > 0 and codes[0] != UNLABELLED and bool((codes == codes[0]).all())
+        return one and (group.topology.preferred or self._pins(group, domains) <= {int(codes[0])})
 
     def wider(self, inner: CandidatePlacement, demand: Demand) -> Region | None:
         """The nodes of the fewest other domains with room for pods that did not fit in `inner`.

@@ -147,3 +147,24 @@ def test_nobody_is_near_a_peer_that_is_nominated_only() -> None:
         ],
     }
     assert not play(instance)[0]
+
+
+def test_children_that_are_packed_together_stay_with_those_of_theirs_that_run() -> None:
+    """One of a child that requires a block runs on a node that is in none."""
+    group: Instance = {"priority": 9, "min": 2}
+    instance: Instance = {
+        "nodes": [{"name": "n1", "cpu": 12, "block": "b1"}, {"name": "n3", "cpu": 4}],
+        "groups": [
+            {"name": "g", "composite": True, "key": "block", "preferred": True, **group},
+            {"name": "g.0", "parent": "g", **group},
+            {"name": "g.1", "composite": True, "parent": "g", "key": "block", **group, "min": 1},
+            {"name": "g.1.0", "parent": "g.1", **group},
+        ],
+        "pods": [
+            {"name": "a", "cpu": 3, "group": "g.0", "priority": 9},
+            {"name": "b", "cpu": 2, "group": "g.0", "priority": 9},
+            {"name": "c", "cpu": 1, "group": "g.1.0", "priority": 9, "node": "n3"},
+            {"name": "d", "cpu": 1, "group": "g.1.0", "priority": 9},
+        ],
+    }
+    assert not play(instance)[0]
