@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -15,7 +14,6 @@ from console.views.cluster_map import unit_of
 from console.views.workload import Subject
 from scheduler.core.decide import decide
 from scheduler.core.explain.domain_capacity import domains
-from scheduler.core.framework import node_ports, node_resources_fit, volume_restrictions
 from scheduler.core.groups.forest import Group, Pod, topology_keys_around
 from scheduler.core.nodes.resource_table import BY_DEVICES
 from scheduler.core.pods.shapes import Shape
@@ -94,12 +92,10 @@ def _against(state: State, root: tuple[GroupKey, int], pod: Pod, row: int) -> It
 
 def _lacking(state: State, shape: Shape, row: int) -> Iterator[str]:
     """The resources, ports, disks and devices that are short, with numbers where there are any."""
-    framework, nodes = state.framework, state.nodes
+    framework = state.framework
     room = framework.room(shape)
-    plugins = (node_resources_fit, node_ports, volume_restrictions)
-    lacking = chain.from_iterable(plugin.lacking(shape, nodes, room) for plugin in plugins)
     numbers = dict(_numbers(state, shape, row))
-    for reason, mask in chain(lacking, framework.devices.lacking(shape, room)):
+    for reason, mask in framework.lacking(shape, room):
         if mask[row]:
             yield f"{reason}{numbers.get(reason, '')}"
 

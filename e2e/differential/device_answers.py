@@ -283,7 +283,7 @@ class Ours:
         nodes = frozenset(self.state.nodes.name_of(row) for row in slots.nonzero()[0].tolist())
         # Of nodes that take a pod, `reasons` says why they do not take more.
         out = framework.permitted(shape) & (slots == 0)
-        lacking = framework.devices.lacking(shape, framework.room(shape))
+        lacking = framework.plugins.dynamic_resources.lacking(shape, framework.room(shape))
         counts = {text: n for text, mask in lacking if (n := int((mask & out).sum()))}
         errors = sorted({error for text in counts if (error := error_in(text))})
         self.state.remove_pod(stored["metadata"]["uid"])
@@ -301,7 +301,7 @@ class Ours:
         with state.nodes.trial():
             rows, one = np.array([row], np.int64), np.ones(1, np.int64)
             if state.framework.slots(shape)[row] > 0 and state.framework.reserve(shape, rows, one):
-                given = state.framework.devices.allocations([(shape, row, keys)])
+                given = state.framework.plugins.dynamic_resources.allocations([(shape, row, keys)])
                 found = {key[1]: each for key, each in given.items()}
         state.remove_pod(stored["metadata"]["uid"])
         return found

@@ -71,8 +71,8 @@ class Extended(Ours):
         framework, table = self.state.framework, self.state.nodes
         slots = framework.slots(shape)
         everywhere = np.ones(table.size, np.bool_)
-        fits = node_resources_fit.room(shape, table.free, slice(table.size), everywhere) > 0
-        lacking = dict(framework.devices.lacking(shape, framework.room(shape)))
+        fits = node_resources_fit.room_of(shape, table.free, slice(table.size), everywhere) > 0
+        lacking = dict(framework.plugins.dynamic_resources.lacking(shape, framework.room(shape)))
         short = lacking.get("cannot allocate all claims", np.zeros(table.size, np.bool_))
         self.state.remove_pod(info.uid)
         names = frozenset(table.name_of(row) for row in slots.nonzero()[0].tolist())
@@ -87,7 +87,9 @@ class Extended(Ours):
         with state.nodes.trial():
             rows, one = np.array([row], np.int64), np.ones(1, np.int64)
             if state.framework.slots(shape)[row] > 0 and state.framework.reserve(shape, rows, one):
-                claims = state.framework.devices.allocations([(shape, row, (claim_key(info),))])
+                claims = state.framework.plugins.dynamic_resources.allocations(
+                    [(shape, row, (claim_key(info),))]
+                )
                 found = next(iter(claims.values()), "native")
         state.remove_pod(info.uid)
         return found

@@ -74,7 +74,7 @@ class DeviceAdvice:
     """What the pods of one shape lack of devices."""
 
     def __init__(self, framework: Framework, shape: Shape, short: Shortage) -> None:
-        self._devices = framework.devices
+        self._devices = framework.plugins.dynamic_resources
         self._needed = short.needed
         self._asked = self._devices.asked(shape)
         self._undecided = self._devices.undecided(shape)

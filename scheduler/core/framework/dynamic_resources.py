@@ -26,6 +26,7 @@ from scheduler.core.devices.table import DeviceTable
 from scheduler.core.framework.claim_quotas import ClaimQuotas, named
 from scheduler.core.framework.device_demand import Demand, Demands, DeviceDemands
 from scheduler.core.framework.equal_devices import EqualDevices
+from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.values.device_asks import Ask
@@ -34,6 +35,10 @@ from scheduler.core.values.extended_devices import mappings
 from scheduler.core.values.model import ClaimKey
 
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
+
+
+_WEIGHT: Final = 2000
+"""kube-scheduler's weight of 2 for this plug-in, in thousandths of a node's utilisation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +65,11 @@ class AskedClaim:
     resources: Mapping[str, str] = field(default_factory=dict)
 
 
-class DynamicResources:
+class DynamicResources(Plugin):
     """Filter and reserve for shapes that ask for devices. Others cost nothing."""
+
+    name = "DynamicResources"
+    by_claims = True
 
     def __init__(self, nodes: NodeTable, table: DeviceTable) -> None:
         self._nodes = nodes
@@ -72,8 +80,18 @@ class DynamicResources:
         self._given: dict[tuple[Shape, int], list[tuple[Allocation, ...]]] = {}
 
     def key(self, shape: Shape) -> object:
-        """What answers about the shape depend on besides the rows of nodes; None if on nothing."""
+        """See Plugin."""
         return self._demands.key(shape)[:3] if shape.requirements.needs_devices else None
+
+    def room(
+        self, shape: Shape, rows: Ints | slice, permitted: Bools, room: Ints | None, *, empty: bool
+    ) -> Ints:
+        """See Plugin."""
+        assert room is not None
+        if not shape.requirements.needs_devices:
+            return room
+        at = self._empty_copies if empty else self.copies
+        return np.minimum(room, at(shape, rows))
 
     def copies(self, shape: Shape, rows: Ints | slice) -> Ints:
         """For how many pods of the shape each row has devices, (len(rows),)."""
@@ -83,13 +101,13 @@ class DynamicResources:
         admitted = demands.admitted
         return found if admitted is None else np.where(admitted[rows], found, 0)
 
-    def empty_copies(self, shape: Shape, rows: slice) -> Ints:
+    def _empty_copies(self, shape: Shape, rows: Ints | slice) -> Ints:
         """The same as if nothing were in use."""
         at = np.arange(self._nodes.size)[rows]
         return self._equal.copies(self._demands.of(shape), at, np.zeros(len(at), np.int64))
 
     def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
-        """Yield each reason with the nodes (N,) where it rules out one pod more than `room`."""
+        """See Plugin."""
         if not shape.requirements.needs_devices:
             return
         demands, size = self._demands.of(shape), self._nodes.size
@@ -118,6 +136,24 @@ class DynamicResources:
         if not shape.requirements.needs_devices:
             return False
         return any(demand.apart for demand in self._demands.of(shape).demands)
+
+    def order_matters(self, shape: Shape) -> bool:
+        """Whether devices of one pod are not for the next, or its claims have others' consumers."""
+        if not shape.requirements.needs_devices:
+            return False
+        return bool(named(shape)) or self.one_at_a_time(shape)
+
+    def is_local(self, shape: Shape) -> bool:
+        """See Plugin."""
+        return not shape.requirements.needs_devices
+
+    def only_counts(self, shape: Shape) -> bool:
+        """See Plugin."""
+        return not shape.requirements.needs_devices
+
+    def left(self, shape: Shape) -> int | None:
+        """How many more pods may use the claims that it names."""
+        return self.quotas.left(shape)
 
     def undecided(self, shape: Shape) -> tuple[ClaimKey, ...]:
         """The claims that its pods name and that have no allocation yet."""
@@ -177,17 +213,21 @@ class DynamicResources:
         return not demand.flaw and self._decide(None, demand, row, without)
 
     def score(self, shape: Shape, rows: Ints) -> Ints | None:
-        """Per row (len(rows),) how early in firstAvailable lists its devices are; None: no list."""
-        if not any(request.listed for ask in _own(shape) for request in ask.requests):
+        """How early in firstAvailable lists its devices are, weighted; None without such a list."""
+        if not shape.requirements.needs_devices or not any(
+            request.listed for ask in _own(shape) for request in ask.requests
+        ):
             return None
         scores = np.zeros(len(rows), np.int64)
         for demand, of in self._demands.of(shape).parts(rows):
             for layout, state, at in self._equal.groups(demand, rows[of]):
                 scores[of[at]] = self._table.states.room(layout, state, demand.own).score
-        return scores
+        return scores * _WEIGHT // max(1, int(scores.max(initial=0)))
 
-    def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
-        """The index of the row to take the first of `count` pods; rows are best first."""
+    def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int | None:
+        """See Plugin."""
+        if not shape.requirements.needs_devices:
+            return None
         demands = self._demands.of(shape)
         undecided = demands.undecided
         if not undecided or count == 1:
@@ -260,10 +300,9 @@ class DynamicResources:
         return after if isinstance(after, int) else None
 
     def reserve(self, shape: Shape, rows: Ints, counts: Ints) -> bool:
-        """Put pods on rows, or take those off again that the trial put there (negative counts).
-
-        Returns whether there were devices for all of them.
-        """
+        """See Plugin."""
+        if not shape.requirements.needs_devices:
+            return True
         self.quotas.count(shape, int(counts.sum()))
         return self._reserve(shape, rows, counts)
 

@@ -8,40 +8,23 @@ free resources are cached until any of those change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
 
-from scheduler.core.devices.table import DeviceTable
-from scheduler.core.framework import (
-    node_affinity,
-    node_name,
-    node_resources_fit,
-    node_unschedulable,
-    taint_toleration,
-)
-from scheduler.core.framework.claim_quotas import named
+from scheduler.core.framework.default_plugins import Plugins
 from scheduler.core.framework.domain_quotas import Preference, Quotas
-from scheduler.core.framework.dynamic_resources import DynamicResources
-from scheduler.core.framework.inter_pod_affinity import InterPodAffinity
-from scheduler.core.framework.pod_topology_spread import PodTopologySpread
-from scheduler.core.framework.volume_binding import VolumeBinding
+from scheduler.core.framework.node_resources_fit import usage_at
+from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.node_classes import NodeClass
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
 from scheduler.core.nodes.resource_table import Request
 from scheduler.core.pods.never_fits import never_fits
 from scheduler.core.pods.pod_selectors import PodMatches, PodSelectors
-from scheduler.core.pods.shapes import NO_NODE, ButVolumes, Cached, Codes, Shape
-from scheduler.core.topology.topology import Domains, Topologies
-from scheduler.core.values.model import Requirements, Stage
-from scheduler.core.volumes.volume_table import VolumeTable
-
-_NODE_AFFINITY_WEIGHT: Final = 2000
-_TAINT_TOLERATION_WEIGHT: Final = 3000
-_DYNAMIC_RESOURCES_WEIGHT: Final = 2000
-"""kube-scheduler's weights of these plug-ins, as a score in thousandths of a node's use."""
+from scheduler.core.pods.shapes import NO_NODE, Cached, Codes, Shape
+from scheduler.core.topology.topology import Domains
+from scheduler.core.values.model import Requirements
 
 _MOST_CACHED: Final = 8_000_000
 """Answers are cached for so many shapes times nodes; each takes up to 60 bytes."""
@@ -57,23 +40,19 @@ _MOST_REASONS: Final = 1024
 class Framework:
     """The plug-ins of one cluster. The arrays it returns may be shared: do not write to them."""
 
-    def __init__(
-        self,
-        nodes: NodeTable,
-        topologies: Topologies,
-        selectors: PodSelectors,
-        volumes: VolumeTable,
-        devices: DeviceTable | None = None,
-    ) -> None:
+    def __init__(self, nodes: NodeTable, selectors: PodSelectors, plugins: Plugins) -> None:
         self.nodes = nodes
-        self.devices = DynamicResources(nodes, devices or DeviceTable(nodes))
-        self.affinity = InterPodAffinity(nodes, topologies, selectors)
-        self.spread = PodTopologySpread(nodes, topologies, selectors)
-        self.volumes = VolumeBinding(nodes, selectors, volumes)
+        self.plugins = plugins
         self._selectors = selectors
         self._cached: dict[Shape, None] = {}
         self._shared_slots: dict[object, Cached[Ints]] = {}
         self._usages: dict[tuple[tuple[str, int], ...], Cached[tuple[Ints, Ints]]] = {}
+        self._at = {
+            name: tuple(it for it in plugins if getattr(type(it), name) is not point)
+            for name, point in vars(Plugin).items()
+            if callable(point)
+        }
+        """By extension point the plug-ins that have rules there; the others are not asked."""
 
     def shape(
         self, index: int, wants: Requirements, matches: PodMatches, like: Shape | None = None
@@ -82,27 +61,22 @@ class Framework:
 
         `like` is a shape with the same requirements, if one is known.
         """
-        volumes = (self._selectors.users(use) for use in wants.volumes)
-        filters = self.affinity.filter_match_ids(wants, matches).union(
-            self.spread.filter_match_ids(wants), volumes
-        )
-        scores = self.affinity.score_match_ids(wants, matches).union(
-            self.spread.score_match_ids(wants)
-        )
+        read = [plugin.pre_filter(wants, matches) for plugin in self._at["pre_filter"]]
         return Shape(
             index,
             wants,
             matches,
             request=like.request if like else self.nodes.resources.request(wants.requests),
-            filter_match_ids=frozenset(filters),
-            score_match_ids=frozenset(scores),
-            needs_other_pods=self.affinity.needs_other_pods(wants, matches),
+            filter_match_ids=frozenset().union(*(it.filter_match_ids for it in read)),
+            score_match_ids=frozenset().union(*(it.score_match_ids for it in read)),
+            needs_other_pods=any(it.needs_other_pods for it in read),
         )
 
     def drop_caches(self, shape: Shape) -> None:
         """Free what was computed per node for a shape of which no pod waits."""
         self._cached.pop(shape, None)
-        self.devices.forget(shape)
+        for plugin in self._at["forget"]:
+            plugin.forget(shape)
         shape.drop_caches()
 
     @property
@@ -152,10 +126,10 @@ class Framework:
 
         Nor are there those whose volumes are in use, or more than can be attached there.
         """
-        shapes = list(shapes)
-        may = dict.fromkeys(node_resources_fit.may_fit(shapes, self.nodes.free, rows))
-        may |= dict.fromkeys(shape for shape in shapes if shape.requirements.stage is not None)
-        return self.volumes.may_fit(may, rows)
+        may = list(shapes)
+        for plugin in self._at["may_fit"]:
+            may = plugin.may_fit(may, rows)
+        return may
 
     def room(self, shape: Shape) -> Ints:
         """Pods per node (N,) that the free resources, ports, disks and the node filters admit."""
@@ -163,10 +137,7 @@ class Framework:
 
     def empty_room(self, shape: Shape) -> Ints:
         """The same as if no pods were on the nodes."""
-        rows, permitted = slice(self.nodes.size), self.permitted(shape)
-        room = node_resources_fit.room(shape, self.nodes.allocatable, rows, permitted)
-        if shape.requirements.needs_devices:
-            room = np.minimum(room, self.devices.empty_copies(shape, rows))
+        room = self._counted(shape, slice(self.nodes.size), self.permitted(shape), empty=True)
         return np.minimum(room, 1) if shape.exclusive else room
 
     def conflicts(self, shape: Shape) -> Bools | None:
@@ -180,41 +151,33 @@ class Framework:
         key = (nodes.exclusive_uses.version, nodes.size)
         return shape.cache.conflicts.get(key, lambda: nodes.using(uses, shape.load.stage))
 
+    def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
+        """Yield each reason with the nodes (N,) where it rules out more pods than `room` (N,)."""
+        for plugin in self._at["lacking"]:
+            yield from plugin.lacking(shape, room)
+
     def most(self, shape: Shape, room: Ints, domains: Domains | None = None) -> Ints:
         """The most pods of the shape that can fit if each node (N,) has this much room.
 
         That is (D,), for each of the domains, or (1,) for all nodes together.
         """
-        if domains is None:
-            return self.affinity.most(shape, room, np.zeros_like(room), 1)
-        return self.affinity.most(shape, room, domains.codes, len(domains.values))
+        parts = np.zeros_like(room) if domains is None else domains.codes
+        size = 1 if domains is None else len(domains.values)
+        inside = parts >= 0
+        found = np.bincount(parts[inside], room[inside], minlength=size).astype(np.int64)
+        for plugin in self._at["most"]:
+            bound = plugin.most(shape, room, parts, size)
+            found = found if bound is None else np.minimum(found, bound)
+        return found
 
     def independent(self, shape: Shape) -> bool:
         """Whether nothing but free resources, node filters and devices of nodes decides."""
-        devices = self.devices.one_at_a_time(shape) or named(shape)
-        return not (shape.filter_match_ids or devices)
+        return not (shape.filter_match_ids or self._order_matters(shape))
 
     def alone(self, shape: Shape) -> bool:
         """Whether pods and devices of other nodes have no say in its filter and score of a node."""
         matched = shape.score_match_ids or self._selectors.any_pods(shape.filter_match_ids)
-        return not (matched or shape.requirements.needs_devices) and self.volumes.no_say(shape)
-
-    def alike(self, shape: Shape, other: Shape) -> bool:
-        """Whether the shapes differ at most in volumes, and in such as have no say."""
-        if shape is other:
-            return True
-        same = self._but_volumes(shape) == self._but_volumes(other)
-        return same and self.volumes.no_say(shape) and self.volumes.no_say(other)
-
-    def _but_volumes(self, shape: Shape) -> ButVolumes:
-        cache = shape.cache
-        if cache.but_volumes is None:
-            wants, matches = shape.requirements, shape.matches
-            counted = tuple(i for i in matches.counted if self._selectors.use_of(i) is None)
-            cache.but_volumes = ButVolumes(
-                replace(wants, claims=(), attachments=()), replace(matches, counted=counted)
-            )
-        return cache.but_volumes
+        return not matched and all(plugin.is_local(shape) for plugin in self._at["is_local"])
 
     def shared_slots(self, shape: Shape, rows: Ints | None) -> Ints:
         """How many pods of a shape with a stage take no free room on the rows, (len(rows),).
@@ -231,25 +194,28 @@ class Framework:
 
     def in_waves(self, shape: Shape) -> bool:
         """Whether the node of one pod of this shape affects the filter or score of the next."""
-        devices = self.devices.one_at_a_time(shape) or bool(named(shape))
-        return shape.order_sensitive or devices
+        return shape.order_sensitive or self._order_matters(shape)
+
+    def _order_matters(self, shape: Shape) -> bool:
+        for plugin in self._at["order_matters"]:  # noqa: SIM110 - a generator costs more
+            if plugin.order_matters(shape):
+                return True
+        return False
 
     def quotas(self, shape: Shape, *, preferences: bool) -> Quotas:
         """How many of the shape's next pods may be placed before the plug-ins must run again."""
         preferred: list[Preference] = []
         if preferences and shape.score_match_ids:
-            preferred = self.affinity.preferences(shape) + self.spread.preferences(shape)
-        single = (
-            self.volumes.one_at_a_time(shape)
-            or self.affinity.first_of_its_kind(shape)
-            or self.devices.one_at_a_time(shape)
-        )
+            preferred = [
+                it for plugin in self._at["preferences"] for it in plugin.preferences(shape)
+            ]
+        left = [plugin.left(shape) for plugin in self._at["left"]]
         return Quotas.of(
-            self.affinity.quotas(shape),
-            self.spread.skew_limits(shape),
+            [it for plugin in self._at["domain_quotas"] for it in plugin.domain_quotas(shape)],
+            [it for plugin in self._at["skew_limits"] for it in plugin.skew_limits(shape)],
             preferred,
-            single=single,
-            most=self.devices.quotas.left(shape),
+            single=any(plugin.one_at_a_time(shape) for plugin in self._at["one_at_a_time"]),
+            most=min((it for it in left if it is not None), default=None),
         )
 
     # Score
@@ -277,55 +243,54 @@ class Framework:
 
     def usage_at(self, shape: Shape, rows: Ints) -> tuple[Ints, Ints]:
         """The same for the given rows only, (len(rows),)."""
-        return node_resources_fit.usage_at(shape, self.nodes, rows)
+        return usage_at(shape, self.nodes, rows)
 
     def preference(self, shape: Shape, rows: Ints) -> Ints | None:
         """The score of each row, (len(rows),), in thousandths of a node's use; None: all equal."""
-        nodes = self.nodes
         preference: Ints | None = None
-        if shape.score_match_ids:
-            preference = self.affinity.score(shape, rows) + self.spread.score(shape, rows)
-        scores = shape.cache.node_scores.get(nodes.generation, lambda: self._score_nodes(shape))
-        if scores is not None and len(rows):
-            affinity, taints = (score[rows] for score in scores)
-            most, worst = max(1, int(affinity.max())), max(1, int(taints.max()))
-            own = affinity * _NODE_AFFINITY_WEIGHT // most
-            own = own - taints * _TAINT_TOLERATION_WEIGHT // worst
-            preference = own if preference is None else preference + own
-        devices = self.devices.score(shape, rows) if shape.requirements.needs_devices else None
-        if devices is not None and len(rows):
-            own = devices * _DYNAMIC_RESOURCES_WEIGHT // max(1, int(devices.max()))
-            preference = own if preference is None else preference + own
+        for plugin in self._at["score"]:
+            own = plugin.score(shape, rows)
+            if own is not None:
+                preference = own if preference is None else preference + own
+        for weight, values in self._node_scores(shape):
+            if len(rows):
+                score = values[rows]
+                own = score * abs(weight) // max(1, int(score.max()))
+                own = own if weight > 0 else -own
+                preference = own if preference is None else preference + own
         return preference
 
     def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
         """Index of the row to take the first of `count` pods; rows are best first, with `room`."""
-        if shape.requirements.needs_devices:
-            return self.devices.start(shape, rows, room, count)
-        return self.volumes.start(shape, rows, room, count)
+        for plugin in self._at["start"]:
+            at = plugin.start(shape, rows, room, count)
+            if at is not None:
+                return at
+        return 0
 
     # Reserve
 
     def only_counts(self, shape: Shape) -> bool:
         """Whether `reserve` for it takes resources and counts matches, and does nothing else."""
-        wants = shape.requirements
-        more = wants.needs_devices or wants.stage is not None or shape.uses
-        return not more and self.volumes.bound(wants.claims)
+        if shape.requirements.stage is not None or shape.uses:
+            return False
+        return all(plugin.only_counts(shape) for plugin in self._at["only_counts"])
 
     def reserve(self, shape: Shape, rows: Ints, counts: Ints, *, devices: bool = True) -> bool:
         """Put `counts[i]` pods on `rows[i]`, or take them off if negative; undone with a trial.
 
         Rows must be distinct, and all counts of the same sign. Assumes or drops volumes as well,
         and takes `devices`, unless these are held by the claims of pods that have nodes. Returns
-        whether there were devices for all; there are wherever `slots` said so.
+        whether there was enough for all; there is wherever `slots` said so.
         """
         complete = True
-        if devices and shape.requirements.needs_devices:
-            complete = self.devices.reserve(shape, rows, counts)
-        matches = shape.matches.counted
+        for plugin in self._at["reserve"]:
+            if devices or not plugin.by_claims:
+                complete = plugin.reserve(shape, rows, counts) and complete
         self.nodes.take(rows, counts, shape.load)
-        if shape.requirements.claims and len(rows):
-            self.volumes.assume(matches, int(rows[0]), more=bool(counts[0] > 0))
+        if len(rows):
+            for plugin in self._at["account"]:
+                plugin.account(shape, int(rows[0]), more=bool(counts[0] > 0))
         return complete
 
     def occupy(self, shape: Shape, rows: Ints, counts: Ints, *, devices: bool = True) -> None:
@@ -334,10 +299,10 @@ class Framework:
 
     def account(self, shape: Shape, row: int, count: int = 1) -> None:
         """Count pods that are now on the node (negative: that left it), outside of any trial."""
-        matches = shape.matches.counted
         self.nodes.take_one(row, shape.load, count)
-        if shape.requirements.claims and count < 0:
-            self.volumes.assume(matches, row, more=False)
+        if count < 0:
+            for plugin in self._at["account"]:
+                plugin.account(shape, row, more=False)
 
     def _filter_nodes(self, shape: Shape) -> Codes:
         nodes, wants = self.nodes, shape.requirements
@@ -347,12 +312,8 @@ class Framework:
         if wants.unsupported or wants.excess:
             return np.full(nodes.size, shape.code(never_fits(shape, nodes)), np.int32)
         codes: Codes = self._class_codes(shape)[nodes.node_class[: nodes.size]]
-        named = node_name.admits(wants, nodes)
-        if named is not None:
-            shape.rule_out(codes, ~named, node_name.REASON)
-        admitted = node_affinity.admits(shape, nodes)
-        if admitted is not None:
-            shape.rule_out(codes, ~admitted, node_affinity.REASON)
+        for plugin in self._at["filter_nodes"]:
+            plugin.filter_nodes(shape, codes)
         return codes
 
     def _class_codes(self, shape: Shape) -> Codes:
@@ -361,8 +322,13 @@ class Framework:
         # Classes are only added while an epoch lasts.
         by_class = shape.cache.by_class.get(classes.epoch, list)
         for node_class in classes.all[len(by_class) :]:
-            by_class.append(shape.code(_class_reason(shape.requirements, node_class)))
+            by_class.append(shape.code(self._class_reason(shape.requirements, node_class)))
         return np.array([*by_class, shape.code(NO_NODE)], np.int32)
+
+    def _class_reason(self, wants: Requirements, node: NodeClass) -> str:
+        """Why nodes of this class are excluded; empty if they are not."""
+        reasons = (plugin.filter_class(wants, node) for plugin in self._at["filter_class"])
+        return next((reason for reason in reasons if reason), "")
 
     def _remember(self, shape: Shape) -> None:
         """Note that the shape's answers are cached; those cached the longest give way."""
@@ -374,27 +340,34 @@ class Framework:
 
     def _filter_pods(self, shape: Shape) -> Codes:
         codes = np.zeros(self.nodes.size, np.int32)
-        self.spread.rule_out(shape, codes)
-        self.affinity.rule_out(shape, codes)
-        self.volumes.rule_out(shape, codes)
+        for plugin in self._at["filter_pods"]:
+            plugin.filter_pods(shape, codes)
         return codes
 
-    def _score_nodes(self, shape: Shape) -> tuple[Ints, Ints] | None:
-        """Per node (N,) the preferred affinity and the untolerated taints; None if all are 0."""
-        affinity = node_affinity.preference(shape.requirements, self.nodes)
-        taints = taint_toleration.intolerable(shape.requirements, self.nodes)
-        return (affinity, taints) if affinity.any() or taints.any() else None
+    def _node_scores(self, shape: Shape) -> list[tuple[int, Ints]]:
+        """What nodes score by themselves, per node (N,), with the weight of each plug-in."""
+        return shape.cache.node_scores.get(
+            self.nodes.generation,
+            lambda: [
+                (plugin.weight, score)
+                for plugin in self._at["score_nodes"]
+                if (score := plugin.score_nodes(shape)) is not None
+            ],
+        )
 
     def _slots(self, shape: Shape) -> Ints:
-        volumes = self.volumes.unused_by_driver(shape)
-        if volumes is None:
+        key = self._equal_room(shape)
+        if key is None:
             return self._own_slots(shape)
-        key = (self._but_volumes(shape), volumes)
         shared = self._shared_slots.pop(key, None) or Cached()
         self._shared_slots[key] = shared
         if len(self._shared_slots) > _MOST_USAGES:
             del self._shared_slots[next(iter(self._shared_slots))]
         return shared.get(self.nodes.version, lambda: self._own_slots(shape))
+
+    def _equal_room(self, shape: Shape) -> object:
+        keys = (plugin.equal_room(shape) for plugin in self._at["equal_room"])
+        return next((key for key in keys if key is not None), None)
 
     def _own_slots(self, shape: Shape) -> Ints:
         room = self._fresh_room(shape)
@@ -405,7 +378,8 @@ class Framework:
     def _fresh_room(self, shape: Shape) -> Ints:
         """Room for the free resources; if few rows changed, only those are computed again."""
         nodes, cached = self.nodes, shape.cache.room
-        key = (nodes.generation, nodes.size, nodes.resources.epoch, self.devices.key(shape))
+        keys = tuple(plugin.key(shape) for plugin in self._at["key"])
+        key = (nodes.generation, nodes.size, nodes.resources.epoch, keys)
         before, now = cached.stamp, nodes.stamp
         if cached.key == key:
             rows = nodes.changed_since(before)
@@ -433,33 +407,18 @@ class Framework:
 
     def _room_at(self, shape: Shape, rows: Ints | slice) -> Ints:
         permitted = self._permitted_at(shape, rows)
-        room = node_resources_fit.room(shape, self.nodes.free, rows, permitted)
-        if shape.requirements.stage is not None:
-            self._share(shape, shape.requirements.stage, rows, permitted, room)
+        room = self._counted(shape, rows, permitted, empty=False)
         conflicts = self.conflicts(shape)
         if conflicts is not None:
             most = np.minimum(room, 1) if shape.exclusive else room
             room = np.where(conflicts[rows], 0, most)
-        if shape.requirements.needs_devices:
-            room = np.minimum(room, self.devices.copies(shape, rows))
         return room
 
-    def _share(
-        self, shape: Shape, stage: Stage, rows: Ints | slice, permitted: Bools, room: Ints
-    ) -> None:
-        """Put the room into `room`, (len(rows),), where other stages of the tree hold some."""
-        if shape.request.missing:
-            return
-        every = np.arange(self.nodes.size)[rows] if isinstance(rows, slice) else rows
-        for at in np.flatnonzero(np.isin(every, self.nodes.stages.rows(stage.tree))).tolist():
-            if permitted[at]:
-                slots = self.nodes.stages.slots(int(every[at]), shape.request, stage)
-                room[at] = max(0, slots)
-
-
-def _class_reason(wants: Requirements, node: NodeClass) -> str:
-    """Why the filters for taints exclude nodes of this class; empty if they do not."""
-    if not node_unschedulable.admits(wants, node):
-        return node_unschedulable.REASON
-    taint = taint_toleration.untolerated(wants, node)
-    return "" if taint is None else f"{taint_toleration.REASON}{taint}"
+    def _counted(self, shape: Shape, rows: Ints | slice, permitted: Bools, *, empty: bool) -> Ints:
+        """Room by what plug-ins count, (len(rows),)."""
+        room: Ints | None = None
+        for plugin in self._at["room"]:
+            room = plugin.room(shape, rows, permitted, room, empty=empty)
+        if room is None:
+            raise AssertionError("no plug-in counts")
+        return room

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.framework.domain_quotas import PLENTY, DomainQuota, Preference, ceilings
+from scheduler.core.framework.plugin import Plugin, PreFilter
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
 from scheduler.core.pods.pod_selectors import PodMatches, PodSelectors
 from scheduler.core.pods.shapes import Codes, Shape
@@ -27,33 +28,35 @@ _WEIGHT: Final = 2000
 """kube-scheduler's weight of 2 for this plug-in, in thousandths of a node's utilisation."""
 
 
-class InterPodAffinity:
+class InterPodAffinity(Plugin):
     """Filter, score and quotas for shapes that have such terms or are selected by one."""
+
+    name = "InterPodAffinity"
 
     def __init__(self, nodes: NodeTable, topologies: Topologies, selectors: PodSelectors) -> None:
         self._nodes = nodes
         self._topologies = topologies
         self._selectors = selectors
 
-    def filter_match_ids(self, wants: Requirements, matches: PodMatches) -> set[int]:
-        """The match counts that the filter reads for such pods."""
+    def pre_filter(self, wants: Requirements, matches: PodMatches) -> PreFilter:
+        """They need other pods if they need a peer and do not match their own terms."""
+        needs = bool(wants.required_affinity) and self._peers(wants) not in matches.counted
+        read = self._filter_match_ids(wants, matches)
+        return PreFilter(read, self._score_match_ids(wants, matches), needs)
+
+    def _filter_match_ids(self, wants: Requirements, matches: PodMatches) -> set[int]:
         ids = set(matches.excluded_by)
         if wants.required_affinity:
             ids.add(self._peers(wants))
         ids.update(self._selectors.match_id((t.selector,)) for t in wants.required_anti_affinity)
         return ids
 
-    def score_match_ids(self, wants: Requirements, matches: PodMatches) -> set[int]:
-        """The match counts that the score reads for such pods."""
+    def _score_match_ids(self, wants: Requirements, matches: PodMatches) -> set[int]:
         ids = {self._selectors.match_id((soft.term.selector,)) for soft in wants.preferred_affinity}
         return ids.union(matches.scored_by)
 
-    def needs_other_pods(self, wants: Requirements, matches: PodMatches) -> bool:
-        """Whether the pods need a peer and do not match their own required affinity terms."""
-        return bool(wants.required_affinity) and self._peers(wants) not in matches.counted
-
-    def rule_out(self, shape: Shape, codes: Codes) -> None:
-        """Write the reason's code to `codes` (N,) for each infeasible node that has none yet."""
+    def filter_pods(self, shape: Shape, codes: Codes) -> None:
+        """See Plugin."""
         self._affinity(shape, codes)
         for term in shape.requirements.required_anti_affinity:
             match_id = self._selectors.match_id((term.selector,))
@@ -65,8 +68,10 @@ class InterPodAffinity:
                 beside = self._beside(match_id, term_of_others.key, shape.load.stage)
                 shape.rule_out(codes, beside, EXISTING_ANTI_AFFINITY)
 
-    def score(self, shape: Shape, rows: Ints) -> Ints:
-        """The score of each row, (len(rows),), in thousandths of a node's utilisation."""
+    def score(self, shape: Shape, rows: Ints) -> Ints | None:
+        """See Plugin."""
+        if not shape.score_match_ids:
+            return None
         total = np.zeros(len(rows), np.int64)
         for match_id, soft in self._preferred_terms(shape):
             if not self._nodes.match_counts.empty(match_id):
@@ -79,7 +84,7 @@ class InterPodAffinity:
         score: Ints = total * _WEIGHT // most
         return score
 
-    def quotas(self, shape: Shape) -> list[DomainQuota]:
+    def domain_quotas(self, shape: Shape) -> list[DomainQuota]:
         """One pod per domain for each required anti-affinity term that selects the shape itself."""
         found: list[DomainQuota] = []
         for key in self._keys_of_one(shape):
@@ -100,20 +105,15 @@ class InterPodAffinity:
                 found.append(Preference(domains, present))
         return found
 
-    def most(self, shape: Shape, room: Ints, parts: Ints, size: int) -> Ints:
-        """An upper bound on the pods of the shape that fit into each of the parts, (size,).
-
-        `room` (N,) is that of each node, `parts` (N,) the part that it is in, -1 for none.
-        Considers the required anti-affinity of the shape to itself, and no pods of other shapes.
-        """
-        inside = parts >= 0
-        found = np.bincount(parts[inside], room[inside], minlength=size).astype(np.int64)
+    def most(self, shape: Shape, room: Ints, parts: Ints, size: int) -> Ints | None:
+        """By the required anti-affinity of the shape to itself, whatever other shapes there are."""
+        found: Ints | None = None
         for key in self._keys_of_one(shape):
-            domains = self._topologies.domains(key)
-            np.minimum(found, ceilings(domains, room, parts, size), out=found)
+            bound = ceilings(self._topologies.domains(key), room, parts, size)
+            found = bound if found is None else np.minimum(found, bound)
         return found
 
-    def first_of_its_kind(self, shape: Shape) -> bool:
+    def one_at_a_time(self, shape: Shape) -> bool:
         """Whether the pods need a peer, no domain has one yet, and they match their own terms.
 
         As upstream, the first such pod may then go to any node with the topology keys of its terms.

@@ -9,11 +9,38 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
-from scheduler.core.pods.shapes import Shape
+from scheduler.core.pods.shapes import Codes, Shape
 from scheduler.core.values.model import Expression, Requirements
 
 REASON: Final = "node(s) didn't match Pod's node affinity/selector"
+
+
+class NodeAffinity(Plugin):
+    """Filter and score by the labels and names of nodes."""
+
+    name = "NodeAffinity"
+    weight = 2000
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+
+    def filter_nodes(self, shape: Shape, codes: Codes) -> None:
+        """See Plugin."""
+        admitted = admits(shape, self._nodes)
+        if admitted is not None:
+            shape.rule_out(codes, ~admitted, REASON)
+
+    def score_nodes(self, shape: Shape) -> Ints | None:
+        """Per node (N,) the sum of the weights of the preferred terms that it meets."""
+        terms = shape.requirements.preferred_node_affinity
+        if not terms:
+            return None
+        total = np.zeros(self._nodes.size, np.int64)
+        for weight, term in terms:
+            total += weight * self._nodes.meets(term)
+        return total if total.any() else None
 
 
 def admits(shape: Shape, nodes: NodeTable) -> Bools | None:
@@ -22,14 +49,6 @@ def admits(shape: Shape, nodes: NodeTable) -> Bools | None:
     if not wants.selector and wants.affinity is None:
         return None
     return shape.cache.affinity.get((nodes.generation, nodes.size), lambda: _admits(wants, nodes))
-
-
-def preference(requirements: Requirements, nodes: NodeTable) -> Ints:
-    """Per node (N,) the sum of the weights of the preferred terms that it meets."""
-    total = np.zeros(nodes.size, np.int64)
-    for weight, term in requirements.preferred_node_affinity:
-        total += weight * nodes.meets(term)
-    return total
 
 
 def _admits(wants: Requirements, nodes: NodeTable) -> Bools:

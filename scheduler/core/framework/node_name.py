@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from scheduler.core.nodes.node_table import Bools, NodeTable
-from scheduler.core.values.model import Requirements
+from scheduler.core.framework.plugin import Plugin
+from scheduler.core.nodes.node_table import NodeTable
+from scheduler.core.pods.shapes import Codes, Shape
 
 REASON: Final = "node(s) didn't match the requested node name"
 
 
-def admits(requirements: Requirements, nodes: NodeTable) -> Bools | None:
-    """Per node (N,) whether it is the node that the pod names; None if the pod names none."""
-    return nodes.named((requirements.node_name,)) if requirements.node_name else None
+class NodeName(Plugin):
+    """Filter for shapes that name a node."""
+
+    name = "NodeName"
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+
+    def filter_nodes(self, shape: Shape, codes: Codes) -> None:
+        """See Plugin."""
+        name = shape.requirements.node_name
+        if name:
+            shape.rule_out(codes, ~self._nodes.named((name,)), REASON)

@@ -6,14 +6,16 @@ pack and spread correspond to the scoring strategies MostAllocated and LeastAllo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
+from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
 from scheduler.core.nodes.resource_table import LARGEST, PODS, Request
 from scheduler.core.pods.shapes import Shape
+from scheduler.core.values.model import Stage
 
 TOO_MANY_PODS: Final = "Too many pods"
 INSUFFICIENT: Final = "Insufficient "
@@ -23,7 +25,61 @@ _SCALE: Final = 1000
 """Utilisation is in thousandths, so that scores stay integers."""
 
 
-def room(shape: Shape, free: Ints, rows: Ints | slice, permitted: Bools) -> Ints:
+class NodeResourcesFit(Plugin):
+    """Counts the pods that fit by requests; those of a stage use what other stages hold."""
+
+    name = "NodeResourcesFit"
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+
+    def room(
+        self, shape: Shape, rows: Ints | slice, permitted: Bools, room: Ints | None, *, empty: bool
+    ) -> Ints:
+        """See Plugin."""
+        nodes = self._nodes
+        if empty:
+            return room_of(shape, nodes.allocatable, rows, permitted)
+        counts = room_of(shape, nodes.free, rows, permitted)
+        if shape.requirements.stage is not None:
+            self._share(shape, shape.requirements.stage, rows, permitted, counts)
+        return counts
+
+    def _share(
+        self, shape: Shape, stage: Stage, rows: Ints | slice, permitted: Bools, room: Ints
+    ) -> None:
+        """Put the room into `room`, (len(rows),), where other stages of the tree hold some."""
+        if shape.request.missing:
+            return
+        nodes = self._nodes
+        every = np.arange(nodes.size)[rows] if isinstance(rows, slice) else rows
+        for at in np.flatnonzero(np.isin(every, nodes.stages.rows(stage.tree))).tolist():
+            if permitted[at]:
+                room[at] = max(0, nodes.stages.slots(int(every[at]), shape.request, stage))
+
+    def may_fit(self, shapes: Sequence[Shape], rows: Ints) -> list[Shape]:
+        """Those for which the rows (n,) have enough of each resource, maybe not on the same row.
+
+        And those of a stage, which may use what other stages hold.
+        """
+        may = dict.fromkeys(may_fit(shapes, self._nodes.free, rows))
+        may |= dict.fromkeys(shape for shape in shapes if shape.requirements.stage is not None)
+        return list(may)
+
+    def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
+        """See Plugin."""
+        nodes = self._nodes
+        for name in shape.request.missing:
+            yield f"{INSUFFICIENT}{name}", np.ones(nodes.size, np.bool_)
+        beyond = room + 1
+        names = nodes.resources.names
+        for resource, amount in shape.demands:
+            short = nodes.free[resource, : nodes.size] < amount * beyond
+            name = names[resource]
+            yield TOO_MANY_PODS if name == PODS else f"{INSUFFICIENT}{name}", short
+
+
+def room_of(shape: Shape, free: Ints, rows: Ints | slice, permitted: Bools) -> Ints:
     """How many pods of the shape fit by resources on each of n rows, (n,).
 
     `free` is (R, capacity). The room is 0 on rows that `permitted` (n,) excludes.
@@ -84,15 +140,3 @@ def used_with(shape: Shape, nodes: NodeTable, row: int, pods: int) -> int:
         taken = whole - int(nodes.free[resource, row]) + amount * pods
         used += min(taken, whole) * _SCALE // whole
     return used // len(scored)
-
-
-def lacking(shape: Shape, nodes: NodeTable, room: Ints) -> Iterator[tuple[str, Bools]]:
-    """Yield each reason with the nodes (N,) on which it rules out one pod more than `room` (N,)."""
-    for name in shape.request.missing:
-        yield f"{INSUFFICIENT}{name}", np.ones(nodes.size, np.bool_)
-    beyond = room + 1
-    names = nodes.resources.names
-    for resource, amount in shape.demands:
-        short = nodes.free[resource, : nodes.size] < amount * beyond
-        name = names[resource]
-        yield TOO_MANY_PODS if name == PODS else f"{INSUFFICIENT}{name}", short

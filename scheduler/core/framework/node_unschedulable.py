@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from scheduler.core.framework.plugin import Plugin
 from scheduler.core.framework.taint_toleration import tolerates
 from scheduler.core.nodes.node_classes import NodeClass
 from scheduler.core.values.model import Requirements, Taint
@@ -13,6 +14,12 @@ REASON: Final = "node(s) were unschedulable"
 _CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
-def admits(requirements: Requirements, node: NodeClass) -> bool:
-    """Whether the pod may run on nodes of this class, cordoned or not."""
-    return not node.unschedulable or tolerates(requirements.tolerations, _CORDON)
+class NodeUnschedulable(Plugin):
+    """Filter by the class of nodes."""
+
+    name = "NodeUnschedulable"
+
+    def filter_class(self, wants: Requirements, node: NodeClass) -> str:
+        """See Plugin."""
+        admitted = not node.unschedulable or tolerates(wants.tolerations, _CORDON)
+        return "" if admitted else REASON

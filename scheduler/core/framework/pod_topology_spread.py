@@ -13,8 +13,9 @@ import numpy as np
 
 from scheduler.core.framework import node_affinity, taint_toleration
 from scheduler.core.framework.domain_quotas import Preference, SkewLimit
+from scheduler.core.framework.plugin import Plugin, PreFilter
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
-from scheduler.core.pods.pod_selectors import PodSelectors
+from scheduler.core.pods.pod_selectors import PodMatches, PodSelectors
 from scheduler.core.pods.shapes import Codes, Shape
 from scheduler.core.topology.topology import Topologies
 from scheduler.core.values.model import Requirements, Spread
@@ -30,8 +31,10 @@ _WEIGHT: Final = 2000
 _SCALE: Final = 1000
 
 
-class PodTopologySpread:
+class PodTopologySpread(Plugin):
     """Filter, score and quotas for shapes with spread constraints."""
+
+    name = "PodTopologySpread"
 
     def __init__(self, nodes: NodeTable, topologies: Topologies, selectors: PodSelectors) -> None:
         self._nodes = nodes
@@ -42,12 +45,13 @@ class PodTopologySpread:
         """The match counts that the filter reads for such pods."""
         return {self._match_id(spread) for spread in wants.spread}
 
-    def score_match_ids(self, wants: Requirements) -> set[int]:
-        """The match counts that the score reads for such pods."""
-        return {self._match_id(spread) for spread in wants.preferred_spread}
+    def pre_filter(self, wants: Requirements, matches: PodMatches) -> PreFilter:
+        """See Plugin."""
+        read = {self._match_id(spread) for spread in wants.preferred_spread}
+        return PreFilter(self.filter_match_ids(wants), read)
 
-    def rule_out(self, shape: Shape, codes: Codes) -> None:
-        """Write the reason's code to `codes` (N,) for each infeasible node that has none yet."""
+    def filter_pods(self, shape: Shape, codes: Codes) -> None:
+        """See Plugin."""
         spreads = shape.requirements.spread
         eligible = self._labelled(spreads)
         for spread in spreads:
@@ -58,16 +62,15 @@ class PodTopologySpread:
                 shape.rule_out(codes, domain_of < 0, MISSING_LABEL)
                 shape.rule_out(codes, skewed[domain_of], REASON)
 
-    def score(self, shape: Shape, rows: Ints) -> Ints:
-        """The score of each row, (len(rows),), in thousandths of a node's utilisation.
+    def score(self, shape: Shape, rows: Ints) -> Ints | None:
+        """It is highest where the fewest selected pods are.
 
-        It is highest where the fewest selected pods are. Rows that lack a label get 0. As upstream,
-        a constraint weighs more if it has more domains.
+        Rows that lack a label get 0. As upstream, a constraint weighs more if it has more domains.
         """
         spreads = shape.requirements.preferred_spread
         eligible = self._labelled(spreads)
         if eligible is None:
-            return np.zeros(len(rows), np.int64)
+            return None
         present = np.zeros(len(rows), np.int64)
         for spread in spreads:
             limit = self._skew_limit(shape, spread, eligible)

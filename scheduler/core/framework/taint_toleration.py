@@ -6,9 +6,11 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.label_expressions import compares
 from scheduler.core.nodes.node_classes import NodeClass
 from scheduler.core.nodes.node_table import Ints, NodeTable
+from scheduler.core.pods.shapes import Shape
 from scheduler.core.values.model import Requirements, Taint, Toleration
 
 REASON: Final = "node(s) had untolerated taint "
@@ -18,20 +20,37 @@ _EFFECTS: Final = ("NoSchedule", "NoExecute")
 _SOFT_EFFECT: Final = "PreferNoSchedule"
 
 
+class TaintToleration(Plugin):
+    """Filter by the class of nodes, and score."""
+
+    name = "TaintToleration"
+    weight = -3000
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+
+    def filter_class(self, wants: Requirements, node: NodeClass) -> str:
+        """See Plugin."""
+        taint = untolerated(wants, node)
+        return "" if taint is None else f"{REASON}{taint}"
+
+    def score_nodes(self, shape: Shape) -> Ints | None:
+        """Per node (N,) how many PreferNoSchedule taints the pods do not tolerate."""
+        wants, nodes = shape.requirements, self._nodes
+        counts = [_intolerable(wants, node) for node in nodes.classes.all]
+        if not any(counts):
+            return None
+        table = np.array([*counts, 0], np.int64)  # vacant rows have class -1 and read this 0
+        found: Ints = table[nodes.node_class[: nodes.size]]
+        return found if found.any() else None
+
+
 def untolerated(requirements: Requirements, node: NodeClass) -> Taint | None:
     """The first NoSchedule or NoExecute taint that the pod does not tolerate, or None."""
     for taint in node.taints:
         if taint.effect in _EFFECTS and not tolerates(requirements.tolerations, taint):
             return taint
     return None
-
-
-def intolerable(requirements: Requirements, nodes: NodeTable) -> Ints:
-    """Per node (N,) how many PreferNoSchedule taints the pod does not tolerate."""
-    counts = [_intolerable(requirements, node) for node in nodes.classes.all]
-    table = np.array([*counts, 0], np.int64)  # vacant rows have class -1 and read this 0
-    found: Ints = table[nodes.node_class[: nodes.size]]
-    return found
 
 
 def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:

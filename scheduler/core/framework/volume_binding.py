@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from scheduler.core.framework import volume_restrictions
 from scheduler.core.framework.node_volume_limits import AttachableVolumes, NodeVolumeLimits
+from scheduler.core.framework.plugin import Plugin, PreFilter
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
-from scheduler.core.pods.pod_selectors import PodSelectors
-from scheduler.core.pods.shapes import Codes, Shape
-from scheduler.core.values.model import ClaimInfo, ClaimKey
+from scheduler.core.pods.pod_selectors import PodMatches, PodSelectors
+from scheduler.core.pods.shapes import ButVolumes, Codes, Shape
+from scheduler.core.values.model import ClaimInfo, ClaimKey, Requirements
 from scheduler.core.volumes import volume_node_affinity, volume_zone
 from scheduler.core.volumes.assumed_volumes import AssumedVolume
 from scheduler.core.volumes.volume_table import VolumeTable
@@ -36,8 +38,10 @@ _PLENTY: Final = 1 << 40
 _UNITS: Final = (("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))
 
 
-class VolumeBinding:
+class VolumeBinding(Plugin):
     """Filter and reserve for shapes with claims."""
+
+    name = "VolumeBinding"
 
     def __init__(self, nodes: NodeTable, selectors: PodSelectors, volumes: VolumeTable) -> None:
         self._nodes = nodes
@@ -45,8 +49,12 @@ class VolumeBinding:
         self._volumes = volumes
         self._limits = NodeVolumeLimits(nodes, selectors, volumes)
 
-    def rule_out(self, shape: Shape, codes: Codes) -> None:
-        """Write the reason's code to `codes` (N,) for each infeasible node that has none yet."""
+    def pre_filter(self, wants: Requirements, matches: PodMatches) -> PreFilter:
+        """It reads who uses the volumes."""
+        return PreFilter([self._selectors.users(use) for use in wants.volumes])
+
+    def filter_pods(self, shape: Shape, codes: Codes) -> None:
+        """See Plugin."""
         claims: list[ClaimInfo] = []
         for key in shape.requirements.claims:
             claim = self._volumes.claims.get(key)
@@ -63,7 +71,7 @@ class VolumeBinding:
         if shape.requirements.volumes:
             self._limits.rule_out(shape, codes)
 
-    def may_fit(self, shapes: Iterable[Shape], rows: Ints) -> list[Shape]:
+    def may_fit(self, shapes: Sequence[Shape], rows: Ints) -> list[Shape]:
         """Those whose volumes are not kept from all of the rows (n,) by what is quickly told."""
         most = AttachableVolumes(self._limits, rows)
         return [s for s in shapes if not s.requirements.volumes or self._may_fit(s, most)]
@@ -78,19 +86,40 @@ class VolumeBinding:
                 return False
         return most.suffice(shape)
 
-    def no_say(self, shape: Shape) -> bool:
+    def is_local(self, shape: Shape) -> bool:
         """Whether its volumes, if it has any, leave it all nodes, whatever other pods use."""
         claims = [self._volumes.claims.get(key) for key in shape.requirements.claims]
         return all(
             claim is not None and not claim.one_pod and self._everywhere(claim) for claim in claims
         ) and not self._limits.limited(shape)
 
-    def unused_by_driver(self, shape: Shape) -> tuple[tuple[str, int], ...] | None:
-        """(driver, how many) of its volumes, if these are for all nodes and nobody uses them.
+    def alike(self, shape: Shape, other: Shape) -> bool:
+        """Whether the shapes differ at most in volumes, and in such as leave them all nodes."""
+        if shape is other:
+            return True
+        same = self._but_volumes(shape) == self._but_volumes(other)
+        return same and self.is_local(shape) and self.is_local(other)
+
+    def equal_room(self, shape: Shape) -> object:
+        """(the rest, (driver, how many)) if its volumes are for all nodes and nobody uses them.
 
         All that they say about nodes is then how many more of each driver are attached. None if it
         has no volumes, or others.
         """
+        volumes = self._unused_by_driver(shape)
+        return None if volumes is None else (self._but_volumes(shape), volumes)
+
+    def _but_volumes(self, shape: Shape) -> ButVolumes:
+        cache = shape.cache
+        if cache.but_volumes is None:
+            wants, matches = shape.requirements, shape.matches
+            counted = tuple(i for i in matches.counted if self._selectors.use_of(i) is None)
+            cache.but_volumes = ButVolumes(
+                replace(wants, claims=(), attachments=()), replace(matches, counted=counted)
+            )
+        return cache.but_volumes
+
+    def _unused_by_driver(self, shape: Shape) -> tuple[tuple[str, int], ...] | None:
         volumes, counts = shape.requirements.volumes, self._nodes.match_counts
         if not volumes or not all(counts.empty(self._selectors.users(each)) for each in volumes):
             return None
@@ -115,22 +144,26 @@ class VolumeBinding:
             for claim in claims
         )
 
-    def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
+    def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int | None:
         """Which row takes the first pod so that the volumes of its claims serve all `count` pods.
 
-        Returns an index into `rows`, which are best first: 0 if the choice makes no difference or
-        no row serves them all.
+        0 if no row serves them all.
         """
         claims = [self._volumes.claims[key] for key in shape.requirements.claims]
         deciding = [claim for claim in claims if self._volumes.undecided(claim)]
         if count == 1 or not deciding:
-            return 0
+            return None
         return self._start(deciding, rows, room, count)
 
-    def bound(self, keys: Iterable[ClaimKey]) -> bool:
-        """Whether all of these claims have their volumes, which they keep."""
-        claims = self._volumes.claims
+    def only_counts(self, shape: Shape) -> bool:
+        """Whether all of its claims have their volumes, which they keep."""
+        claims, keys = self._volumes.claims, shape.requirements.claims
         return all((claim := claims.get(key)) is not None and claim.volume for key in keys)
+
+    def account(self, shape: Shape, row: int, *, more: bool) -> None:
+        """Assume volumes for its undecided claims, or drop those that nobody uses any more."""
+        if shape.requirements.claims:
+            self.assume(shape.matches.counted, row, more=more)
 
     @property
     def limited(self) -> bool:

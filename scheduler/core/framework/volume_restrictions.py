@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
+from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.match_counts import MatchCounts
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
 from scheduler.core.pods.shapes import Shape
@@ -25,21 +26,29 @@ _SHOWN: Final = 64
 """Characters of a disk's name that the reason has: nothing else limits it."""
 
 
+class VolumeRestrictions(Plugin):
+    """The refusal of shapes that name disks; `VolumeBinding` asks `in_use` of claims."""
+
+    name = "VolumeRestrictions"
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+
+    def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
+        """See Plugin."""
+        disks: dict[tuple[str, str], list[Disk]] = {}
+        for disk in shape.requirements.disks:
+            disks.setdefault((disk.kind, disk.name), []).append(disk)
+        for (kind, name), same in disks.items():
+            mask = self._nodes.using(same, shape.load.stage)
+            if not same[0].shared:
+                mask |= room > 0
+            yield _in_use(kind, name), mask
+
+
 def in_use(claim: ClaimInfo, match_id: int, counts: MatchCounts) -> bool:
     """Whether the claim is ReadWriteOncePod and in use; `match_id` counts the pods that use it."""
     return claim.one_pod and not counts.empty(match_id)
-
-
-def lacking(shape: Shape, nodes: NodeTable, room: Ints) -> Iterator[tuple[str, Bools]]:
-    """Yield each reason with the nodes (N,) on which it excludes one pod more than `room` (N,)."""
-    disks: dict[tuple[str, str], list[Disk]] = {}
-    for disk in shape.requirements.disks:
-        disks.setdefault((disk.kind, disk.name), []).append(disk)
-    for (kind, name), same in disks.items():
-        mask = nodes.using(same, shape.load.stage)
-        if not same[0].shared:
-            mask |= room > 0
-        yield _in_use(kind, name), mask
 
 
 def _in_use(kind: str, name: str) -> str:

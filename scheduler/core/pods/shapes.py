@@ -91,7 +91,7 @@ class ShapeCache:
         self.pod_codes: Cached[Codes] = Cached()
         self.room: Cached[Ints] = Cached()
         self.slots: Cached[Ints] = Cached()
-        self.node_scores: Cached[tuple[Ints, Ints] | None] = Cached()
+        self.node_scores: Cached[list[tuple[int, Ints]]] = Cached()
         self.reasons: list[str] = ["", NO_NODE]
         self.codes: dict[str, int] = {"": 0, NO_NODE: 1}
 

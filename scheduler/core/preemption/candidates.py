@@ -43,7 +43,7 @@ class EvictionScopes:
         nodes, framework = dry_run.state.nodes, dry_run.state.framework
         with dry_run.without(NONE):
             self._now = framework.slots(self._shape).copy()
-            self._needs = framework.devices.needs(self._shape)
+            self._needs = framework.plugins.dynamic_resources.needs(self._shape)
             self._held = self._devices_held()
             self._price = self._prices(nodes)
             dry_run.pause()

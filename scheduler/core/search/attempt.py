@@ -211,7 +211,9 @@ class Attempt:
 
     def _waits_for_peers(self, shape: Shape) -> bool:
         """Whether pods of the shape need peers of another shape of which none runs yet."""
-        return shape.needs_other_pods and not self.framework.affinity.has_peers(shape)
+        return shape.needs_other_pods and not self.framework.plugins.inter_pod_affinity.has_peers(
+            shape
+        )
 
     def common_domains(self, demand: Demand, region: Region | None) -> Iterator[Region]:
         """The nodes of each affinity domain with room for the whole demand, fewest slots first.
@@ -357,7 +359,7 @@ class Attempt:
         self, group: Group, shape: Shape, needed: int, free: int, *, minimum: bool
     ) -> Shortage | None:
         """The shortage if a claim that the pods share has as many consumers as it may."""
-        full = self.framework.devices.quotas.full(shape)
+        full = self.framework.plugins.dynamic_resources.quotas.full(shape)
         if full is None:
             return None
         (_, name), others = full

@@ -59,7 +59,7 @@ def signature(root: Group | Pod) -> Signature | None:
 def alike(state: State, kind: Signature, other: Signature) -> bool:
     """Whether roots of the two fit at the same places: they may differ in volumes without a say."""
     same = replace(other, shape=kind.shape) == kind
-    return same and state.framework.alike(kind.shape, other.shape)
+    return same and state.framework.plugins.volume_binding.alike(kind.shape, other.shape)
 
 
 def batchable(state: State, shape: Shape) -> bool:

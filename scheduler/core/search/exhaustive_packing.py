@@ -170,7 +170,7 @@ class _Search:
             )
             self.wants.append((*wants, *(parts.get(shape, 0) for parts in apart)))
             self.allowed.append((self.framework.slots_in(shape, self.rows) > 0).tolist())
-        devices = self.framework.devices
+        devices = self.framework.plugins.dynamic_resources
         self.layouts = devices.layouts(self.shapes, self.rows)
         self.states = devices.states(self.shapes, self.rows)
         self.open = [all(column) for column in zip(*self.allowed, strict=True)]
@@ -208,7 +208,9 @@ class _Search:
         """Put this pod on the node, and place all pods after it; undone unless that worked."""
         before, used = free[node], self.states[node]
         shape = self.shapes[self.pods[pod]]
-        after = self.framework.devices.state_with(shape, int(self.rows[node]), used)
+        after = self.framework.plugins.dynamic_resources.state_with(
+            shape, int(self.rows[node]), used
+        )
         if after is None:
             return False
         self.path.append(node)

@@ -103,7 +103,7 @@ def place(
     respected = state.nominations.respected(
         group.key, root.priority, region if alone else None, shapes=shapes
     )
-    waiting = state.framework.devices.quotas.deciding(
+    waiting = state.framework.plugins.dynamic_resources.quotas.deciding(
         each for leaf in group.leaves() for each in leaf.pending.items()
     )
     if memory is not None:
@@ -199,7 +199,7 @@ def _placement(state: State, root: Group, search: Search, minimums: int) -> Plac
     devices: Mapping[ClaimKey, Allocation] | None = None
     if any(run.shape.requirements.needs_devices for run in search.attempt.log):
         places = zip(pods, rows, strict=True)
-        devices = state.framework.devices.allocations(
+        devices = state.framework.plugins.dynamic_resources.allocations(
             (pod.shape, row, pod.info.device_claims) for pod, row in places
         )
     steps = search.attempt.steps

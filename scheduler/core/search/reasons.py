@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
 
 import numpy as np
 
-from scheduler.core.framework import node_ports, node_resources_fit, volume_restrictions
 from scheduler.core.framework.framework import Framework
 from scheduler.core.pods.shapes import NO_NODE, Shape
 
@@ -28,11 +26,7 @@ def reasons(framework: Framework, shape: Shape) -> tuple[tuple[str, int], ...]:
     if shape.filter_match_ids:
         open_to = framework.pod_codes(shape) == 0
     room = framework.room(shape)
-    lacking = chain.from_iterable(
-        plugin.lacking(shape, nodes, room)
-        for plugin in (node_resources_fit, node_ports, volume_restrictions)
-    )
-    for reason, mask in chain(lacking, framework.devices.lacking(shape, room)):
+    for reason, mask in framework.lacking(shape, room):
         found[reason] += int((mask & permitted & (open_to | (room <= 0))).sum())
     if shape.filter_match_ids:
         for code, count in enumerate(np.bincount(framework.pod_codes(shape)[permitted])):

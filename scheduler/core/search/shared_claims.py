@@ -37,11 +37,12 @@ class SharedClaims:
 
     def of(self, group: Group) -> list[ClaimKey]:
         """The undecided claims that several waiting pods of the subtree name, by most pods."""
+        devices = self._framework.plugins.dynamic_resources
         found: Counter[ClaimKey] = Counter()
         for leaf in group.leaves():
             for shape, pods in leaf.pending.items():
                 if shape.requirements.asks:
-                    found.update(dict.fromkeys(self._framework.devices.undecided(shape), len(pods)))
+                    found.update(dict.fromkeys(devices.undecided(shape), len(pods)))
         return [key for key, count in found.most_common(MOST_CLAIMS) if count > 1]
 
     def places(
@@ -53,7 +54,7 @@ class SharedClaims:
 
         Those whose nodes have room for all of the demand that names the claim.
         """
-        devices, table = self._framework.devices, self._devices
+        devices, table = self._framework.plugins.dynamic_resources, self._devices
         sharers = {s: n for s, n in demand.items() if key in named(s)}
         slots = {s: self._slots(s, region) for s in sharers}
         possible = np.ones(self._nodes.size, np.bool_)

@@ -30,10 +30,11 @@ def spreads_alone(framework: Framework, shape: Shape) -> bool:
 
     Each of the constraints has to select the shape itself. Nothing may be preferred.
     """
-    wants, limits = shape.requirements, len(framework.spread.skew_limits(shape))
+    spread, wants = framework.plugins.pod_topology_spread, shape.requirements
+    limits = len(spread.skew_limits(shape))
     return (
         0 < limits == len(wants.spread)
-        and shape.filter_match_ids == framework.spread.filter_match_ids(wants)
+        and shape.filter_match_ids == spread.filter_match_ids(wants)
         and not (shape.score_match_ids or wants.volumes or wants.needs_devices or shape.uses)
         and wants.stage is None
         and framework.preference(shape, np.arange(framework.nodes.size)) is None
@@ -109,7 +110,7 @@ class _Cells:
         self._shape = shape
         self._room = framework.room(shape)
         self._used, _ = framework.usage(shape)
-        limits = framework.spread.skew_limits(shape)
+        limits = framework.plugins.pod_topology_spread.skew_limits(shape)
         self._limits = [_Limit(limit) for limit in limits]
         self._order: list[tuple[int, int, _Cell]] = []
         for domains, rows in self._sets(limits):

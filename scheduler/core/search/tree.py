@@ -292,7 +292,7 @@ class Search:
             self.attempt.steps += 1
             mark = self._mark()
             self._chosen[group] = inner
-            if self.attempt.framework.devices.allocate(keys[0], row, wide=wide):
+            if self.attempt.framework.plugins.dynamic_resources.allocate(keys[0], row, wide=wide):
                 if work(group, inner.rows) is None:
                     return True
                 if keys[1:] and self._allocated(keys[1:], group, inner, demand, work):

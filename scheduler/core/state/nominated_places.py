@@ -102,12 +102,12 @@ class NominatedPlaces:
         if not rows:
             del self._matches[match_id]
             self._pods.discard(match_id)
-        elif not self._framework.volumes.counts_users(match_id):
+        elif not self._framework.plugins.volume_binding.counts_users(match_id):
             self._pods.add(match_id)
 
     def _counted(self, shapes: Iterable[Shape] | None) -> Iterable[int]:
         """The match counts that say something to these shapes."""
-        if shapes is None or self._framework.volumes.limited:
+        if shapes is None or self._framework.plugins.volume_binding.limited:
             return self._matches
         wanted = {match_id for shape in shapes for match_id in shape.filter_match_ids}
         return wanted & self._matches.keys() | self._pods

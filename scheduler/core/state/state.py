@@ -14,6 +14,7 @@ from typing import Final
 
 from scheduler.core.devices.kinds import Judge
 from scheduler.core.devices.table import DeviceTable, no_judge
+from scheduler.core.framework.default_plugins import Plugins
 from scheduler.core.framework.framework import Framework
 from scheduler.core.groups.forest import Forest, Group, Pod
 from scheduler.core.groups.workload_templates import Templates, WorkloadKey
@@ -71,9 +72,10 @@ class State:
         self.topologies = Topologies(self.nodes, self.devices)
         self.selectors = PodSelectors(self.nodes.match_counts)
         self.volumes = VolumeTable(self.nodes, claim_changed)
-        self.framework = Framework(
+        plugins = Plugins.of(
             self.nodes, self.topologies, self.selectors, self.volumes, self.devices
         )
+        self.framework = Framework(self.nodes, self.selectors, plugins)
         self.shapes = Shapes(self.selectors, self.framework)
         self.forest = Forest()
         self.units = Units(self.framework, self.forest, self.devices)
@@ -297,7 +299,7 @@ class State:
         for (shape, row), same in groupby(places, key=lambda place: (place[0].shape, place[1])):
             self.node_pods.take(shape, row, sum(1 for _ in same))
             if shape.requirements.claims:
-                self.framework.volumes.assume(shape.matches.counted, row, more=True)
+                self.framework.plugins.volume_binding.assume(shape.matches.counted, row, more=True)
 
     def forget(self, uid: str) -> None:
         """Undo `assume` for one pod: it waits again and its place is free."""

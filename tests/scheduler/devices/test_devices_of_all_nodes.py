@@ -60,11 +60,11 @@ def test_what_is_known_of_the_room_is_what_a_fresh_look_finds() -> None:
             made.table.remove_claim(keys.pop(lot.randrange(len(keys))))
         info = made.asks(None, ask(gpu(2)))
         shape = made.single(info).shape
-        known = made.state.framework.devices.copies(shape, slice(1))
+        known = made.state.framework.plugins.dynamic_resources.copies(shape, slice(1))
         made.table.states.clear()
         made.table.version += 1
         made.table._stale_groups.update(dict.fromkeys(made.table.groups.all()))
-        assert known == made.state.framework.devices.copies(shape, slice(1))
+        assert known == made.state.framework.plugins.dynamic_resources.copies(shape, slice(1))
         made.write(made.place_single(info))
         keys.append(info.device_claims[0])
 

@@ -112,7 +112,7 @@ def test_nearly_all_gangs_that_can_share_their_claims_do(long: bool) -> None:
         if does:
             made.write(decision)
             assert made.complaints() == [], f"instance {number}"
-        assert not made.state.framework.devices.quotas._placed
+        assert not made.state.framework.plugins.dynamic_resources.quotas._placed
         solvable += can
         served += does
         if can and not does:

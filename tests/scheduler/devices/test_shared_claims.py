@@ -239,7 +239,7 @@ def test_a_shared_claim_that_fits_nowhere_leaves_nothing_behind() -> None:
 
     assert isinstance(made.place("g"), Refusal)
     assert made.table.assumed == {}
-    assert not made.state.framework.devices.quotas._placed
+    assert not made.state.framework.plugins.dynamic_resources.quotas._placed
 
 
 def test_two_roots_that_share_a_claim() -> None:
