@@ -8,7 +8,7 @@ free resources are cached until any of those change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -40,7 +40,14 @@ _MOST_REASONS: Final = 1024
 class Framework:
     """The plug-ins of one cluster. The arrays it returns may be shared: do not write to them."""
 
-    def __init__(self, nodes: NodeTable, selectors: PodSelectors, plugins: Plugins) -> None:
+    def __init__(
+        self,
+        nodes: NodeTable,
+        selectors: PodSelectors,
+        plugins: Plugins,
+        more: Sequence[Plugin] = (),
+    ) -> None:
+        """`more` plug-ins are asked after those of each cluster."""
         self.nodes = nodes
         self.plugins = plugins
         self._selectors = selectors
@@ -48,7 +55,7 @@ class Framework:
         self._shared_slots: dict[object, Cached[Ints]] = {}
         self._usages: dict[tuple[tuple[str, int], ...], Cached[tuple[Ints, Ints]]] = {}
         self._at = {
-            name: tuple(it for it in plugins if getattr(type(it), name) is not point)
+            name: tuple(it for it in (*plugins, *more) if getattr(type(it), name) is not point)
             for name, point in vars(Plugin).items()
             if callable(point)
         }
