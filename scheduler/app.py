@@ -41,6 +41,7 @@ from scheduler.core.state.state import State
 from scheduler.core.values.profiles import Profile
 from scheduler.cycle.cycle import Cycle
 from scheduler.cycle.loop import Loop
+from scheduler.cycle.parts import NoHeldPlaces, Parts
 from scheduler.cycle.starvation_monitor import StarvationMonitor
 from scheduler.events.group_events import GroupEvents
 from scheduler.held_places.held_places import HeldPlaces
@@ -241,17 +242,19 @@ class Scheduler:
         self._cycle = Cycle(
             self.state,
             self.queue,
-            self._binder,
-            self._reporter,
+            Parts(
+                self._binder,
+                self._reporter,
+                preemption=self._preemptor,
+                starvation=self._starvation,
+                held_places=self._held_places or NoHeldPlaces(),
+                device_work=device_work,
+                claim_releases=claim_releases,
+                times=times,
+            ),
             clock=clock,
             stepwise=self._stepwise,
             budget=self._budget,
-            preemptor=self._preemptor,
-            starvation=self._starvation,
-            times=times,
-            device_work=device_work,
-            claim_releases=claim_releases,
-            held_places=self._held_places,
             log_decisions=config.log_decisions,
         )
         self._loop = Loop(

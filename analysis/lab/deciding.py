@@ -19,6 +19,7 @@ from scheduler.core.search.place import Placement, SearchBudget, place
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
 from scheduler.cycle.cycle import Cycle
+from scheduler.cycle.parts import Parts
 from scheduler.cycle.starvation_monitor import StarvationMonitor
 from scheduler.preemption.preemptor import Preemptor
 from scheduler.queue.scheduling_queue import Queue
@@ -112,12 +113,9 @@ class MusterDecider:
         self._cycle = Cycle(
             state,
             self.queue,
-            outbox,
-            outbox,
+            Parts(outbox, outbox, preemption=preemptor, starvation=starvation),
             clock=clock,
             budget=lambda: _budget(variant),
-            preemptor=preemptor,
-            starvation=starvation,
         )
 
     def decide(self, carry_out: Callable[[], None]) -> None:

@@ -12,6 +12,7 @@ from kube.concurrency.freeze import Freeze
 from scheduler.app import PartOfATerm
 from scheduler.core.values.model import ClaimKey, GroupKey
 from scheduler.cycle.cycle import Cycle
+from scheduler.cycle.parts import NoHeldPlaces, Parts
 from scheduler.preemption.evictor import Evictor
 from scheduler.preemption.preemptor import Preemptor
 from scheduler.support.config import Preemption
@@ -130,13 +131,15 @@ class EvictionHarness(Harness):
         self.cycle = Cycle(
             self.builder.state,
             self.queue,
-            self.binder,
-            self.reporter,
+            Parts(
+                self.binder,
+                self.reporter,
+                preemption=self.preemptor,
+                held_places=self.held_places or NoHeldPlaces(),
+            ),
             clock=self.server_clock,
             stepwise=self.stepwise,
             budget=self.budget,
-            preemptor=self.preemptor,
-            held_places=self.held_places,
         )
         self.loop = self.loop_of(self.cycle)
 

@@ -29,6 +29,7 @@ from scheduler.core.search.place import SearchBudget
 from scheduler.core.values.model import ClaimKey, GroupKey, PodInfo
 from scheduler.cycle.cycle import Cycle
 from scheduler.cycle.loop import Loop
+from scheduler.cycle.parts import NoClaimReleases, NoDeviceLimit, NoHeldPlaces, Parts
 from scheduler.cycle.starvation_monitor import StarvationMonitor
 from scheduler.decoding.objects import GroupObject, decode_group, decode_pod
 from scheduler.events.group_events import GroupEvents
@@ -292,16 +293,18 @@ class Harness:
         self.cycle = Cycle(
             state,
             self.queue,
-            self.binder,
-            self.reporter,
+            Parts(
+                self.binder,
+                self.reporter,
+                starvation=self.starvation,
+                times=self.times,
+                device_work=device_work or NoDeviceLimit(),
+                claim_releases=self.claim_releases or NoClaimReleases(),
+                held_places=self.held_places or NoHeldPlaces(),
+            ),
             clock=clock,
             stepwise=self.stepwise,
             budget=self.budget,
-            starvation=self.starvation,
-            times=self.times,
-            device_work=device_work,
-            claim_releases=self.claim_releases,
-            held_places=self.held_places,
             log_decisions=True,
         )
         self.loop = self.loop_of(self.cycle)

@@ -184,7 +184,7 @@ async def test_a_root_whose_refusal_cannot_be_explained_is_refused_all_the_same(
         harness.observe(harness.builder.gang(name, size))
         harness.builder.pods(name, size)
 
-    with raising("scheduler.cycle.cycle.explain", about_refusal):
+    with raising("scheduler.cycle.outcomes.explain", about_refusal):
         async with harness.leading(unsettled="the root fails again and again"):
             await harness.settle(10)
 
@@ -199,7 +199,7 @@ async def test_a_batch_that_raises_is_decided_one_by_one() -> None:
         harness.builder.gang(name, 2)
         harness.builder.pods(name, 2)
 
-    with raising("scheduler.cycle.cycle.place_batch", about_batch):
+    with raising("scheduler.cycle.equal_roots.place_batch", about_batch):
         async with harness.leading():
             await harness.settle(1)
 

@@ -38,6 +38,7 @@ from scheduler.core.values.model import (
 )
 from scheduler.cycle.cycle import Cycle
 from scheduler.cycle.loop import Loop
+from scheduler.cycle.parts import Parts
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.support.activity import Activity
 from tools.bench.decisions.clusters import cluster, composite
@@ -69,7 +70,9 @@ class Tenants:
             until = stepwise.monotonic() + 0.1
             return SearchBudget(expired=lambda: stepwise.monotonic() >= until, pause=stepwise.pause)
 
-        cycle = Cycle(self.state, queue, self, self, clock=time, stepwise=stepwise, budget=budget)
+        cycle = Cycle(
+            self.state, queue, Parts(self, self), clock=time, stepwise=stepwise, budget=budget
+        )
         self.loop = Loop(
             cycle, queue, time, activity=Activity(), changed=self.changed, freeze=self.freeze
         )

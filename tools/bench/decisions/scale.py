@@ -25,6 +25,7 @@ from scheduler.core.search.place import Placement
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey, PodInfo, Requirements
 from scheduler.cycle.cycle import Cycle
+from scheduler.cycle.parts import Parts
 from scheduler.queue.scheduling_queue import Queue
 from tools.bench import page
 from tools.bench.decisions.clusters import GIB, SMALL, cluster, composite, gang
@@ -120,7 +121,7 @@ def decide_all(nodes: int, pods: int, load: Callable[[State, int], None]) -> tup
     """Seconds for taking all pods in, and for deciding all of them."""
     state = cluster(nodes, cpu=64, racks=max(20, nodes // 20))
     queue, outcomes = Queue(state), Outcomes()
-    cycle = Cycle(state, queue, outcomes, outcomes, clock=SystemClock())
+    cycle = Cycle(state, queue, Parts(outcomes, outcomes), clock=SystemClock())
     gc.collect()
     start = clock()
     load(state, pods)

@@ -1,0 +1,132 @@
+"""Roots that ask for the same: placed as a batch, or others are evicted for them as for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Final
+
+import structlog
+
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.preemption.plan import Plan
+from scheduler.core.search.batching import (
+    Signature,
+    batchable,
+    batchable_by_affinity,
+    batchable_by_spread,
+    place_batch,
+)
+from scheduler.core.search.place import Placement, SearchBudget
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
+from scheduler.cycle.outcomes import Outcomes, Steps
+from scheduler.cycle.parts import Parts
+from scheduler.queue.equal_refusals import Answer
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.support.device_budget import POSTPONED
+from scheduler.support.metrics import DECISION_SECONDS
+
+_BATCH_PODS: Final = 96
+"""Pods of roots that are decided as one batch: few enough not to delay other tasks."""
+
+_EQUALS: Final = 32
+"""Roots for which others are evicted as for one before: about five milliseconds."""
+
+_log = structlog.get_logger()
+
+
+class EqualRoots:
+    """`decide` decides one root alone."""
+
+    def __init__(
+        self,
+        state: State,
+        queue: Queue,
+        outcomes: Outcomes,
+        parts: Parts,
+        *,
+        budget: Callable[[], SearchBudget],
+        decide: Callable[[Group | Pod], Steps],
+    ) -> None:
+        self._state = state
+        self._queue = queue
+        self._outcomes = outcomes
+        self._preemption = parts.preemption
+        self._budget = budget
+        self._decide = decide
+
+    def go_together(self, entity: Group | Pod, kind: Signature | None) -> bool:
+        """Whether the root and others of its kind can be placed as a batch."""
+        if kind is None or entity.key in self._state.nominations:
+            return False
+        if self._queue.answer(entity) is not None:
+            return False
+        state, budget = self._state, self._budget()
+        return (
+            batchable(state, kind.shape)
+            or batchable_by_affinity(state, kind, budget)
+            or batchable_by_spread(state, kind, budget)
+        )
+
+    def decide_batch(self, entity: Group | Pod, kind: Signature) -> Steps:
+        """The root and equal ones that follow; those that do not fit are decided one by one."""
+        most = _BATCH_PODS // kind.size - 1
+        roots = [entity, *self._queue.pop_batch(kind, most)]
+        while len(roots) > 1:
+            placements = self._place_batch(roots)
+            for placement, root in zip(placements, roots, strict=False):
+                yield from self._outcomes.carry_out(root.key, self._outcomes.bind(root, placement))
+            roots = roots[len(placements) :]
+            if not placements:
+                break
+        while roots:
+            root, *roots = roots
+            yield from self._decide(root)
+            if self._outcomes.example is not None:
+                yield from self._evict_for(self._outcomes.example, roots)
+                return
+
+    def evict_for_equals(self, kind: Signature | None) -> Steps:
+        """Evict for roots that are equal to one that evicts, without deciding them."""
+        example = self._outcomes.example
+        if kind is not None and example is not None:
+            equals = self._queue.pop_batch(kind, _EQUALS, any_volumes=True)
+            yield from self._evict_for(example, equals)
+
+    def _evict_for(self, example: Answer, roots: list[Group | Pod]) -> Steps:
+        """Those for which others are not evicted are ready again."""
+        plans = yield from self._plans(example.refusal.root, roots)
+        for plan in plans:
+            root, *roots = roots
+            if isinstance(root, Pod):
+                work = self._outcomes.evict_as_its_equals(root, example, plan)
+                yield from self._outcomes.carry_out(root.key, work)
+            if root.key not in self._state.nominations:
+                break  # carrying it out failed, and the next plans count on it
+        for root in roots:
+            self._queue.review(root.key)
+
+    def _plans(
+        self, key: GroupKey, roots: list[Group | Pod]
+    ) -> Generator[tuple[str, ...], None, list[Plan]]:
+        steps = self._preemption.plans_of_equals(roots[:_EQUALS])
+        try:
+            while True:
+                next(steps)
+                yield key
+        except StopIteration as end:
+            plans: list[Plan] = end.value
+            return plans
+        except Exception:  # noqa: BLE001 - logged
+            _log.exception("equal roots are planned one by one", roots=len(roots))
+            return []
+
+    def _place_batch(self, roots: list[Group | Pod]) -> list[Placement]:
+        try:
+            with DECISION_SECONDS.time(), self._outcomes.work_allowed(roots[0].key):
+                return place_batch(self._state, roots, self._budget())
+        except POSTPONED:
+            return []
+        except Exception:  # noqa: BLE001 - logged
+            _log.exception("a batch is decided one by one", roots=len(roots))
+            return []

@@ -1,0 +1,177 @@
+"""What follows a decision: the root is bound, or refused with a reason, and others may be evicted.
+
+All of it is about one root. Whatever it raises refuses that root with SchedulerError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+import structlog
+
+from kube.base.clock import Clock
+from kube.concurrency.failures import Failures
+from scheduler.core.explain.explain import Blocker, explain
+from scheduler.core.groups.forest import Group, Pod
+from scheduler.core.preemption.plan import Plan
+from scheduler.core.search.place import Placement, Refusal
+from scheduler.core.state.state import State
+from scheduler.core.values.model import GroupKey
+from scheduler.cycle.parts import Parts
+from scheduler.queue.equal_refusals import Answer
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.support.device_budget import POSTPONED
+from scheduler.support.metrics import DECISIONS
+
+Work = Generator[None, None, None]
+"""What is done about one root, in steps between which nobody may change the state."""
+
+Steps = Generator[tuple[str, ...], None, None]
+"""The same, with the root's key at each step."""
+
+_placed, _refused, _failed = map(DECISIONS.labels, ("scheduled", "unschedulable", "error"))
+_log = structlog.get_logger()
+
+
+class Outcomes:
+    """`example` is the root that was decided last, if it was refused and others are evicted for it.
+
+    With `log_decisions` the log has a line for each decision.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        queue: Queue,
+        parts: Parts,
+        clock: Clock,
+        *,
+        log_decisions: bool,
+    ) -> None:
+        self.failures: Failures[GroupKey] = Failures("decide", "/".join)
+        self.example: Answer | None = None
+        self._state = state
+        self._queue = queue
+        self._parts = parts
+        self._clock = clock
+        self._log_decisions = log_decisions
+
+    def carry_out(self, key: GroupKey, work: Work) -> Steps:
+        """Whatever the work raises is about this root alone."""
+        try:
+            with self.work_allowed(key):
+                for _ in work:
+                    yield key
+        except POSTPONED:
+            self.postpone(key)
+        except Exception as error:  # noqa: BLE001 - told by fail
+            self.fail(key, error)
+        else:
+            if self.failures:
+                self.failures.succeeded(key)
+
+    def work_allowed(self, key: GroupKey) -> AbstractContextManager[None]:
+        """Inside, finding devices for the root may raise one of POSTPONED."""
+        alone = not self._queue.others_ready(key[1])
+        return self._parts.device_work.allowed(key[1], alone=alone)
+
+    def postpone(self, key: GroupKey) -> None:
+        """Finding devices for the root takes long: it goes on later where it stopped."""
+        alone = not self._queue.others_ready(key[1])
+        self._queue.back_off(key, self._parts.device_work.postponed(key[1], alone=alone))
+
+    def fail(self, key: GroupKey, error: Exception) -> None:
+        """Refuse the root with SchedulerError, and decide it again after a back-off."""
+        _failed.inc()
+        wait = self.failures.failed(key, error)
+        self._queue.back_off(key, self._clock.monotonic() + wait)
+        self._parts.preemption.failed(key)
+        summary = (
+            f"deciding it raised {type(error).__name__} in the scheduler, which is a bug: tried"
+            " again after 1 s, doubling to 5 min; the scheduler's log has the details"
+        )
+        self._parts.reporting.refused(key, Blocker(summary, "error", key, 0, 0))
+
+    def take_over(self, placement: Placement, entity: Group | Pod) -> None:
+        """Pods of the root have come to the places that are held for them."""
+        self._parts.binding.submit(placement)
+        self._parts.reporting.placed(entity.key)
+
+    def bind(self, entity: Group | Pod, placement: Placement) -> Work:
+        """The root fits."""
+        key = entity.key
+        equal = self._queue.equal_kind(entity) if self._queue.has_equal else None
+        self._parts.starvation.placed(key, entity)
+        try:
+            yield from self._state.assume_in_steps(
+                placement.pods, placement.rows, placement.volumes, placement.devices
+            )
+            self._parts.binding.submit(placement)
+        except BaseException:  # ended in the middle, too
+            self._state.reinstate(placement.pods)
+            raise
+        _placed.inc()
+        if self._log_decisions:
+            pods, nodes = len(placement.pods), len(set(placement.rows))
+            self._log_decision(key, "scheduled", pods=pods, nodes=nodes, steps=placement.steps)
+        self._parts.preemption.placed(key, placement.rows)
+        self._parts.reporting.placed(key)
+        # Pods beyond minCount that did not fit are refused in a cycle of their own.
+        self._queue.review(key)
+        self._queue.pass_on(key, equal, placed=True)
+
+    def refuse(self, entity: Group | Pod, refusal: Refusal) -> Work:
+        """The root does not fit; others may be evicted for it."""
+        _refused.inc()
+        key, equal, preemption = entity.key, self._queue.equal_kind(entity), self._parts.preemption
+        self._queue.refuse(key, refusal, self._clock.monotonic())
+        yield from self._parts.starvation.refused(key, entity, refusal)
+        blocker = explain(self._state, refusal)
+        more = yield from preemption.refused(key, entity, refusal)
+        if preemption.evicts:
+            self.example = Answer(refusal, blocker)
+        if more:
+            blocker = _with(blocker, more)
+            self._queue.pass_on(key, equal, placed=False)
+        else:
+            blocker = _with(blocker, preemption.note(entity, refusal))
+            self._queue.share(key, equal, Answer(refusal, blocker), known=False)
+        self._tell_refused(entity, blocker)
+
+    def refuse_as_its_equals(self, entity: Group | Pod, answer: Answer) -> Work:
+        """Nothing has happened since an equal root was refused that could help either."""
+        _refused.inc()
+        key, equal = entity.key, self._queue.equal_kind(entity)
+        self._queue.refuse(key, answer.refusal, self._clock.monotonic())
+        self._queue.share(key, equal, answer, known=True)
+        yield from self._parts.starvation.refused(key, entity, answer.refusal)
+        self._tell_refused(entity, answer.blocker)
+
+    def evict_as_its_equals(self, entity: Pod, example: Answer, plan: Plan) -> Work:
+        """Nothing has happened since an equal root was refused that could help; it evicts, too."""
+        _refused.inc()
+        key, equal = entity.key, self._queue.equal_kind(entity)
+        answer = example.to_pod(entity)
+        self._queue.refuse(key, answer.refusal, self._clock.monotonic())
+        yield from self._parts.starvation.refused(key, entity, answer.refusal)
+        more = self._parts.preemption.evict(plan, entity)
+        self._queue.pass_on(key, equal, placed=False)
+        self._tell_refused(entity, _with(answer.blocker, more))
+
+    def _tell_refused(self, entity: Group | Pod, blocker: Blocker) -> None:
+        blocker = _with(blocker, self._parts.held_places.note(entity))
+        if self._log_decisions:
+            why = {"why": blocker.kind, "problem": blocker.summary}
+            self._log_decision(entity.key, "unschedulable", **why)
+        self._parts.reporting.refused(entity.key, blocker)
+        self._parts.claim_releases.refused(entity)
+
+    def _log_decision(self, key: GroupKey, result: str, **facts: object) -> None:
+        _log.info("decision", root="/".join(key), result=result, **facts)
+
+
+def _with(blocker: Blocker, more: str) -> Blocker:
+    """The blocker, its summary followed by more, if there is any."""
+    return replace(blocker, summary=f"{blocker.summary}; {more}") if more else blocker
