@@ -6,6 +6,8 @@ import asyncio
 from contextlib import closing
 from typing import Final
 
+from structlog.contextvars import bound_contextvars
+
 from kube.base.clock import Clock
 from kube.concurrency.freeze import Freeze
 from kube.concurrency.pace import Pace
@@ -24,7 +26,10 @@ _PAUSE: Final = 0.002
 
 
 class Loop:
-    """Runs cycles. `changed` is set by whoever changes the state, as often as they like."""
+    """Runs cycles; each has a number, which is on all lines of the log that it writes.
+
+    `changed` is set by whoever changes the state, as often as they like.
+    """
 
     def __init__(
         self,
@@ -44,6 +49,7 @@ class Loop:
         self._changed = changed
         self._freeze = freeze or Freeze()
         self._ended = asyncio.Event()
+        self._number = 0
         self._deciding = Pace("decide", clock, slice_seconds=_SLICE)
         self._refreshing = Pace("refresh", clock, slice_seconds=_SLICE)
 
@@ -86,7 +92,9 @@ class Loop:
 
     async def _decide(self) -> GroupKey | None:
         """One root; if that takes long, other tasks run in the middle, but the state stays."""
-        with self._freeze, closing(self._cycle.step()) as steps:
+        self._number += 1
+        steps = self._cycle.step()
+        with self._freeze, closing(steps), bound_contextvars(cycle=self._number):
             while True:
                 try:
                     key = next(steps)

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Generator, Iterator
 from itertools import pairwise
-from typing import cast
+from typing import SupportsIndex, cast
+
+from structlog.contextvars import get_contextvars
 
 from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.cycle.cycle import Cycle
@@ -59,6 +61,30 @@ async def test_other_tasks_run_in_between_and_see_whether_more_is_being_decided(
 
     assert seen == [(2, True), (1, True), (0, False)]
     assert not activity.deciding
+
+
+async def test_a_cycle_has_a_number_on_its_lines_of_the_log() -> None:
+    numbers: list[object] = []
+
+    class Numbered(Decisions):
+        def step(self) -> Generator[tuple[str, ...], None, GroupKey | None]:
+            numbers.append(get_contextvars().get("cycle"))
+            return super().step()
+
+        def pop(self, _index: SupportsIndex = -1) -> int:
+            numbers.append(get_contextvars().get("cycle"))
+            return super().pop()
+
+    clock = FakeClock()
+    work = Numbered(clock, 2)
+    changed = asyncio.Event()
+    loop = Loop(
+        cast("Cycle", work), cast("Queue", work), clock, activity=Activity(), changed=changed
+    )
+    await loop.drain()
+
+    assert numbers == [None, 1, None, 2]
+    assert get_contextvars() == {}
 
 
 async def test_taking_in_changes_gives_way_too_and_comes_before_the_next_decision() -> None:
