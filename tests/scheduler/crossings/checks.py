@@ -214,7 +214,7 @@ class _Placement(NodeRules, PeerRules, DeviceRules):
 
     def _topology(self) -> Iterator[str]:
         cluster = self.cluster
-        living = [it for it in self.before if not it.get("deleted")]
+        living = [it for it in (*self.before, *self.new) if not it.get("deleted")]
         groups = {it["name"]: it for pod in self.new for it in cluster.above(pod.get("group", ""))}
         for name, group in sorted(groups.items()):
             if not group.get("key") or group.get("preferred"):
@@ -223,7 +223,7 @@ class _Placement(NodeRules, PeerRules, DeviceRules):
             keys = [*dict.fromkeys([*above[::-1], group["key"]])]
             members = [
                 it
-                for it in (*living, *self.new)
+                for it in living
                 if any(above["name"] == name for above in cluster.above(it.get("group", "")))
             ]
             if any(

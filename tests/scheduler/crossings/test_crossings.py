@@ -134,6 +134,17 @@ def test_the_judge_sees_what_courses_have_bound_to_a_full_node() -> None:
     assert lasting(cluster, set()) == []
 
 
+def test_the_judge_lets_pods_go_where_their_terminating_peers_are_not() -> None:
+    pods = [{"cpu": 1, "group": "g", "name": "p0", "node": "n"}]
+    pods.append(pods[0] | {"name": "p1", "node": "m"})
+    cluster = Cluster(TWO | {"pods": pods, "groups": [{"name": "g", "key": "rack"}]})
+    assert lasting(cluster, {"p0", "p1"}) == [
+        "g requires one rack, and is in [\"('r',)\", \"('s',)\"]"
+    ]
+    cluster.pods["p0"]["deleted"] = True
+    assert lasting(cluster, {"p0", "p1"}) == []
+
+
 def test_nobody_is_near_a_peer_that_is_nominated_only() -> None:
     instance: Instance = {
         "nodes": [{"name": "n0", "cpu": 4}, {"name": "n1", "cpu": 3}],
