@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.commands import COMMANDS
 from e2e.controlplane.places import ROOT
 from e2e.support import manifests
 from e2e.support.rest import APPLY_PATCH, Rest
@@ -57,6 +58,9 @@ def test_all_that_is_copied_is_there_and_sent() -> None:
     assert sources == ["requirements/runtime.txt", "."]
     assert [path for path in sent() if not path.exists()] == []
     assert ROOT / sources[0] in sent()
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    held = built["targets"]["wheel"]["only-include"]
+    assert {it.partition("/")[0] for it in held} <= {str(path.relative_to(ROOT)) for path in sent()}
     assert not {ROOT / "localcluster", ROOT / "tests", ROOT / "e2e"} & set(sent())
     # The last stage takes from the first alone: no compiler, no cache, no source.
     assert words(last, "COPY") == ["--from=build /opt/muster /opt/muster"]
@@ -132,7 +136,7 @@ def test_what_the_steps_make_needs_no_rights_and_nothing_beside_it(built: Path) 
         command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *command]
     environment = {"PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
 
-    for process in ("webhook", "controller", "scheduler", "all"):
+    for process in ("webhook", "controller", "scheduler", "all", *COMMANDS):
         said = subprocess.run(
             [*command, process, "--help"],
             cwd="/",
@@ -142,7 +146,7 @@ def test_what_the_steps_make_needs_no_rights_and_nothing_beside_it(built: Path) 
             check=False,
         )
         assert said.returncode == 0, said.stderr
-        assert "--kubeconfig" in said.stdout
+        assert process in COMMANDS or "--kubeconfig" in said.stdout
     assert not (built / "bin" / "pip").exists()
     for name in ("localcluster", "manifests", "examples", "tests"):
         assert not [*built.glob(f"lib/python*/site-packages/{name}")]
