@@ -35,7 +35,7 @@ from webhooks.routing.reviewer import ROUTES, Reviewer
 
 Json = dict[str, Any]
 
-SIZE = 3 << 20 if is_long() else 30 << 10
+SIZE = 3 << 20 if is_long() else 12 << 10
 """Bytes; API servers take 3 MiB."""
 
 OF_A_NUMBER = 3_000
