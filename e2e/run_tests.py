@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Condition
@@ -137,6 +138,8 @@ FIRST: Final = (
 )
 """What begins first. A kube-apiserver that does nothing takes a third of a core: what has one is to
 be over soon. Then what takes long, so that the lanes end together."""
+_FRESH_SECONDS: Final = 5.0
+"""In which it is known that nothing has to be built."""
 NICE: Final = (CHECK, f"{UNIT}, scheduler", f"{UNIT}, the rest")
 """What gives way to suites that have servers: these wait for each other half of their time."""
 LANES: Final = 7
@@ -190,6 +193,8 @@ def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
     flags = ["--long"] if long else []
     with ThreadPoolExecutor(1) as builder:
         built = builder.submit(_build, long=long)
+        with suppress(TimeoutError):  # what is built already is told in a moment
+            built.result(timeout=_FRESH_SECONDS)
 
         def real(name: str, suites: Sequence[str]) -> Outcome:
             if error := built.result():
