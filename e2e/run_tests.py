@@ -45,7 +45,10 @@ NAMED_UNITS: Final[dict[str, Sequence[str]]] = {
 
 LONG_UNITS: Final[dict[str, Sequence[str]]] = {
     "embedded cluster and tools": (
-        *("localcluster/tests", "tests/e2e", "tests/tools/mutation", "tests/tools/testing"),
+        "localcluster/tests",
+        "tests/e2e",
+        "tests/tools/mutation",
+        "tests/tools/testing",
     ),
 }
 """With `--long` alone: no user has these. The conformance suite holds the embedded cluster to the

@@ -1,4 +1,4 @@
-"""What takes part in a cycle besides its queue, and what stands in where a part is left out."""
+"""The parts of a scheduling cycle, and a default for each optional part that does nothing."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class NoTimes:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Who binds, who reports, and the parts; what is left out does nothing."""
+    """The parts of a cycle. An optional part that is not given does nothing."""
 
     binding: Binding
     reporting: Reporting

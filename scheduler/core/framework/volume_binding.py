@@ -161,26 +161,11 @@ class VolumeBinding(Plugin):
         return all((claim := claims.get(key)) is not None and claim.volume for key in keys)
 
     def account(self, shape: Shape, row: int, *, more: bool) -> None:
-        """Assume volumes for its undecided claims, or drop those that nobody uses any more."""
-        if shape.requirements.claims:
-            self.assume(shape.matches.counted, row, more=more)
-
-    @property
-    def limited(self) -> bool:
-        """Whether nodes can attach only so many volumes."""
-        return bool(self._volumes.limits)
-
-    def counts_users(self, match_id: int) -> bool:
-        """Whether the match id counts the users of a volume."""
-        return self._selectors.use_of(match_id) is not None
-
-    def assume(self, match_ids: tuple[int, ...], row: int, *, more: bool) -> None:
-        """Assume volumes for undecided claims if pods came to the node; drop those of unused ones.
-
-        `match_ids` are the match counts that include these pods; `more` is false if they left.
-        """
+        """Assume volumes for its undecided claims if pods came, and drop those of unused claims."""
+        if not shape.requirements.claims:
+            return
         undecided: list[ClaimInfo] = []
-        for match_id in match_ids:
+        for match_id in shape.matches.counted:
             key = self._selectors.claim_of(match_id)
             claim = None if key is None else self._volumes.claims.get(key)
             if claim is None:
@@ -192,6 +177,15 @@ class VolumeBinding(Plugin):
         for claim in sorted(undecided, key=_by_size):
             chosen = AssumedVolume(self._choose(claim, row), row)
             self._volumes.assumed.change(claim.key, chosen)
+
+    @property
+    def limited(self) -> bool:
+        """Whether nodes can attach only so many volumes."""
+        return bool(self._volumes.limits)
+
+    def counts_users(self, match_id: int) -> bool:
+        """Whether the match id counts the users of a volume."""
+        return self._selectors.use_of(match_id) is not None
 
     def _flaw(self, claim: ClaimInfo) -> str:
         """Why the claim makes every node infeasible; empty if it does not."""

@@ -79,10 +79,7 @@ class NodePods:
         for row in rows:
             shapes = (pod.shape for pod in self.on(self._nodes.name_of(row)))
             self._nodes.recount(row, (shape.load for shape in shapes))
-        if gone.shape.requirements.claims:
-            self._framework.plugins.volume_binding.assume(
-                gone.shape.matches.counted, gone.row, more=False
-            )
+        self._framework.plugins.volume_binding.account(gone.shape, gone.row, more=False)
         return rows
 
     def _remove(self, node: str, uid: str) -> None:

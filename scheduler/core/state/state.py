@@ -298,8 +298,7 @@ class State:
         # Pods of a gang often share a node: account for them together.
         for (shape, row), same in groupby(places, key=lambda place: (place[0].shape, place[1])):
             self.node_pods.take(shape, row, sum(1 for _ in same))
-            if shape.requirements.claims:
-                self.framework.plugins.volume_binding.assume(shape.matches.counted, row, more=True)
+            self.framework.plugins.volume_binding.account(shape, row, more=True)
 
     def forget(self, uid: str) -> None:
         """Undo `assume` for one pod: it waits again and its place is free."""
