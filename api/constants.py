@@ -63,6 +63,16 @@ JOBSET_CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
 # The kind of the scheduler-plugins project, read the same way as COSCHEDULING.
 PLUGINS_POD_GROUP: Final = KindName("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 
+# KubeRay's kinds: a RayJob and a RayService create RayClusters.
+RAY_GROUP: Final = "ray.io"
+RAY_CLUSTER: Final = KindName(RAY_GROUP, "v1", "rayclusters", "RayCluster")
+RAY_JOB: Final = KindName(RAY_GROUP, "v1", "rayjobs", "RayJob")
+RAY_SERVICE: Final = KindName(RAY_GROUP, "v1", "rayservices", "RayService")
+RAY_OPERATOR: Final = "ray.io/kuberay-operator"
+
+MPI_JOB: Final = KindName("kubeflow.org", "v2beta1", "mpijobs", "MPIJob")
+MPI_OPERATOR: Final = "kubeflow.org/mpi-operator"
+
 # Kubeflow Trainer's kind, which makes a JobSet; any version of its group will do.
 TRAIN_JOB: Final = KindName("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
 

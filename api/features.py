@@ -21,7 +21,9 @@ from api.constants import (
     JOB,
     JOBSET,
     LEADER_WORKER_SET,
+    MPI_JOB,
     PLUGINS_POD_GROUP,
+    RAY_CLUSTER,
     STATEFUL_SET,
     WORKLOAD,
 )
@@ -47,6 +49,8 @@ class Feature(StrEnum):
     STATEFUL_SET = "WorkloadWithStatefulSet"
     DEPLOYMENT = "WorkloadWithDeployment"
     LEADER_WORKER_SET = "LeaderWorkerSets"
+    RAY_CLUSTER = "WorkloadWithRayCluster"
+    MPI_JOB = "WorkloadWithMPIJob"
     COSCHEDULING = "Coscheduling"
     IMPLICIT_POD_GROUPS = "ImplicitPodGroups"
     POD_GROUPS_FROM_PODS = "PodGroupsFromPods"
@@ -77,6 +81,10 @@ GATES: Final[Mapping[Feature, Gate]] = {
     Feature.LEADER_WORKER_SET: Gate(
         Stage.BETA, True, "groups made for the replicas of LeaderWorkerSets"
     ),
+    Feature.RAY_CLUSTER: Gate(
+        Stage.BETA, True, "groups created for RayClusters, also those of RayJobs and RayServices"
+    ),
+    Feature.MPI_JOB: Gate(Stage.BETA, True, "groups created for MPIJobs"),
     Feature.COSCHEDULING: Gate(
         Stage.BETA, True, "groups made for PodGroups of KEP-3370 and of scheduler-plugins"
     ),
@@ -105,6 +113,8 @@ _OF_OWNERS: Final = {
     (STATEFUL_SET.group, STATEFUL_SET.kind): Feature.STATEFUL_SET,
     (DEPLOYMENT.group, DEPLOYMENT.kind): Feature.DEPLOYMENT,
     (LEADER_WORKER_SET.group, LEADER_WORKER_SET.kind): Feature.LEADER_WORKER_SET,
+    (RAY_CLUSTER.group, RAY_CLUSTER.kind): Feature.RAY_CLUSTER,
+    (MPI_JOB.group, MPI_JOB.kind): Feature.MPI_JOB,
     (COSCHEDULING.group, COSCHEDULING.kind): Feature.COSCHEDULING,
     (PLUGINS_POD_GROUP.group, PLUGINS_POD_GROUP.kind): Feature.COSCHEDULING,
     (WORKLOAD.group, WORKLOAD.kind): Feature.IMPLICIT_POD_GROUPS,

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 from api import features
 from api.constants import CONTROLLER_COMPONENT
 from api.features import Feature, FeatureGates
+from api.integration.kinds import SINGLE_GROUP_KINDS
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.cache.informers import Caches, Informers
 from controllers.cache.objects import COSCHEDULINGS, LEADER_WORKER_SETS, PLUGINS_POD_GROUPS
@@ -18,18 +19,18 @@ from controllers.groups.groups_from_pods import GroupsFromPods
 from controllers.groups.implicit_groups import ImplicitGroups
 from controllers.groups.template_values import TemplateValues
 from controllers.owners.coscheduling import CoschedulingController
+from controllers.owners.creators import CreatorStatus
 from controllers.owners.jobs import job_controller, jobset_controller
 from controllers.owners.leader_worker_sets import LeaderWorkerSetController
 from controllers.owners.owner_status import OwnerStatusWriter
-from controllers.owners.stateful_sets_and_deployments import AppController
-from controllers.owners.train_jobs import TrainJobStatus
+from controllers.owners.single_group import SingleGroupController
 from controllers.provisioning.controller import ProvisioningController
 from controllers.runtime.controller import Controller, Writer
 from kube.base.clock import Clock, SystemClock
 from kube.base.process import run_until
 from kube.base.settings import LeaderElection
 from kube.client.client import Client
-from kube.client.resources import DEPLOYMENTS, STATEFUL_SETS
+from kube.client.resources import JOBSETS, Resource
 from kube.events.events import Recorder
 from kube.informers.quarantine import Quarantine
 from kube.leader.election import Fence, lead
@@ -98,15 +99,10 @@ class Term:
         status = OwnerStatusWriter(caches, writer, self._recorder, clock)
         if Feature.JOBSET in gates:
             yield jobset_controller(caches, groups, status, clock)
-            yield TrainJobStatus(caches, writer, self._recorder, clock)
+            yield CreatorStatus(JOBSETS, caches, writer, self._recorder, clock)
         if Feature.JOB in gates:
             yield job_controller(caches, groups, status, clock)
-        apps = {Feature.STATEFUL_SET: STATEFUL_SETS, Feature.DEPLOYMENT: DEPLOYMENTS}
-        for feature, resource in apps.items():
-            if feature in gates:
-                yield AppController(
-                    resource, caches, clock, group_writer=groups, owner_status=status
-                )
+        yield from self._single_groups(gates, groups, status, clock)
         if Feature.LEADER_WORKER_SET in gates:
             yield LeaderWorkerSetController(
                 LEADER_WORKER_SETS, caches, clock, group_writer=groups, owner_status=status
@@ -127,6 +123,21 @@ class Term:
         yield GroupsFromPods(caches, writer, self._recorder, clock, makes=makes)
         if Feature.DEVICE_CLAIMS in gates:
             yield GroupClaims(caches, writer, self._recorder, clock)
+
+    def _single_groups(
+        self,
+        gates: FeatureGates,
+        groups: GroupWriter,
+        status: OwnerStatusWriter,
+        clock: Clock,
+    ) -> Iterator[Reconciler]:
+        for kind in (it for it in SINGLE_GROUP_KINDS.values() if it.feature in gates):
+            yield SingleGroupController(
+                kind, self._caches, clock, group_writer=groups, owner_status=status
+            )
+            if kind.created_by:
+                resource = Resource(*kind.kind)
+                yield CreatorStatus(resource, self._caches, self._writer, self._recorder, clock)
 
 
 class ControllerProcess:

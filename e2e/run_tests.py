@@ -147,6 +147,9 @@ NICE: Final = (CHECK, f"{UNIT}, scheduler", f"{UNIT}, the rest")
 """What gives way to suites that have servers: these wait for each other half of their time."""
 LANES: Final = 7
 """Suites at a time. Most of them wait for a cluster half of their time; two cores have no more."""
+LONG_LANES: Final = 4
+"""The same with `--long`: each suite keeps a control plane for half an hour or more, and seven of
+these leave nothing of two cores to the tests."""
 
 _FAILURE: Final = re.compile(r"^(?:FAILED|ERROR) \S+\.py\b.*$", re.MULTILINE)
 """A line of pytest's short summary, and not of a test's log."""
@@ -217,13 +220,13 @@ def run_suites(*, long: bool, require_real: bool) -> list[Outcome]:
             made.append(Suite(name, partial(real, name, suites), built))
         if long:
             made += _on_versions([it for it in RELEASES if it != USUAL], builder)
-        return _in_lanes(made)
+        return _in_lanes(made, LONG_LANES if long else LANES)
 
 
 def run_versions(versions: Sequence[str]) -> list[Outcome]:
     """Run the suites of the real control plane on each of these Kubernetes versions."""
     with ThreadPoolExecutor(1) as builder:
-        return _in_lanes(_on_versions(versions, builder))
+        return _in_lanes(_on_versions(versions, builder), LONG_LANES)
 
 
 def _on_versions(versions: Sequence[str], builder: ThreadPoolExecutor) -> list[Suite]:
@@ -246,8 +249,8 @@ def _after(
     return _pytest(name, [*suites, "--cluster=real"], environment)
 
 
-def _in_lanes(suites: Sequence[Suite]) -> list[Outcome]:
-    """Run so many at a time, `FIRST` first; what has to wait for a build lets others pass."""
+def _in_lanes(suites: Sequence[Suite], count: int) -> list[Outcome]:
+    """Run `count` at a time, `FIRST` first; what has to wait for a build lets others pass."""
     order = {name: at for at, name in enumerate(FIRST)}
     left = sorted(suites, key=lambda suite: order.get(suite.name, len(order)))
     changed = Condition()
@@ -269,8 +272,8 @@ def _in_lanes(suites: Sequence[Suite]) -> list[Outcome]:
 
     for awaited in {suite.after for suite in suites if suite.after}:
         awaited.add_done_callback(woken)
-    with ThreadPoolExecutor(LANES) as lanes:
-        running = [lanes.submit(lane) for _ in range(LANES)]
+    with ThreadPoolExecutor(count) as lanes:
+        running = [lanes.submit(lane) for _ in range(count)]
         outcomes = dict(pair for done in running for pair in done.result())
     return [outcomes[suite.name] for suite in suites]
 

@@ -8,27 +8,17 @@ from __future__ import annotations
 from typing import Final
 
 from analysis.explain.plain_text import clean
-from api.constants import ANNOTATION_WAITING_FOR, TRAIN_JOB
+from api.constants import ANNOTATION_WAITING_FOR, DEPLOYMENT, LEADER_WORKER_SET, STATEFUL_SET
+from api.integration.kinds import CREATOR_KINDS, OWNER_KINDS
 from api.reading import annotations_of, text
 from kube.base.errors import Forbidden, NotFound
 from kube.client.client import Client
-from kube.client.resources import (
-    DEPLOYMENTS,
-    JOBS,
-    JOBSETS,
-    LEADER_WORKER_SETS,
-    STATEFUL_SETS,
-    Resource,
-)
+from kube.client.resources import Resource
 
-TRAIN_JOBS: Final = Resource(*TRAIN_JOB)
+_SHORT: Final = {LEADER_WORKER_SET: "lws", STATEFUL_SET: "sts", DEPLOYMENT: "deploy"}
 NAMES: Final = {
-    JOBS: ("job", "jobs"),
-    JOBSETS: ("jobset", "jobsets"),
-    LEADER_WORKER_SETS: ("leaderworkerset", "leaderworkersets", "lws"),
-    STATEFUL_SETS: ("statefulset", "statefulsets", "sts"),
-    DEPLOYMENTS: ("deployment", "deployments", "deploy"),
-    TRAIN_JOBS: ("trainjob", "trainjobs"),
+    Resource(*kind): tuple(filter(None, (kind.kind.lower(), kind.plural, _SHORT.get(kind))))
+    for kind in (*(it.kind for it in OWNER_KINDS.values()), *CREATOR_KINDS)
 }
 """The kinds that Muster writes on, and what kubectl calls them."""
 

@@ -27,6 +27,9 @@ from api.constants import (
     PLUGINS_POD_GROUP,
     POD,
     POD_GROUP,
+    RAY_CLUSTER,
+    RAY_JOB,
+    RAY_SERVICE,
     STATEFUL_SET,
     TRAIN_JOB,
     WORKLOAD,
@@ -40,14 +43,10 @@ Json = dict[str, Any]
 
 LIST: Final = "List"
 REPLICA_SET: Final = "ReplicaSet"
-RAY_CLUSTERS: Final = {
-    "RayCluster": "",
-    "RayJob": "rayClusterSpec",
-    "RayService": "rayClusterConfig",
-}
-"""The kinds of KubeRay, and where in the spec their cluster is."""
-
 KUBEFLOW_JOBS: Final = ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")
+OF_PARTS: Final = (RAY_CLUSTER.kind, *KUBEFLOW_JOBS)
+"""Kinds of several pod templates, each with its number of pods."""
+
 _REPLICA_SPECS: Final = "ReplicaSpecs"
 
 _GROUPS: Final[Mapping[str, frozenset[str]]] = {
@@ -55,7 +54,7 @@ _GROUPS: Final[Mapping[str, frozenset[str]]] = {
     **{kind.kind: frozenset({kind.group}) for kind in (DEPLOYMENT, STATEFUL_SET)},
     **{kind.kind: frozenset({GROUP}) for kind in (COMPOSITE_POD_GROUP, WORKLOAD)},
     **dict.fromkeys(DEVICE_KINDS, frozenset({"resource.k8s.io"})),
-    **dict.fromkeys(RAY_CLUSTERS, frozenset({"ray.io"})),
+    **{it.kind: frozenset({it.group}) for it in (RAY_CLUSTER, RAY_JOB, RAY_SERVICE)},
     **dict.fromkeys((TRAIN_JOB.kind, *RUNTIMES), frozenset({TRAIN_JOB.group})),
     **dict.fromkeys(KUBEFLOW_JOBS, frozenset({"kubeflow.org"})),
     POD.kind: frozenset({""}),
@@ -144,8 +143,7 @@ def pods_of_parts(owner: Json) -> Iterator[Json]:
     if owner["kind"] in KUBEFLOW_JOBS:
         parts = _of_kubeflow(owner["kind"], name, spec)
     else:
-        field = RAY_CLUSTERS[owner["kind"]]
-        parts = _of_ray(name, mapping(spec.get(field)) if field else spec)
+        parts = _of_ray(name, spec)
     for part in parts:
         for index in range(part.pods):
             pod = copy.deepcopy(dict(part.template))

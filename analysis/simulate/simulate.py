@@ -31,7 +31,7 @@ from analysis.simulate.jobs import job_of_jobset, pod_of_job
 from analysis.simulate.kinds import (
     AS_THEY_ARE,
     LIST,
-    REPLICA_SET,
+    OF_PARTS,
     check_elements,
     is_simulated,
     job_of,
@@ -65,14 +65,16 @@ from api.constants import (
     WORKLOAD,
 )
 from api.features import Feature, FeatureGates
-from api.integration.apps.admission import KINDS as APPS
-from api.integration.apps.admission import Rollout, app_admission, app_group, read_app
+from api.integration.common.embedding_kind import EmbeddingKind
 from api.integration.common.minimum import NO_PODS
+from api.integration.common.owner_kind import Review
 from api.integration.job.admission import job_admission, job_groups
 from api.integration.jobset.admission import jobset_admission, jobset_expected
 from api.integration.jobset.groups import jobset_objects
 from api.integration.jobset.start_order import later
 from api.integration.jobset.view import members_of, read_jobset
+from api.integration.kinds import EMBEDDING_KINDS, SINGLE_GROUP_KINDS
+from api.integration.single_group.kind import NO_UPDATE, SingleGroupKind, single_group
 from api.reading import integer
 from api.scheduler_names import USUAL, SchedulerNames, is_open
 from kube.base.errors import ConfigError
@@ -291,6 +293,8 @@ def _of_owner(owner: Json, rules: _Rules) -> Iterator[Json]:
     """The groups and pods that Muster and the owner's controller make."""
     kind, meta = owner["kind"], owner["metadata"]
     meta.setdefault("uid", f"simulated-{kind}-{meta['namespace']}-{meta.get('name')}")
+    if kind == CRON_JOB.kind:
+        owner, kind = job_of(owner), JOB.kind
     if kind == TRAIN_JOB.kind:
         runtime = runtime_of(owner, rules.runtimes)
         if runtime is None:
@@ -302,27 +306,37 @@ def _of_owner(owner: Json, rules: _Rules) -> Iterator[Json]:
         yield from _of_jobset(owner, rules)
     elif kind == JOB.kind:
         yield from _of_job(owner, rules.schedulers)
-    elif kind == CRON_JOB.kind:
-        yield from _of_job(job_of(owner), rules.schedulers)
     elif kind == LEADER_WORKER_SET.kind:
         yield from of_lws(owner, rules.schedulers, expects=rules.expects)
-    elif kind in APPS:
-        yield from _of_app(owner, rules.schedulers)
-    elif kind == REPLICA_SET:
-        yield from _of_template(owner)
-    else:
+    elif kind in SINGLE_GROUP_KINDS:
+        yield from _of_single_group(SINGLE_GROUP_KINDS[kind], owner, rules.schedulers)
+    elif kind in EMBEDDING_KINDS:
+        yield from _of_embedded(EMBEDDING_KINDS[kind], owner, rules)
+    elif kind in OF_PARTS:
         yield from pods_of_parts(owner)
+    else:
+        yield from _of_template(owner)
 
 
-def _of_app(app: Json, schedulers: SchedulerNames) -> Iterator[Json]:
-    kind = APPS[app["kind"]]
-    admitted = app_admission(kind, app, None, "CREATE", request_uid=_UID, schedulers=schedulers)
-    apply(app, admitted.causes, admitted.patch)
+def _of_embedded(kind: EmbeddingKind, owner: Json, rules: _Rules) -> Iterator[Json]:
+    """What becomes of the object that this one creates."""
+    embedded = kind.embedded(owner)
+    if embedded is not None:
+        named = {"apiVersion": kind.inner.kind.api_version, "kind": kind.inner.kind.kind}
+        yield from _of_owner(copy.deepcopy({**named, **embedded}), rules)
+
+
+def _of_single_group(
+    kind: SingleGroupKind, owner: Json, schedulers: SchedulerNames
+) -> Iterator[Json]:
+    admitted = kind.admit(owner, Review("CREATE", uid=_UID, schedulers=schedulers))
+    apply(owner, admitted.causes, admitted.patch)
     # What the template names itself, which the patch would replace, is a cause of refusal.
-    view = read_app(kind, app)
-    if view.managed and view.options.asks and view.replicas:
-        yield app_group(view, Rollout(), 0)
-    yield from with_claims(app, _of_template(app))
+    view = kind.read(owner)
+    if view.managed and view.options.asks and view.pods:
+        yield single_group(view, NO_UPDATE, 0)
+    of_parts = owner["kind"] in OF_PARTS
+    yield from with_claims(owner, pods_of_parts(owner) if of_parts else _of_template(owner))
 
 
 def _of_template(owner: Json) -> Iterator[Json]:

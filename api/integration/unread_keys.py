@@ -19,26 +19,23 @@ from api.constants import (
     ANNOTATION_MIN_COUNT,
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_TOPOLOGY,
-    CRON_JOB,
-    DEPLOYMENT,
     GROUP,
-    JOB,
-    JOBSET,
     LABEL_POD_GROUP,
     LABEL_REPLICA_KEY,
     LABEL_SUBSET,
     LABEL_TEMPLATE,
     LABEL_WORKLOAD,
-    LEADER_WORKER_SET,
     POD,
-    STATEFUL_SET,
     TRAIN_JOB,
 )
 from api.groups import groups_of_object
-from api.integration.apps.admission import leader_worker_set_of
+from api.integration.apps.kinds import leader_worker_set_of
+from api.integration.common.embedding_kind import EmbeddingKind
 from api.integration.common.options import outer_key
+from api.integration.common.owner_kind import OwnerKind
+from api.integration.kinds import EMBEDDING_KINDS, OWNER_KINDS
 from api.integration.pods.groups_from_pods import OF_GROUP, warnings_of
-from api.reading import annotations_of, dig, labels_of, listing, mapping
+from api.reading import annotations_of, dig, labels_of, mapping
 
 PREFIX: Final = f"{GROUP}/"
 _MOST_WARNINGS: Final = 5
@@ -53,26 +50,20 @@ OPTIONS: Final = frozenset(
         ANNOTATION_TOPOLOGY,
     }
 )
+_KINDS: Final[Mapping[str, OwnerKind | EmbeddingKind]] = {**OWNER_KINDS, **EMBEDDING_KINDS}
 _OF_PODS: Final = frozenset(
     {LABEL_POD_GROUP, LABEL_REPLICA_KEY, LABEL_SUBSET, LABEL_TEMPLATE, LABEL_WORKLOAD}
 )
 BY_TEMPLATES: Final = frozenset(
     {
-        *("MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"),
-        *("RayCluster", "RayJob", "RayService", "SparkApplication", "ScheduledSparkApplication"),
+        *("PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"),
+        *("SparkApplication", "ScheduledSparkApplication"),
     }
 )
 """Kinds of others whose pods ask themselves: Muster reads nothing on the objects."""
 
 _IN_TEMPLATES: Final = (
     f"ask in the templates of its pods: the label {LABEL_POD_GROUP}, and {ANNOTATION_MIN_COUNT}"
-)
-
-_OWNERS: Final = frozenset(
-    {
-        *(JOB.kind, JOBSET.kind, CRON_JOB.kind),
-        *(STATEFUL_SET.kind, DEPLOYMENT.kind, LEADER_WORKER_SET.kind),
-    }
 )
 
 
@@ -128,12 +119,12 @@ def _misplaced(kind: str, holder: Any) -> Iterator[tuple[str, str]]:
     where = "in spec.annotations" if kind == TRAIN_JOB.kind else "on what makes the pods, as a Job"
     where = f"on LeaderWorkerSet {part_of}" if part_of else where
     action = _IN_TEMPLATES if kind in BY_TEMPLATES else f"write it {where}, not here"
-    for key in sorted(OPTIONS & written) if part_of or kind not in _OWNERS else ():
+    for key in sorted(OPTIONS & written) if part_of or kind not in _KINDS else ():
         yield f"annotations[{key}]", action
     # API servers give a Job without labels those of its pods.
     of_pods = labels_of(dig(holder, "spec", "template")).keys()
     unsaid = (_OF_PODS & labels_of(holder).keys()) - of_pods
-    for key in sorted(unsaid) if kind in _OWNERS else ():
+    for key in sorted(unsaid) if kind in _KINDS else ():
         yield f"labels[{key}]", "write it in the template of the pods"
 
 
@@ -153,23 +144,8 @@ def _misplaced_on_pods(holder: Any, written: Any) -> Iterator[tuple[str, str]]:
 def _holders(kind: str, obj: Any) -> Iterator[tuple[str, str, Any]]:
     """The object and the templates in it: the path to each, as what it is read, and itself."""
     yield "", kind, obj
-    if kind in (JOB.kind, STATEFUL_SET.kind, DEPLOYMENT.kind):
-        yield "spec.template.", POD.kind, dig(obj, "spec", "template")
-    elif kind == CRON_JOB.kind:
-        yield from _job_template("spec.jobTemplate.", dig(obj, "spec", "jobTemplate"))
-    elif kind == JOBSET.kind:
-        for at, one in enumerate(listing(dig(obj, "spec", "replicatedJobs"))):
-            path = f"spec.replicatedJobs[{at}].template."
-            yield from _job_template(path, mapping(one).get("template"))
-    elif kind == LEADER_WORKER_SET.kind:
-        for name in ("leaderTemplate", "workerTemplate"):
-            path = f"spec.leaderWorkerTemplate.{name}."
-            yield path, POD.kind, dig(obj, "spec", "leaderWorkerTemplate", name)
-
-
-def _job_template(path: str, template: Any) -> Iterator[tuple[str, str, Any]]:
-    yield path, JOB.kind, template
-    yield f"{path}spec.template.", POD.kind, dig(template, "spec", "template")
+    for it in _KINDS[kind].templates(mapping(obj)) if kind in _KINDS else ():
+        yield it.path, it.kind.kind, it.found
 
 
 def _unknown(keys: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:

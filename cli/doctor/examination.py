@@ -13,11 +13,11 @@ from typing import Final, TypeVar
 
 from api.constants import (
     COSCHEDULING,
-    CRON_JOB,
     FOREIGN_GROUPS_ENABLED,
     LABEL_FOREIGN_GROUPS,
     TRAIN_JOB,
 )
+from api.integration.kinds import EMBEDDING_KINDS, OWNER_KINDS
 from cli.doctor import (
     access,
     gates,
@@ -27,9 +27,9 @@ from cli.doctor import (
     idle_groups,
     installation,
     keys,
-    leader_worker_sets,
     leaders,
     neighbours,
+    owners,
     pods,
     registration,
 )
@@ -42,34 +42,23 @@ from kube.client.client import Client
 from kube.client.meta import Json
 from kube.client.resources import (
     CRDS,
-    DEPLOYMENTS,
     EVENTS,
-    JOBS,
-    JOBSETS,
-    LEADER_WORKER_SETS,
     NAMESPACES,
     NODES,
     PODS,
     RESOURCE_SLICES,
-    STATEFUL_SETS,
     Resource,
 )
 
 RENEWALS: Final = 4.0
 """Seconds between two readings of the leases: longer than leaders wait between renewals."""
 
-_CRON_JOBS: Final = Resource(*CRON_JOB)
-_TRAIN_JOBS: Final = Resource(*TRAIN_JOB)
 _COSCHEDULING: Final = Resource(*COSCHEDULING)
 # Where annotations are looked for, and whether the metadata says all.
 _ANNOTATED: Final = (
-    (JOBS, False),
-    (JOBSETS, False),
-    (_CRON_JOBS, False),
-    (STATEFUL_SETS, False),
-    (DEPLOYMENTS, False),
-    (LEADER_WORKER_SETS, False),
-    (_TRAIN_JOBS, True),
+    *((Resource(*it.kind), False) for it in OWNER_KINDS.values()),
+    *((Resource(*it.kind), False) for it in EMBEDDING_KINDS.values()),
+    (Resource(*TRAIN_JOB), True),
     (WORKLOADS, True),
     (_COSCHEDULING, True),
     (NAMESPACES, True),
@@ -226,8 +215,8 @@ class Examination:
     async def _keys(self) -> None:
         unread = Limited("annotations")
         for resource, metadata_only in _ANNOTATED:
-            of_set = resource == LEADER_WORKER_SETS
-            check = leader_worker_sets.check_set if of_set else keys.check_keys
+            is_owner = resource.kind in OWNER_KINDS
+            check = owners.check_owner if is_owner else keys.check_keys
             see = partial(check, resource.kind, found=unread)
             await self._each("annotations", resource, see, metadata_only=metadata_only)
         for resource in keys.OF_OTHERS:

@@ -15,8 +15,6 @@ OF_OTHERS: Final = tuple(
     for group, version, kinds in (
         ("apps", "v1", ("DaemonSet", "ReplicaSet")),
         ("kubeflow.org", "v1", ("PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")),
-        ("kubeflow.org", "v2beta1", ("MPIJob",)),
-        ("ray.io", "v1", ("RayCluster", "RayJob", "RayService")),
         ("sparkoperator.k8s.io", "v1beta2", ("ScheduledSparkApplication", "SparkApplication")),
     )
     for kind in kinds

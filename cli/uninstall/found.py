@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from api.constants import COSCHEDULING_GROUP, GROUP, TRAIN_JOB
+from api.constants import COSCHEDULING_GROUP, GROUP, JOB, JOBSET
+from api.integration.kinds import CREATOR_KINDS, OWNER_KINDS
 from api.reading import dig, labels_of, mapping, text
 from api.scheduler_names import SchedulerNames
 from cli.trees.listing import list_items
@@ -19,14 +20,11 @@ from kube.base.errors import NotFound, ServerError
 from kube.client.client import Client
 from kube.client.resources import (
     CRDS,
-    DEPLOYMENTS,
     JOBS,
     JOBSETS,
-    LEADER_WORKER_SETS,
     PODS,
     REPLICA_SETS,
     SECRETS,
-    STATEFUL_SETS,
     Resource,
 )
 
@@ -50,10 +48,11 @@ _OWNERS: Final = {
 """Kinds that make pods from `spec.template`."""
 
 _TOLD: Final = (
-    *(STATEFUL_SETS, DEPLOYMENTS, REPLICA_SETS, LEADER_WORKER_SETS),
-    Resource(*TRAIN_JOB),
+    *(Resource(*it.kind) for it in OWNER_KINDS.values() if it.kind not in (JOB, JOBSET)),
+    *(Resource(*it) for it in CREATOR_KINDS),
+    REPLICA_SETS,
 )
-"""Kinds that are told what they wait for, or have a copy of it, besides Jobs and JobSets."""
+"""Kinds that have the annotation `waiting-for`, or a copy of it, besides Jobs and JobSets."""
 
 # What Kubernetes puts into every namespace.
 _TO_PREPARE: Final = {

@@ -6,25 +6,18 @@ from typing import Any, Final
 
 import yaml
 
-from api.constants import TRAIN_JOB
+from api.integration.kinds import CREATOR_KINDS, OWNER_KINDS
 from kube.base.errors import KubeError
 from kube.client.client import Client
-from kube.client.resources import (
-    DEPLOYMENTS,
-    JOBS,
-    JOBSETS,
-    LEADER_WORKER_SETS,
-    PODS,
-    STATEFUL_SETS,
-    Resource,
-)
+from kube.client.resources import PODS, Resource
 from scheduler.support.kinds import GROUPS
 
 _RESOURCES: Final = {
     resource.kind: resource
     for resource in (
-        *(JOBS, JOBSETS, LEADER_WORKER_SETS, STATEFUL_SETS, DEPLOYMENTS, PODS),
-        Resource(*TRAIN_JOB),
+        *(Resource(*it.kind) for it in OWNER_KINDS.values()),
+        *(Resource(*it) for it in CREATOR_KINDS),
+        PODS,
         *GROUPS.values(),
     )
 }

@@ -25,18 +25,18 @@ from api.constants import (
     LWS_LABEL_WORKER_INDEX,
 )
 from api.groups import Form, WorkloadForm, groups_of_pod, workload_form
-from api.integration.apps.admission import Rollout
 from api.integration.common.minimum import Progress, count_indexes
 from api.integration.pods.groups_from_pods import ask_of, is_from_pods
+from api.integration.single_group.kind import SingleGroupKind
 from api.membership import claims_of
 from api.provisioning import shape_of
+from api.reading import mapping
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.cache.objects import (
     COSCHEDULINGS,
     JOBS,
     JOBSETS,
     LEADER_WORKER_SETS,
-    NO_UPDATE,
     PLUGINS_POD_GROUPS,
     ClaimEntry,
     ClaimStatus,
@@ -49,7 +49,7 @@ from controllers.cache.objects import (
 )
 from kube.client.decoding import Decoder
 from kube.client.meta import ObjectMeta, OwnerReference
-from kube.client.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
+from kube.client.resources import Resource
 
 _FINISHED_TYPES = frozenset({"Complete", "Completed", "Failed"})
 _SCHEDULED_TYPES = frozenset({CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED})
@@ -171,13 +171,8 @@ class _RawCoscheduling(_RawObject, gc=False):
     status: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
 
 
-class _AppStatus(msgspec.Struct, rename="camel", gc=False):
-    replicas: int | None = None
-    updated_replicas: int | None = None
-
-
-class _RawApp(_RawObject, gc=False):
-    status: _AppStatus = msgspec.field(default_factory=_AppStatus)
+class _RawSingleGroup(_RawObject, gc=False):
+    status: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
 
 
 class _LwsStatus(msgspec.Struct, gc=False):
@@ -199,7 +194,7 @@ _group_spec = Decoder(_GroupSpec)
 _workload = Decoder(_RawObject)
 _workload_spec = Decoder(_WorkloadSpec)
 _owner = Decoder(_RawOwner)
-_app = Decoder(_RawApp)
+_single_group = Decoder(_RawSingleGroup)
 _lws = Decoder(_RawLws)
 _coscheduling = Decoder(_RawCoscheduling)
 _owner_spec = Decoder(_OwnerSpec)
@@ -328,16 +323,6 @@ def decode_jobset(data: bytes) -> Owner:
     return _as_owner(JOBSETS, raw, _SCOPE_MARK in bytes(raw.spec))
 
 
-def decode_stateful_set(data: bytes) -> Owner:
-    """A StatefulSet; of most clusters' few ask for a group. Raises msgspec.DecodeError."""
-    return _as_app(STATEFUL_SETS, data)
-
-
-def decode_deployment(data: bytes) -> Owner:
-    """A Deployment. Raises msgspec.DecodeError."""
-    return _as_app(DEPLOYMENTS, data)
-
-
 def decode_lws(data: bytes) -> Owner:
     """A LeaderWorkerSet; its spec is kept if its pod templates name groups.
 
@@ -355,18 +340,22 @@ def decode_lws(data: bytes) -> Owner:
     )
 
 
-def _as_app(resource: Resource, data: bytes) -> Owner:
-    """Of one that never had a group no more is kept than its name."""
-    raw = _app(data)
-    pods, updated = raw.status.replicas or 0, raw.status.updated_replicas or 0
-    marked, meta = ANNOTATION_MANAGED_GROUP in raw.metadata.annotations, raw.metadata
+def decode_single_group(kind: SingleGroupKind, data: bytes) -> Owner:
+    """An object of such a kind; few of most clusters ask for a group. Raises msgspec.DecodeError.
+
+    Of one that never had a group no more is kept than its name.
+    """
+    raw, resource = _single_group(data), Resource(*kind.kind)
+    if ANNOTATION_MANAGED_GROUP not in raw.metadata.annotations:
+        return Owner(resource, _only_name(raw.metadata), b"", suspended=False, finished=False)
+    spec, status = (mapping(msgspec.json.decode(it)) for it in (raw.spec, raw.status))
     return Owner(
         resource=resource,
-        metadata=meta if marked else _only_name(meta),
-        spec=bytes(raw.spec) if marked else b"",
-        suspended=False,
-        finished=False,
-        rollout=Rollout(pods, updated) if marked and updated < pods else NO_UPDATE,
+        metadata=raw.metadata,
+        spec=bytes(raw.spec),
+        suspended=kind.is_suspended(spec),
+        finished=kind.is_finished(status),
+        rollout=kind.rollout(status),
     )
 
 

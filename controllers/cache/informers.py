@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -15,16 +15,15 @@ from api.constants import (
     JOB_LABEL_UID,
     LABEL_MANAGED_BY,
     MANAGED_BY,
-    TRAIN_JOB,
 )
 from api.groups import Form, GroupReference, WorkloadForm
+from api.integration.kinds import OWNER_KINDS, SINGLE_GROUP_KINDS
 from api.membership import Owners, belongs, claims_of, owners_of, pods_name, stands_for
 from api.ownership import OwnerId, made_for
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.cache.capacity_requests import REQUESTS, CapacityRequest, decode_request
 from controllers.cache.decoding import (
     decode_coscheduling,
-    decode_deployment,
     decode_group,
     decode_job,
     decode_jobset,
@@ -32,7 +31,7 @@ from controllers.cache.decoding import (
     decode_named,
     decode_plugins_pod_group,
     decode_pod,
-    decode_stateful_set,
+    decode_single_group,
     decode_workload,
 )
 from controllers.cache.member_counts import MemberCounts
@@ -58,7 +57,7 @@ from kube.base.clock import Clock
 from kube.base.errors import ApiError, ConfigError, Forbidden, NotFound, Unreachable
 from kube.client.client import Client
 from kube.client.meta import HasMeta, ObjectMeta, Partial, decode_partial
-from kube.client.resources import DEPLOYMENTS, NAMESPACES, PODS, STATEFUL_SETS, Resource
+from kube.client.resources import NAMESPACES, PODS, Resource
 from kube.concurrency.backoff import Backoff
 from kube.informers.cache import Cache
 from kube.informers.quarantine import Quarantine
@@ -72,18 +71,38 @@ _OURS = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
 _SELECTORS = {REQUESTS: _OURS, CLAIMS: _OURS}
 """Kinds of others of which only Muster's own objects matter."""
 
-OPTIONAL = (JOBSETS, LEADER_WORKER_SETS, REQUESTS, CLAIMS, CLAIM_TEMPLATES, *COSCHEDULING_KINDS)
+_BUILT_IN = ("apps", "batch")
+OWNERS = (*(Resource(*it.kind) for it in OWNER_KINDS.values()), *COSCHEDULING_KINDS)
+"""The kinds of users that groups are created for."""
+OPTIONAL = (
+    *(it for it in OWNERS if it.group not in _BUILT_IN),
+    *(REQUESTS, CLAIMS, CLAIM_TEMPLATES),
+)
 """Kinds that a cluster need not serve, or not well: nothing but what is about them waits for them.
 
 A list may fail because of others, such as the conversion webhook of their CRD.
 """
 
+CREATORS = {
+    it.kind.kind: {creator.kind: creator for creator in it.created_by}
+    for it in OWNER_KINDS.values()
+    if it.created_by
+}
+"""By the kind of an owner: what creates it for users who know only that; any version will do."""
+
 _log = structlog.get_logger()
 
 Decode = Callable[[bytes], HasMeta]
 
-TrainJobKey = tuple[str, str, str, str]
-"""Namespace, API version, name and UID, as a JobSet's reference says them."""
+
+class CreatorKey(NamedTuple):
+    """What created an owner, as that refers to it."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+
 
 BY_OWNER = "owner"
 """Workloads and groups by (namespace, identity) of what they were made for (`Owner.as_index`).
@@ -108,8 +127,8 @@ BY_GROUP = "group"
 """Active pods by (namespace, group), for every group they name; Jobs by that of their pods."""
 BY_WORKLOAD = "workload"
 """Active pods by (namespace, Workload), where they name their group by Workload and template."""
-BY_TRAIN_JOB = "TrainJob"
-"""JobSets by the TrainJob that made them (`train_job_of`)."""
+BY_CREATOR = "creator"
+"""Owners by what created them (`creator_of`)."""
 BY_COSCHEDULING = "coscheduling"
 """Active pods by (namespace, name) of the KEP-3370 group they name."""
 
@@ -123,8 +142,6 @@ class Caches:
         self.synced = asyncio.Event()
         self.jobs: Cache[Owner] = Cache()
         self.jobsets: Cache[Owner] = Cache()
-        self.stateful_sets: Cache[Owner] = Cache()
-        self.deployments: Cache[Owner] = Cache()
         self.leader_worker_sets: Cache[Owner] = Cache()
         self.coschedulings: Cache[Owner] = Cache()
         self.plugins_pod_groups: Cache[Owner] = Cache()
@@ -146,8 +163,10 @@ class Caches:
         self.sources: Mapping[Resource, tuple[Cache[Any], Decode]] = {
             JOBS: (self.jobs, decode_job),
             JOBSETS: (self.jobsets, decode_jobset),
-            STATEFUL_SETS: (self.stateful_sets, decode_stateful_set),
-            DEPLOYMENTS: (self.deployments, decode_deployment),
+            **{
+                Resource(*it.kind): (Cache(), partial(decode_single_group, it))
+                for it in SINGLE_GROUP_KINDS.values()
+            },
             LEADER_WORKER_SETS: (self.leader_worker_sets, decode_lws),
             COSCHEDULINGS: (self.coschedulings, decode_coscheduling),
             PLUGINS_POD_GROUPS: (self.plugins_pod_groups, decode_plugins_pod_group),
@@ -160,21 +179,15 @@ class Caches:
             CLAIMS: (self.claims, decode_partial),
             CLAIM_TEMPLATES: (self.claim_templates, decode_named),
         }
-        self._owners = {
-            JOBS: self.jobs,
-            JOBSETS: self.jobsets,
-            STATEFUL_SETS: self.stateful_sets,
-            DEPLOYMENTS: self.deployments,
-            LEADER_WORKER_SETS: self.leader_worker_sets,
-            COSCHEDULINGS: self.coschedulings,
-            PLUGINS_POD_GROUPS: self.plugins_pod_groups,
-        }
+        self._owners: Mapping[Resource, Cache[Owner]] = {it: self.sources[it][0] for it in OWNERS}
         self._kinds: Mapping[tuple[str, ...], Resource] = {
             (it.group, it.kind): it for it in (*self._owners, WORKLOADS, POD_GROUPS)
         }
         self.jobs.add_index(BY_GROUP, _group_of_job)
         self.jobs.add_index(BY_DELEGATION, _delegated_by)
-        self.jobsets.add_index(BY_TRAIN_JOB, _train_job)
+        for resource, cache in self._owners.items():
+            if resource.kind in CREATORS:
+                cache.add_index(BY_CREATOR, _creator)
         for generated in (self.workloads, self.pod_groups, self.composites, self.claims):
             generated.add_index(BY_OWNER, _made_for)
             generated.add_index(BY_OWNER_NAME, _made_for_name)
@@ -341,8 +354,7 @@ class Caches:
 class Informers:
     """The reflectors that fill `Caches`.
 
-    JobSets, LeaderWorkerSets, the coscheduling kinds, requests for capacity and the claims of
-    groups are watched from the time that they are served.
+    The `OPTIONAL` kinds are watched from the time that they are served.
     """
 
     def __init__(
@@ -436,20 +448,25 @@ class Informers:
             )
 
 
-def train_job_of(jobset: Owner) -> TrainJobKey | None:
-    """The TrainJob that a JobSet says made it; None for no such, or none that can be asked for."""
-    parent = jobset.metadata.controller
-    if parent is None or parent.kind != TRAIN_JOB.kind:
+def creator_of(owner: Owner) -> CreatorKey | None:
+    """The object that says what the owner waits for to its user, and that created the owner.
+
+    None for no such, or for a reference that no request can name.
+    """
+    parent = owner.metadata.controller
+    kind = None if parent is None else CREATORS.get(owner.kind, {}).get(parent.kind)
+    if parent is None or kind is None:
         return None
     group, _, version = parent.api_version.rpartition("/")
     nameable = names.is_dns_label(version) and names.is_dns_subdomain(parent.name)
-    if group != TRAIN_JOB.group or not nameable:
+    if group != kind.group or not nameable:
         return None
-    return jobset.metadata.namespace, parent.api_version, parent.name, parent.uid
+    resource = Resource(group, version, kind.plural, kind.kind)
+    return CreatorKey(resource, owner.metadata.namespace, parent.name, parent.uid)
 
 
-def _train_job(jobset: Owner) -> Iterable[Hashable]:
-    found = train_job_of(jobset)
+def _creator(owner: Owner) -> Iterable[Hashable]:
+    found = creator_of(owner)
     return () if found is None else (found,)
 
 

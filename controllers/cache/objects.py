@@ -17,9 +17,9 @@ from api.constants import (
     WORKLOAD,
 )
 from api.groups import WorkloadForm
-from api.integration.apps.admission import Rollout
 from api.integration.common.minimum import Progress
 from api.integration.pods.groups_from_pods import Ask
+from api.integration.single_group.kind import NO_UPDATE, Rollout
 from api.membership import NOBODY, Owners
 from api.ownership import OwnerId
 from api.reading import integer
@@ -41,7 +41,6 @@ ObjectKey = tuple[str, Key]
 """The kind and key of an object."""
 
 NOTHING_DONE = Progress()
-NO_UPDATE = Rollout()
 
 
 class NamedMeta(msgspec.Struct, rename="camel", gc=False):

@@ -22,14 +22,10 @@ import structlog
 
 from api.ownership import OwnerId, lost_owner, made_for
 from controllers.cache.informers import BY_OWNER, BY_OWNER_NAME, Caches
+from controllers.cache.informers import OWNERS as OF_USERS
 from controllers.cache.objects import (
     CLAIMS,
     COMPOSITES,
-    COSCHEDULINGS,
-    JOBS,
-    JOBSETS,
-    LEADER_WORKER_SETS,
-    PLUGINS_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,
     Group,
@@ -48,17 +44,14 @@ from controllers.runtime.controller import (
 from kube.base.clock import Clock
 from kube.base.errors import Conflict, NotFound
 from kube.client.meta import HasMeta, ObjectMeta, OwnerReference, Partial
-from kube.client.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
+from kube.client.resources import Resource
 from kube.informers.cache import Cache
 
 Generated = Workload | Group | Partial
 
 GENERATED = (WORKLOADS, COMPOSITES, POD_GROUPS, CLAIMS)
 """The generated kinds; those that others refer to come first."""
-OWNERS = (
-    *(WORKLOADS, POD_GROUPS, JOBS, JOBSETS, STATEFUL_SETS, DEPLOYMENTS, LEADER_WORKER_SETS),
-    *(COSCHEDULINGS, PLUGINS_POD_GROUPS),
-)
+OWNERS = (WORKLOADS, POD_GROUPS, *OF_USERS)
 """The kinds they are made for. Owners of other kinds are not watched and count as alive."""
 
 _KINDS: Final = {(it.group, it.kind): it for it in OWNERS}

@@ -70,8 +70,7 @@ class OwnerController(ABC):
         if owner is None or not owner.spec:
             return
         if owner.metadata.deletion_timestamp is not None:
-            # Its groups follow by their owner references, once their pods have ended.
-            await self._group_writer.expect_nothing(owner)
+            await self.let_end(owner)
             return
         try:
             await self._ensure(owner)
@@ -103,6 +102,10 @@ class OwnerController(ABC):
 
         Raises RequeueError, BlockedError, kube errors.
         """
+
+    async def let_end(self, owner: Owner) -> None:
+        """The owner is being deleted: its groups follow by their references, after their pods."""
+        await self._group_writer.expect_nothing(owner)
 
     async def report(self, owner: Owner) -> float:
         """Write the owner's status; after how many seconds to look again (0: never)."""

@@ -124,6 +124,14 @@ WORKLOADS = (
         renames=(("trainer-controller-manager", "trainer"),),
         source="github.com/kubeflow/trainer/v2",
     ),
+    # Its main package is the module's root.
+    Module(
+        "kuberay",
+        ("kuberay",),
+        renames=(("ray-operator", "kuberay"),),
+        source="github.com/ray-project/kuberay/ray-operator",
+    ),
+    Module("mpi-operator", ("mpi-operator",), source="github.com/kubeflow/mpi-operator"),
 )
 """Controllers that make pods which Muster groups: for `make test-workloads`."""
 

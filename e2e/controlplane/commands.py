@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from e2e.controlplane import stages
+from e2e.controlplane import operators, stages
 from e2e.controlplane.places import BIN
 
 _CONTROLLERS = (
@@ -56,7 +56,7 @@ class Options:
     `audit` writes a line for each request of Muster's accounts; `routes_services` lets the API
     server itself find a webhook's Service among its EndpointSlices: nothing else routes here;
     `karpenter` runs Karpenter, whose nodes KWOK keeps alive; `lws` the LeaderWorkerSet controller,
-    `trainer` Kubeflow Trainer's.
+    `trainer` Kubeflow Trainer's, `kuberay` and `mpi` the operators of Ray and of MPIJobs.
     """
 
     controllers: bool = True
@@ -75,6 +75,8 @@ class Options:
     karpenter: bool = False
     lws: bool = False
     trainer: bool = False
+    kuberay: bool = False
+    mpi: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ class Layout:
     lws_health: int
     trainer_webhook: int
     trainer_health: int
+    kuberay_health: int
 
     @property
     def server(self) -> str:
@@ -273,6 +276,26 @@ def trainer(layout: Layout) -> list[str | Path]:
         f"--webhook-server-port={layout.trainer_webhook}",
         "--metrics-bind-address=0",
         "--zap-log-level=info",
+    ]
+
+
+def kuberay(layout: Layout) -> list[str | Path]:
+    return [
+        BIN / "kuberay",
+        f"--kubeconfig={layout.kubeconfig}",
+        f"--health-probe-bind-address=127.0.0.1:{layout.kuberay_health}",
+        "--metrics-addr=0",
+        "--enable-leader-election=false",
+    ]
+
+
+def mpi(layout: Layout) -> list[str | Path]:
+    return [
+        BIN / "mpi-operator",
+        f"--kubeConfig={layout.kubeconfig}",
+        f"--lock-namespace={operators.MPI_NAMESPACE}",
+        "--kube-api-qps=100",
+        "--kube-api-burst=100",
     ]
 
 

@@ -4,6 +4,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,7 +12,7 @@ from typing import Self
 import yaml
 
 from e2e.clusters import nodes
-from e2e.controlplane import build, commands, jobset, karpenter, lws, trainer
+from e2e.controlplane import build, commands, jobset, karpenter, lws, operators, trainer
 from e2e.controlplane.commands import Layout, Options
 from e2e.controlplane.process import Process
 from e2e.support import kubeconfig, pki, ports
@@ -38,7 +39,7 @@ class ControlPlane:
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="muster-controlplane-"))
         self.logs = logs or self.folder / "logs"
-        self._layout = Layout(self.folder, *ports.free(13))
+        self._layout = Layout(self.folder, *ports.free(14))
         self.processes: dict[str, Process] = {}
         self._pki: pki.Pki | None = None
 
@@ -69,7 +70,8 @@ class ControlPlane:
 
     async def start(self) -> None:
         """Starts everything and waits until it serves. Raises BuildError, ProcessFailedError."""
-        workloads = self.options.lws or self.options.trainer
+        chosen = self.options
+        workloads = chosen.lws or chosen.trainer or chosen.kuberay or chosen.mpi
         build.build(neighbours=self.options.karpenter, workloads=workloads)
         self._write_files()
         self._run("etcd", commands.etcd(self._layout))
@@ -92,6 +94,10 @@ class ControlPlane:
             await self._start_karpenter()
         if self.options.trainer:
             await self._start_trainer()
+        if self.options.kuberay:
+            await self._start_kuberay()
+        if self.options.mpi:
+            await self._start_mpi()
 
     async def stop(self) -> None:
         """Kills every process, and removes the folder unless it was given."""
@@ -249,6 +255,20 @@ class ControlPlane:
         trainer.write_certificates(self._layout.certificates)
         self._run("trainer", commands.trainer(self._layout))
         await self._trainer_ready()
+
+    async def _start_kuberay(self) -> None:
+        async with self.client() as rest:
+            await operators.prepare_kuberay(rest, build.sources()[operators.KUBERAY_MODULE])
+        self._run("kuberay", commands.kuberay(self._layout))
+        health = f"http://127.0.0.1:{self._layout.kuberay_health}/readyz"
+        await self.processes["kuberay"].ready(partial(healthy, health), timeout=180)
+
+    async def _start_mpi(self) -> None:
+        async with self.client() as rest:
+            await operators.prepare_mpi(rest, build.sources()[operators.MPI_MODULE])
+        self._run("mpi-operator", commands.mpi(self._layout))
+        serves = partial(healthy, operators.MPI_HEALTH)
+        await self.processes["mpi-operator"].ready(serves, timeout=180)
 
     async def _trainer_ready(self) -> None:
         await self.processes["trainer"].ready(self._trainer_serves, timeout=180)

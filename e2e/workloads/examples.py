@@ -1,7 +1,7 @@
 """The examples of any workload, and how their groups end."""
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -17,30 +17,22 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 _KINDS = {it.kind: it for it in (JOBS, PODS, STATEFUL_SETS)}
 
 
-def templates(obj: Json) -> Iterator[tuple[int, Json]]:
-    """The pod templates of a kind whose controller is not here, and how many pods each makes."""
-    spec = obj["spec"]
-    if obj["kind"] == "RayCluster":
-        yield 1, spec["headGroupSpec"]["template"]
-        yield from ((it["replicas"], it["template"]) for it in spec["workerGroupSpecs"])
-    elif obj["kind"] == "MPIJob":
-        yield from ((it["replicas"], it["template"]) for it in spec["mpiReplicaSpecs"].values())
-    else:
-        assert obj["kind"] == "SparkApplication"
-        made = spec["executor"]
-        requests = {"requests": {"cpu": str(made["cores"])}}
-        container = {"name": "executor", "image": spec["image"], "resources": requests}
-        meta = {"labels": made["labels"], "annotations": made["annotations"]}
-        yield made["instances"], {"metadata": meta, "spec": {"containers": [container]}}
+def executors(obj: Json) -> tuple[int, Json]:
+    """How many executors a SparkApplication has, and the template of their pods."""
+    spec = obj["spec"]["executor"]
+    requests = {"requests": {"cpu": str(spec["cores"])}}
+    container = {"name": "executor", "image": obj["spec"]["image"], "resources": requests}
+    meta = {"labels": spec["labels"], "annotations": spec["annotations"]}
+    return spec["instances"], {"metadata": meta, "spec": {"containers": [container]}}
 
 
 async def runs_as_pods(env: Environment, example: str) -> None:
     """The pods that the kind's own controller would make wait for each other, and run together."""
     (obj,) = yaml.safe_load_all((EXAMPLES / f"{example}.yaml").read_text())
-    pods = [it for count, template in templates(obj) for it in [template] * count]
-    await env.add_node(cpu=len(pods))
-    for at, template in enumerate(pods):
-        if at == len(pods) - 1:
+    count, template = executors(obj)
+    await env.add_node(cpu=count)
+    for at in range(count):
+        if at == count - 1:
             await env.grouped("ring")
             assert await env.bound() == 0
         pod = copy.deepcopy(template)
@@ -49,7 +41,7 @@ async def runs_as_pods(env: Environment, example: str) -> None:
         await env.create(PODS, pod)
     await env.scheduled("ring")
     spec = (await env.group("ring"))["spec"]
-    assert spec["schedulingPolicy"]["gang"]["minCount"] == len(pods)
+    assert spec["schedulingPolicy"]["gang"]["minCount"] == count
     for found in await env.pods():
         await env.delete(PODS, found["metadata"]["name"])
     await gone(env, "ring")

@@ -93,13 +93,5 @@ async def test_the_examples_run(env: Environment, example: str, groups: list[str
     await runs(env, example, groups)
 
 
-@pytest.mark.parametrize(
-    "example",
-    [
-        "raycluster-gang",
-        pytest.param("mpijob-gang", marks=pytest.mark.long),
-        pytest.param("sparkapplication-gang", marks=pytest.mark.long),
-    ],
-)
-async def test_the_pods_of_other_kinds_are_gangs(env: Environment, example: str) -> None:
-    await runs_as_pods(env, example)
+async def test_the_pods_of_other_kinds_are_gangs(env: Environment) -> None:
+    await runs_as_pods(env, "sparkapplication-gang")

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from analysis.simulate.dry_admission import apply
-from api.integration.apps.admission import KINDS, Rollout, app_admission, app_group, read_app
+from api.integration.common.owner_kind import Review
 from api.integration.job.admission import job_admission, job_groups
 from api.integration.jobset.admission import jobset_admission
 from api.integration.jobset.groups import jobset_objects
 from api.integration.jobset.view import read_jobset
+from api.integration.kinds import SINGLE_GROUP_KINDS
 from api.integration.lws.admission import lws_admission, lws_groups
+from api.integration.single_group.kind import NO_UPDATE, single_group
 
 Json = dict[str, Any]
 Path = tuple[str | int, ...]
@@ -119,13 +121,40 @@ OWNERS = {
     "StatefulSet": owner(
         "StatefulSet", {"replicas": 2, "podManagementPolicy": "Parallel", "template": POD}
     ),
+    "RayCluster": owner(
+        "RayCluster",
+        {
+            "enableInTreeAutoscaling": False,
+            "headGroupSpec": {"template": POD},
+            "workerGroupSpecs": [
+                {
+                    "groupName": "w",
+                    "replicas": 2,
+                    "minReplicas": 1,
+                    "numOfHosts": 1,
+                    "template": POD,
+                }
+            ],
+        },
+    ),
+    "MPIJob": owner(
+        "MPIJob",
+        {
+            "launcherCreationPolicy": "AtStartup",
+            "runPolicy": {"suspend": False, "managedBy": "kubeflow.org/mpi-operator"},
+            "mpiReplicaSpecs": {
+                "Launcher": {"replicas": 1, "template": POD},
+                "Worker": {"replicas": 2, "template": POD},
+            },
+        },
+    ),
 }
 
 
-def of_app(name: str, obj: Json) -> Iterator[Json]:
-    view = read_app(KINDS[name], obj)
+def of_single_group(name: str, obj: Json) -> Iterator[Json]:
+    view = SINGLE_GROUP_KINDS[name].read(obj)
     if view.managed:
-        yield app_group(view, Rollout(), 0)
+        yield single_group(view, NO_UPDATE, 0)
 
 
 ADMISSIONS: dict[str, Callable[[Json], Any]] = {
@@ -133,15 +162,15 @@ ADMISSIONS: dict[str, Callable[[Json], Any]] = {
     "JobSet": lambda obj: jobset_admission(obj, None, "CREATE", expects=True),
     "LeaderWorkerSet": lambda obj: lws_admission(obj, None, "CREATE", expects=True),
 } | {
-    name: partial(app_admission, kind, old=None, operation="CREATE", request_uid="u")
-    for name, kind in KINDS.items()
+    name: partial(kind.admit, review=Review("CREATE", uid="u"))
+    for name, kind in SINGLE_GROUP_KINDS.items()
 }
 
 GROUPS: dict[str, Callable[[Json], Any]] = {
     "Job": job_groups,
     "JobSet": lambda obj: jobset_objects(read_jobset(obj)),
     "LeaderWorkerSet": lambda obj: lws_groups(obj, expects=True),
-} | {name: partial(of_app, name) for name in KINDS}
+} | {name: partial(of_single_group, name) for name in SINGLE_GROUP_KINDS}
 
 
 def answer(kind: str, obj: Json) -> Any:

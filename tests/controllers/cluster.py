@@ -10,7 +10,17 @@ from typing import Any
 
 import msgspec
 
-from api.constants import JOB, JOBSET, LABEL_MANAGED_BY, LEADER_WORKER_SET, MANAGED_BY, TRAIN_JOB
+from api.constants import (
+    JOB,
+    JOBSET,
+    LABEL_MANAGED_BY,
+    LEADER_WORKER_SET,
+    MANAGED_BY,
+    MPI_JOB,
+    RAY_JOB,
+    RAY_SERVICE,
+    TRAIN_JOB,
+)
 from controllers.cache.capacity_requests import POD_TEMPLATES, REQUESTS
 from controllers.cache.informers import Caches
 from controllers.cache.objects import CLAIMS, COSCHEDULINGS, PLUGINS_POD_GROUPS
@@ -25,8 +35,7 @@ OTHERS = (
     Resource("apps", "v1", "replicasets", "ReplicaSet"),
     Resource("apps", "v1", "statefulsets", "StatefulSet"),
     Resource("apps", "v1", "deployments", "Deployment"),
-    Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob"),
-    Resource(*TRAIN_JOB),
+    *(Resource(*it) for it in (MPI_JOB, TRAIN_JOB, RAY_JOB, RAY_SERVICE)),
 )
 """Kinds of which the chains of owners read metadata; most of them nobody watches.
 

@@ -8,10 +8,12 @@ import jsonpatch
 import pytest
 
 from api import features
+from api.constants import MPI_JOB, RAY_CLUSTER
 from api.features import FeatureGates
 from api.integration.common.result import Taken, no_name_taken
 from api.integration.job.admission import job_admission
 from api.integration.jobset.admission import jobset_admission
+from api.integration.kinds import SINGLE_GROUP_KINDS
 from api.integration.lws.admission import lws_admission
 from api.scheduler_names import USUAL, SchedulerNames
 from controllers.cache.informers import COSCHEDULING_KINDS, Caches
@@ -24,14 +26,14 @@ from controllers.groups.groups_from_pods import GroupsFromPods
 from controllers.groups.implicit_groups import ImplicitGroups
 from controllers.groups.template_values import TemplateValues
 from controllers.owners.coscheduling import CoschedulingController
+from controllers.owners.creators import CreatorStatus
 from controllers.owners.jobs import job_controller, jobset_controller
 from controllers.owners.leader_worker_sets import LeaderWorkerSetController
 from controllers.owners.owner_status import OwnerStatusWriter
-from controllers.owners.stateful_sets_and_deployments import AppController
-from controllers.owners.train_jobs import TrainJobStatus
+from controllers.owners.single_group import SingleGroupController
 from controllers.provisioning.controller import ProvisioningController
 from controllers.runtime.controller import Controller, Writer
-from kube.client.resources import DEPLOYMENTS, JOBSETS, STATEFUL_SETS
+from kube.client.resources import JOBSETS, Resource
 from kube.events.events import ObjectReference, Recorder
 from kube.leader.election import Fence
 from tests.controllers.cluster import Cluster
@@ -40,7 +42,11 @@ from tests.support.clock import FakeClock
 Json = dict[str, Any]
 
 
-OPTIONAL_OWNERS = (JOBSETS, LEADER_WORKER_SETS, *COSCHEDULING_KINDS)
+RAY_CLUSTERS = Resource(*RAY_CLUSTER)
+OPTIONAL_OWNERS = (
+    *(JOBSETS, LEADER_WORKER_SETS, RAY_CLUSTERS, Resource(*MPI_JOB)),
+    *COSCHEDULING_KINDS,
+)
 
 
 class RecordedEvents:
@@ -99,14 +105,19 @@ class ControllerHarness:
         self.jobset = jobset_controller(caches, self.group_writer, status, clock)
         self.job = job_controller(caches, self.group_writer, status, clock)
         both: Json = {"group_writer": self.group_writer, "owner_status": status}
-        self.stateful_set = AppController(STATEFUL_SETS, caches, clock, **both)
-        self.deployment = AppController(DEPLOYMENTS, caches, clock, **both)
+        self.single_groups = [
+            SingleGroupController(kind, caches, clock, **both)
+            for kind in SINGLE_GROUP_KINDS.values()
+        ]
         self.lws = LeaderWorkerSetController(LEADER_WORKER_SETS, caches, clock, **both)
         self.coscheduling, self.plugins = (
             CoschedulingController(it, caches, clock, writer=writer, **both)
             for it in (COSCHEDULINGS, PLUGINS_POD_GROUPS)
         )
-        self.train_job = TrainJobStatus(caches, writer, recorder, clock)
+        self.creators = [
+            CreatorStatus(resource, caches, writer, recorder, clock)
+            for resource in (JOBSETS, RAY_CLUSTERS)
+        ]
         self.protection = ProtectionController(caches, writer, clock)
         self.implicit_groups = ImplicitGroups(caches, writer, self.group_writer, recorder, clock)
         self.from_pods = GroupsFromPods(caches, writer, recorder, clock)
@@ -124,7 +135,7 @@ class ControllerHarness:
     @property
     def parts(self) -> tuple[Any, ...]:
         owners = (
-            *(self.jobset, self.job, self.stateful_set, self.deployment, self.lws),
+            *(self.jobset, self.job, *self.single_groups, self.lws),
             *(self.coscheduling, self.plugins),
         )
         groups = (
@@ -134,7 +145,7 @@ class ControllerHarness:
             self.protection,
             self.orphans,
         )
-        return (*owners, self.train_job, *groups, self.group_claims, self.provisioning)
+        return (*owners, *self.creators, *groups, self.group_claims, self.provisioning)
 
     async def settle(self, *, seconds: float = 0.0) -> None:
         """Let time pass, then work until every queue is empty."""

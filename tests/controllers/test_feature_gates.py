@@ -48,10 +48,12 @@ def tree() -> Json:
     ("feature", "names"),
     [
         (Feature.JOB, {"job"}),
-        (Feature.JOBSET, {"jobset", "trainjob"}),
+        (Feature.JOBSET, {"jobset", "jobset-creator"}),
         (Feature.STATEFUL_SET, {"statefulset"}),
         (Feature.DEPLOYMENT, {"deployment"}),
         (Feature.LEADER_WORKER_SET, {"leaderworkerset"}),
+        (Feature.RAY_CLUSTER, {"raycluster", "raycluster-creator"}),
+        (Feature.MPI_JOB, {"mpijob"}),
         (Feature.COSCHEDULING, {"podgroup"}),
         (Feature.IMPLICIT_POD_GROUPS, {"implicit"}),
         (Feature.POD_GROUPS_FROM_PODS, set()),

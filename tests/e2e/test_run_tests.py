@@ -16,6 +16,7 @@ from e2e.run_tests import (
     LANES,
     LOCAL,
     LOCAL_PARTS,
+    LONG_LANES,
     LONG_UNITS,
     ON_BOTH,
     PARTS,
@@ -40,8 +41,12 @@ class Runs:
         self.together = True
         self._now = 0
         self._lock = Lock()
-        # The first lanes all begin before one of them ends.
-        self._begun = Barrier(LANES)
+        self.use(LANES)
+
+    def use(self, lanes: int) -> None:
+        """The first lanes all begin before one of them ends."""
+        self.lanes = lanes
+        self._begun = Barrier(lanes)
 
     def __call__(
         self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
@@ -49,7 +54,7 @@ class Runs:
         with self._lock:
             assert name not in self.made
             self.made[name] = arguments
-            first = self.together and len(self.made) <= LANES
+            first = self.together and len(self.made) <= self.lanes
             self._now += 1
             self.most = max(self.most, self._now)
         if first:
@@ -75,7 +80,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
     monkeypatch.setattr(run_tests, "_run", recorded)
     monkeypatch.setattr(build, "build", lambda *_, **__: None)
     yield recorded
-    assert recorded.most <= LANES
+    assert recorded.most <= recorded.lanes
 
 
 @pytest.mark.parametrize(
@@ -144,6 +149,8 @@ def test_what_takes_long_begins_first_and_exists(runs: Runs) -> None:
 
 @pytest.mark.parametrize("long", [False, True])
 def test_outcomes_are_in_the_order_of_the_suites(runs: Runs, long: bool) -> None:
+    runs.use(LONG_LANES if long else LANES)
+
     outcomes = run_tests.run_suites(long=long, require_real=True)
 
     assert [outcome.name for outcome in outcomes] == [
@@ -154,7 +161,7 @@ def test_outcomes_are_in_the_order_of_the_suites(runs: Runs, long: bool) -> None
         *(f"{REAL}, {which}" for which in (PARTS if long else REAL_PARTS)),
         *(name for version in RELEASES if long and version != USUAL for name in on(version)),
     ]
-    assert runs.most == LANES
+    assert runs.most == runs.lanes
 
 
 def test_no_part_on_a_real_control_plane_begins_before_it_is_built(
@@ -172,6 +179,7 @@ def test_no_part_on_a_real_control_plane_begins_before_it_is_built(
 @pytest.mark.parametrize("cluster", ["local", "real"])
 def test_the_parts_leave_nothing_out_and_run_nothing_twice(runs: Runs, cluster: str) -> None:
     """Each folder of a named part exists, and the last part ignores it."""
+    runs.use(LONG_LANES)
     run_tests.run_suites(long=True, require_real=True)
 
     flags = {f"--cluster={cluster}", "--long"}

@@ -7,7 +7,9 @@ from typing import Any
 import jsonpatch
 
 from api.constants import DEPLOYMENT, GROUP, STATEFUL_SET, KindName
-from api.integration.apps.admission import app_admission
+from api.integration.common.owner_kind import Review
+from api.integration.kinds import SINGLE_GROUP_KINDS
+from api.integration.single_group.kind import SingleGroupKind
 
 Json = dict[str, Any]
 
@@ -49,14 +51,14 @@ def deployment(name: str = "web", replicas: int | None = 4, **asks: str) -> Json
     return make_app(DEPLOYMENT, name, replicas, asks)
 
 
-def kind_of(obj: Json) -> KindName:
+def kind_of(obj: Json) -> SingleGroupKind:
     """The kind of one."""
-    return {it.kind: it for it in (STATEFUL_SET, DEPLOYMENT)}[obj["kind"]]
+    return SINGLE_GROUP_KINDS[obj["kind"]]
 
 
 def admitted(obj: Json, old: Json | None = None, request_uid: str = "r") -> Json:
     """The object as mutation leaves it."""
     operation = "CREATE" if old is None else "UPDATE"
-    found = app_admission(kind_of(obj), obj, old, operation, request_uid=request_uid)
+    found = kind_of(obj).admit(obj, Review(operation, old, uid=request_uid))
     made: Json = jsonpatch.apply_patch(copy.deepcopy(obj), found.patch)
     return made

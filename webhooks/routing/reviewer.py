@@ -10,23 +10,12 @@ from typing import NamedTuple
 import structlog
 
 from api.causes import Cause
-from api.constants import (
-    COMPOSITE_POD_GROUP,
-    COSCHEDULING,
-    CRON_JOB,
-    DEPLOYMENT,
-    JOB,
-    JOBSET,
-    LEADER_WORKER_SET,
-    POD_GROUP,
-    STATEFUL_SET,
-    WORKLOAD,
-    KindName,
-)
+from api.constants import COMPOSITE_POD_GROUP, COSCHEDULING, POD_GROUP, WORKLOAD, KindName
 from api.integration.common.autoscalers import SILENT, Autoscalers
+from api.integration.kinds import EMBEDDING_KINDS, OWNER_KINDS
 from kube.client.resources import PODS
 from webhooks.cache.informers import Lister
-from webhooks.kinds import groups, jobs, leader_worker_sets, pods
+from webhooks.kinds import groups, owners, pods
 from webhooks.reviews.metrics import REVIEW_SECONDS, REVIEWS
 from webhooks.reviews.review import (
     OUTCOMES,
@@ -56,24 +45,25 @@ ROUTES: Mapping[str, Route] = {
     "mutate/workloads": Route(WORKLOAD, groups.keep_unknown_fields),
     "mutate/podgroups": Route(POD_GROUP, groups.mutate),
     "mutate/compositepodgroups": Route(COMPOSITE_POD_GROUP, groups.mutate),
-    "mutate/jobsets": Route(JOBSET, jobs.mutate_jobset),
-    "mutate/jobs": Route(JOB, jobs.mutate_job),
-    "mutate/statefulsets": Route(STATEFUL_SET, jobs.mutate_app),
-    "mutate/deployments": Route(DEPLOYMENT, jobs.mutate_app),
-    "mutate/leaderworkersets": Route(LEADER_WORKER_SET, leader_worker_sets.mutate),
     "mutate/pods": Route(POD, pods.mutate),
     "mutate/foreign-pods": Route(POD, pods.mutate_foreign),
     "validate/workloads": Route(WORKLOAD, groups.validate),
     "validate/podgroups": Route(POD_GROUP, groups.validate),
     "validate/compositepodgroups": Route(COMPOSITE_POD_GROUP, groups.validate),
     "validate/coscheduling": Route(COSCHEDULING, groups.validate),
-    "validate/jobsets": Route(JOBSET, jobs.validate_jobset),
-    "validate/jobs": Route(JOB, jobs.validate_job),
-    "validate/statefulsets": Route(STATEFUL_SET, jobs.validate_app),
-    "validate/deployments": Route(DEPLOYMENT, jobs.validate_app),
-    "validate/leaderworkersets": Route(LEADER_WORKER_SET, leader_worker_sets.validate),
-    "validate/cronjobs": Route(CRON_JOB, jobs.validate_cron_job),
     "validate/pods": Route(POD, pods.validate),
+    **{
+        f"mutate/{it.kind.plural}": Route(it.kind, partial(owners.mutate, it))
+        for it in OWNER_KINDS.values()
+    },
+    **{
+        f"validate/{it.kind.plural}": Route(it.kind, partial(owners.validate, it))
+        for it in OWNER_KINDS.values()
+    },
+    **{
+        f"validate/{it.kind.plural}": Route(it.kind, partial(owners.validate_embedding, it))
+        for it in EMBEDDING_KINDS.values()
+    },
 }
 
 
@@ -95,7 +85,9 @@ class Reviewer:
     def __init__(self, lister: Lister, autoscalers: Autoscalers = SILENT) -> None:
         self._lister = lister
         self._handlers = {name: route.handler for name, route in ROUTES.items()}
-        self._handlers["mutate/jobs"] = partial(jobs.mutate_job, autoscalers=autoscalers)
+        for it in OWNER_KINDS.values():
+            handler = partial(owners.mutate, it, autoscalers=autoscalers)
+            self._handlers[f"mutate/{it.kind.plural}"] = handler
         # Looking labels up costs as much as a rule.
         self._seconds = {name: REVIEW_SECONDS.labels(name) for name in ROUTES}
         self._counts = {

@@ -1,1 +1,1 @@
-"""Deployments and StatefulSets: what admission writes on them, and the group that they get."""
+"""Deployments and StatefulSets (`kinds`)."""

@@ -36,7 +36,7 @@ def meta(name: str, **more: Any) -> Json:
 def test_what_something_else_made_repeats_nothing(obj: Json, count: int) -> None:
     found = Limited("annotations")
 
-    check_others("RayCluster", obj, found)
+    check_others("SparkApplication", obj, found)
 
     assert len(found.found) == count
 
@@ -49,7 +49,9 @@ async def test_the_examination_lists_each_kind_that_is_served(tmp_path: Path) ->
     async def reply(seen: Seen) -> Reply:
         if seen.path == "/version":
             return Reply({"major": "1", "minor": "36", "gitVersion": "v1.36.3"})
-        if seen.path in {it.path() for it in OF_OTHERS if it.group in {"ray.io", "apps"}}:
+        if seen.path in {
+            it.path() for it in OF_OTHERS if it.group in {"sparkoperator.k8s.io", "apps"}
+        }:
             return Reply({"metadata": {}, "items": [meta("x", **ASKS)]})
         return failure(404, "NotFound", "no")
 
@@ -59,4 +61,4 @@ async def test_the_examination_lists_each_kind_that_is_served(tmp_path: Path) ->
             found = await Examination(client, Options(renewals=0)).run()
 
     about = {it.about.kind for it in found if it.check == "annotations"}
-    assert about == {"RayCluster", "RayJob", "RayService", "DaemonSet", "ReplicaSet"}
+    assert about == {"SparkApplication", "ScheduledSparkApplication", "DaemonSet", "ReplicaSet"}

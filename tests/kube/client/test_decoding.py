@@ -5,6 +5,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +17,7 @@ import controllers
 import kube
 import scheduler
 import webhooks
+from api.integration.kinds import SINGLE_GROUP_KINDS
 from controllers.cache import capacity_requests, decoding
 from kube.client.decoding import Decoder
 from tests.structure.graph import ROOT
@@ -190,7 +192,10 @@ def decoded_by_controllers() -> dict[str, tuple[Callable[[bytes], Any], type]]:
         "coscheduling": (decoding.decode_coscheduling, raw["_coscheduling"]),
         "job": (decoding.decode_job, raw["_owner"]),
         "jobset": (decoding.decode_jobset, raw["_owner"]),
-        "deployment": (decoding.decode_deployment, raw["_app"]),
+        "deployment": (
+            partial(decoding.decode_single_group, SINGLE_GROUP_KINDS["Deployment"]),
+            raw["_single_group"],
+        ),
         "lws": (decoding.decode_lws, raw["_lws"]),
         "provisioning request": (
             capacity_requests.decode_request,

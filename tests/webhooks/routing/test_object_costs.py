@@ -12,20 +12,19 @@ import msgspec
 import pytest
 
 from api.constants import (
-    DEPLOYMENT,
     JOB,
     JOBSET,
     LEADER_WORKER_SET,
     MAX_JOBS,
     MAX_REPLICATED_JOBS,
-    STATEFUL_SET,
 )
 from api.features import Feature, FeatureGates
-from api.integration.apps.admission import Rollout, app_group, read_app
 from api.integration.common.minimum import NO_PODS
 from api.integration.job.admission import job_groups
 from api.integration.jobset.admission import jobset_expected, jobset_groups, jobset_standings
+from api.integration.kinds import SINGLE_GROUP_KINDS
 from api.integration.lws.admission import lws_expected, lws_groups
+from api.integration.single_group.kind import NO_UPDATE, SingleGroupKind, single_group
 from controllers.cache import decoding
 from tests.support.counting import calls
 from tests.webhooks.object_fields import Kind, kinds, lists, numbers
@@ -79,14 +78,9 @@ def of_job(job: Json) -> None:
     job_groups(job)
 
 
-def of_deployment(app: Json) -> None:
-    decoding.decode_deployment(msgspec.json.encode(app))
-    app_group(read_app(DEPLOYMENT, app), Rollout(), 0)
-
-
-def of_stateful_set(app: Json) -> None:
-    decoding.decode_stateful_set(msgspec.json.encode(app))
-    app_group(read_app(STATEFUL_SET, app), Rollout(), 0)
+def of_single_group(kind: SingleGroupKind, obj: Json) -> None:
+    decoding.decode_single_group(kind, msgspec.json.encode(obj))
+    single_group(kind.read(obj), NO_UPDATE, 0)
 
 
 def of_lws(lws: Json) -> None:
@@ -98,8 +92,7 @@ def of_lws(lws: Json) -> None:
 CONTROLLERS: dict[str, Callable[[Json], None]] = {
     JOBSET.plural: of_jobset,
     JOB.plural: of_job,
-    DEPLOYMENT.plural: of_deployment,
-    STATEFUL_SET.plural: of_stateful_set,
+    **{it.kind.plural: partial(of_single_group, it) for it in SINGLE_GROUP_KINDS.values()},
     LEADER_WORKER_SET.plural: of_lws,
 }
 

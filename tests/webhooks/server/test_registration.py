@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from api.integration.kinds import EMBEDDING_KINDS, OWNER_KINDS
 from certs.bundle import encoded
 from certs.material import ServerNames
 from kube.base.errors import Conflict
@@ -318,7 +319,8 @@ def test_mutation_and_validation_reach_the_same_objects_of_others() -> None:
     )
 
     # Which pods come is told case by case in test_match_conditions.
-    same = {"jobs", "jobsets", "statefulsets", "deployments", "leaderworkersets"}
-    of_others = same | {"pods"}
-    assert mutating.keys() - {"foreign-pods"} == validating.keys() - {"cronjobs"} == of_others
+    same = {it.kind.plural for it in OWNER_KINDS.values()}
+    of_others, reported = same | {"pods"}, {it.kind.plural for it in EMBEDDING_KINDS.values()}
+    assert mutating.keys() - {"foreign-pods"} == validating.keys() - reported == of_others
+    assert reported <= validating.keys()
     assert [mutating[it] for it in same] == [validating[it] for it in same]

@@ -8,19 +8,12 @@ import pytest
 from api.constants import (
     ANNOTATION_GANG_MODE,
     ANNOTATION_MANAGED_GROUP,
-    DEPLOYMENT,
     LABEL_POD_GROUP,
     LWS_LABEL_NAME,
-    STATEFUL_SET,
 )
-from api.integration.apps.admission import (
-    Rollout,
-    app_admission,
-    app_group,
-    app_pod_specs,
-    minimum,
-    read_app,
-)
+from api.integration.common.owner_kind import Review
+from api.integration.kinds import SINGLE_GROUP_KINDS
+from api.integration.single_group.kind import Rollout, minimum, single_group
 from tests.support.apps import admitted, deployment, kind_of, stateful_set
 
 Json = dict[str, Any]
@@ -32,13 +25,13 @@ def faults(new: Json, old: Json | None = None) -> list[tuple[str, str]]:
     """Field and message of all causes, after mutation."""
     made = admitted(new, old)
     operation = "CREATE" if old is None else "UPDATE"
-    found = app_admission(kind_of(made), made, old, operation, request_uid="other")
+    found = kind_of(made).admit(made, Review(operation, old, uid="other"))
     return [(cause.field, cause.message) for cause in found.causes]
 
 
 def mark(obj: Json) -> str:
     """The group that object and template agree on."""
-    return read_app(kind_of(obj), obj).managed
+    return kind_of(obj).read(obj).managed
 
 
 def template(obj: Json) -> Json:
@@ -79,7 +72,7 @@ def test_the_pods_are_marked_with_group_and_scheduler(make: Any) -> None:
 def test_one_that_asks_for_nothing_is_not_changed() -> None:
     for obj in (deployment(), deployment(gang_mode="Off"), stateful_set(min_count="3")):
         assert admitted(obj) == obj
-        assert app_pod_specs(kind_of(obj), obj) == []
+        assert kind_of(obj).pod_specs(obj) == []
 
 
 def test_a_label_of_the_users_own_stays() -> None:
@@ -141,7 +134,7 @@ def test_the_replicas_are_those_that_kubernetes_makes(said: Any, want: int) -> N
     obj = deployment()
     obj["spec"]["replicas"] = said
 
-    assert read_app(DEPLOYMENT, obj).replicas == want
+    assert kind_of(obj).read(obj).pods == want
 
 
 def test_asking_later_marks_the_pods_and_asking_no_more_takes_the_marks_off() -> None:
@@ -153,7 +146,7 @@ def test_asking_later_marks_the_pods_and_asking_no_more_takes_the_marks_off() ->
     assert mark(asks)
     assert LABEL_POD_GROUP not in template(off)["metadata"]["labels"]
     assert ANNOTATION_MANAGED_GROUP not in template(off)["metadata"]["annotations"]
-    assert read_app(DEPLOYMENT, off).noted == mark(asks), "by it the controller deletes the group"
+    assert kind_of(off).read(off).noted == mark(asks), "by it the controller deletes the group"
     assert mark(off) == ""
     assert mark(again) not in ("", mark(asks))
 
@@ -198,7 +191,7 @@ def test_what_makes_no_sense_is_refused_with_its_place(obj: Json, field: str, wo
 def test_a_template_that_names_a_group_is_not_given_another() -> None:
     obj = deployment(gang_mode="Gang")
     template(obj)["metadata"]["labels"][LABEL_POD_GROUP] = "mine"
-    found = app_admission(DEPLOYMENT, obj, None, "CREATE", request_uid="r").causes
+    found = kind_of(obj).admit(obj, Review("CREATE", uid="r")).causes
 
     assert [cause.field for cause in found] == [MODE]
     assert "names a group itself (mine)" in found[0].message
@@ -219,7 +212,7 @@ def test_what_starts_in_any_order_is_served(asks: Json) -> None:
 def test_a_min_count_beyond_the_replicas_is_worth_a_warning() -> None:
     def warnings(replicas: int) -> list[str]:
         obj = deployment(replicas=replicas, gang_mode="Gang", min_count="3")
-        return app_admission(DEPLOYMENT, obj, None, "CREATE").warnings
+        return kind_of(obj).admit(obj, Review("CREATE")).warnings
 
     assert [warnings(count) for count in (0, 3, 4)] == [[], [], []]
     (said,) = warnings(2)
@@ -316,9 +309,9 @@ def test_the_group_says_what_is_asked_and_is_owned() -> None:
         stateful_set(gang_mode="Gang", min_count="3", topology="rack", preemption_delay="5m")
     )
     obj["metadata"]["uid"] = "u"
-    view = read_app(STATEFUL_SET, given(obj, priorityClassName="high"))
+    view = kind_of(obj).read(given(obj, priorityClassName="high"))
 
-    group = app_group(view, Rollout(), 0)
+    group = single_group(view, Rollout(), 0)
 
     assert group["spec"] == {
         "schedulingPolicy": {"gang": {"minCount": 3}},
@@ -330,8 +323,8 @@ def test_the_group_says_what_is_asked_and_is_owned() -> None:
     assert group["metadata"]["annotations"]["scheduling.muster.dev/preemption-delay"] == "5m"
     (owner,) = group["metadata"]["ownerReferences"]
     assert (owner["apiVersion"], owner["kind"], owner["uid"]) == ("apps/v1", "StatefulSet", "u")
-    assert app_group(read_app(STATEFUL_SET, admitted(stateful_set(gang_mode="Basic"))),
-                     Rollout(), 0)["spec"]["schedulingPolicy"] == {"basic": {}}  # fmt: skip
+    basic = kind_of(obj).read(admitted(stateful_set(gang_mode="Basic")))
+    assert single_group(basic, Rollout(), 0)["spec"]["schedulingPolicy"] == {"basic": {}}
 
 
 @pytest.mark.parametrize(
@@ -350,15 +343,15 @@ def test_the_group_says_what_is_asked_and_is_owned() -> None:
         {"replicas": -(10**30), "podManagementPolicy": {}},
     ],
 )
-@pytest.mark.parametrize("kind", [STATEFUL_SET, DEPLOYMENT])
+@pytest.mark.parametrize("kind", SINGLE_GROUP_KINDS.values())
 def test_odd_structures_are_read(spec: Any, kind: Any) -> None:
     """Admission is asked before the API server has looked at most of it."""
     notes = {ANNOTATION_GANG_MODE: "Gang", ANNOTATION_MANAGED_GROUP: "g"}
     odd = {"metadata": {"name": "x", "annotations": notes}, "spec": spec}
     for new, old in ((odd, None), (odd, odd), (odd, {}), ({}, odd)):
         for operation in ("CREATE", "UPDATE", "DELETE"):
-            app_admission(kind, new, old, operation, request_uid="r")
-    assert read_app(kind, odd).replicas in (0, 1)
+            kind.admit(new, Review(operation, old, uid="r"))
+    assert 0 <= kind.read(odd).pods < 10**12
 
 
 def of_lws(obj: Json) -> Json:
@@ -373,8 +366,8 @@ def test_what_a_leader_worker_set_makes_asks_for_nothing(mode: str) -> None:
     asks = of_lws(stateful_set(gang_mode=mode, parallel=False))
     asks["spec"]["template"]["metadata"]["labels"][LABEL_POD_GROUP] = "serve"
 
-    new = app_admission(STATEFUL_SET, asks, None, "CREATE", request_uid="r")
-    later = app_admission(STATEFUL_SET, asks, of_lws(stateful_set()), "UPDATE", request_uid="r")
+    new = kind_of(asks).admit(asks, Review("CREATE", uid="r"))
+    later = kind_of(asks).admit(asks, Review("UPDATE", of_lws(stateful_set()), uid="r"))
 
     assert (new.patch, new.causes, later.patch, later.causes) == ([], [], [], [])
     (told,) = later.warnings
@@ -382,17 +375,17 @@ def test_what_a_leader_worker_set_makes_asks_for_nothing(mode: str) -> None:
         f"{MODE}: nothing reads what is asked for here: the pods are those of LeaderWorkerSet"
         " serve, write it there"
     )
-    assert app_pod_specs(STATEFUL_SET, asks) == []
+    assert kind_of(asks).pod_specs(asks) == []
     asks["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP] = "serve"
     asks["spec"]["template"]["metadata"]["annotations"] = {ANNOTATION_MANAGED_GROUP: "serve"}
-    view = read_app(STATEFUL_SET, asks)
+    view = kind_of(asks).read(asks)
     assert not view.options.asks
 
 
 def test_an_update_of_something_else_of_such_a_set_is_not_told() -> None:
     plain = of_lws(stateful_set())
 
-    assert app_admission(STATEFUL_SET, plain, plain, "UPDATE").warnings == []
+    assert kind_of(plain).admit(plain, Review("UPDATE", plain)).warnings == []
 
 
 def test_a_deployment_with_the_label_of_such_a_set_is_a_users() -> None:

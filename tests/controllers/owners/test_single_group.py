@@ -12,12 +12,14 @@ from api.constants import (
     ANNOTATION_WAITING_FOR,
     LABEL_POD_GROUP,
 )
-from controllers.cache.decoding import decode_deployment
+from api.integration.kinds import SINGLE_GROUP_KINDS
+from controllers.cache.decoding import decode_single_group
 from kube.base.errors import Conflict
 from tests.controllers.conftest import ControllerHarness
 from tests.controllers.owners.test_owner_status import blocked
 from tests.support.apps import admitted, deployment, stateful_set
 from tests.support.builders import make_pod
+from tests.support.parts import mpi_job, ray_cluster, ray_job, worker_group
 
 Json = dict[str, Any]
 
@@ -266,11 +268,11 @@ async def test_a_conflict_is_tried_again(harness: ControllerHarness) -> None:
 async def test_thousands_that_ask_for_nothing_are_kept_by_name_alone() -> None:
     obj = deployment()
     obj["metadata"] |= {"annotations": {"note": "x" * 100_000}, "uid": "u"}
-    kept = decode_deployment(msgspec.json.encode(obj))
+    kept = decode_single_group(SINGLE_GROUP_KINDS["Deployment"], msgspec.json.encode(obj))
 
     assert (kept.metadata.annotations, kept.spec, kept.metadata.uid) == ({}, b"", "u")
     asking = copy.deepcopy(admitted(deployment(gang_mode="Gang")))
-    assert decode_deployment(msgspec.json.encode(asking)).spec
+    assert decode_single_group(SINGLE_GROUP_KINDS["Deployment"], msgspec.json.encode(asking)).spec
 
 
 async def test_a_status_without_an_update_queues_nothing(harness: ControllerHarness) -> None:
@@ -281,7 +283,7 @@ async def test_a_status_without_an_update_queues_nothing(harness: ControllerHarn
     for ready in range(5):
         status(harness, obj, ready, ready)
 
-    assert len(harness.deployment.controller.queue) == 0
+    assert len(harness.single_groups[1].controller.queue) == 0
 
 
 async def test_hundreds_that_ask_cost_one_write_each_and_no_more(
@@ -416,3 +418,98 @@ async def test_replica_sets_of_others_are_left_alone(harness: ControllerHarness)
 
     kept = harness.api.objects["ReplicaSet", "default", "own"]["metadata"]["annotations"]
     assert kept[ANNOTATION_WAITING_FOR] == "mine"
+
+
+def stored(harness: ControllerHarness, obj: Json) -> Json:
+    """The object in the API server, as admission left it."""
+    found: Json = harness.api.objects[obj["kind"], "default", obj["metadata"]["name"]]
+    return found
+
+
+@pytest.mark.parametrize(("obj", "count"), [(ray_cluster(), 3), (mpi_job(4), 5)])
+async def test_kinds_of_several_templates_get_one_group(
+    harness: ControllerHarness, obj: Json, count: int
+) -> None:
+    group = put(harness, obj)
+    await harness.settle()
+
+    assert min_count(harness, group) == count
+    made = harness.api.objects["PodGroup", "default", group]
+    (owner,) = made["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["apiVersion"]) == (obj["kind"], obj["apiVersion"])
+
+
+async def test_a_ray_cluster_that_is_suspended_has_no_group_until_it_is_resumed(
+    harness: ControllerHarness,
+) -> None:
+    group = put(harness, ray_cluster())
+    await harness.settle()
+    harness.change("RayCluster", "ring", suspend=True)
+    await harness.settle(seconds=60)
+    assert harness.api.names("PodGroup") == []
+
+    harness.change("RayCluster", "ring", suspend=False)
+    await harness.settle()
+    assert harness.api.names("PodGroup") == [group]
+
+
+async def test_an_mpi_job_that_has_ended_keeps_its_group_as_it_is(
+    harness: ControllerHarness,
+) -> None:
+    obj = mpi_job(4)
+    group = put(harness, obj)
+    await harness.settle()
+    writes = len(harness.api.writes)
+
+    ended = {"conditions": [{"type": "Succeeded", "status": "True"}]}
+    roles = stored(harness, obj)["spec"]["mpiReplicaSpecs"]
+    fewer = {"mpiReplicaSpecs": {**roles, "Worker": {**roles["Worker"], "replicas": 0}}}
+    harness.api.put(stored(harness, obj) | {"spec": fewer, "status": ended})
+    await harness.settle(seconds=60)
+
+    assert min_count(harness, group) == 5
+    assert len(harness.api.writes) == writes
+
+
+async def test_the_pod_that_cleans_up_after_a_deleted_ray_cluster_waits_for_nobody(
+    harness: ControllerHarness,
+) -> None:
+    """It comes from the head's template once the head and the workers are gone (KubeRay)."""
+    obj = ray_cluster(worker_group(replicas=7))
+    group = put(harness, obj)
+    await harness.settle()
+    assert min_count(harness, group) == 8
+
+    gone = copy.deepcopy(stored(harness, obj))
+    gone["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["ray.io/x"]}
+    harness.api.put(gone)
+    await harness.settle()
+
+    assert min_count(harness, group) == 1
+
+
+async def test_a_deleted_owner_without_a_group_gets_none(harness: ControllerHarness) -> None:
+    gone = admitted(ray_cluster())
+    gone["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["ray.io/x"]}
+    harness.api.put(gone)
+    await harness.settle()
+    assert harness.api.names("PodGroup") == []
+
+
+async def test_the_ray_job_reports_what_its_cluster_waits_for(harness: ControllerHarness) -> None:
+    job = ray_job()
+    harness.api.put(job)
+    uid = stored(harness, job)["metadata"]["uid"]
+    cluster = ray_cluster(name="train-x7k2p")
+    reference = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "uid": uid}
+    cluster["metadata"]["ownerReferences"] = [reference | {"controller": True}]
+    group = put(harness, cluster)
+    await harness.settle()
+    blocked(harness, group, "needs 3 pods")
+    for _ in range(3):
+        await harness.settle(seconds=3)
+
+    for obj in (cluster, job):
+        said = stored(harness, obj)["metadata"]["annotations"][ANNOTATION_WAITING_FOR]
+        assert said == f"PodGroup {group}: needs 3 pods"
+    assert ("RayJob", "train", "FailedScheduling") in harness.recorded.events

@@ -1,4 +1,4 @@
-"""LeaderWorkerSets whose gang-mode has no effect, among those that have or want none."""
+"""Owners whose gang-mode has no effect, among those that have or want none."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from api.constants import ANNOTATION_GANG_MODE, LEADER_WORKER_SET
 from cli.doctor.examination import Examination, Options
 from cli.doctor.findings import Limited
-from cli.doctor.leader_worker_sets import ACTION, check_set
+from cli.doctor.owners import ACTION, check_owner
 from kube.client.client import Client
 from kube.client.resources import LEADER_WORKER_SETS
 from tests.support.api_server import Reply, ScriptedServer, Seen, failure
@@ -21,7 +21,7 @@ GANG = make_lws().replicas(2, 4).asks(gang_mode="Gang")
 def findings(*sets: Json) -> list[Any]:
     found = Limited("annotations")
     for one in sets:
-        check_set(LEADER_WORKER_SET.kind, one, found)
+        check_owner(LEADER_WORKER_SET.kind, one, found)
     return list(found.findings())
 
 

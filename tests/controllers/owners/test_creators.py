@@ -89,7 +89,7 @@ async def test_a_new_leader_takes_back_what_holds_no_more(harness: ControllerHar
 
     train_job(harness, **{ANNOTATION_WAITING_FOR: "x"})
     jobset(harness, told_uid(harness), "x")
-    await harness.train_job.resync()
+    await harness.creators[0].resync()
     await harness.settle()
     assert harness.recorded.events == [], "it was told by the leader before"
 
@@ -204,16 +204,16 @@ async def test_nothing_is_remembered_of_those_whose_jobsets_are_gone(
     jobset(harness, uid, "y", called="later")
     jobset(harness, "another", "y", called="of-another")
     await harness.settle()
-    assert len(harness.train_job._told) == 2
+    assert len(harness.creators[0]._told) == 2
     harness.api.remove("JobSet", "default", "later")
     await harness.settle()
-    assert len(harness.train_job._told) == 2
+    assert len(harness.creators[0]._told) == 2
     for name in ("tune", "of-another"):
         harness.api.remove("JobSet", "default", name)
     await harness.settle()
 
-    assert harness.train_job._told == {}
-    assert list(harness.train_job.controller.details()) == []
+    assert harness.creators[0]._told == {}
+    assert list(harness.creators[0].controller.details()) == []
 
 
 async def test_a_train_job_that_refuses_the_text_says_so_once(
@@ -237,4 +237,4 @@ async def test_a_train_job_that_refuses_the_text_says_so_once(
 
     await harness.settle(seconds=REFUSED_SECONDS)
     assert told(harness) == "49"
-    assert harness.train_job._note._refused == {}
+    assert harness.creators[0]._note._refused == {}

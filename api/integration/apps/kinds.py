@@ -1,0 +1,95 @@
+"""StatefulSets and Deployments (API group apps).
+
+The StatefulSets that a LeaderWorkerSet creates ask for nothing, whatever is written on them: the
+set above asks (`api.integration.lws`), and a mark here would recreate its pods. They are not
+rejected either, as that would stop the set.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from api import causes
+from api.causes import Cause
+from api.constants import ANNOTATION_GANG_MODE, DEPLOYMENT, LWS_LABEL_NAME, STATEFUL_SET
+from api.features import Feature
+from api.integration.common.options import GANG, annotation_path
+from api.integration.single_group.kind import (
+    PodTemplate,
+    Rollout,
+    SingleGroupKind,
+    SingleGroupView,
+)
+from api.reading import annotations_of, integer, labels_of, text
+
+ORDER_TEXT: Final = (
+    "each pod comes when the one before is ready, so these never start together: set "
+    "spec.podManagementPolicy to Parallel in a new StatefulSet, or ask for mode Basic, or for "
+    "min-count 1"
+)
+PART_TEXT: Final = (
+    "nothing reads what is asked for here: the pods are those of LeaderWorkerSet %s, write it there"
+)
+
+
+class _App(SingleGroupKind):
+    """What both kinds have in common: one template, and `spec.replicas`."""
+
+    replaces_pods = True
+    members = "spec.replicas"
+
+    def pod_templates(self, spec: Mapping[str, Any]) -> list[PodTemplate]:
+        """Return the one template; `replicas` is 1 when unset."""
+        replicas = integer(spec.get("replicas"))
+        count = 1 if replicas is None else max(0, replicas)
+        return [PodTemplate("spec.template", spec.get("template"), count)]
+
+    def is_suspended(self, spec: Mapping[str, Any]) -> bool:
+        """Return False: neither kind can be suspended."""
+        del spec
+        return False
+
+    def rollout(self, status: Mapping[str, Any]) -> Rollout:
+        """Return the numbers of an update that replaces pods."""
+        pods, updated = (integer(status.get(key)) or 0 for key in ("replicas", "updatedReplicas"))
+        return Rollout(pods, updated) if updated < pods else Rollout()
+
+
+class Deployments(_App):
+    """Deployments."""
+
+    kind = DEPLOYMENT
+    feature = Feature.DEPLOYMENT
+
+
+class StatefulSets(_App):
+    """StatefulSets that no LeaderWorkerSet created."""
+
+    kind = STATEFUL_SET
+    feature = Feature.STATEFUL_SET
+
+    def left_to(self, obj: Mapping[str, Any]) -> str:
+        """Return the LeaderWorkerSet that created it."""
+        return leader_worker_set_of(STATEFUL_SET.kind, obj)
+
+    def faults(self, view: SingleGroupView) -> Iterator[Cause]:
+        """Reject a gang whose pods are created one after the other."""
+        options = view.options
+        ordered = view.spec.get("podManagementPolicy") != "Parallel"
+        if ordered and options.mode == GANG and options.min_count != 1:
+            yield causes.invalid(options.mode_path, options.mode, ORDER_TEXT)
+
+    def left_warnings(
+        self, view: SingleGroupView, obj: Mapping[str, Any], *, is_new: bool
+    ) -> list[str]:
+        """Warn about a gang-mode on a StatefulSet of a LeaderWorkerSet.
+
+        The user of a new one reads that with the other keys that nothing reads.
+        """
+        asks = not is_new and view.left_to and ANNOTATION_GANG_MODE in annotations_of(obj)
+        path = annotation_path("", ANNOTATION_GANG_MODE)
+        return [f"{path}: {PART_TEXT % view.left_to}"] if asks else []
+
+
+def leader_worker_set_of(kind: str, obj: Mapping[str, Any]) -> str:
+    """Return the LeaderWorkerSet that created this StatefulSet; empty for no such."""
+    return text(labels_of(obj).get(LWS_LABEL_NAME)) if kind == STATEFUL_SET.kind else ""

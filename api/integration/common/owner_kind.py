@@ -1,0 +1,97 @@
+"""The interface of a kind that asks for groups, with defaults.
+
+Admission, `muster simulate` and the checks for unread keys know the registry of these
+(`api.integration.kinds`) and no kind by name. To add a kind, write its class in a folder of its own
+and add one line to the registry. A kind whose pods are all in one PodGroup derives from
+`api.integration.single_group.kind.SingleGroupKind`, which needs little more than the paths of its
+pod templates.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from api.constants import ANNOTATION_PREFERRED_TOPOLOGY, ANNOTATION_TOPOLOGY, KindName
+from api.features import Feature, Use
+from api.integration.common.autoscalers import SILENT, Autoscalers
+from api.integration.common.options import Options
+from api.integration.common.result import Admission, Taken, no_name_taken
+from api.integration.common.workloads import NO_WORKLOADS, Workloads
+from api.scheduler_names import USUAL, SchedulerNames
+
+Json = Mapping[str, Any]
+"""Raw JSON of any structure: a webhook reads what a user wrote before the schema is checked."""
+
+
+class Review(NamedTuple):
+    """What admission knows of a request besides the new object.
+
+    `old` is the object before an UPDATE. `uid` and `namespace` are the request's: a new object may
+    have no name yet, and may leave its namespace to the URL. `expects`: groups may expect pods that
+    come later. `autoscalers` says what pods tell autoscalers.
+    """
+
+    operation: str
+    old: Json | None = None
+    uid: str = ""
+    namespace: str = ""
+    taken: Taken = no_name_taken
+    schedulers: SchedulerNames = USUAL
+    expects: bool = False
+    workloads: Workloads = NO_WORKLOADS
+    autoscalers: Autoscalers = SILENT
+
+
+class Holder(NamedTuple):
+    """An object or a template that may have annotations: its path, as which kind it is read."""
+
+    path: str
+    kind: KindName
+    found: Any
+
+
+class OwnerKind(ABC):
+    """A kind of objects whose pods get groups."""
+
+    kind: ClassVar[KindName]
+    created_by: ClassVar[tuple[KindName, ...]] = ()
+    """Kinds that create one for a user who knows only them: they report what it waits for, too."""
+
+    @abstractmethod
+    def admit(self, obj: Json, review: Review) -> Admission:
+        """Return the patch that marks the object, the causes to reject it, and warnings."""
+
+    @abstractmethod
+    def pod_specs(self, obj: Json) -> Iterable[tuple[str, Json]]:
+        """Return path and spec of each pod template whose pods get a group."""
+
+    @abstractmethod
+    def uses(self, obj: Json, schedulers: SchedulerNames) -> Iterator[Use]:
+        """Yield the features that the object uses. Only what has an effect counts."""
+
+    @abstractmethod
+    def templates(self, obj: Json) -> Iterator[Holder]:
+        """Yield the templates in the object."""
+
+    def mutation_warnings(self, obj: Json, admission: Admission, review: Review) -> Iterable[str]:
+        """Return warnings about what the patch overwrites: validation does not see that."""
+        del obj, admission, review
+        return ()
+
+    def unmarked(self, obj: Json) -> str:
+        """Return the path of the mode of an object that admission left unmarked, or nothing."""
+        del obj
+        return ""
+
+    def reports_unread_keys(self, obj: Json) -> bool:
+        """Return whether the user of this object reads about keys without effect here."""
+        del obj
+        return True
+
+
+def topology_uses(levels: Iterable[Options]) -> Iterator[Use]:
+    """Yield the use of topology at each level that asks for it."""
+    for options in levels:
+        if options.topology:
+            key = ANNOTATION_PREFERRED_TOPOLOGY if options.preferred else ANNOTATION_TOPOLOGY
+            yield Use(Feature.TOPOLOGY, options.at(key))

@@ -1,0 +1,105 @@
+"""Jobs and CronJobs as kinds that ask for groups (`api.integration.kinds`)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from api.causes import Cause
+from api.constants import (
+    ANNOTATION_GROUP_TEMPLATE,
+    ANNOTATIONS_PARENT_COMPOSITE,
+    CRON_JOB,
+    JOB,
+    JOBSET_LABEL_NAME,
+    POD,
+)
+from api.features import Feature, Use
+from api.integration.common.embedding_kind import EmbeddingKind
+from api.integration.common.options import annotation_path
+from api.integration.common.owner_kind import Holder, OwnerKind, Review, topology_uses
+from api.integration.common.result import Admission
+from api.integration.job import cron_job
+from api.integration.job.admission import job_admission, job_pod_specs, read_job
+from api.integration.jobset.kinds import job_templates
+from api.reading import annotations_of, dig, labels_of
+from api.scheduler_names import SchedulerNames
+
+
+class Jobs(OwnerKind):
+    """Jobs."""
+
+    kind = JOB
+
+    def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
+        """Name the group in the pod template, and say what autoscalers need to know."""
+        return job_admission(
+            obj,
+            review.old,
+            review.operation,
+            request_uid=review.uid,
+            namespace=review.namespace,
+            taken=review.taken,
+            schedulers=review.schedulers,
+            workloads=review.workloads,
+            autoscalers=review.autoscalers,
+        )
+
+    def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        """Return the spec of the pods, if the Job itself asks for a group."""
+        return job_pod_specs(obj)
+
+    def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
+        """Yield what a Job itself uses. What is asked of a JobSet's Job was asked of the JobSet."""
+        view = read_job(obj, schedulers)
+        if view.asks:
+            yield Use(Feature.JOB, view.options.mode_path)
+            yield from topology_uses([view.options])
+        elif view.delegation is not None and not view.from_jobset:
+            yield Use(Feature.JOB, annotation_path("", ANNOTATION_GROUP_TEMPLATE))
+            for key in ANNOTATIONS_PARENT_COMPOSITE:
+                if annotations_of(obj).get(key):
+                    yield Use(Feature.COMPOSITE_POD_GROUP, annotation_path("", key))
+
+    def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
+        """Yield the template of its pods."""
+        yield Holder("spec.template.", POD, dig(obj, "spec", "template"))
+
+    def mutation_warnings(
+        self, obj: Mapping[str, Any], admission: Admission, review: Review
+    ) -> Iterable[str]:
+        """Return what an update tried and this undid: validation does not see that."""
+        del obj
+        return admission.warnings if review.operation == "UPDATE" else ()
+
+    def reports_unread_keys(self, obj: Mapping[str, Any]) -> bool:
+        """Return False for a Job of a JobSet, whose user reads it of the JobSet."""
+        return not labels_of(obj).get(JOBSET_LABEL_NAME)
+
+
+class CronJobs(EmbeddingKind):
+    """CronJobs: never rejected, as their Jobs ask for themselves, each when it is created."""
+
+    kind = CRON_JOB
+    inner = Jobs()
+
+    def embedded(self, obj: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a Job as the CronJob would create it."""
+        return cron_job.job_of(obj)
+
+    def path(self, inner: str) -> str:
+        """Return the path in the template of its Jobs."""
+        return f"{cron_job.PATH}.{inner}"
+
+    def is_checked(self, operation: str) -> bool:
+        """Return True: each change decides about the Jobs that come."""
+        del operation
+        return True
+
+    def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
+        """Yield the template of its Jobs, and of their pods."""
+        yield from job_templates(f"{cron_job.PATH}.", dig(obj, "spec", "jobTemplate"))
+
+    def conclude(
+        self, obj: Mapping[str, Any], found: Iterable[Cause], warnings: Iterable[str]
+    ) -> tuple[list[Cause], list[str]]:
+        """Return warnings only: its Jobs are rejected, not the CronJob."""
+        return [], cron_job.warnings_of(obj, found, warnings)

@@ -1,0 +1,74 @@
+"""JobSets as a kind that asks for groups (`api.integration.kinds`)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from api.constants import JOB, JOBSET, POD, TRAIN_JOB
+from api.features import Feature, Use
+from api.integration.common.options import COMPOSITE, Options
+from api.integration.common.owner_kind import Holder, OwnerKind, Review, topology_uses
+from api.integration.common.result import Admission
+from api.integration.jobset.admission import jobset_admission, jobset_pod_specs
+from api.integration.jobset.view import SCOPE_JOB, SCOPE_JOBSET, ReplicatedJob, read_jobset
+from api.reading import dig, listing, mapping
+from api.scheduler_names import SchedulerNames
+
+
+class JobSets(OwnerKind):
+    """JobSets."""
+
+    kind = JOBSET
+    created_by = (TRAIN_JOB,)
+
+    def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
+        """Mark each replicatedJob's Job template."""
+        return jobset_admission(
+            obj,
+            review.old,
+            review.operation,
+            namespace=review.namespace,
+            taken=review.taken,
+            schedulers=review.schedulers,
+            expects=review.expects,
+        )
+
+    def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        """Return the spec of each replicatedJob's pods."""
+        return jobset_pod_specs(obj)
+
+    def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
+        """Yield what the JobSet and its replicatedJobs use."""
+        del schedulers
+        view = read_jobset(obj)
+        if not view.wanted:
+            return
+        composite = view.options.mode == COMPOSITE
+        if view.options.asks:
+            yield Use(Feature.JOBSET, view.options.mode_path)
+            yield from topology_uses([view.options])
+        if composite:
+            yield Use(Feature.COMPOSITE_POD_GROUP, view.options.mode_path)
+        for job in view.wanted:
+            if not view.options.asks:
+                yield Use(Feature.JOBSET, job.options.mode_path)
+            yield from topology_uses(_levels(job, composite=composite))
+
+    def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
+        """Yield the template of each replicatedJob's Jobs, and of their pods."""
+        for at, one in enumerate(listing(dig(obj, "spec", "replicatedJobs"))):
+            path = f"spec.replicatedJobs[{at}].template."
+            yield from job_templates(path, mapping(one).get("template"))
+
+
+def job_templates(path: str, template: Any) -> Iterator[Holder]:
+    """Yield the template of a Job, and of its pods."""
+    yield Holder(path, JOB, template)
+    yield Holder(f"{path}spec.template.", POD, dig(template, "spec", "template"))
+
+
+def _levels(job: ReplicatedJob, *, composite: bool) -> Iterator[Options]:
+    """The options of a replicatedJob that have an effect."""
+    if composite and job.scope == SCOPE_JOB:
+        yield job.outer
+    if job.scope != SCOPE_JOBSET:
+        yield job.options

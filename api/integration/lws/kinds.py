@@ -1,0 +1,66 @@
+"""LeaderWorkerSets as a kind that asks for groups (`api.integration.kinds`)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from api.constants import LEADER_WORKER_SET, POD
+from api.features import Feature, Use
+from api.integration.common.options import COMPOSITE, annotation_path
+from api.integration.common.owner_kind import Holder, OwnerKind, Review, topology_uses
+from api.integration.common.result import Admission
+from api.integration.lws.admission import lws_admission, lws_pod_specs
+from api.integration.lws.rules import overwritten
+from api.integration.lws.view import ANNOTATION_EXCLUSIVE, read_lws
+from api.reading import dig
+from api.scheduler_names import SchedulerNames
+
+
+class LeaderWorkerSets(OwnerKind):
+    """LeaderWorkerSets."""
+
+    kind = LEADER_WORKER_SET
+
+    def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
+        """Name the groups in the pod templates."""
+        return lws_admission(
+            obj,
+            review.old,
+            review.operation,
+            schedulers=review.schedulers,
+            expects=review.expects,
+        )
+
+    def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        """Return the specs of leader and workers."""
+        return lws_pod_specs(obj)
+
+    def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
+        """Yield its own feature, trees where it has them, and topology."""
+        del schedulers
+        view = read_lws(obj)
+        if not view.options.asks:
+            return
+        yield Use(Feature.LEADER_WORKER_SET, view.options.mode_path)
+        if view.options.mode == COMPOSITE or view.leader_first:
+            yield Use(Feature.COMPOSITE_POD_GROUP, view.options.mode_path)
+        yield from topology_uses([view.options])
+        if view.exclusive and not view.options.topology:
+            yield Use(Feature.TOPOLOGY, annotation_path("", ANNOTATION_EXCLUSIVE))
+
+    def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
+        """Yield both templates."""
+        for name in ("leaderTemplate", "workerTemplate"):
+            path = f"spec.leaderWorkerTemplate.{name}."
+            yield Holder(path, POD, dig(obj, "spec", "leaderWorkerTemplate", name))
+
+    def unmarked(self, obj: Mapping[str, Any]) -> str:
+        """Return the path of the mode where the templates name no group."""
+        view = read_lws(obj)
+        return view.options.mode_path if view.options.asks and not view.is_marked else ""
+
+    def mutation_warnings(
+        self, obj: Mapping[str, Any], admission: Admission, review: Review
+    ) -> Iterable[str]:
+        """Return what names another group in the templates: validation sees the marks alone."""
+        del review
+        return overwritten(read_lws(obj)) if admission.patch else ()

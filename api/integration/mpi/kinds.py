@@ -1,0 +1,81 @@
+"""MPIJobs: the launcher and the workers of one are in one PodGroup.
+
+Facts of the MPI operator, as of v0.6.0 (kubeflow.org/v2beta1). The operator creates the workers
+itself and the launcher by a Job. With `launcherCreationPolicy: WaitForWorkersReady` the launcher
+comes when all workers are ready, so it cannot be part of what they wait for: then the group is that
+of the workers. Neither is replaced for a change of its template.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from api.constants import MPI_JOB, MPI_OPERATOR
+from api.features import Feature
+from api.integration.common.managed_by import other_controller
+from api.integration.single_group.kind import (
+    PodTemplate,
+    SingleGroupKind,
+    SingleGroupView,
+    left_alone,
+)
+from api.reading import dig, integer, listing, mapping, text
+
+LATE_LAUNCHER: Final = "WaitForWorkersReady"
+LATE_LAUNCHER_TEXT: Final = (
+    "spec.launcherCreationPolicy: the launcher is created once all workers are ready, and is not in"
+    " their group: Muster places it like any other pod"
+)
+_ROLES: Final = (("Launcher", 1), ("Worker", 0))
+"""The roles, and how many pods one has that does not say it."""
+
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+
+class MpiJobs(SingleGroupKind):
+    """MPIJobs."""
+
+    kind = MPI_JOB
+    feature = Feature.MPI_JOB
+    replaces_pods = False
+    members = "the pods of the MPIJob"
+
+    def pod_templates(self, spec: Mapping[str, Any]) -> Iterator[PodTemplate]:
+        """Yield the template of each role whose pods are created together."""
+        roles = mapping(spec.get("mpiReplicaSpecs"))
+        for role, unset in _ROLES:
+            template = dig(roles, role, "template")
+            is_launcher = role == "Launcher"
+            if not isinstance(template, Mapping) or (is_launcher and _launcher_is_late(spec)):
+                continue
+            replicas = integer(mapping(roles[role]).get("replicas"))
+            count = unset if replicas is None else max(0, replicas)
+            path = f"spec.mpiReplicaSpecs.{role}.template"
+            yield PodTemplate(path, template, count, by_job=is_launcher)
+
+    def left_to(self, obj: Mapping[str, Any]) -> str:
+        """Return the controller that `spec.runPolicy.managedBy` names instead of the operator."""
+        return other_controller(mapping(dig(obj, "spec", "runPolicy")), MPI_OPERATOR)
+
+    def left_warnings(
+        self, view: SingleGroupView, obj: Mapping[str, Any], *, is_new: bool
+    ) -> list[str]:
+        """Warn that Muster creates no group for one that another controller runs."""
+        return left_alone(view, obj, "spec.runPolicy") if is_new else []
+
+    def warnings(self, view: SingleGroupView) -> Iterator[str]:
+        """Warn about a launcher that is not in the group."""
+        if _launcher_is_late(view.spec):
+            yield LATE_LAUNCHER_TEXT
+
+    def is_suspended(self, spec: Mapping[str, Any]) -> bool:
+        """Return whether `runPolicy` suspends it."""
+        return dig(spec, "runPolicy", "suspend") is True
+
+    def is_finished(self, status: Mapping[str, Any]) -> bool:
+        """Return whether it succeeded or failed."""
+        said = map(mapping, listing(status.get("conditions")))
+        return any(it.get("type") in _ENDED and it.get("status") == "True" for it in said)
+
+
+def _launcher_is_late(spec: Mapping[str, Any]) -> bool:
+    return text(spec.get("launcherCreationPolicy")) == LATE_LAUNCHER

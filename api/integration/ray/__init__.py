@@ -1,0 +1,1 @@
+"""KubeRay: RayClusters, and the RayJobs and RayServices that create them (`kinds`)."""

@@ -1,0 +1,404 @@
+"""Kinds whose pods are all in one PodGroup: admission marks them, a controller writes the group.
+
+The name of the group is in a label of each pod template and in an annotation on the object itself.
+Muster creates the group only where all of them agree. The name comes from the request that first
+asked for the group, so no other object, of the same name or not, ever gets it.
+
+The group outlives changes of templates and of numbers. Its minCount is the number of pods, or
+`min-count` where that is less, without the pods that an update has yet to replace and that are not
+in the group: they never join it, and an update would wait for them for ever. Before the first start
+an update may correct a template that does not fit any node: then only pods of the current template
+count, since a Deployment or StatefulSet creates no more of these before the first are ready.
+"""
+
+import re
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, NamedTuple
+
+from api import causes, names
+from api.causes import Cause
+from api.constants import (
+    ANNOTATION_GANG_MODE,
+    ANNOTATION_MANAGED_GROUP,
+    ANNOTATION_MIN_COUNT,
+    ANNOTATION_PROVISIONING_REQUEST,
+    ANNOTATION_SHARED_CLAIMS,
+    LABEL_POD_GROUP,
+    POD,
+    POD_GROUP,
+    KindName,
+)
+from api.features import Feature, Use
+from api.groups import groups_of_object
+from api.integration.common import objects
+from api.integration.common.managed_by import warnings_for
+from api.integration.common.options import BASIC, GANG, OFF, Options, annotation_path, read_options
+from api.integration.common.owner_kind import Holder, OwnerKind, Review, topology_uses
+from api.integration.common.result import Admission, Operation, drop_entry, escape, set_entries
+from api.integration.common.rules import check_minimum, check_scheduler, frozen
+from api.integration.pods.references import check_pod_template
+from api.reading import annotations_of, dig, labels_of, mapping, text
+from api.scheduler_names import SchedulerNames, is_open
+
+Json = dict[str, Any]
+
+MODES: Final = (OFF, BASIC, GANG)
+
+GROUPED_TEXT: Final = "the pod template names a group itself (%s): leave that out, or this"
+PRIORITY_TEXT: Final = (
+    "the priority of a group cannot change: take gang-mode away first, or make the object anew"
+)
+NOT_HERE_TEXT: Final = "Jobs and JobSets alone have this: leave it out"
+LATE_TEXT: Final = (
+    "has no effect on a %s whose pods were created without it: delete it and create it again"
+)
+_INDEX: Final = re.compile(r"\[(\d+)\]")
+
+
+class Rollout(NamedTuple):
+    """How far an update is, by the status: all pods, and those of the current template."""
+
+    pods: int = 0
+    updated: int = 0
+
+
+NO_UPDATE: Final = Rollout()
+
+
+class PodTemplate(NamedTuple):
+    """A pod template, the path to it, and how many pods there are of it at least.
+
+    `by_job`: a Job of its own creates the pods, whose labels name that Job as their owner.
+    """
+
+    path: str
+    template: Any
+    pods: int
+    by_job: bool = False
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The spec of its pods."""
+        return mapping(dig(self.template, "spec"))
+
+    @property
+    def pointer(self) -> str:
+        """The path as a JSON pointer."""
+        parts = _INDEX.sub(r".\1", self.path).split(".")
+        return "".join(f"/{escape(part)}" for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class SingleGroupView:
+    """What one object asks for.
+
+    `noted` is the group that admission noted on it, `managed` the same where all templates agree.
+    `left_to` is another owner that asks in its place, as a LeaderWorkerSet for its StatefulSets.
+    """
+
+    kind: KindName
+    namespace: str
+    name: str
+    uid: str
+    options: Options
+    spec: Mapping[str, Any]
+    templates: tuple[PodTemplate, ...]
+    noted: str
+    managed: str
+    faults: tuple[Cause, ...]
+    left_to: str = ""
+
+    @property
+    def pods(self) -> int:
+        """How many pods the group has at least when all are there."""
+        return sum(it.pods for it in self.templates)
+
+
+class SingleGroupKind(OwnerKind):
+    """A kind whose pods are all in one PodGroup."""
+
+    feature: ClassVar[Feature]
+    replaces_pods: ClassVar[bool]
+    """Whether an update of a pod template replaces the pods: then a group may be asked for late."""
+    cleans_up: ClassVar[bool] = False
+    """Whether pods of the group's templates may come while the object is being deleted."""
+    members: ClassVar[str]
+    """What `min-count` counts, for messages."""
+
+    @abstractmethod
+    def pod_templates(self, spec: Mapping[str, Any]) -> Iterable[PodTemplate]:
+        """Return the pod templates in an object's spec."""
+
+    def left_to(self, obj: Mapping[str, Any]) -> str:
+        """Return the name of another owner that asks in its place; empty for none."""
+        del obj
+        return ""
+
+    def faults(self, view: SingleGroupView) -> Iterable[Cause]:
+        """Return what is wrong with an object of this kind alone that asks for a group."""
+        del view
+        return ()
+
+    def warnings(self, view: SingleGroupView) -> Iterable[str]:
+        """Return what an object of this kind alone does not promise."""
+        del view
+        return ()
+
+    def is_suspended(self, spec: Mapping[str, Any]) -> bool:
+        """Return whether the object has no pods for now, by its own spec."""
+        return spec.get("suspend") is True
+
+    def is_finished(self, status: Mapping[str, Any]) -> bool:
+        """Return whether the object creates no more pods."""
+        del status
+        return False
+
+    def rollout(self, status: Mapping[str, Any]) -> Rollout:
+        """Return how far an update of the pods is."""
+        del status
+        return NO_UPDATE
+
+    def read(self, obj: Mapping[str, Any]) -> SingleGroupView:
+        """Read an object (raw JSON of any structure)."""
+        faults: list[Cause] = []
+        spec, left_to = mapping(obj.get("spec")), self.left_to(obj)
+        templates = tuple(self.pod_templates(spec))
+        noted = text(annotations_of(obj).get(ANNOTATION_MANAGED_GROUP))
+        agree = all(_group_label(it) == noted for it in templates)
+        return SingleGroupView(
+            kind=self.kind,
+            namespace=text(dig(obj, "metadata", "namespace")),
+            name=text(dig(obj, "metadata", "name")),
+            uid=text(dig(obj, "metadata", "uid")),
+            options=Options() if left_to else read_options(obj, "", MODES, faults),
+            spec=spec,
+            templates=templates,
+            noted=noted,
+            managed=noted if templates and agree else "",
+            faults=tuple(faults),
+            left_to=left_to,
+        )
+
+    def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
+        """Validate an object and name its group.
+
+        One that asks for a group keeps it until it asks no more; what was stored before is not
+        rejected.
+        """
+        if review.operation not in ("CREATE", "UPDATE"):
+            return Admission()
+        is_update = review.operation == "UPDATE" and review.old is not None
+        before = self.read(review.old) if is_update and review.old is not None else None
+        view = self.read(obj)
+        noted = "" if before is None else before.noted
+        if not view.options.asks:
+            wrong = self._new_faults(view, before, review.schedulers)
+            told = self.left_warnings(view, obj, is_new=before is None)
+            return Admission(_unmarked(obj, view, noted), wrong, told)
+        kept = noted if before is not None and before.options.asks else ""
+        if before is not None and not kept and not self._may_start_late(before):
+            late = f"{view.options.mode_path}: {LATE_TEXT % self.kind.kind}"
+            return Admission(_unmarked(obj, view, noted), warnings=[late])
+        shown = view.name or text(dig(obj, "metadata", "generateName"))
+        group = kept or names.requested_pod_group(self.kind.kind, shown, review.uid)
+        found = [
+            *self._new_faults(view, before, review.schedulers),
+            *_other_group(view, noted, review.schedulers),
+        ]
+        if before is not None and kept:
+            found += _frozen(view, before)
+        marks = _marks(obj, view, group, review.schedulers)
+        told = [*_more_than_pods(view, self.members), *self.warnings(view)]
+        return Admission(marks, list(dict.fromkeys(found)), told)
+
+    def left_warnings(
+        self, view: SingleGroupView, obj: Mapping[str, Any], *, is_new: bool
+    ) -> list[str]:
+        """Return warnings about an object that asks for a group and is left to another owner."""
+        del view, obj, is_new
+        return []
+
+    def pod_specs(self, obj: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+        """Return path and spec of each pod template, if the object asks for a group."""
+        view = self.read(obj)
+        return [(f"{it.path}.spec", it.spec) for it in view.templates] if view.options.asks else []
+
+    def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
+        """Yield its own feature, and topology."""
+        del schedulers
+        view = self.read(obj)
+        if view.options.asks:
+            yield Use(self.feature, view.options.mode_path)
+            yield from topology_uses([view.options])
+
+    def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
+        """Yield the pod templates."""
+        for it in self.pod_templates(mapping(obj.get("spec"))):
+            yield Holder(f"{it.path}.", POD, it.template)
+
+    def unmarked(self, obj: Mapping[str, Any]) -> str:
+        """Return the path of the mode where the templates name no group."""
+        view = self.read(obj)
+        return view.options.mode_path if view.options.asks and not view.managed else ""
+
+    def _may_start_late(self, before: SingleGroupView) -> bool:
+        return self.replaces_pods or self.is_suspended(before.spec)
+
+    def _new_faults(
+        self, view: SingleGroupView, before: SingleGroupView | None, schedulers: SchedulerNames
+    ) -> list[Cause]:
+        had = set() if before is None else set(self._faults(before, schedulers))
+        return [fault for fault in self._faults(view, schedulers) if fault not in had]
+
+    def _faults(self, view: SingleGroupView, schedulers: SchedulerNames) -> Iterator[Cause]:
+        yield from view.faults
+        options = view.options
+        if not options.asks:
+            return
+        if options.claims:
+            yield causes.forbidden(options.at(ANNOTATION_SHARED_CLAIMS), NOT_HERE_TEXT)
+        if options.request:
+            yield causes.forbidden(options.at(ANNOTATION_PROVISIONING_REQUEST), NOT_HERE_TEXT)
+        if options.mode == BASIC and options.min_count is not None:
+            yield from check_minimum(options, options.min_count, self.members)
+        yield from self.faults(view)
+        yield from _priorities(view)
+        for it in view.templates:
+            yield from check_scheduler(it.spec, f"{it.path}.spec", schedulers)
+            yield from check_pod_template(mapping(it.template), it.path, schedulers)
+
+
+def minimum(
+    asked: int | None, pods: int, rollout: Rollout, members: int, *, started: bool = True
+) -> int:
+    """Return the minCount of a gang whose `min-count` is `asked`, with so many pods in the group.
+
+    Pods of an earlier template that are not among these are not waited for, nor any of these
+    before the gang has `started`.
+    """
+    wanted = pods if asked is None else min(asked, pods)
+    outside = min(rollout.pods - rollout.updated, rollout.pods - members)
+    left = wanted - max(0, outside)
+    if not started and rollout.updated:
+        left = min(left, rollout.updated)
+    return max(1, left)
+
+
+def single_group(
+    view: SingleGroupView,
+    rollout: Rollout,
+    members: int,
+    *,
+    started: bool = True,
+    ending: bool = False,
+) -> Json:
+    """Return the PodGroup of an object that is marked, with so many `members`.
+
+    `ending`: the object is being deleted, and each pod that still comes may start alone.
+    """
+    owner = objects.Owner(view.kind, view.namespace, view.name, view.uid)
+    pods = 1 if ending else view.pods
+    waited_for = minimum(view.options.min_count, pods, rollout, members, started=started)
+    made_from = objects.template(
+        "",
+        replace(view.options, min_count=None),
+        waited_for,
+        objects.priority_of(*(it.spec for it in view.templates)),
+    )
+    group = objects.group_object(POD_GROUP, owner, view.managed, "", made_from)
+    del group["spec"]["workloadRef"]
+    return objects.as_root(group, view.options)
+
+
+def left_alone(view: SingleGroupView, obj: Mapping[str, Any], path: str) -> list[str]:
+    """Return the warning about an object that asks for a group where another controller runs it.
+
+    `path` is that of the object with the field `managedBy`.
+    """
+    mode = text(annotations_of(obj).get(ANNOTATION_GANG_MODE))
+    asks = view.left_to and mode not in ("", OFF)
+    return warnings_for(view.kind.kind, path, view.left_to, ()) if asks else []
+
+
+def _group_label(it: PodTemplate) -> str:
+    return text(labels_of(it.template).get(LABEL_POD_GROUP))
+
+
+def _marks(
+    obj: Mapping[str, Any], view: SingleGroupView, group: str, schedulers: SchedulerNames
+) -> list[Operation]:
+    named = {ANNOTATION_MANAGED_GROUP: group}
+    marks = set_entries(obj, "", {"annotations": named})
+    for it in view.templates:
+        wanted = {"labels": {LABEL_POD_GROUP: group}}
+        if not it.by_job:  # whose pods have another owner than the group
+            wanted["annotations"] = named
+        marks += set_entries(it.template, it.pointer, wanted)
+        spec = mapping(it.template).get("spec")
+        if isinstance(spec, Mapping) and is_open(spec.get("schedulerName")):
+            path = f"{it.pointer}/spec/schedulerName"
+            marks.append({"op": "add", "path": path, "value": schedulers.default})
+    return marks
+
+
+def _unmarked(obj: Mapping[str, Any], view: SingleGroupView, noted: str) -> list[Operation]:
+    """The note stays on an object that had a group: by it the controller takes that away."""
+    marks = (
+        set_entries(obj, "", {"annotations": {ANNOTATION_MANAGED_GROUP: noted}})
+        if noted
+        else drop_entry(obj, "", "annotations", ANNOTATION_MANAGED_GROUP)
+    )
+    for it in view.templates:
+        label = _group_label(it)
+        if label and label in (noted, view.noted):
+            marks += drop_entry(it.template, it.pointer, "labels", LABEL_POD_GROUP)
+        marks += drop_entry(it.template, it.pointer, "annotations", ANNOTATION_MANAGED_GROUP)
+    return marks
+
+
+def _other_group(view: SingleGroupView, noted: str, schedulers: SchedulerNames) -> Iterator[Cause]:
+    """A group that a template names, and that is not from Muster's mark, copied or not."""
+    for it in view.templates:
+        ours = it.spec.get("schedulerName") in schedulers
+        named = {found.name for found in groups_of_object(mapping(it.template), ours=ours)}
+        others = sorted(named - {noted, view.noted})
+        if others:
+            yield causes.invalid(
+                view.options.mode_path, view.options.mode, GROUPED_TEXT % others[0]
+            )
+
+
+def _priorities(view: SingleGroupView) -> Iterator[Cause]:
+    """The pods of one group share a priority (KEP-6012)."""
+    first, *others = view.templates or (PodTemplate("", {}, 0),)
+    wanted = text(first.spec.get("priorityClassName"))
+    for it in others:
+        name = text(it.spec.get("priorityClassName"))
+        if name != wanted:
+            yield causes.invalid(
+                f"{it.path}.spec.priorityClassName",
+                name,
+                f"must be the same as {first.path}.spec.priorityClassName ({wanted or 'unset'}): "
+                "the pods of one gang share one priority",
+            )
+
+
+def _frozen(view: SingleGroupView, before: SingleGroupView) -> Iterator[Cause]:
+    """What an update may not change, as the group that is there cannot."""
+    yield from frozen(view.options, before.options)
+    was = {it.path: it.spec for it in before.templates}
+    for it in view.templates:
+        for key in ("priorityClassName", "preemptionPolicy"):
+            now = text(it.spec.get(key))
+            if it.path in was and now != text(was[it.path].get(key)):
+                yield causes.invalid(f"{it.path}.spec.{key}", now, PRIORITY_TEXT)
+
+
+def _more_than_pods(view: SingleGroupView, members: str) -> list[str]:
+    count = view.options.min_count
+    if count is None or not 0 < view.pods < count:
+        return []
+    path = annotation_path("", ANNOTATION_MIN_COUNT)
+    return [f"{path}: more than {members}: all of them count as long as these are fewer"]

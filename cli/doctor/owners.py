@@ -1,0 +1,25 @@
+"""Owners that ask for groups and get none: admission did not see their creation."""
+
+from __future__ import annotations
+
+from api.integration.kinds import OWNER_KINDS
+from api.reading import dig, text
+from cli.doctor.findings import About, Limited, warning
+from cli.doctor.keys import check_keys
+from kube.client.meta import Json
+
+WITHOUT_MARKS = (
+    "has no effect: the object was created before Muster's webhooks, or its feature gate, were"
+    " there, and its pods belong to no group"
+)
+ACTION = "delete the object and create it again"
+
+
+def check_owner(kind: str, obj: Json, found: Limited) -> None:
+    """Add the keys of an owner that nothing reads, and a mode that its pod templates lack."""
+    check_keys(kind, obj, found)
+    path = OWNER_KINDS[kind].unmarked(obj)
+    namespace, name = (text(dig(obj, "metadata", key)) for key in ("namespace", "name"))
+    if path and found.takes(namespace):
+        about = About(kind, name, namespace)
+        found.add(warning(found.check, about, f"{path}: {WITHOUT_MARKS}", ACTION))

@@ -1,0 +1,129 @@
+"""The kinds that ask for groups (`api.integration.kinds`), and those that create such objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+from api.causes import Cause
+from api.features import Feature, refused
+from api.integration import unread_keys
+from api.integration.common.autoscalers import SILENT, Autoscalers
+from api.integration.common.embedding_kind import EmbeddingKind
+from api.integration.common.owner_kind import OwnerKind, Review
+from api.integration.common.result import Taken
+from api.integration.common.workloads import OwnerName
+from api.priority import check_preemption, unknown_class
+from api.reading import dig, text
+from webhooks.cache.informers import Lister
+from webhooks.reviews.review import ALLOWED, AdmissionRequest, AdmissionResponse
+
+T = TypeVar("T")
+
+
+def mutate(
+    kind: OwnerKind, request: AdmissionRequest, lister: Lister, autoscalers: Autoscalers = SILENT
+) -> AdmissionResponse:
+    """Name the groups in the object's templates. Validation reports the errors."""
+    obj, review = request.object or {}, _review(request, lister, autoscalers)
+    admission = kind.admit(obj, review)
+    warnings = list(kind.mutation_warnings(obj, admission, review))
+    return AdmissionResponse(admission.patch, warnings=warnings)
+
+
+def validate(kind: OwnerKind, request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
+    """Report everything that is wrong with what the object asks for."""
+    obj = request.object or {}
+    answer = _validated(kind, obj, _review(request, lister), lister)
+    return _with_unread(request, answer) if kind.reports_unread_keys(obj) else answer
+
+
+def validate_embedding(
+    kind: EmbeddingKind, request: AdmissionRequest, lister: Lister
+) -> AdmissionResponse:
+    """Report what admission will say of the object that this one creates."""
+    if not kind.is_checked(request.operation):
+        return ALLOWED
+    obj, answer = request.object or {}, ALLOWED
+    embedded = kind.embedded(obj)
+    if embedded is not None:
+        new = Review("CREATE", namespace=request.namespace, schedulers=lister.scheduler_names)
+        answer = _validated(kind.inner, embedded, new, lister)
+    causes, warnings = kind.conclude(obj, answer.causes, answer.warnings)
+    forbidden = answer.forbidden and bool(causes)
+    return _with_unread(request, AdmissionResponse((), causes, warnings, forbidden))
+
+
+def _validated(
+    kind: OwnerKind, obj: Mapping[str, Any], review: Review, lister: Lister
+) -> AdmissionResponse:
+    """The causes of the rules; without any, 403 for a pod template that preempts against its class.
+
+    A new object is also rejected for what it uses that is off. What is stored keeps what it has. A
+    class that does not exist is worth a warning.
+    """
+    admission = kind.admit(obj, review)
+    is_new = review.operation == "CREATE"
+    off = refused(kind.uses(obj, lister.scheduler_names), lister.gates) if is_new else []
+    causes = [*off, *admission.causes]
+    denied: list[Cause] = []
+    unknown: list[str] = []
+    if is_new and not causes:
+        classes, found = lister.priority_classes(), list(kind.pod_specs(obj))
+        denied = _said(check_preemption(spec, classes, path) for path, spec in found)
+        unknown = _said(unknown_class(spec, classes, path) for path, spec in found)
+    return AdmissionResponse(
+        causes=[*causes, *denied],
+        warnings=[*admission.warnings, *unknown],
+        forbidden=bool(denied),
+    )
+
+
+def _with_unread(request: AdmissionRequest, answer: AdmissionResponse) -> AdmissionResponse:
+    """The answer that also says, of a new object, which keys of ours nothing reads."""
+    if request.operation != "CREATE":
+        return answer
+    found = unread_keys.warnings(unread_keys.unread_keys(request.kind.kind, request.object or {}))
+    return replace(answer, warnings=[*answer.warnings, *found])
+
+
+def _said(found: Iterable[T | None]) -> list[T]:
+    return [one for one in found if one is not None]
+
+
+def _review(request: AdmissionRequest, lister: Lister, autoscalers: Autoscalers = SILENT) -> Review:
+    return Review(
+        request.operation,
+        request.old_object,
+        uid=request.uid,
+        namespace=request.namespace,
+        taken=_taken(request, lister),
+        schedulers=lister.scheduler_names,
+        expects=Feature.EXPECTED_PODS in lister.gates,
+        workloads=_Workloads(request.namespace, lister),
+        autoscalers=autoscalers,
+    )
+
+
+class _Workloads(NamedTuple):
+    """The Workloads of the request's namespace."""
+
+    namespace: str
+    lister: Lister
+
+    def of_user(self, owner: OwnerName) -> Mapping[str, Any] | None:
+        return self.lister.workload_of_user(self.namespace, owner)
+
+    def of_delegated(self, owner: OwnerName) -> Mapping[str, Any] | None:
+        return self.lister.workload_of_owner(self.namespace, owner)
+
+
+def _taken(request: AdmissionRequest, lister: Lister) -> Taken:
+    """Whether a group of this name belongs to another owner: such a group is never changed."""
+    owner = (request.kind.kind, text(dig(request.object, "metadata", "name")))
+
+    def taken(kind: str, name: str) -> bool:
+        return lister.group_is_taken(kind, request.namespace, name, owner)
+
+    return taken
