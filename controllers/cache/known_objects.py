@@ -2,16 +2,13 @@
 
 from typing import Final
 
+from api.integration.kinds import OWNER_KINDS
 from api.ownership import made_for
-from controllers.cache.objects import JOBS, JOBSETS, LEADER_WORKER_SETS
 from kube.client.meta import ObjectMeta
-from kube.client.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
+from kube.client.resources import Resource
 from kube.events.events import ObjectReference
 
-_OWNERS: Final = {
-    (it.group, it.kind): it
-    for it in (JOBS, JOBSETS, STATEFUL_SETS, DEPLOYMENTS, LEADER_WORKER_SETS)
-}
+_OWNERS: Final = {(it.kind.group, it.kind.kind): it.kind for it in OWNER_KINDS.values()}
 
 
 def known_objects(resource: Resource, meta: ObjectMeta) -> list[ObjectReference]:

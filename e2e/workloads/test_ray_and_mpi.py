@@ -8,6 +8,8 @@ import yaml
 from api.constants import (
     ANNOTATION_GANG_MODE,
     ANNOTATION_WAITING_FOR,
+    DEFAULT_SCHEDULER_NAME,
+    LABEL_POD_GROUP,
     MPI_JOB,
     RAY_CLUSTER,
     RAY_JOB,
@@ -116,7 +118,7 @@ async def test_the_example_waits_whole_says_why_starts_and_leaves_nothing(
     await env.create(kind, obj)
     group = await group_of(env)
     await env.has_pods(selector, COUNT)
-    await env.waits(group, needed=COUNT, free=COUNT - 1)
+    await env.waits(group)
     assert await env.bound(selector) == 0
     await told(env, kind, called, f"PodGroup {group}")
     if kind == RAY_JOBS:
@@ -175,15 +177,22 @@ async def test_workers_that_are_added_join_the_gang_and_those_taken_away_are_not
     await gone(env, group)
 
 
-async def test_the_launcher_of_late_is_placed_after_its_workers(env: Environment) -> None:
-    obj = example(env, "mpijob-gang")
+async def test_a_late_launcher_is_created_once_its_workers_are_ready_and_is_not_in_the_gang(
+    env: Environment,
+) -> None:
+    obj, selector = example(env, "mpijob-gang"), SELECTORS["mpijob-gang"]
     obj["spec"]["launcherCreationPolicy"] = "WaitForWorkersReady"
     await env.add_node(cpu=COUNT)
     await env.create(MPI_JOBS, obj)
-    await env.runs(SELECTORS["mpijob-gang"], COUNT)
+    await env.runs(f"{selector},training.kubeflow.org/job-role=worker", COUNT - 1)
     group = await group_of(env)
     minimum = (await env.group(group))["spec"]["schedulingPolicy"]["gang"]["minCount"]
     assert minimum == COUNT - 1
+    launcher = f"{selector},training.kubeflow.org/job-role=launcher"
+    await env.has_pods(launcher, 1)
+    (pod,) = await env.pods(launcher)
+    assert pod["spec"]["schedulerName"] == DEFAULT_SCHEDULER_NAME
+    assert LABEL_POD_GROUP not in pod["metadata"]["labels"]
     await env.delete(MPI_JOBS, "ring")
     await gone(env, group)
 
@@ -236,7 +245,7 @@ async def test_the_controllers_are_killed_while_a_gang_waits(
     await env.has_pods(selector, COUNT)
     await running_muster.start(processes.CONTROLLER)
     group = await group_of(env)
-    await env.waits(group, needed=COUNT, free=COUNT - 1)
+    await env.waits(group)
     running_muster.kill(processes.CONTROLLER)
     await env.add_node(cpu=1)
     await env.runs(selector, COUNT)

@@ -23,7 +23,7 @@ from api.reading import dig, integer, listing, mapping, text
 LATE_LAUNCHER: Final = "WaitForWorkersReady"
 LATE_LAUNCHER_TEXT: Final = (
     "spec.launcherCreationPolicy: the launcher is created once all workers are ready, and is not in"
-    " their group: Muster places it like any other pod"
+    " their group: it keeps the scheduler that its template names"
 )
 _ROLES: Final = (("Launcher", 1), ("Worker", 0))
 """The roles, and how many pods one has that does not say it."""
