@@ -9,8 +9,8 @@ from typing import Any, Literal
 from localcluster import managed_fields, meta
 from localcluster.admission.calling import Caller
 from localcluster.auth import Tokens
-from localcluster.builtin import strategies
 from localcluster.builtin.admission import NamespaceLifecycle, PodPriority, PodTolerations
+from localcluster.builtin.strategies import strategies
 from localcluster.clock import Clock, SystemClock, timestamp
 from localcluster.conversion import Converter
 from localcluster.deletion import Removal, Remover, may_go

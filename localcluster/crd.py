@@ -17,7 +17,8 @@ from localcluster.definitions import builtin
 from localcluster.definitions.decoding import DecodingError
 from localcluster.errors import Cause, StatusError, bad_request
 from localcluster.hooks import AdmissionRequest
-from localcluster.merging import METADATA, MergeNode, schema_rules
+from localcluster.merge_node import MergeNode
+from localcluster.merging import METADATA, schema_rules
 from localcluster.resources import PrinterColumn, Registry, ResourceInfo, ScalePaths
 from localcluster.schemas.defaulting import default
 from localcluster.schemas.lists import check_lists

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from localcluster.merging import MergeNode
+from localcluster.merge_node import MergeNode
 
 FieldSet = dict[str, Any]
 Path = tuple[str, ...]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from localcluster.errors import Cause
-from localcluster.merging import MergeNode
+from localcluster.merge_node import MergeNode
 from localcluster.resources import ResourceInfo
 
 Object = dict[str, Any]

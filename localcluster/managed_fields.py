@@ -6,7 +6,7 @@ from typing import Any
 from localcluster import fields
 from localcluster.errors import Cause, apply_conflict
 from localcluster.fields import Path
-from localcluster.merging import MergeNode
+from localcluster.merge_node import MergeNode
 from localcluster.patch import copy
 
 Object = dict[str, Any]

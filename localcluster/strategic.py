@@ -3,7 +3,7 @@
 from typing import Any
 
 from localcluster.errors import bad_request
-from localcluster.merging import MergeNode
+from localcluster.merge_node import MergeNode
 
 _DELETE_PRIMITIVES = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"

@@ -14,7 +14,8 @@ from localcluster.hooks import (
     User,
     WriteOptions,
 )
-from localcluster.merging import GENERAL, MergeNode, built_in_rules
+from localcluster.merge_node import MergeNode
+from localcluster.merging import GENERAL, built_in_rules
 from localcluster.resources import CRDS, ResourceInfo
 from localcluster.store import CollectionId
 from localcluster.strategy import Custom, Strategy, spec_differs

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from localcluster.fields import Differences, owned
-from localcluster.merging import MergeNode
+from localcluster.merge_node import MergeNode
 
 KEYED = MergeNode(fields={"list": MergeNode("map", keys=("name",))})
 
