@@ -6,7 +6,7 @@ import pytest
 
 from e2e.support.rest import Rest
 from localcluster.definitions import builtin, generate
-from localcluster.version import VERSION
+from localcluster.http.version import VERSION
 
 
 async def test_the_embedded_server_knows_the_fields_that_this_release_publishes(

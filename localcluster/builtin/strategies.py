@@ -1,6 +1,9 @@
 """Which rules each built-in kind has."""
 
-from localcluster import resources
+from localcluster.base import resources
+from localcluster.base.clock import Clock
+from localcluster.base.store import CollectionId, Store
+from localcluster.base.strategy import Generational, Strategy
 from localcluster.builtin.devices.kinds import (
     DeviceClasses,
     ResourceClaims,
@@ -9,7 +12,7 @@ from localcluster.builtin.devices.kinds import (
 )
 from localcluster.builtin.devices.rights import Rights
 from localcluster.builtin.jobs import CronJobs, Jobs
-from localcluster.builtin.pods import Pods
+from localcluster.builtin.pods.pods import Pods
 from localcluster.builtin.rest import (
     ConfigMaps,
     Leases,
@@ -23,10 +26,7 @@ from localcluster.builtin.rest import (
     WebhookConfigurations,
     Workloads,
 )
-from localcluster.clock import Clock
 from localcluster.rbac.authorizer import Authorizer
-from localcluster.store import CollectionId, Store
-from localcluster.strategy import Generational, Strategy
 
 
 def strategies(store: Store, authorizer: Authorizer, clock: Clock) -> dict[CollectionId, Strategy]:

@@ -8,10 +8,10 @@ import yaml
 
 import e2e.traces
 from e2e.traces.normalise import Normaliser
+from localcluster.base.errors import StatusError
+from localcluster.base.hooks import DeleteOptions
+from localcluster.base.store import Event
 from localcluster.controllers.kubelet import Phase
-from localcluster.errors import StatusError
-from localcluster.hooks import DeleteOptions
-from localcluster.store import Event
 from localcluster.tests.controllers.cluster import SimulatedCluster
 
 Obj = dict[str, Any]
