@@ -22,11 +22,11 @@ from functools import partial
 from threading import Condition
 from typing import Any, Final
 
-from e2e.controlplane import build
-from e2e.controlplane.build import RELEASES
-from e2e.controlplane.errors import BuildError, MissingGoError
-from e2e.controlplane.places import DURATIONS, ROOT, USUAL
-from e2e.controlplane.progress import Progress
+from e2e.harness.controlplane import build
+from e2e.harness.controlplane.build import RELEASES
+from e2e.harness.controlplane.errors import BuildError, MissingGoError
+from e2e.harness.controlplane.places import DURATIONS, ROOT, USUAL
+from e2e.harness.controlplane.progress import Progress
 from tools.testing import report
 from tools.testing.guardian import Guardian
 from tools.testing.report import Cost, SuiteCost
@@ -122,7 +122,7 @@ LOCAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
 }
 """Without `--long` the embedded cluster has what does not run on the real control plane."""
 
-BUILD: Final = (sys.executable, "-m", "e2e.controlplane.build")
+BUILD: Final = (sys.executable, "-m", "e2e.harness.controlplane.build")
 CHECK: Final = "make check"
 UNIT: Final = "unit tests"
 LOCAL: Final = "end to end on the embedded cluster"

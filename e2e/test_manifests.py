@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e import permissions
-from e2e.permissions import Right
-from e2e.support import manifests
-from e2e.support.binaries import binary
+from e2e.harness import permissions
+from e2e.harness.permissions import Right
+from e2e.harness.support import manifests
+from e2e.harness.support.binaries import binary
 
 Object = dict[str, Any]
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.controlplane.places import BIN, ROOT
-from e2e.support.binaries import binary
+from e2e.harness.controlplane.places import BIN, ROOT
+from e2e.harness.support.binaries import binary
 from tools.release import numbers
 from tools.release.__main__ import make
 from tools.release.errors import ReleaseError

@@ -8,10 +8,10 @@ import pytest
 
 from cli.doctor.kubernetes import FEATURES, OLDEST
 from e2e.conformance.objects import Namespace, job, pod, pod_spec
-from e2e.controlplane.build import RELEASES
-from e2e.controlplane.places import KUBERNETES as RUNNING
-from e2e.controlplane.places import ROOT
-from e2e.support.rest import Rest
+from e2e.harness.controlplane.build import RELEASES
+from e2e.harness.controlplane.places import KUBERNETES as RUNNING
+from e2e.harness.controlplane.places import ROOT
+from e2e.harness.support.rest import Rest
 
 Probe = Callable[[Rest], Awaitable[bool]]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from e2e.clusters.protocol import Cluster
-from e2e.muster import Muster
-from e2e.support.rest import Rest
-from e2e.support.waiting import eventually
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.muster import Muster
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
 from tests.support.admission import CLASSES
 
 Json = dict[str, Any]

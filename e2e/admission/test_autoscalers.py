@@ -11,9 +11,9 @@ from api.constants import (
     LABEL_POD_GROUP,
 )
 from api.group_affinity import REQUIRED
-from e2e.suite.environment import Environment
-from e2e.suite.groups import members
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.groups import members
+from e2e.harness.objects import (
     POD_GROUPS,
     WORKLOADS,
     Json,

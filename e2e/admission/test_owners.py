@@ -16,9 +16,9 @@ from api.constants import (
     LABEL_WORKLOAD,
     SCHEDULER_NAME,
 )
-from e2e.muster import WEBHOOK
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.muster import WEBHOOK
+from e2e.harness.objects import (
     POD_GROUPS,
     WORKLOADS,
     Json,
@@ -31,7 +31,7 @@ from e2e.suite.objects import (
     replicated_job,
     resource,
 )
-from e2e.support.rest import JSON_PATCH, Answer, Rest
+from e2e.harness.support.rest import JSON_PATCH, Answer, Rest
 from kube.base.errors import Invalid
 from kube.client.resources import EVENTS, JOBS, JOBSETS, PODS, PRIORITY_CLASSES, Resource
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from e2e.admission.conftest import CaseNamespace
-from e2e.support.rest import Answer
+from e2e.harness.support.rest import Answer
 from tests.support.admission import EACH_ROUTE, Case
 
 Json = dict[str, Any]

@@ -8,11 +8,11 @@ import pytest
 
 from api.constants import ANNOTATION_CONVERSION_DATA, GROUP
 from e2e.admission.conftest import CaseNamespace
-from e2e.clusters.protocol import Cluster
-from e2e.suite.devices import CLAIM_TEMPLATES, SINCE
-from e2e.support.kubectl import Kubectl
-from e2e.support.rest import APPLY_PATCH
-from e2e.support.waiting import eventually
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.devices import CLAIM_TEMPLATES, SINCE
+from e2e.harness.support.kubectl import Kubectl
+from e2e.harness.support.rest import APPLY_PATCH
+from e2e.harness.support.waiting import eventually
 
 Json = dict[str, Any]
 

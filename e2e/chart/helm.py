@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from e2e.controlplane.places import ROOT
-from e2e.support.binaries import binary
+from e2e.harness.controlplane.places import ROOT
+from e2e.harness.support.binaries import binary
 
 Object = dict[str, Any]
 Key = tuple[str, str, str]

@@ -1,7 +1,7 @@
 """A release in a cluster whose nodes only pretend: what the pod of its hook would run is run here.
 
 It has the arguments, the configuration and the account that the chart gave it. What Deployments run
-is `e2e.deployments`' to run.
+is `e2e.harness.deployments`' to run.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from pathlib import Path
 import yaml
 
 from e2e.chart.helm import CHART, NAMESPACE, RELEASE, Object, environment
-from e2e.support import accounts, kubeconfig
-from e2e.support.binaries import binary
-from e2e.support.rest import Rest
-from e2e.support.waiting import eventually
+from e2e.harness.support import accounts, kubeconfig
+from e2e.harness.support.binaries import binary
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
 
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"

@@ -8,17 +8,17 @@ import pytest
 
 from e2e.chart.helm import NAMESPACE, Object
 from e2e.chart.release import CONFIGS, DEPLOYMENTS, Release
-from e2e.clusters.protocol import Cluster
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.deployments import Deployments
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.deployments import Deployments
+from e2e.harness.objects import POD_GROUPS, job, of_job, pod_group
+from e2e.harness.running import started
+from e2e.harness.support import definitions
+from e2e.harness.support.binaries import binary
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
 from e2e.removal import inventory, neighbours
-from e2e.running import started
-from e2e.suite.objects import POD_GROUPS, job, of_job, pod_group
-from e2e.support import definitions
-from e2e.support.binaries import binary
-from e2e.support.rest import Rest
-from e2e.support.waiting import eventually
 from tests.support.apps import deployment, stateful_set
 
 TEAM, OTHERS = "team", "others"

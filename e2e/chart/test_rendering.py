@@ -15,11 +15,11 @@ from api.scheduler_names import SchedulerNames
 from cli.config.config import load
 from cli.manifests import chart
 from cli.uninstall.installation import installed
-from e2e import permissions
 from e2e.chart.helm import CHART, NAMESPACE, RELEASE, Key, Object, is_hook, key, render, run
-from e2e.controlplane.places import ROOT
-from e2e.support import manifests
-from e2e.support.binaries import binary
+from e2e.harness import permissions
+from e2e.harness.controlplane.places import ROOT
+from e2e.harness.support import manifests
+from e2e.harness.support.binaries import binary
 from webhooks.server.registration import load_manifests
 
 PROCESSES = ("webhook", "controller", "scheduler")

@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from e2e.clusters.protocol import Cluster
+from e2e.harness.clusters.protocol import Cluster
 from kube.client.client import Client
 from kube.client.resources import NAMESPACES
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.clusters.protocol import Cluster
+from e2e.harness.clusters.protocol import Cluster
 from kube.base.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
 from kube.client.client import Client
 from kube.client.patch import PatchBuilder

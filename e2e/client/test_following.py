@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from e2e.clusters.protocol import Cluster
-from e2e.support.waiting import eventually
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.support.waiting import eventually
 from kube.base.errors import Unreachable
 from kube.client.client import Client
 from kube.client.meta import RawObject, decode_raw

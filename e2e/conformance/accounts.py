@@ -4,7 +4,7 @@ import secrets
 from dataclasses import dataclass, field
 
 from e2e.conformance.objects import Namespace, Object
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 
 RBAC = "rbac.authorization.k8s.io"
 ROLES = f"/apis/{RBAC}/v1"

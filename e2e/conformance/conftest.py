@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from e2e.clusters.protocol import Cluster
 from e2e.conformance.accounts import Account
 from e2e.conformance.objects import Namespace
-from e2e.support import accounts
-from e2e.support.rest import Rest
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.support import accounts
+from e2e.harness.support.rest import Rest
 
 
 @pytest.fixture

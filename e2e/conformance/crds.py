@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from e2e.support import definitions
-from e2e.support.rest import Rest
+from e2e.harness.support import definitions
+from e2e.harness.support.rest import Rest
 
 Object = dict[str, Any]
 

@@ -17,8 +17,8 @@ from e2e.conformance.webhooks import (
     serving,
     webhook,
 )
-from e2e.support import ports
-from e2e.support.rest import MERGE_PATCH, Rest
+from e2e.harness.support import ports
+from e2e.harness.support.rest import MERGE_PATCH, Rest
 
 Object = dict[str, Any]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from e2e.conformance.objects import Namespace, config_map, job, owner, pod_spec
-from e2e.support.rest import APPLY_PATCH, Answer, Rest
+from e2e.harness.support.rest import APPLY_PATCH, Answer, Rest
 
 
 async def _apply(

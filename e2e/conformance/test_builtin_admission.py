@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from e2e.conformance.objects import Namespace, pod, pod_spec
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 

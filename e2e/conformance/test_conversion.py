@@ -11,9 +11,9 @@ import pytest
 from e2e.conformance import crds
 from e2e.conformance.objects import Namespace, causes
 from e2e.conformance.webhooks import Server, registered, serving
-from e2e.support import definitions
-from e2e.support.rest import APPLY_PATCH, JSON_PATCH, Rest
-from e2e.support.waiting import eventually
+from e2e.harness.support import definitions
+from e2e.harness.support.rest import APPLY_PATCH, JSON_PATCH, Rest
+from e2e.harness.support.waiting import eventually
 
 Object = dict[str, Any]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from e2e.clusters.protocol import Cluster
 from e2e.conformance.crds import SCHEMA, definition, installed, widget
 from e2e.conformance.objects import Namespace, causes
-from e2e.support import definitions
-from e2e.support.rest import APPLY_PATCH, Rest
-from e2e.support.waiting import eventually
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.support import definitions
+from e2e.harness.support.rest import APPLY_PATCH, Rest
+from e2e.harness.support.waiting import eventually
 
 Object = dict[str, Any]
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from e2e.conformance.objects import Namespace, config_map, job
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 
 
 async def test_a_created_object_is_answered_with_the_servers_metadata(

@@ -13,8 +13,8 @@ from e2e.conformance.objects import (
     pod,
     pod_spec,
 )
-from e2e.support.rest import JSON_PATCH, Rest
-from e2e.support.waiting import eventually
+from e2e.harness.support.rest import JSON_PATCH, Rest
+from e2e.harness.support.waiting import eventually
 
 Object = dict[str, Any]
 

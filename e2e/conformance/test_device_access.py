@@ -10,9 +10,9 @@ from e2e.conformance.accounts import Account, rule
 from e2e.conformance.devices.builders import ALLOCATED, DRIVER, GROUP, POOL, Object
 from e2e.conformance.devices.flows import Claims
 from e2e.conformance.objects import Namespace
-from e2e.suite.devices import SINCE
-from e2e.support.rest import Answer, Rest
-from e2e.support.waiting import eventually
+from e2e.harness.devices import SINCE
+from e2e.harness.support.rest import Answer, Rest
+from e2e.harness.support.waiting import eventually
 
 RESOURCES = GROUP.partition("/")[0]
 SLICES = f"/apis/{GROUP}/resourceslices"

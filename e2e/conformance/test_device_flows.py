@@ -4,9 +4,9 @@ import pytest
 
 from e2e.conformance.devices.flows import ENTRY_ANNOTATION, Claims
 from e2e.conformance.objects import Namespace
-from e2e.suite.devices import SINCE
-from e2e.support.rest import Rest
-from e2e.support.waiting import eventually
+from e2e.harness.devices import SINCE
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
 
 OWN = {"resourceClaimTemplateName": "gpu"}
 SHARED = {"resourceClaimName": "shared"}

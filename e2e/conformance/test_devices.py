@@ -8,7 +8,7 @@ import pytest
 from e2e.conformance.devices.cases import CASES
 from e2e.conformance.devices.player import Player, recorded, write
 from e2e.conformance.objects import Namespace
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 
 LABEL = "resource.kubernetes.io/admin-access"
 

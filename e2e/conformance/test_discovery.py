@@ -4,8 +4,8 @@ from typing import Any
 
 from e2e.conformance.crds import definition, installed
 from e2e.conformance.objects import Namespace
-from e2e.support.rest import Rest
-from e2e.support.waiting import eventually
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 

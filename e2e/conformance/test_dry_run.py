@@ -3,7 +3,7 @@
 import pytest
 
 from e2e.conformance.objects import Namespace, config_map, job
-from e2e.support.rest import APPLY_PATCH, Rest
+from e2e.harness.support.rest import APPLY_PATCH, Rest
 
 DRY = {"dryRun": "All"}
 

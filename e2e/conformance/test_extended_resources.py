@@ -7,8 +7,8 @@ import pytest
 from e2e.conformance.devices.builders import CLAIM_SPEC
 from e2e.conformance.devices.flows import Claims
 from e2e.conformance.objects import Namespace, pod
-from e2e.support.rest import JSON_PATCH, Answer, Rest
-from e2e.support.waiting import eventually
+from e2e.harness.support.rest import JSON_PATCH, Answer, Rest
+from e2e.harness.support.waiting import eventually
 
 pytestmark = pytest.mark.since("1.36", "devices stand for extended resources from 1.36 on")
 

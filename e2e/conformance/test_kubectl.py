@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from e2e.clusters.protocol import Cluster
 from e2e.conformance.crds import definition, installed
 from e2e.conformance.objects import Namespace, binding, config_map, job, pod
-from e2e.support.kubectl import Kubectl
-from e2e.support.rest import Rest
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.support.kubectl import Kubectl
+from e2e.harness.support.rest import Rest
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from e2e.conformance.objects import Namespace, binding, config_map, pod
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 
 # Each namespace gets one of its own on a real cluster.
 OURS = {"labelSelector": "suite=list"}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 from localcluster.definitions import builtin, generate
 from localcluster.http.version import VERSION
 

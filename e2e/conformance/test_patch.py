@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from e2e.conformance.objects import Namespace, config_map, job, owner, pod, pod_spec
-from e2e.support import definitions
-from e2e.support.rest import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Rest
+from e2e.harness.support import definitions
+from e2e.harness.support.rest import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Rest
 
 
 @pytest.mark.parametrize(

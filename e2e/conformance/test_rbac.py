@@ -6,8 +6,8 @@ import pytest
 
 from e2e.conformance.accounts import RBAC, Account, rule
 from e2e.conformance.objects import Namespace, binding, causes, config_map, job, owner, pod
-from e2e.support.rest import APPLY_PATCH, Answer, Rest
-from e2e.support.waiting import eventually
+from e2e.harness.support.rest import APPLY_PATCH, Answer, Rest
+from e2e.harness.support.waiting import eventually
 
 Object = dict[str, Any]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from e2e.conformance.objects import Namespace, binding, job, pod
-from e2e.support.rest import Rest
-from e2e.support.waiting import eventually
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
 
 
 async def _pod_phase(rest: Rest, ns: Namespace, name: str) -> str:

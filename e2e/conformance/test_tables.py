@@ -4,7 +4,7 @@ import pytest
 
 from e2e.conformance.crds import definition, installed, widget
 from e2e.conformance.objects import Namespace, job, pod
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 

@@ -4,7 +4,7 @@ import pytest
 
 from e2e.conformance.crds import definition, installed
 from e2e.conformance.objects import Namespace, config_map
-from e2e.support.rest import Rest, Watch
+from e2e.harness.support.rest import Rest, Watch
 
 OURS = {"labelSelector": "suite=watch"}
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from aiohttp import web
 
-from e2e.support import pki, ports
-from e2e.support.rest import Rest
-from e2e.support.waiting import eventually
+from e2e.harness.support import pki, ports
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
 from localcluster.testing.listening import Listener
 
 Object = dict[str, Any]

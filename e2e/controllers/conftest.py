@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from cli.cleanup.gc import check
-from e2e.muster import CONTROLLER
-from e2e.suite.environment import Environment
+from e2e.harness.environment import Environment
+from e2e.harness.muster import CONTROLLER
 
 
 @pytest.fixture

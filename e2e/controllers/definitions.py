@@ -6,10 +6,10 @@ from pathlib import Path
 
 import yaml
 
-from e2e.muster import CONTROLLER
-from e2e.suite.environment import Environment
-from e2e.support import definitions
-from e2e.support.rest import Rest
+from e2e.harness.environment import Environment
+from e2e.harness.muster import CONTROLLER
+from e2e.harness.support import definitions
+from e2e.harness.support.rest import Rest
 from kube.base.errors import NotFound
 from kube.client.resources import CRDS
 

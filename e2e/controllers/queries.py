@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from e2e.suite.environment import Environment
-from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json
+from e2e.harness.environment import Environment
+from e2e.harness.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json
 from kube.client.resources import EVENTS, Resource
 
 

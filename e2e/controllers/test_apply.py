@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from api.constants import ANNOTATION_DISRUPTION_MODE, ANNOTATION_TOPOLOGY, GROUP
-from e2e.controlplane import build
-from e2e.controlplane.places import ROOT
-from e2e.suite.environment import Environment
-from e2e.suite.objects import POD_GROUPS, WORKLOADS, Json, job, jobset, of_jobset, replicated_job
-from e2e.support.kubectl import Kubectl
+from e2e.harness.controlplane import build
+from e2e.harness.controlplane.places import ROOT
+from e2e.harness.environment import Environment
+from e2e.harness.objects import POD_GROUPS, WORKLOADS, Json, job, jobset, of_jobset, replicated_job
+from e2e.harness.support.kubectl import Kubectl
 from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
 APPLY = {

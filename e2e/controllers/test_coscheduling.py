@@ -17,10 +17,10 @@ from api.constants import (
 )
 from e2e.controllers import definitions
 from e2e.controllers.queries import change, items, wait_for_objects
-from e2e.muster import CONTROLLER, SCHEDULER
-from e2e.suite.environment import Environment
-from e2e.suite.objects import POD_GROUPS, WORKLOADS, Json, pod, resource
-from e2e.support.intercepting_proxy import InterceptingProxy
+from e2e.harness.environment import Environment
+from e2e.harness.muster import CONTROLLER, SCHEDULER
+from e2e.harness.objects import POD_GROUPS, WORKLOADS, Json, pod, resource
+from e2e.harness.support.intercepting_proxy import InterceptingProxy
 from kube.client.patch import PatchBuilder
 from kube.client.resources import EVENTS, NAMESPACES, PODS, Resource
 

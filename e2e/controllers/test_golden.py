@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from api.constants import LABEL_POD_GROUP, SCHEDULER_NAME
-from e2e.suite.environment import Environment
-from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, Json
+from e2e.harness.environment import Environment
+from e2e.harness.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, Json
 from kube.client.resources import JOBS, JOBSETS, Resource
 
 GOLDEN = {

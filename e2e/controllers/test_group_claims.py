@@ -9,9 +9,9 @@ import pytest
 from api.constants import ANNOTATION_CLAIM_TEMPLATES, ANNOTATION_SHARED_CLAIMS
 from e2e.controllers.queries import wait_for_objects
 from e2e.controllers.test_apply import REPLACE, WAYS, submit, submit_first
-from e2e.suite.devices import CLAIM_TEMPLATES, CLAIMS, claim, claim_template, request, with_claims
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness.devices import CLAIM_TEMPLATES, CLAIMS, claim, claim_template, request, with_claims
+from e2e.harness.environment import Environment
+from e2e.harness.objects import (
     POD_GROUPS,
     Json,
     job,
@@ -22,7 +22,7 @@ from e2e.suite.objects import (
     pod_group,
     replicated_job,
 )
-from e2e.support.kubectl import Kubectl
+from e2e.harness.support.kubectl import Kubectl
 from kube.base.errors import Invalid
 from kube.client.resources import EVENTS, JOBS, JOBSETS, PODS
 

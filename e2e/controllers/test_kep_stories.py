@@ -16,8 +16,8 @@ from api.constants import (
     WORKLOAD,
 )
 from e2e.controllers.queries import change, names, uids, wait_for_objects
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.objects import (
     POD_GROUPS,
     WORKLOADS,
     Json,

@@ -8,9 +8,9 @@ import pytest
 
 from api.constants import ANNOTATION_GROUP_TEMPLATE, SCHEDULER_NAME
 from e2e.controllers.queries import change, items, names, wait_for_objects
-from e2e.muster import CONTROLLER
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.muster import CONTROLLER
+from e2e.harness.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,

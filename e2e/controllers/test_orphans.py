@@ -6,9 +6,9 @@ import pytest
 
 from api.constants import COSCHEDULING, LABEL_COSCHEDULING
 from e2e.controllers.queries import names, wait_for_objects
-from e2e.muster import CONTROLLER
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.muster import CONTROLLER
+from e2e.harness.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,
@@ -19,7 +19,7 @@ from e2e.suite.objects import (
     replicated_job,
     resource,
 )
-from e2e.support.command import muster
+from e2e.harness.support.command import muster
 from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
 COSCHEDULINGS = resource(COSCHEDULING)

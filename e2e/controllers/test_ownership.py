@@ -19,8 +19,8 @@ from api.constants import (
 )
 from e2e.controllers.queries import items, names
 from e2e.controllers.test_templates import CONFIG_MAPS, labelled, leaf, workload
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,

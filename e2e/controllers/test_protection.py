@@ -3,8 +3,8 @@
 import pytest
 
 from e2e.controllers.queries import names, wait_for_objects
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,

@@ -15,10 +15,10 @@ from api.constants import (
 )
 from api.provisioning import BEST_EFFORT_ATOMIC, CHECK_CAPACITY, consumed
 from e2e.controllers import definitions
-from e2e.muster import CONTROLLER
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members
+from e2e.harness.muster import CONTROLLER
+from e2e.harness.objects import (
     NODE_LABEL,
     POD_GROUPS,
     Json,

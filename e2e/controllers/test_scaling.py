@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from e2e.clusters.local import Local
 from e2e.controllers.queries import items, uids
-from e2e.muster import Muster
-from e2e.running import installed, started
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness.clusters.local import Local
+from e2e.harness.environment import Environment
+from e2e.harness.muster import Muster
+from e2e.harness.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,
@@ -23,6 +22,7 @@ from e2e.suite.objects import (
     of_jobset,
     replicated_job,
 )
+from e2e.harness.running import installed, started
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBSETS
 

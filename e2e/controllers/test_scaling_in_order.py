@@ -9,11 +9,11 @@ import pytest
 
 from api.features import Feature
 from e2e.controllers.test_scaling import cluster, running_muster
-from e2e.muster import Muster
-from e2e.suite.environment import Environment
-from e2e.suite.gates import switched_on
-from e2e.suite.groups import held
-from e2e.suite.objects import job, of_job
+from e2e.harness.environment import Environment
+from e2e.harness.gates import switched_on
+from e2e.harness.groups import held
+from e2e.harness.muster import Muster
+from e2e.harness.objects import job, of_job
 from e2e.suite.test_started_in_order import WORKERS, go_on, ordered, part
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, JOBSETS

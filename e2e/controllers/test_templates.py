@@ -17,8 +17,8 @@ from api.constants import (
 )
 from controllers.groups.implicit_groups import IDLE_SECONDS
 from e2e.controllers.queries import event_reasons, names, wait_for_objects
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,

@@ -9,9 +9,9 @@ import pytest
 from api.constants import ANNOTATION_WAITING_FOR
 from api.names import standing_for
 from e2e.controllers.queries import change, event_reasons, items, names, uids, wait_for_objects
-from e2e.muster import CONTROLLER, NAMESPACE
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.muster import CONTROLLER, NAMESPACE
+from e2e.harness.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     WORKLOADS,
@@ -23,7 +23,7 @@ from e2e.suite.objects import (
     pod_group,
     replicated_job,
 )
-from e2e.support.intercepting_proxy import InterceptingProxy
+from e2e.harness.support.intercepting_proxy import InterceptingProxy
 from kube.base.errors import Invalid
 from kube.client.resources import EVENTS, JOBS, JOBSETS, LEASES, PODS, Resource
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from e2e.differential.extender import Extender
 from e2e.differential.generator import Scenario
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 from scheduler.core.explain.explain import reasons
 from scheduler.core.state.state import State
 from scheduler.decoding import decode

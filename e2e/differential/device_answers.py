@@ -16,7 +16,7 @@ import numpy as np
 
 from e2e.differential.device_scenarios import DeviceScenario
 from e2e.differential.extender import Extender
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 from scheduler.cel.selectors import Selectors
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.state.state import State

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
 from e2e.differential.extender import Extender
-from e2e.support.rest import Rest
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.support.rest import Rest
 
 
 class KubeScheduler(NamedTuple):

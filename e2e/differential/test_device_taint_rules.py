@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from e2e.controlplane.controlplane import ControlPlane
 from e2e.differential import device_answers as answers
 from e2e.differential.device_answers import RULES, Answer, Decisions, Json, Ours
 from e2e.differential.extender import Extender
 from e2e.differential.kube_scheduler import kube_scheduler
 from e2e.differential.test_device_faults import GPU, NIC, node_slice, scenario
-from e2e.support.rest import Rest
-from e2e.support.waiting import eventually
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
 from kube.client.client import Client
 from scheduler.core.state.state import State
 from scheduler.watch.informers import Informers

@@ -13,7 +13,7 @@ from e2e.differential.device_answers import Answer, Decisions, Json, Ours
 from e2e.differential.device_scenarios import STALE_ELSEWHERE, DeviceScenario, device_scenario
 from e2e.differential.extender import Extender
 from e2e.differential.kube_scheduler import kube_scheduler
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 from tests.scheduler.devices.checker import Checker
 
 SEED = 20261122

@@ -14,7 +14,7 @@ from e2e.differential.device_scenarios import DeviceScenario
 from e2e.differential.extended_scenarios import extended_scenario
 from e2e.differential.extender import Extender
 from e2e.differential.kube_scheduler import kube_scheduler
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 from scheduler.claims.claim_patches import claim_spec
 from scheduler.core.framework import node_resources_fit
 from scheduler.core.values.devices import Allocation

@@ -15,7 +15,7 @@ import pytest
 
 from e2e.differential.extender import Extender
 from e2e.differential.kube_scheduler import kube_scheduler
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 from scheduler.cel.selectors import Selectors
 from scheduler.core.values.devices import SliceInfo
 from scheduler.decoding.device_decode import ask_of, slice_info

@@ -11,10 +11,10 @@ import pytest
 
 from analysis.simulate.stored_pods import PodAdmission
 from api.priority import PriorityClass
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.support.rest import Rest
-from e2e.support.waiting import eventually
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
 from scheduler.decoding import decode
 from scheduler.decoding.objects import pod_of
 

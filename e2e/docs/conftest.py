@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from e2e.clusters.protocol import Cluster
 from e2e.docs.reader import PATH
-from e2e.muster import NAMESPACE, Muster
-from e2e.suite.environment import Environment
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.environment import Environment
+from e2e.harness.muster import NAMESPACE, Muster
 from kube.client.client import Client
 from kube.client.resources import LEASES
 

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
-from e2e.controlplane.places import BIN, ROOT
 from e2e.docs.output import difference
 from e2e.docs.page import Block, Command, blocks
+from e2e.harness.controlplane.places import BIN, ROOT
 
 DOCS = ROOT / "docs"
 PATH = os.pathsep.join((str(BIN), str(Path(sys.executable).parent), os.environ["PATH"]))

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e.clusters.protocol import Cluster
 from e2e.docs.reader import Reader
-from e2e.suite.environment import Environment
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.environment import Environment
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from e2e.clusters.protocol import Cluster
-from e2e.controlplane.commands import QUOTA_AND_VOLUMES, ROLES, Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.deployments import Deployments
 from e2e.docs.reader import Reader
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.controlplane.commands import QUOTA_AND_VOLUMES, ROLES, Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.deployments import Deployments
+from e2e.harness.objects import POD_GROUPS, job, pod_group
+from e2e.harness.running import started
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
 from e2e.removal import inventory
-from e2e.running import started
-from e2e.suite.objects import POD_GROUPS, job, pod_group
-from e2e.support.rest import Rest
-from e2e.support.waiting import eventually
 from kube.client.client import Client
 from kube.client.resources import JOBS, PODS
 

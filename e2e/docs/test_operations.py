@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from e2e.clusters.protocol import Cluster
 from e2e.docs.reader import Reader
-from e2e.suite.environment import Environment
-from e2e.suite.objects import POD_GROUPS, job, pod_group
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.environment import Environment
+from e2e.harness.objects import POD_GROUPS, job, pod_group
 from kube.client.resources import JOBS
 
 pytestmark = pytest.mark.timeout(300)

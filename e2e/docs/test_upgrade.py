@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from e2e.clusters.protocol import Cluster
 from e2e.docs.reader import Reader
-from e2e.support import manifests
-from e2e.support.rest import Rest
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.support import manifests
+from e2e.harness.support.rest import Rest
 from e2e.upgrade.test_chart import BY_CHART
 
 pytestmark = pytest.mark.timeout(300)

@@ -12,19 +12,19 @@ from functools import partial
 from pathlib import Path
 
 from api.constants import ANNOTATION_SCHEDULE_TIMEOUT
-from e2e.clusters.nodes import FINISH_ANNOTATION
 from e2e.faults import trouble
 from e2e.faults.pair import Step, Takeover
+from e2e.harness.clusters.nodes import FINISH_ANNOTATION
+from e2e.harness.devices import CLAIMS, SINCE, Devices, devices_in
+from e2e.harness.environment import Environment
+from e2e.harness.groups import held, leaf, members, remove_finalizers, tree
+from e2e.harness.objects import POD_GROUPS, job, of_job, pod, pod_group, pod_spec
+from e2e.harness.priorities import known_class
+from e2e.harness.settled import RESERVATIONS
+from e2e.harness.support.intercepting_proxy import Rule
 from e2e.scheduling import test_volumes as volumes
 from e2e.scheduling.test_once_scheduled import was_scheduled
 from e2e.suite import test_devices, test_extended_resources
-from e2e.suite.devices import CLAIMS, SINCE, Devices, devices_in
-from e2e.suite.environment import Environment
-from e2e.suite.groups import held, leaf, members, remove_finalizers, tree
-from e2e.suite.objects import POD_GROUPS, job, of_job, pod, pod_group, pod_spec
-from e2e.suite.priorities import known_class
-from e2e.suite.settled import RESERVATIONS
-from e2e.support.intercepting_proxy import Rule
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, PODS
 

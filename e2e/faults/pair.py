@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from api.features import Feature
-from e2e.muster import NAMESPACE, SCHEDULER, WEBHOOK, Muster
-from e2e.support import shifted_clock
-from e2e.support.intercepting_proxy import InterceptingProxy, Rule
-from e2e.support.waiting import eventually
+from e2e.harness.muster import NAMESPACE, SCHEDULER, WEBHOOK, Muster
+from e2e.harness.support import shifted_clock
+from e2e.harness.support.intercepting_proxy import InterceptingProxy, Rule
+from e2e.harness.support.waiting import eventually
 from kube.base.errors import NotFound
 from kube.client.client import Client
 from kube.client.resources import LEASES

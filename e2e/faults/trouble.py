@@ -6,10 +6,10 @@ from pathlib import Path
 
 from api.constants import ANNOTATION_SCHEDULE_TIMEOUT
 from e2e.conformance.webhooks import Object, registered, serving, webhook
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members
-from e2e.support import ports
-from e2e.support.rest import Rest
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members
+from e2e.harness.support import ports
+from e2e.harness.support.rest import Rest
 from kube.client.resources import EVENTS
 
 TIMEOUT = "3s"

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from api.constants import ANNOTATION_MADE_FOR, LABEL_POD_GROUP, SCHEDULER_NAME
+from e2e.harness.objects import Json
 from e2e.hostile.grammar import chain, fan
 from e2e.hostile.steps import COSCHEDULINGS, GROUPS, WORKLOADS, Step, create
-from e2e.suite.objects import Json
 from kube.client.resources import JOBSETS, PODS
 
 Attack = Callable[..., Sequence[Step]]

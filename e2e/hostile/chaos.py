@@ -21,7 +21,8 @@ from pathlib import Path
 
 import aiohttp
 
-from e2e.controlplane.places import ROOT
+from e2e.harness.controlplane.places import ROOT
+from e2e.harness.support.rest import Rest
 from e2e.hostile import inventory, undeleted, verdict, workloads
 from e2e.hostile import site as sites
 from e2e.hostile.faults import Faults
@@ -29,7 +30,6 @@ from e2e.hostile.inventory import Inventory
 from e2e.hostile.observer import Observer
 from e2e.hostile.site import CPU, REPLICAS, SCHEDULERS, Site
 from e2e.hostile.workloads import Work
-from e2e.support.rest import Rest
 from kube.client.resources import PODS
 
 EVIDENCE = ROOT / ".cache" / "chaos"

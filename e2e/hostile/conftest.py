@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.clusters.protocol import Cluster
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.muster import Muster
 from e2e.hostile.stage import Player, staged
-from e2e.muster import Muster
 
 _HOLLOW, _HOLLOW_LONG = 46, 211
 _HOSTILE, _HOSTILE_LONG = 1, 8

@@ -12,14 +12,14 @@ from api.constants import (
     MAX_EXPECTED_KINDS,
     MAX_EXPECTED_PODS,
 )
+from e2e.harness.devices import claim_template, request
+from e2e.harness.objects import Json
+from e2e.harness.support.waiting import eventually
 from e2e.hostile.attacks import Attack, pod_step
 from e2e.hostile.scenarios import Scenario, arena, bound, says
 from e2e.hostile.stage import Stage, on
 from e2e.hostile.steps import GROUPS, Step, create
 from e2e.hostile.tenants import Tenant
-from e2e.suite.devices import claim_template, request
-from e2e.suite.objects import Json
-from e2e.support.waiting import eventually
 from kube.client.resources import PODS, RESOURCE_CLAIM_TEMPLATES
 
 MOST_CPU: Final = 6

@@ -5,13 +5,13 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+from e2e.harness.muster import WEBHOOK
+from e2e.harness.support.rest import Rest
 from e2e.hostile.inventory import ended, node_of
 from e2e.hostile.site import CONTROLLERS, REPLICAS, SCHEDULERS, Site
-from e2e.muster import WEBHOOK
-from e2e.support.rest import Rest
 
 _LEASE = 3.0
-"""Seconds, as in `e2e.muster`."""
+"""Seconds, as in `e2e.harness.muster`."""
 _NODE = "/api/v1/nodes/"
 
 Fault = Callable[[random.Random], Awaitable[None]]

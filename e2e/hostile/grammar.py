@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from e2e.harness.objects import Json
 from e2e.hostile.grammar_pods import (
     ANNOTATIONS,
     CLASSES,
@@ -23,7 +24,6 @@ from e2e.hostile.grammar_pods import (
     stays,
 )
 from e2e.hostile.steps import COMPOSITES, COSCHEDULINGS, GROUPS, WORKLOADS, Step, create
-from e2e.suite.objects import Json
 from kube.client.resources import JOBS, JOBSETS, PDBS, PODS, PVCS
 
 COUNTS: Final = (1, 1, 2, 4, 1000, 2**31 - 1)

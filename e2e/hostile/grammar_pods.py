@@ -18,7 +18,7 @@ from api.constants import (
     LABEL_WORKLOAD,
     SCHEDULER_NAME,
 )
-from e2e.suite.objects import Json
+from e2e.harness.objects import Json
 
 NAMES: Final = ("a", "b", "c", "pg-a", "pg-job-a", "a-b", "x" * 63, "a.b")
 """Few, so that namesakes meet."""

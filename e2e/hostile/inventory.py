@@ -12,8 +12,8 @@ from api.constants import (
     RESERVATION,
     WORKLOAD,
 )
-from e2e.suite.objects import Json, resource
-from e2e.support.rest import Rest
+from e2e.harness.objects import Json, resource
+from e2e.harness.support.rest import Rest
 from kube.client.quantity import parse_milli
 from kube.client.resources import JOBS, JOBSETS, NODES, PODS
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import aiohttp
 
+from e2e.harness.objects import Json
+from e2e.harness.support.rest import Rest
 from e2e.hostile.inventory import Key, counts, ended, group_of, node_of, requested
-from e2e.suite.objects import Json
-from e2e.support.rest import Rest
 
 _PODS = "/api/v1/pods"
 _LOST = (aiohttp.ClientError, OSError, EOFError, AssertionError, ValueError)

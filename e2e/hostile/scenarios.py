@@ -12,13 +12,13 @@ from api.constants import (
     LABEL_COSCHEDULING,
     LABEL_POD_GROUP,
 )
+from e2e.harness.muster import SCHEDULER
+from e2e.harness.objects import Json
+from e2e.harness.support.waiting import eventually
 from e2e.hostile.attacks import pod_step
 from e2e.hostile.stage import Stage, on
 from e2e.hostile.steps import GROUPS, WORKLOADS, Step, create
 from e2e.hostile.tenants import OtherTenant, Tenant
-from e2e.muster import SCHEDULER
-from e2e.suite.objects import Json
-from e2e.support.waiting import eventually
 from kube.client.resources import EVENTS, JOBS, PODS, Resource
 
 POLICY: Final[Json] = {"schedulingPolicy": {"gang": {"minCount": 1}}}

@@ -14,11 +14,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from e2e.suite.devices import CLAIM_TEMPLATES, CLAIMS, Devices, claim_template, request, with_claims
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members
-from e2e.suite.objects import POD_GROUPS, Json, pod, pod_spec
-from e2e.support.waiting import eventually
+from e2e.harness.devices import (
+    CLAIM_TEMPLATES,
+    CLAIMS,
+    Devices,
+    claim_template,
+    request,
+    with_claims,
+)
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members
+from e2e.harness.objects import POD_GROUPS, Json, pod, pod_spec
+from e2e.harness.support.waiting import eventually
 from kube.client.meta import RawObject, decode_raw
 from kube.client.resources import PODS
 from kube.informers.cache import Cache

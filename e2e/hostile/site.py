@@ -12,15 +12,15 @@ from pathlib import Path
 
 import aiohttp
 
-from e2e.clusters.local import Local
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.muster import SCHEDULER, WEBHOOK, Muster
-from e2e.suite.objects import NODE_LABEL, Json
-from e2e.support import forwarder
-from e2e.support.forwarder import Forwarder
-from e2e.support.rest import Rest
-from e2e.support.waiting import healthy
+from e2e.harness.clusters.local import Local
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.muster import SCHEDULER, WEBHOOK, Muster
+from e2e.harness.objects import NODE_LABEL, Json
+from e2e.harness.support import forwarder
+from e2e.harness.support.forwarder import Forwarder
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import healthy
 
 ROOM = "chaos"
 RACK = "test.muster.dev/rack"

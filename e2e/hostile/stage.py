@@ -15,15 +15,15 @@ from typing import Final
 
 import aiohttp
 
-from e2e.clusters import nodes
-from e2e.clusters.protocol import Cluster
+from e2e.harness.clusters import nodes
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.muster import SCHEDULER, Muster
+from e2e.harness.objects import Json, pod_group
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
 from e2e.hostile.steps import Step, shown
 from e2e.hostile.tenants import OtherTenant, Tenant, tenant
 from e2e.hostile.vitals import Vitals
-from e2e.muster import SCHEDULER, Muster
-from e2e.suite.objects import Json, pod_group
-from e2e.support.rest import Rest
-from e2e.support.waiting import eventually
 from kube.client.resources import NAMESPACES, NODES, PRIORITY_CLASSES
 
 BOUND_WITHIN: Final = 5.0

@@ -7,7 +7,7 @@ from typing import Literal
 import yaml
 
 from api.constants import COMPOSITE_POD_GROUP, COSCHEDULING, POD_GROUP, WORKLOAD
-from e2e.suite.objects import Json
+from e2e.harness.objects import Json
 from kube.client.resources import (
     JOBS,
     JOBSETS,

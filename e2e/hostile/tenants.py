@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from e2e.harness.objects import POD_GROUPS, Json, pod_group
+from e2e.harness.support import accounts
+from e2e.harness.support.rest import Answer, Rest
+from e2e.harness.support.waiting import eventually
 from e2e.hostile.steps import KINDS, Step
-from e2e.suite.objects import POD_GROUPS, Json, pod_group
-from e2e.support import accounts
-from e2e.support.rest import Answer, Rest
-from e2e.support.waiting import eventually
 from kube.client.resources import CONFIG_MAPS, JOBSETS, PODS, Resource
 
 EDIT: Final = "edit"

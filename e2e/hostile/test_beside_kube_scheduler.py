@@ -8,8 +8,14 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.controlplane.places import before
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.controlplane.places import before
+from e2e.harness.devices import SINCE, devices_in
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members, remove_finalizers
+from e2e.harness.muster import SCHEDULER, Muster
+from e2e.harness.objects import Json, pod, pod_spec
+from e2e.harness.settled import settled
 from e2e.hostile.shared_pools import (
     KINDS,
     PER_NODE,
@@ -19,12 +25,6 @@ from e2e.hostile.shared_pools import (
     publish,
     selector,
 )
-from e2e.muster import SCHEDULER, Muster
-from e2e.suite.devices import SINCE, devices_in
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members, remove_finalizers
-from e2e.suite.objects import Json, pod, pod_spec
-from e2e.suite.settled import settled
 from kube.client.meta import RawObject
 from kube.client.resources import NODES, PODS, Resource
 

@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from api.constants import FOREIGN_GROUPS_ENABLED, LABEL_FOREIGN_GROUPS
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.muster import Muster
-from e2e.running import installed, started
-from e2e.suite.environment import TAINT, Environment
-from e2e.suite.groups import members
-from e2e.suite.objects import (
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.environment import TAINT, Environment
+from e2e.harness.groups import members
+from e2e.harness.muster import Muster
+from e2e.harness.objects import (
     POD_GROUPS,
     Json,
     job,
@@ -29,7 +28,8 @@ from e2e.suite.objects import (
     pod_group,
     replicated_job,
 )
-from e2e.suite.settled import settled
+from e2e.harness.running import installed, started
+from e2e.harness.settled import settled
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource
 

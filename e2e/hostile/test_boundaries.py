@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from e2e.harness.objects import Json, pod_group
 from e2e.hostile.scenarios import LONG_SCENARIOS, POLICY, SCENARIOS, Scenario
 from e2e.hostile.stage import Player
-from e2e.suite.objects import Json, pod_group
 from kube.client.resources import PRIORITY_CLASSES
 
 REFERENCE = {"workloadName": "w", "templateName": "t"}

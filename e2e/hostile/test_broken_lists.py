@@ -11,10 +11,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from e2e.muster import SCHEDULER
-from e2e.suite.environment import Environment
-from e2e.suite.objects import POD_GROUPS, Json, pod, pod_group
-from e2e.support.breaking_proxy import FAILURES, BreakingProxy, PageRule
+from e2e.harness.environment import Environment
+from e2e.harness.muster import SCHEDULER
+from e2e.harness.objects import POD_GROUPS, Json, pod, pod_group
+from e2e.harness.support.breaking_proxy import FAILURES, BreakingProxy, PageRule
 from kube.base.errors import Conflict, NotFound
 from kube.client.client import Client
 from kube.client.meta import RawObject, decode_raw

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from e2e.suite.devices import (
+from e2e.harness.devices import (
     CLAIM_TEMPLATES,
     CLAIMS,
     SINCE,
@@ -19,10 +19,10 @@ from e2e.suite.devices import (
     request,
     with_claims,
 )
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members
-from e2e.suite.objects import POD_GROUPS, Json, pod, pod_spec
-from e2e.suite.settled import settled
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members
+from e2e.harness.objects import POD_GROUPS, Json, pod, pod_spec
+from e2e.harness.settled import settled
 from kube.base.errors import NotFound
 from kube.client.patch import PatchBuilder
 from kube.client.resources import NAMESPACES, PODS

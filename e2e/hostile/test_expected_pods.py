@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from api.features import Feature
+from e2e.harness.devices import SINCE
+from e2e.harness.gates import switched_on
+from e2e.harness.muster import STATUS, Muster
 from e2e.hostile.attacks import Attack
 from e2e.hostile.expected_pods import ATTACKS, CLAIM_ATTACKS, HOLDING, SCENARIOS
 from e2e.hostile.scenarios import Scenario
 from e2e.hostile.stage import Player
-from e2e.muster import STATUS, Muster
-from e2e.suite.devices import SINCE
-from e2e.suite.gates import switched_on
 
 
 @pytest.fixture(scope="module", autouse=True)

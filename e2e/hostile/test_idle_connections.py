@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from e2e.muster import SCHEDULER, WEBHOOK
-from e2e.suite.environment import Environment
-from e2e.suite.objects import job, of_job
-from e2e.support.waiting import healthy
+from e2e.harness.environment import Environment
+from e2e.harness.muster import SCHEDULER, WEBHOOK
+from e2e.harness.objects import job, of_job
+from e2e.harness.support.waiting import healthy
 from kube.client.resources import JOBS, VALIDATING_WEBHOOKS
 
 pytestmark = pytest.mark.timeout(600)

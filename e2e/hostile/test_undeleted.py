@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from api.constants import ANNOTATION_MADE_FOR
+from e2e.harness.objects import Json
+from e2e.harness.support.rest import Rest
 from e2e.hostile import site as sites
 from e2e.hostile.inventory import Inventory, read
 from e2e.hostile.undeleted import busy_queues, collectors_view, described, report
-from e2e.suite.objects import Json
-from e2e.support.rest import Rest
 from kube.client.resources import PODS
 
 NOW = datetime(2026, 1, 1, 0, 5, tzinfo=UTC)

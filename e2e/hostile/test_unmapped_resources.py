@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.controlplane.places import before
-from e2e.muster import Muster
-from e2e.running import installed, started
-from e2e.suite.devices import CLASSES, SINCE, Devices, devices_in
-from e2e.suite.environment import Environment
-from e2e.suite.objects import Json, job, of_job
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.controlplane.places import before
+from e2e.harness.devices import CLASSES, SINCE, Devices, devices_in
+from e2e.harness.environment import Environment
+from e2e.harness.muster import Muster
+from e2e.harness.objects import Json, job, of_job
+from e2e.harness.running import installed, started
 from kube.client.resources import JOBS
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.since(*SINCE)]

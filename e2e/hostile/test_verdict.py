@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from api.constants import ANNOTATION_MADE_FOR, LABEL_POD_GROUP, SCHEDULER_NAME
+from e2e.harness.objects import Json
 from e2e.hostile import verdict
 from e2e.hostile.inventory import Inventory, Key
 from e2e.hostile.observer import Observer
 from e2e.hostile.site import RACK
-from e2e.suite.objects import Json
 
 NS = "ns"
 

@@ -13,11 +13,11 @@ import aiohttp
 
 from api.constants import ANNOTATION_MADE_FOR
 from cli.cleanup.gc import check
-from e2e.controlplane.controlplane import ControlPlane
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.objects import Json
 from e2e.hostile import inventory
 from e2e.hostile.inventory import KINDS, Inventory
 from e2e.hostile.site import CONTROLLERS, Site
-from e2e.suite.objects import Json
 from kube.base.errors import KubeError
 from kube.client.client import Client
 

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from api.constants import ANNOTATION_MADE_FOR, SCHEDULER_NAME
+from e2e.harness.objects import Json
 from e2e.hostile.inventory import (
     Inventory,
     Key,
@@ -25,7 +26,6 @@ from e2e.hostile.inventory import (
     required_key,
     waits,
 )
-from e2e.suite.objects import Json
 
 ANYWHERE = ""
 """The domain of a group without a constraint."""

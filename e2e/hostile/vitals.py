@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from e2e import muster as processes
-from e2e.muster import Muster
+from e2e.harness import muster as processes
+from e2e.harness.muster import Muster
 
 _EVERY: Final = 0.05
 _TICKS: Final = os.sysconf("SC_CLK_TCK")

@@ -9,8 +9,8 @@ from api.constants import (
     ANNOTATION_TOPOLOGY,
     SCHEDULER_NAME,
 )
+from e2e.harness.objects import Json, job, jobset, of_job, of_jobset, pod, replicated_job
 from e2e.hostile.site import RACK, ROOM
-from e2e.suite.objects import Json, job, jobset, of_job, of_jobset, pod, replicated_job
 from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
 _NEVER_FAILS = 1_000_000

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from analysis.lab.lives import gang_name
 from analysis.lab.trace import Job
 from api.constants import LABEL_POD_GROUP
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf_group, remove_finalizers, tree
+from e2e.harness.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, pod
+from e2e.harness.support.waiting import eventually
 from e2e.lab.spaced import APART, Event, Nodes, indices
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf_group, remove_finalizers, tree
-from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, pod
-from e2e.support.waiting import eventually
 from kube.client.meta import RawObject
 from kube.client.patch import PatchBuilder
 from kube.client.resources import PODS

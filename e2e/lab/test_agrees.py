@@ -2,10 +2,10 @@
 
 import pytest
 
+from e2e.harness.environment import Environment
+from e2e.harness.muster import STATUS, Muster
 from e2e.lab.player import Player
 from e2e.lab.spaced import CORES, NODES, RACK, RACK_OF, expected, spaced_trace
-from e2e.muster import STATUS, Muster
-from e2e.suite.environment import Environment
 
 
 @pytest.mark.long

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cli import commands
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members
 
 
 async def muster(*words: str) -> None:

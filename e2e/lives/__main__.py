@@ -10,14 +10,14 @@ import asyncio
 import sys
 import time
 
-from e2e.clusters.local import Local
-from e2e.controlplane.controlplane import ControlPlane
+from e2e.harness.clusters.local import Local
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.muster import Muster
+from e2e.harness.running import Started, installed, started
 from e2e.lives import run
 from e2e.lives.drawing import draw
 from e2e.lives.run import AT_ONCE, Result
 from e2e.lives.script import Life
-from e2e.muster import Muster
-from e2e.running import Started, installed, started
 
 
 def _arguments() -> argparse.Namespace:

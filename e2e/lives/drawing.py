@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_MIN_COUNT
+from e2e.harness.objects import Json
 from e2e.lives.script import Life, Mode, Step
-from e2e.suite.objects import Json
 
 _MODES: dict[str, dict[Mode, int]] = {
     "Job": {"Gang": 10, "Workload": 4, "Basic": 2, "Delegated": 3},

@@ -13,16 +13,16 @@ from typing import Any
 import aiohttp
 
 from api.constants import ANNOTATION_GROUP_TEMPLATE, ANNOTATION_MIN_COUNT, SCHEDULER_NAME
-from e2e.clusters.nodes import FINISH_ANNOTATION
-from e2e.clusters.protocol import Cluster
+from e2e.harness.clusters.nodes import FINISH_ANNOTATION
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.muster import SCHEDULER, Muster
+from e2e.harness.objects import NODE_LABEL, WORKLOADS, Json, pod_spec
 from e2e.lives import report
 from e2e.lives.drawing import members
 from e2e.lives.script import NAME, TEMPLATE, WORKLOAD_NAME, Life, Step
 from e2e.lives.state import State, leaving, lives, look, name, over, phase, suspended
 from e2e.lives.verdict import Verdict
 from e2e.lives.watched import KINDS, Watched
-from e2e.muster import SCHEDULER, Muster
-from e2e.suite.objects import NODE_LABEL, WORKLOADS, Json, pod_spec
 from kube.base.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kube.client.client import Client
 from kube.client.resources import JOBS, JOBSETS, NAMESPACES, PODS, Resource

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from api.constants import ANNOTATION_MADE_FOR, ANNOTATION_WAITING_FOR, LABEL_POD_GROUP
+from e2e.harness.objects import Json
 from e2e.lives.state import State, labels, leaving, node_of, notes, phase, status_of
-from e2e.suite.objects import Json
 
 _COUNTS = ("active", "ready", "succeeded", "failed", "terminating", "failedIndexes", "restarts")
 

@@ -5,11 +5,11 @@ import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from e2e.clusters.protocol import Cluster
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.muster import Muster
 from e2e.lives.player import LifeError, Player, Shared
 from e2e.lives.script import Life
 from e2e.lives.watched import Watched
-from e2e.muster import Muster
 from kube.client.client import Client
 
 AT_ONCE = 16

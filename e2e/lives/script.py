@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from e2e.suite.objects import Json
+from e2e.harness.objects import Json
 from kube.client.resources import JOBS, JOBSETS, Resource
 
 Mode = Literal[

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from e2e.harness.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, Json
 from e2e.lives.script import NAME, Life
 from e2e.lives.watched import Watched
-from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, Json
 from kube.client.resources import JOBS, JOBSETS, PODS
 
 ROLE = "jobset.sigs.k8s.io/replicatedjob-name"

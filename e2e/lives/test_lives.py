@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.clusters.local import Local
-from e2e.controlplane.controlplane import ControlPlane
+from e2e.harness.clusters.local import Local
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.muster import Muster
+from e2e.harness.running import Started, installed, started
 from e2e.lives import run
 from e2e.lives.drawing import draw
 from e2e.lives.run import AT_ONCE
-from e2e.muster import Muster
-from e2e.running import Started, installed, started
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ from api.constants import (
     CONDITION_POD_GROUP_SCHEDULED,
     LABEL_POD_GROUP,
 )
+from e2e.harness.objects import POD_GROUPS, Json
 from e2e.lives.drawing import draw
 from e2e.lives.script import Life
 from e2e.lives.state import State, due, indexes, wanted
 from e2e.lives.verdict import Verdict
-from e2e.suite.objects import POD_GROUPS, Json
 from kube.client.resources import JOBS, PODS
 
 

@@ -15,6 +15,7 @@ from api.constants import (
     CONDITION_POD_GROUP_SCHEDULED,
     LABEL_POD_GROUP,
 )
+from e2e.harness.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json
 from e2e.lives import state as states
 from e2e.lives.script import Life
 from e2e.lives.state import (
@@ -36,7 +37,6 @@ from e2e.lives.state import (
     suspended,
     wanted,
 )
-from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json
 from kube.client.resources import JOBS, JOBSETS, PODS, Resource
 
 _SCHEDULED = {

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
-from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, Json
+from e2e.harness.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS, Json
 from kube.client.client import Client
 from kube.client.meta import RawObject, decode_raw
 from kube.client.resources import JOBS, JOBSETS, PODS, Resource

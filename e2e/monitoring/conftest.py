@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.support.binaries import binary
+from e2e.harness.support.binaries import binary
 
 
 @pytest.fixture(scope="session")

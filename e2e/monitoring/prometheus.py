@@ -8,8 +8,8 @@ from typing import Any, Self
 import aiohttp
 import yaml
 
-from e2e.controlplane.process import Process
-from e2e.support import ports
+from e2e.harness.controlplane.process import Process
+from e2e.harness.support import ports
 
 SCRAPE_SECONDS = 1
 

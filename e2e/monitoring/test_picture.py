@@ -11,13 +11,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from e2e.controlplane.places import ROOT
+from e2e.harness.controlplane.places import ROOT
+from e2e.harness.environment import Environment
+from e2e.harness.muster import ALL
+from e2e.harness.objects import job, of_job
+from e2e.harness.support.manifests import MANIFESTS
 from e2e.monitoring.drawing import Drawn, Points, sheet
 from e2e.monitoring.prometheus import Prometheus
-from e2e.muster import ALL
-from e2e.suite.environment import Environment
-from e2e.suite.objects import job, of_job
-from e2e.support.manifests import MANIFESTS
 from kube.client.resources import JOBS
 
 PICTURE = ROOT / "docs" / "pictures" / "dashboard.svg"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.support import manifests
+from e2e.harness.support import manifests
 
 FOLDER = manifests.MANIFESTS / "monitoring"
 

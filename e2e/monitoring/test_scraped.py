@@ -12,11 +12,11 @@ import aiohttp
 import pytest
 import yaml
 
+from e2e.harness.environment import Environment
+from e2e.harness.muster import ALL, SCHEDULER
+from e2e.harness.objects import job, of_job
+from e2e.harness.support.manifests import MANIFESTS
 from e2e.monitoring.prometheus import Prometheus
-from e2e.muster import ALL, SCHEDULER
-from e2e.suite.environment import Environment
-from e2e.suite.objects import job, of_job
-from e2e.support.manifests import MANIFESTS
 from kube.client.resources import JOBS
 
 FOLDER = MANIFESTS / "monitoring"

@@ -17,19 +17,19 @@ import yaml
 
 from e2e.chart.helm import Object, environment
 from e2e.chart.release import Release
-from e2e.clusters.protocol import Cluster
-from e2e.controlplane.commands import QUOTA_AND_VOLUMES, ROLES, Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.controlplane.places import BIN
-from e2e.deployments import Deployments
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.controlplane.commands import QUOTA_AND_VOLUMES, ROLES, Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.controlplane.places import BIN
+from e2e.harness.deployments import Deployments
+from e2e.harness.objects import job, of_job
+from e2e.harness.running import started
+from e2e.harness.support.binaries import binary
+from e2e.harness.support.manifests import MANIFESTS
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
 from e2e.monitoring.prometheus import Prometheus
 from e2e.removal import inventory
-from e2e.running import started
-from e2e.suite.objects import job, of_job
-from e2e.support.binaries import binary
-from e2e.support.manifests import MANIFESTS
-from e2e.support.rest import Rest
-from e2e.support.waiting import eventually
 
 TEAM = "team"
 JOBS = f"/apis/batch/v1/namespaces/{TEAM}/jobs"

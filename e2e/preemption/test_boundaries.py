@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members
-from e2e.suite.objects import NODE_LABEL, POD_GROUPS, Json, pod, pod_group
-from e2e.support.ports import free
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members
+from e2e.harness.objects import NODE_LABEL, POD_GROUPS, Json, pod, pod_group
+from e2e.harness.support.ports import free
 from kube.base.errors import ApiError, NotFound
 from kube.client.patch import PatchBuilder
 from kube.client.resources import (

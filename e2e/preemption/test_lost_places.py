@@ -2,9 +2,9 @@
 
 import pytest
 
-from e2e.suite.environment import Environment
-from e2e.suite.groups import remove_finalizers
-from e2e.suite.objects import Json, pod
+from e2e.harness.environment import Environment
+from e2e.harness.groups import remove_finalizers
+from e2e.harness.objects import Json, pod
 from kube.client.patch import PatchBuilder, pointer
 from kube.client.resources import NODES, PODS
 

@@ -7,9 +7,9 @@ from api.constants import (
     ANNOTATION_PREEMPTION_DELAY,
     ANNOTATION_TOPOLOGY,
 )
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members, remove_finalizers
-from e2e.suite.objects import Json, jobset, of_jobset, pod, replicated_job
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members, remove_finalizers
+from e2e.harness.objects import Json, jobset, of_jobset, pod, replicated_job
 from kube.client.resources import EVENTS, JOBSETS, PODS
 
 RACK = "test.muster.dev/rack"

@@ -4,16 +4,16 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from e2e import muster as processes
-from e2e.clusters.local import Local
-from e2e.clusters.protocol import Cluster
-from e2e.controlplane.commands import QUOTA_AND_VOLUMES, ROLES, Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.muster import Muster
+from e2e.harness import muster as processes
+from e2e.harness.clusters.local import Local
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.controlplane.commands import QUOTA_AND_VOLUMES, ROLES, Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.muster import Muster
+from e2e.harness.running import Started, started
+from e2e.harness.support.rest import Rest
 from e2e.removal import neighbours
 from e2e.removal.inventory import Inventory, take
-from e2e.running import Started, started
-from e2e.support.rest import Rest
 
 
 @pytest.fixture(scope="session")

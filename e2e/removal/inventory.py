@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 
 Object = dict[str, Any]
 Inventory = dict[tuple[str, str, str], Object]

@@ -4,10 +4,10 @@ from typing import Any
 
 import yaml
 
-from e2e.controlplane.downloads import KUEUE, SCHEDULER_PLUGINS
-from e2e.support import definitions, manifests
-from e2e.support.rest import Rest
-from e2e.support.waiting import eventually
+from e2e.harness.controlplane.downloads import KUEUE, SCHEDULER_PLUGINS
+from e2e.harness.support import definitions, manifests
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
 
 Object = dict[str, Any]
 

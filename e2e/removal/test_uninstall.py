@@ -15,15 +15,13 @@ from api.constants import (
     LABEL_POD_GROUP,
     SCHEDULER_NAME,
 )
-from e2e.clusters.protocol import Cluster
-from e2e.controlplane.places import BIN, ROOT
 from e2e.docs.page import blocks
 from e2e.docs.reader import DOCS
-from e2e.muster import Muster
-from e2e.removal import inventory, neighbours
-from e2e.removal.inventory import Inventory
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.controlplane.places import BIN, ROOT
+from e2e.harness.environment import Environment
+from e2e.harness.muster import Muster
+from e2e.harness.objects import (
     POD_GROUPS,
     Json,
     job,
@@ -34,9 +32,11 @@ from e2e.suite.objects import (
     pod_group,
     replicated_job,
 )
-from e2e.support import manifests
-from e2e.support.rest import Rest
-from e2e.support.waiting import eventually
+from e2e.harness.support import manifests
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually
+from e2e.removal import inventory, neighbours
+from e2e.removal.inventory import Inventory
 from kube.client.client import Client
 from kube.client.resources import JOBS, JOBSETS, MUTATING_WEBHOOKS, NAMESPACES, PODS
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from e2e.suite.environment import Environment
+from e2e.harness.environment import Environment
 from kube.client.meta import Key, RawObject, decode_raw
 from kube.client.resources import PODS
 from kube.informers.reflector import Reflector

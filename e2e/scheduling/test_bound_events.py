@@ -1,7 +1,7 @@
 """Who binds a pod says so on it, in kube-scheduler's words."""
 
-from e2e.suite.environment import Environment
-from e2e.suite.objects import POD_GROUPS, pod, pod_group
+from e2e.harness.environment import Environment
+from e2e.harness.objects import POD_GROUPS, pod, pod_group
 from kube.client.resources import EVENTS, PODS
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from e2e.suite.environment import Environment
-from e2e.suite.objects import job, of_job
-from e2e.suite.priorities import known_class
+from e2e.harness.environment import Environment
+from e2e.harness.objects import job, of_job
+from e2e.harness.priorities import known_class
 from kube.client.resources import JOBS, PODS, PRIORITY_CLASSES
 
 pytestmark = pytest.mark.timeout(200)

@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 
 from console.serving.serving import local
-from e2e.suite.environment import Environment
-from e2e.suite.objects import NODE_LABEL, jobset, of_jobset, replicated_job
+from e2e.harness.environment import Environment
+from e2e.harness.objects import NODE_LABEL, jobset, of_jobset, replicated_job
 from kube.client.client import Client
 from kube.client.resources import JOBSETS
 from tests.console.browser import Browser, Events

@@ -6,8 +6,8 @@ Preemption and topology have suites of their own.
 import asyncio
 
 from api.constants import WORKLOAD
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     Json,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members, tree
-from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, pod
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members, tree
+from e2e.harness.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, pod
 from kube.client.patch import PatchBuilder
 from kube.client.resources import PODS
 

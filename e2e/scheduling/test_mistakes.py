@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import pytest
 
 from api.constants import LABEL_POD_GROUP, POD_GROUP
-from e2e.scheduling.recorded import Recorded
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.objects import (
     NODE_LABEL,
     POD_GROUPS,
     Json,
@@ -22,6 +21,7 @@ from e2e.suite.objects import (
     pod_group,
     replicated_job,
 )
+from e2e.scheduling.recorded import Recorded
 from kube.base.errors import AlreadyExists, NotFound
 from kube.client.resources import EVENTS, JOBSETS, PODS, PRIORITY_CLASSES, PVCS, Resource
 

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 
 from api.constants import CONDITION_COMPOSITE_SCHEDULED, CONDITION_POD_GROUP_SCHEDULED
-from e2e.clusters.nodes import FINISH_ANNOTATION
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf
-from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, job, jobset, replicated_job
+from e2e.harness.clusters.nodes import FINISH_ANNOTATION
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf
+from e2e.harness.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, Json, job, jobset, replicated_job
 from kube.client.meta import RawObject
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, JOBSETS, PODS, Resource

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 import pytest
 
 from api.constants import LABEL_COSCHEDULING
-from e2e.clusters.local import Local
-from e2e.clusters.protocol import Cluster
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.muster import Muster
-from e2e.running import Started, installed, started
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members
-from e2e.suite.objects import POD_GROUPS, Json, job, of_job, pod, pod_group
-from e2e.suite.settled import settled
+from e2e.harness.clusters.local import Local
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members
+from e2e.harness.muster import Muster
+from e2e.harness.objects import POD_GROUPS, Json, job, of_job, pod, pod_group
+from e2e.harness.running import Started, installed, started
+from e2e.harness.settled import settled
 from kube.base.errors import Invalid
 from kube.client.resources import EVENTS, JOBS, PODS
 

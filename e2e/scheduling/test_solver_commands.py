@@ -9,11 +9,11 @@ import aiohttp
 import pytest
 import yaml
 
-from e2e.muster import SCHEDULER
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members, remove_finalizers
-from e2e.suite.objects import Json, job, jobset, of_jobset, replicated_job
-from e2e.support import command
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members, remove_finalizers
+from e2e.harness.muster import SCHEDULER
+from e2e.harness.objects import Json, job, jobset, of_jobset, replicated_job
+from e2e.harness.support import command
 from kube.client.resources import JOBSETS, LIMIT_RANGES
 from scheduler.snapshot import snapshot as snapshots
 from scheduler.snapshot.snapshot import Decision, Snapshot

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from e2e.suite.environment import Environment
-from e2e.suite.groups import members
-from e2e.suite.objects import POD_GROUPS, Json, pod, pod_group
+from e2e.harness.environment import Environment
+from e2e.harness.groups import members
+from e2e.harness.objects import POD_GROUPS, Json, pod, pod_group
 from kube.client.patch import PatchBuilder, pointer
 from kube.client.resources import NODES, PODS, PVCS, PVS, STORAGE_CLASSES
 from scheduler.decoding.volume_decode import SELECTED_NODE

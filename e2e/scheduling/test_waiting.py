@@ -20,10 +20,9 @@ from api.constants import (
     LABEL_WORKLOAD,
     SCHEDULER_NAME,
 )
-from e2e.scheduling.recorded import Recorded
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, remove_finalizers
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, remove_finalizers
+from e2e.harness.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     Json,
@@ -36,6 +35,7 @@ from e2e.suite.objects import (
     replicated_job,
     resource,
 )
+from e2e.scheduling.recorded import Recorded
 from kube.base.errors import AlreadyExists, Forbidden, NotFound
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, JOBSETS, NODES, PODS, PRIORITY_CLASSES, Resource

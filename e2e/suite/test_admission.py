@@ -13,9 +13,9 @@ from api.constants import (
     LABEL_POD_GROUP,
     SCHEDULER_NAME,
 )
-from e2e.muster import WEBHOOK
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.muster import WEBHOOK
+from e2e.harness.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     Json,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from e2e.suite.environment import Environment
-from e2e.suite.objects import Json, job, of_job
+from e2e.harness.environment import Environment
+from e2e.harness.objects import Json, job, of_job
 from kube.client.resources import JOBS
 
 PORT: Json = {"containerPort": 80, "hostPort": 8080}

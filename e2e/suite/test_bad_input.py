@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_MIN_COUNT, LABEL_POD_GROUP
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.objects import (
     POD_GROUPS,
     Json,
     job,

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from e2e.suite.devices import CLAIMS, Devices, claim, devices_in, request, with_claims
-from e2e.suite.environment import Environment
-from e2e.suite.objects import Json, job, of_job
-from e2e.support.rest import Rest
+from e2e.harness.devices import CLAIMS, Devices, claim, devices_in, request, with_claims
+from e2e.harness.environment import Environment
+from e2e.harness.objects import Json, job, of_job
+from e2e.harness.support.rest import Rest
 from kube.client.resources import JOBS
 
 pytestmark = pytest.mark.since("1.34", "resource.k8s.io/v1 is served from 1.34 on")

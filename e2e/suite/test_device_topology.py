@@ -3,9 +3,9 @@
 import pytest
 
 from api.constants import ANNOTATION_TOPOLOGY
-from e2e.suite.devices import CLAIM_TEMPLATES, SINCE, claim_template, devices_in, request
-from e2e.suite.environment import Environment
-from e2e.suite.objects import Json, job, of_job
+from e2e.harness.devices import CLAIM_TEMPLATES, SINCE, claim_template, devices_in, request
+from e2e.harness.environment import Environment
+from e2e.harness.objects import Json, job, of_job
 from e2e.suite.test_devices import job_with_claims
 from kube.client.resources import JOBS
 

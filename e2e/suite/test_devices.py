@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from e2e.suite.devices import (
+from e2e.harness.devices import (
     CLAIM_TEMPLATES,
     CLAIMS,
     CLASSES,
@@ -17,8 +17,8 @@ from e2e.suite.devices import (
     request,
     with_claims,
 )
-from e2e.suite.environment import Environment
-from e2e.suite.objects import POD_GROUPS, Json, job, of_job, pod, pod_group
+from e2e.harness.environment import Environment
+from e2e.harness.objects import POD_GROUPS, Json, job, of_job, pod, pod_group
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, NODES, PODS, Resource
 from scheduler.cel.selectors import Selectors

@@ -15,10 +15,10 @@ from api.constants import ANNOTATION_MIN_COUNT
 from certs.authority import new_material
 from certs.bundle import encoded
 from certs.material import ServerNames
-from e2e import muster as processes
-from e2e.suite.environment import Environment
-from e2e.suite.objects import POD_GROUPS, Json, job, pod_group
-from e2e.support.command import muster
+from e2e.harness import muster as processes
+from e2e.harness.environment import Environment
+from e2e.harness.objects import POD_GROUPS, Json, job, pod_group
+from e2e.harness.support.command import muster
 from kube.base.clock import rfc3339
 from kube.base.errors import NotFound
 from kube.client.meta import Json as Object

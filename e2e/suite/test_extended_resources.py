@@ -6,10 +6,10 @@ from contextlib import suppress
 
 import pytest
 
-from e2e.suite.devices import CLAIMS, Devices, devices_in
-from e2e.suite.environment import Environment
-from e2e.suite.objects import Json, job, of_job
-from e2e.support.waiting import eventually
+from e2e.harness.devices import CLAIMS, Devices, devices_in
+from e2e.harness.environment import Environment
+from e2e.harness.objects import Json, job, of_job
+from e2e.harness.support.waiting import eventually
 from kube.base.errors import NotFound
 from kube.client.resources import JOBS, PODS
 

@@ -18,10 +18,10 @@ from api.constants import (
     LABEL_WORKLOAD,
 )
 from api.features import Feature
-from e2e import muster as processes
-from e2e.suite import groups
-from e2e.suite.environment import Environment
-from e2e.suite.objects import (
+from e2e.harness import groups
+from e2e.harness import muster as processes
+from e2e.harness.environment import Environment
+from e2e.harness.objects import (
     COMPOSITE_POD_GROUPS,
     NODE_LABEL,
     POD_GROUPS,
@@ -35,7 +35,7 @@ from e2e.suite.objects import (
     replicated_job,
     resource,
 )
-from e2e.suite.settled import settled
+from e2e.harness.settled import settled
 from kube.base.errors import Invalid, NotFound
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, JOBSETS, PODS, Resource

@@ -13,8 +13,7 @@ from api.constants import (
     ANNOTATION_ON_HOLD_EXPIRED,
 )
 from api.features import Feature
-from e2e.muster import Muster
-from e2e.suite.devices import (
+from e2e.harness.devices import (
     CLAIM_TEMPLATES,
     Devices,
     claim_template,
@@ -22,10 +21,11 @@ from e2e.suite.devices import (
     request,
     with_claims,
 )
-from e2e.suite.environment import Environment
-from e2e.suite.gates import switched_on
-from e2e.suite.groups import held
-from e2e.suite.objects import Json, job, of_job
+from e2e.harness.environment import Environment
+from e2e.harness.gates import switched_on
+from e2e.harness.groups import held
+from e2e.harness.muster import Muster
+from e2e.harness.objects import Json, job, of_job
 from e2e.suite.test_started_in_order import WORKERS, go_on, go_on_again, ordered, part
 from kube.client.resources import JOBS, JOBSETS
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from e2e.suite.environment import Environment
-from e2e.suite.objects import job, jobset, of_job, of_jobset, replicated_job
+from e2e.harness.environment import Environment
+from e2e.harness.objects import job, jobset, of_job, of_jobset, replicated_job
 from kube.base.errors import Unreachable
 from kube.client.resources import JOBS, JOBSETS, NAMESPACES
 

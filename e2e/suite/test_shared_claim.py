@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from api.constants import ANNOTATION_SHARED_CLAIMS
-from e2e.suite.devices import (
+from e2e.harness.devices import (
     CLAIM_TEMPLATES,
     CLAIMS,
     Devices,
@@ -14,8 +14,8 @@ from e2e.suite.devices import (
     request,
     with_claims,
 )
-from e2e.suite.environment import Environment
-from e2e.suite.objects import Json, job, of_job
+from e2e.harness.environment import Environment
+from e2e.harness.objects import Json, job, of_job
 from kube.client.resources import JOBS
 
 pytestmark = pytest.mark.since("1.34", "resource.k8s.io/v1 is served from 1.34 on")

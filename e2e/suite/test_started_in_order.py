@@ -10,12 +10,12 @@ import pytest
 
 from api.constants import SCHEDULER_NAME
 from api.features import Feature
-from e2e import muster as processes
-from e2e.muster import Muster
-from e2e.suite.environment import Environment
-from e2e.suite.gates import switched_on
-from e2e.suite.groups import held
-from e2e.suite.objects import Json, job, jobset, of_job, replicated_job
+from e2e.harness import muster as processes
+from e2e.harness.environment import Environment
+from e2e.harness.gates import switched_on
+from e2e.harness.groups import held
+from e2e.harness.muster import Muster
+from e2e.harness.objects import Json, job, jobset, of_job, replicated_job
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, JOBSETS, PODS
 

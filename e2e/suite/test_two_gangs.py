@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from e2e.suite.environment import Environment
-from e2e.suite.objects import job, of_job
+from e2e.harness.environment import Environment
+from e2e.harness.objects import job, of_job
 from kube.client.meta import RawObject
 from kube.client.resources import JOBS
 

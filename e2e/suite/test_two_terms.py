@@ -4,9 +4,9 @@ import signal
 
 import pytest
 
-from e2e.muster import SCHEDULER
-from e2e.suite.environment import Environment
-from e2e.suite.objects import POD_GROUPS, pod, pod_group
+from e2e.harness.environment import Environment
+from e2e.harness.muster import SCHEDULER
+from e2e.harness.objects import POD_GROUPS, pod, pod_group
 from kube.client.resources import LEASES, PODS
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.unsettled("a second scheduler was killed")]

@@ -4,9 +4,9 @@ from functools import partial
 
 import pytest
 
-from e2e.muster import WEBHOOK
-from e2e.suite.environment import Environment
-from e2e.suite.objects import job, jobset, of_job, of_jobset, pod, replicated_job
+from e2e.harness.environment import Environment
+from e2e.harness.muster import WEBHOOK
+from e2e.harness.objects import job, jobset, of_job, of_jobset, pod, replicated_job
 from kube.base.errors import ApiError, NotFound
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, JOBSETS, PODS, Resource

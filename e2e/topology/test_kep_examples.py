@@ -2,8 +2,8 @@
 
 import pytest
 
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members, tree
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members, tree
 
 ZONE = "test.muster.dev/zone"
 BLOCK = "test.muster.dev/block"

@@ -1,8 +1,8 @@
 """A preferred topology: one domain if there is one, else the fewest, and the status says which."""
 
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members, tree
-from e2e.suite.objects import COMPOSITE_POD_GROUPS, POD_GROUPS
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members, tree
+from e2e.harness.objects import COMPOSITE_POD_GROUPS, POD_GROUPS
 from kube.client.resources import Resource
 
 BLOCK = "test.muster.dev/block"

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from e2e.controlplane.controlplane import ControlPlane
+from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.traces.recorder import Recorder
 
 Object = dict[str, Any]

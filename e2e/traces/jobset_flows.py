@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from e2e.controlplane.controlplane import ControlPlane
+from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.traces.job_flows import NODE, Flow, pod_template
 from e2e.traces.recorder import Recorder
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from e2e.controlplane.controlplane import ControlPlane
+from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.traces import job_flows, jobset_flows
 from e2e.traces.job_flows import NODE, Flow
 from e2e.traces.normalise import Interner

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
-from e2e.support.rest import Answer, Rest, Watch
+from e2e.harness.support.rest import Answer, Rest, Watch
 from e2e.traces.normalise import Normaliser
 
 Object = dict[str, Any]

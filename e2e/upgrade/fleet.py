@@ -13,13 +13,13 @@ from pathlib import Path
 
 import yaml
 
-from e2e.muster import ALL, NAMESPACE, SCHEDULER, WEBHOOK, Muster
-from e2e.support import ports
-from e2e.support.kubectl import Kubectl
-from e2e.support.waiting import eventually
+from e2e.harness.endpoint_slices import EndpointSlices
+from e2e.harness.muster import ALL, NAMESPACE, SCHEDULER, WEBHOOK, Muster
+from e2e.harness.support import ports
+from e2e.harness.support.kubectl import Kubectl
+from e2e.harness.support.waiting import eventually
 from e2e.upgrade.versions import Version
 from e2e.webhook.balancer import Backend
-from e2e.webhook.endpoint_slices import EndpointSlices
 from e2e.webhook.replicas import SERVICE
 from kube.base.errors import NotFound
 from kube.client.client import Client

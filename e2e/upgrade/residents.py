@@ -3,9 +3,9 @@
 from typing import Any
 
 from api.constants import GROUP
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members, tree
-from e2e.suite.objects import (
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members, tree
+from e2e.harness.objects import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     Json,
@@ -16,7 +16,7 @@ from e2e.suite.objects import (
     pod,
     replicated_job,
 )
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 from kube.client.resources import CRDS, JOBS, JOBSETS, PODS
 
 _RUNNING = 13

@@ -15,9 +15,9 @@ import yaml
 
 from e2e.chart.helm import NAMESPACE, RELEASE, Object, environment, is_hook, render
 from e2e.docs.reader import Reader
-from e2e.support.binaries import binary
-from e2e.support.manifests import path_of
-from e2e.support.rest import Rest
+from e2e.harness.support.binaries import binary
+from e2e.harness.support.manifests import path_of
+from e2e.harness.support.rest import Rest
 from e2e.upgrade.site import Site
 from e2e.upgrade.versions import (
     MissingCommitError,

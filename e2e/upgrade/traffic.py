@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from api.constants import ANNOTATION_GANG_MODE, GROUP, SCHEDULER_NAME
-from e2e.suite.objects import Json, job, jobset, pod, replicated_job
-from e2e.support.rest import MERGE_PATCH, Answer, Rest
+from e2e.harness.objects import Json, job, jobset, pod, replicated_job
+from e2e.harness.support.rest import MERGE_PATCH, Answer, Rest
 
 NAMESPACE = "users"
 _RETRIES = 10

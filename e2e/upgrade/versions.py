@@ -13,7 +13,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.controlplane.places import ROOT
+from e2e.harness.controlplane.places import ROOT
 
 CACHE = ROOT / ".cache" / "upgrade"
 FILE = Path(__file__).with_name("versions.toml")

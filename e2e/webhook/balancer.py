@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from e2e.support.waiting import healthy
+from e2e.harness.support.waiting import healthy
 
 CHUNK = 65536
 PROBE_SECONDS = 0.1

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from e2e.clusters.local import Local
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.support.rest import Rest
+from e2e.harness.clusters.local import Local
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.support.rest import Rest
 from tools.testing.effort import selected
 
 NAMESPACE = "team"

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 from dataclasses import dataclass, field
 
-from e2e.support.rest import Object, Rest
+from e2e.harness.support.rest import Object, Rest
 from e2e.webhook.conftest import NAMESPACE
 
 GROUP = "/apis/scheduling.muster.dev"

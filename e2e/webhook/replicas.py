@@ -14,12 +14,12 @@ from typing import Any, Self
 
 import yaml
 
-from e2e.controlplane.process import Process
-from e2e.support import accounts, definitions, kubeconfig, manifests, ports
-from e2e.support.rest import Rest
-from e2e.support.waiting import eventually, healthy
+from e2e.harness.controlplane.process import Process
+from e2e.harness.endpoint_slices import EndpointSlices
+from e2e.harness.support import accounts, definitions, kubeconfig, manifests, ports
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import eventually, healthy
 from e2e.webhook.balancer import Backend, Balancer
-from e2e.webhook.endpoint_slices import EndpointSlices
 
 NAMESPACE = "muster-system"
 SERVICE = "muster-webhook"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from e2e.support import accounts, definitions, kubeconfig, pki
-from e2e.support.rest import JSON_PATCH, Object, Rest
-from e2e.support.waiting import eventually
+from e2e.harness.support import accounts, definitions, kubeconfig, pki
+from e2e.harness.support.rest import JSON_PATCH, Object, Rest
+from e2e.harness.support.waiting import eventually
 from e2e.webhook.replicas import CONFIGURATIONS, NAMESPACE, install, uninstall
 
 CONVERTED = f"{definitions.PATH}/workloads.scheduling.muster.dev"

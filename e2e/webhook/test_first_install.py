@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.support.rest import APPLY_PATCH, Rest
+from e2e.harness.support.rest import APPLY_PATCH, Rest
 from e2e.webhook.conftest import NAMESPACE
 from e2e.webhook.load import GROUP, pod_group
 from e2e.webhook.replicas import Replicas

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from cli.commands import COMMANDS
-from e2e.controlplane.places import ROOT
-from e2e.support import manifests
-from e2e.support.rest import APPLY_PATCH, Rest
+from e2e.harness.controlplane.places import ROOT
+from e2e.harness.support import manifests
+from e2e.harness.support.rest import APPLY_PATCH, Rest
 from e2e.webhook.conftest import NAMESPACE
 from e2e.webhook.load import GROUP, pod_group
 from e2e.webhook.replicas import Replicas

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from e2e.support.rest import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Answer, Object, Rest
+from e2e.harness.support.rest import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Answer, Object, Rest
 from e2e.webhook.conftest import NAMESPACE
 from e2e.webhook.load import GROUP
 from e2e.webhook.replicas import Replicas

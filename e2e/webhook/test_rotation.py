@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 from e2e.webhook.conftest import api_server
 from e2e.webhook.load import Load
 from e2e.webhook.replicas import Replicas

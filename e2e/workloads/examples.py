@@ -7,8 +7,8 @@ from pathlib import Path
 import yaml
 
 from api.constants import SCHEDULER_NAME
-from e2e.suite.environment import Environment
-from e2e.suite.objects import NODE_LABEL
+from e2e.harness.environment import Environment
+from e2e.harness.objects import NODE_LABEL
 from kube.base.errors import NotFound
 from kube.client.meta import Json
 from kube.client.resources import JOBS, PODS, STATEFUL_SETS

@@ -9,8 +9,8 @@ from copy import deepcopy
 import pytest
 
 from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_MANAGED_GROUP
-from e2e.suite.environment import Environment
-from e2e.suite.objects import Json, pod_spec
+from e2e.harness.environment import Environment
+from e2e.harness.objects import Json, pod_spec
 from e2e.workloads.examples import gone
 from kube.client.patch import PatchBuilder
 from kube.client.resources import DEPLOYMENTS, PODS, STATEFUL_SETS, Resource

@@ -10,8 +10,8 @@ from api.constants import (
     LABEL_POD_GROUP,
 )
 from api.names import pod_group_of_value
-from e2e.suite.environment import Environment
-from e2e.suite.objects import Json, job, pod
+from e2e.harness.environment import Environment
+from e2e.harness.objects import Json, job, pod
 from e2e.workloads.examples import ended, gone, runs, runs_as_pods
 from kube.base.errors import Invalid
 from kube.client.resources import JOBS, PODS

@@ -8,12 +8,12 @@ import pytest
 from api import names
 from api.constants import ANNOTATION_WAITING_FOR
 from api.integration.lws.view import LEADER_FIRST, TOGETHER
-from e2e.clusters.local import Local
-from e2e.muster import Muster
-from e2e.running import installed, started
-from e2e.suite.environment import Environment
-from e2e.suite.objects import Json, pod_spec
-from e2e.support import definitions
+from e2e.harness.clusters.local import Local
+from e2e.harness.environment import Environment
+from e2e.harness.muster import Muster
+from e2e.harness.objects import Json, pod_spec
+from e2e.harness.running import installed, started
+from e2e.harness.support import definitions
 from e2e.workloads.examples import gone
 from e2e.workloads.lws_pods import CRD, SUBGROUP_KEY, alone, leader, workers
 from kube.client.resources import LEADER_WORKER_SETS, PODS

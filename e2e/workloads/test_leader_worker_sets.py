@@ -21,12 +21,12 @@ from api.constants import (
     LWS_LABEL_WORKER_INDEX,
 )
 from api.integration.lws.view import LEADER_FIRST, TOGETHER
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.muster import CONTROLLER, SCHEDULER, Muster
-from e2e.running import installed, started
-from e2e.suite.environment import Environment
-from e2e.suite.objects import NODE_LABEL, POD_GROUPS, Json
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.environment import Environment
+from e2e.harness.muster import CONTROLLER, SCHEDULER, Muster
+from e2e.harness.objects import NODE_LABEL, POD_GROUPS, Json
+from e2e.harness.running import installed, started
 from e2e.workloads import lws_pods
 from e2e.workloads.examples import EXAMPLES
 from kube.client.patch import PatchBuilder

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from api.features import Feature
-from e2e.muster import Muster
-from e2e.suite.environment import Environment
-from e2e.suite.gates import switched_on
-from e2e.suite.groups import held
+from e2e.harness.environment import Environment
+from e2e.harness.gates import switched_on
+from e2e.harness.groups import held
+from e2e.harness.muster import Muster
 from e2e.workloads.test_leader_worker_sets import (
     SIZE,
     applied,

@@ -7,11 +7,11 @@ import pytest
 from api import names
 from api.features import Feature
 from api.integration.lws.view import LEADER_FIRST, TOGETHER
-from e2e.muster import SCHEDULER, Muster
-from e2e.suite.environment import Environment
-from e2e.suite.gates import switched_on
-from e2e.suite.groups import held
-from e2e.suite.objects import Json, job, of_job, pod_spec
+from e2e.harness.environment import Environment
+from e2e.harness.gates import switched_on
+from e2e.harness.groups import held
+from e2e.harness.muster import SCHEDULER, Muster
+from e2e.harness.objects import Json, job, of_job, pod_spec
 from e2e.workloads.lws_pods import leader, workers
 from e2e.workloads.test_leader_worker_pods import cluster, running_muster
 from kube.client.resources import JOBS, LEADER_WORKER_SETS, PODS

@@ -15,11 +15,11 @@ from api.constants import (
     LABEL_POD_GROUP,
     SCHEDULER_NAME,
 )
-from e2e import muster as processes
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.muster import Muster
-from e2e.suite.environment import Environment
-from e2e.suite.objects import POD_GROUPS, Json, pod_spec
+from e2e.harness import muster as processes
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.environment import Environment
+from e2e.harness.muster import Muster
+from e2e.harness.objects import POD_GROUPS, Json, pod_spec
 from e2e.workloads.examples import gone, runs
 from kube.base.errors import Forbidden, Invalid, NotFound
 from kube.client.client import Client

@@ -6,13 +6,13 @@ import pytest
 import yaml
 
 from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_WAITING_FOR
-from e2e import muster as processes
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.muster import Muster
-from e2e.running import installed, started
-from e2e.suite.environment import Environment
-from e2e.suite.objects import NODE_LABEL, POD_GROUPS, Json
+from e2e.harness import muster as processes
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.environment import Environment
+from e2e.harness.muster import Muster
+from e2e.harness.objects import NODE_LABEL, POD_GROUPS, Json
+from e2e.harness.running import installed, started
 from e2e.workloads.examples import EXAMPLES, gone
 from kube.base.errors import NotFound
 from kube.client.patch import PatchBuilder

@@ -7,10 +7,10 @@ import yaml
 
 from api.constants import ANNOTATION_HOLD_SECONDS
 from api.features import Feature
-from e2e.muster import Muster
-from e2e.suite.environment import Environment
-from e2e.suite.gates import switched_on
-from e2e.suite.objects import NODE_LABEL, Json, job, of_job
+from e2e.harness.environment import Environment
+from e2e.harness.gates import switched_on
+from e2e.harness.muster import Muster
+from e2e.harness.objects import NODE_LABEL, Json, job, of_job
 from e2e.workloads.examples import EXAMPLES, gone
 from e2e.workloads.test_trainer import (
     GROUP,

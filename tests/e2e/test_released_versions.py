@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.controlplane.places import ROOT
+from e2e.harness.controlplane.places import ROOT
 from e2e.upgrade.versions import MissingCommitError, Released, find, released
 
 _WHOLE = 400

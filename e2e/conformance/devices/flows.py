@@ -4,8 +4,8 @@ from typing import Any
 
 from e2e.conformance.devices.builders import ALLOCATION, CLAIM_SPEC, GROUP, Object
 from e2e.conformance.objects import Namespace, binding, pod
-from e2e.support.rest import JSON_PATCH, Rest
-from e2e.support.waiting import eventually
+from e2e.harness.support.rest import JSON_PATCH, Rest
+from e2e.harness.support.waiting import eventually
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 ENTRY_ANNOTATION = "resource.kubernetes.io/pod-claim-name"

@@ -9,7 +9,7 @@ import yaml
 
 from e2e.conformance.devices.builders import Case, Object
 from e2e.conformance.objects import Namespace
-from e2e.support.rest import Answer, Rest
+from e2e.harness.support.rest import Answer, Rest
 
 ANSWERS = Path(__file__).with_name("answers.yaml")
 _HEAD = """\

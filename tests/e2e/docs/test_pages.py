@@ -2,8 +2,8 @@
 
 import pytest
 
-from e2e.controlplane.places import ROOT
 from e2e.docs.page import blocks
+from e2e.harness.controlplane.places import ROOT
 from e2e.upgrade import test_chart
 from e2e.upgrade.test_chart import BY_CHART
 
