@@ -71,7 +71,7 @@ e2e: .venv ## the end-to-end suite on the cluster of KUBECONFIG
 
 test-workloads: .venv ## controllers of workloads, built first, on the real control plane with Muster
 	$(BIN)/python -m e2e.harness.controlplane.build --workloads
-	$(BIN)/python -m pytest e2e/workloads --cluster=real --long
+	$(BIN)/python -m pytest e2e/flows/owners/workloads --cluster=real --long
 
 test-monitoring: .venv ## alerts, dashboard and metrics, with a real Prometheus, which is built first
 	$(BIN)/python -m e2e.harness.controlplane.build --monitoring

@@ -64,9 +64,16 @@ _UNITS: Final = tuple(
 UNIT_PARTS: Final[Mapping[str, Sequence[str]]] = {**NAMED_UNITS, "the rest": ("tests", *_UNITS)}
 
 NAMED_PARTS: Final[Mapping[str, Sequence[str]]] = {
-    "decisions": ("e2e/faults", "e2e/hostile", "e2e/preemption", "e2e/scheduling", "e2e/webhook"),
-    "owners": ("e2e/admission", "e2e/controllers"),
-    "console and workloads": ("e2e/console", "e2e/lives", "e2e/workloads"),
+    "decisions": (
+        "e2e/faults",
+        "e2e/hostile",
+        "e2e/flows/scheduling/gangs",
+        "e2e/flows/scheduling/preemption",
+        "e2e/flows/scheduling/reasons",
+        "e2e/flows/admission/webhook",
+    ),
+    "owners": ("e2e/flows/admission/kinds", "e2e/flows/owners/jobs"),
+    "console and workloads": ("e2e/console", "e2e/lives", "e2e/flows/owners/workloads"),
 }
 """About three quarters of the end-to-end tests, by time."""
 
@@ -77,18 +84,18 @@ PARTS: Final[Mapping[str, Sequence[str]]] = {**NAMED_PARTS, "the rest": ("e2e", 
 
 REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
     "flows": (
-        "e2e/suite/test_admission.py",
-        "e2e/suite/test_bad_input.py",
-        "e2e/suite/test_devices.py",
-        "e2e/suite/test_gang_of_a_jobset.py",
+        "e2e/flows/admission/test_admission.py",
+        "e2e/flows/admission/test_bad_input.py",
+        "e2e/flows/devices/test_devices.py",
+        "e2e/flows/owners/test_gang_of_a_jobset.py",
         "e2e/suite/test_outage.py",
-        "e2e/suite/test_shared_claim.py",
-        "e2e/suite/test_started_in_order.py",
-        "e2e/suite/test_two_gangs.py",
-        "e2e/suite/test_webhook_down.py",
-        "e2e/admission/test_owners.py",
-        "e2e/admission/test_table.py",
-        "e2e/webhook/test_confined.py",
+        "e2e/flows/devices/test_shared_claim.py",
+        "e2e/flows/expected_pods/test_started_in_order.py",
+        "e2e/flows/scheduling/test_two_gangs.py",
+        "e2e/flows/admission/test_webhook_down.py",
+        "e2e/flows/admission/kinds/test_owners.py",
+        "e2e/flows/admission/kinds/test_table.py",
+        "e2e/flows/admission/webhook/test_confined.py",
     ),
     "conformance and hostile tenants": (
         "e2e/conformance",
@@ -104,7 +111,7 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/chart",
         "e2e/test_release.py",
         "e2e/hostile/test_beside_kube_scheduler.py",
-        "e2e/workloads/test_sets.py",
+        "e2e/flows/owners/workloads/test_sets.py",
     ),
 }
 """What runs on the real control plane without `--long`: what users count on, and what the embedded

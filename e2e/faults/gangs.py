@@ -14,6 +14,9 @@ from pathlib import Path
 from api.constants import ANNOTATION_SCHEDULE_TIMEOUT
 from e2e.faults import trouble
 from e2e.faults.pair import Step, Takeover
+from e2e.flows.devices import test_devices, test_extended_resources
+from e2e.flows.scheduling.gangs import test_volumes as volumes
+from e2e.flows.scheduling.gangs.test_once_scheduled import was_scheduled
 from e2e.harness.clusters.nodes import FINISH_ANNOTATION
 from e2e.harness.devices import CLAIMS, SINCE, Devices, devices_in
 from e2e.harness.environment import Environment
@@ -22,9 +25,6 @@ from e2e.harness.objects import POD_GROUPS, job, of_job, pod, pod_group, pod_spe
 from e2e.harness.priorities import known_class
 from e2e.harness.settled import RESERVATIONS
 from e2e.harness.support.intercepting_proxy import Rule
-from e2e.scheduling import test_volumes as volumes
-from e2e.scheduling.test_once_scheduled import was_scheduled
-from e2e.suite import test_devices, test_extended_resources
 from kube.client.patch import PatchBuilder
 from kube.client.resources import JOBS, PODS
 

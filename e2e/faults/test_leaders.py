@@ -19,11 +19,11 @@ from api.constants import LABEL_POD_GROUP
 from e2e.faults import trouble
 from e2e.faults.gangs import GANGS, Stage, no_claims, none_reserved
 from e2e.faults.pair import CUT_OFF, KILLED, STOPPED, Pair, Takeover
+from e2e.flows.scheduling.gangs.bindings import Bindings
 from e2e.harness.clusters.protocol import Cluster
 from e2e.harness.environment import Environment
 from e2e.harness.muster import Muster
 from e2e.harness.settled import settled
-from e2e.scheduling.bindings import Bindings
 from kube.client.client import Client
 from kube.client.resources import NODES
 

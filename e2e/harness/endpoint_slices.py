@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
+from e2e.flows.admission.webhook.balancer import PROBE_SECONDS, Backend
 from e2e.harness.controlplane.places import before
 from e2e.harness.support.rest import Object, Rest
 from e2e.harness.support.waiting import healthy
-from e2e.webhook.balancer import PROBE_SECONDS, Backend
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
 READY = "/endpoints/0/conditions/ready"

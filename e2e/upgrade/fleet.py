@@ -13,14 +13,14 @@ from pathlib import Path
 
 import yaml
 
+from e2e.flows.admission.webhook.balancer import Backend
+from e2e.flows.admission.webhook.replicas import SERVICE
 from e2e.harness.endpoint_slices import EndpointSlices
 from e2e.harness.muster import ALL, NAMESPACE, SCHEDULER, WEBHOOK, Muster
 from e2e.harness.support import ports
 from e2e.harness.support.kubectl import Kubectl
 from e2e.harness.support.waiting import eventually
 from e2e.upgrade.versions import Version
-from e2e.webhook.balancer import Backend
-from e2e.webhook.replicas import SERVICE
 from kube.base.errors import NotFound
 from kube.client.client import Client
 from kube.client.resources import LEASES

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Self
 
+from e2e.flows.scheduling.gangs.bindings import Bindings
 from e2e.harness.controlplane.commands import Options
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.environment import Environment
@@ -15,7 +16,6 @@ from e2e.harness.muster import CONTROLLER, NAMESPACE, SCHEDULER, WEBHOOK, Muster
 from e2e.harness.objects import COMPOSITE_POD_GROUPS, POD_GROUPS, job, of_job
 from e2e.harness.support.intercepting_proxy import InterceptingProxy
 from e2e.harness.support.rest import Rest
-from e2e.scheduling.bindings import Bindings
 from e2e.upgrade.fleet import Fleet
 from e2e.upgrade.residents import Residents
 from e2e.upgrade.traffic import NAMESPACE as USERS
