@@ -65,15 +65,15 @@ UNIT_PARTS: Final[Mapping[str, Sequence[str]]] = {**NAMED_UNITS, "the rest": ("t
 
 NAMED_PARTS: Final[Mapping[str, Sequence[str]]] = {
     "decisions": (
-        "e2e/faults",
-        "e2e/hostile",
+        "e2e/faults/leaders",
+        "e2e/faults/hostile",
         "e2e/flows/scheduling/gangs",
         "e2e/flows/scheduling/preemption",
         "e2e/flows/scheduling/reasons",
         "e2e/flows/admission/webhook",
     ),
     "owners": ("e2e/flows/admission/kinds", "e2e/flows/owners/jobs"),
-    "console and workloads": ("e2e/console", "e2e/lives", "e2e/flows/owners/workloads"),
+    "console and workloads": ("e2e/console", "e2e/faults/lives", "e2e/flows/owners/workloads"),
 }
 """About three quarters of the end-to-end tests, by time."""
 
@@ -88,7 +88,7 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/flows/admission/test_bad_input.py",
         "e2e/flows/devices/test_devices.py",
         "e2e/flows/owners/test_gang_of_a_jobset.py",
-        "e2e/suite/test_outage.py",
+        "e2e/faults/test_outage.py",
         "e2e/flows/devices/test_shared_claim.py",
         "e2e/flows/expected_pods/test_started_in_order.py",
         "e2e/flows/scheduling/test_two_gangs.py",
@@ -100,8 +100,8 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
     "conformance and hostile tenants": (
         "e2e/conformance",
         "e2e/docs",
-        "e2e/hostile/test_attacks.py",
-        "e2e/hostile/test_boundaries.py",
+        "e2e/faults/hostile/test_attacks.py",
+        "e2e/faults/hostile/test_boundaries.py",
         "e2e/test_manifests.py",
         "e2e/test_protection.py",
         "e2e/test_versions.py",
@@ -110,7 +110,7 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
     "installation": (
         "e2e/chart",
         "e2e/test_release.py",
-        "e2e/hostile/test_beside_kube_scheduler.py",
+        "e2e/faults/hostile/test_beside_kube_scheduler.py",
         "e2e/flows/owners/workloads/test_sets.py",
     ),
 }
