@@ -98,7 +98,7 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
         "e2e/flows/admission/webhook/test_confined.py",
     ),
     "conformance and hostile tenants": (
-        "e2e/conformance",
+        "e2e/kubernetes/apiserver",
         "e2e/docs",
         "e2e/faults/hostile/test_attacks.py",
         "e2e/faults/hostile/test_boundaries.py",
@@ -119,7 +119,7 @@ server is held to. Each part has a control plane of its own, so that they can ru
 
 REAL_SUITES: Final = tuple(suite for part in REAL_PARTS.values() for suite in part)
 
-ON_BOTH: Final = ("e2e/conformance",)
+ON_BOTH: Final = ("e2e/kubernetes/apiserver",)
 """What runs on the embedded cluster, too, without `--long`: it is held to the real server."""
 
 _ELSEWHERE: Final = tuple(f"--ignore={suite}" for suite in REAL_SUITES if suite not in ON_BOTH)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.conformance.objects import Namespace
 from e2e.harness.clusters.protocol import Cluster
 from e2e.harness.support import accounts, kubeconfig, manifests
 from e2e.harness.support.rest import Rest
 from e2e.harness.support.waiting import eventually
+from e2e.kubernetes.apiserver.objects import Namespace
 
 Object = dict[str, Any]
 

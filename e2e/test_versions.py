@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from cli.doctor.kubernetes import FEATURES, OLDEST
-from e2e.conformance.objects import Namespace, job, pod, pod_spec
 from e2e.harness.controlplane.build import RELEASES
 from e2e.harness.controlplane.places import KUBERNETES as RUNNING
 from e2e.harness.controlplane.places import ROOT
 from e2e.harness.support.rest import Rest
+from e2e.kubernetes.apiserver.objects import Namespace, job, pod, pod_spec
 
 Probe = Callable[[Rest], Awaitable[bool]]
 

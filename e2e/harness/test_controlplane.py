@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from e2e.conformance.objects import Namespace, binding, config_map, job, owner, pod
 from e2e.harness.controlplane.commands import Options
 from e2e.harness.controlplane.controlplane import ControlPlane
 from e2e.harness.support.rest import Object, Rest
 from e2e.harness.support.waiting import eventually
+from e2e.kubernetes.apiserver.objects import Namespace, binding, config_map, job, owner, pod
 
 DEFAULT = Namespace("default")
 JOBSETS = DEFAULT.path("jobset.x-k8s.io/v1alpha2", "jobsets")

@@ -15,7 +15,7 @@ from e2e.harness.controlplane.down import running
 from e2e.harness.controlplane.places import ROOT, before
 from e2e.harness.controlplane.process import Process, ProcessFailedError
 from e2e.harness.support import kubeconfig, pki, ports
-from e2e.traces.normalise import Interner, Normaliser
+from e2e.kubernetes.controllers.normalise import Interner, Normaliser
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 

@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from api.constants import ANNOTATION_SCHEDULE_TIMEOUT
-from e2e.conformance.webhooks import Object, registered, serving, webhook
 from e2e.harness.environment import Environment
 from e2e.harness.groups import leaf, members
 from e2e.harness.support import ports
 from e2e.harness.support.rest import Rest
+from e2e.kubernetes.apiserver.webhooks import Object, registered, serving, webhook
 from kube.client.resources import EVENTS
 
 TIMEOUT = "3s"

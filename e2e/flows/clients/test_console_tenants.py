@@ -17,14 +17,14 @@ from certs.material import ServerNames
 from console.access import sign_in
 from console.serving.in_cluster import Place, ServedConsole, in_cluster
 from console.serving.serving import Settings
-from e2e.conformance.accounts import Account, rule
-from e2e.conformance.objects import Namespace
 from e2e.harness.clusters.protocol import Cluster
 from e2e.harness.muster import NAMESPACE, Muster
 from e2e.harness.support import accounts, manifests
 from e2e.harness.support import kubeconfig as kubeconfigs
 from e2e.harness.support.rest import Rest
 from e2e.harness.support.waiting import eventually
+from e2e.kubernetes.apiserver.accounts import Account, rule
+from e2e.kubernetes.apiserver.objects import Namespace
 from kube.client.client import Client
 from scheduler.support.kinds import GROUPS
 

@@ -1,6 +1,7 @@
 """The device kinds: what depends on the clock, on roles and on namespaces.
 
-What else is accepted and refused is in e2e/conformance/devices, which a real server is asked too.
+What else is accepted and refused is in e2e/kubernetes/apiserver/devices, which a real server is
+asked too.
 """
 
 from typing import Any

@@ -1,6 +1,7 @@
 """The resource claim controller and the kubelets on a running API server.
 
-What the controller does step by step is in e2e/conformance, which real controllers are held to.
+What the controller does step by step is in e2e/kubernetes/apiserver, which real controllers are
+held to.
 """
 
 from typing import Any
