@@ -75,7 +75,7 @@ test-workloads: .venv ## controllers of workloads, built first, on the real cont
 
 test-monitoring: .venv ## alerts, dashboard and metrics, with a real Prometheus, which is built first
 	$(BIN)/python -m e2e.harness.controlplane.build --monitoring
-	$(BIN)/python -m pytest e2e/monitoring --cluster=local
+	$(BIN)/python -m pytest e2e/install/monitoring --cluster=local
 
 e2e-console: .venv ## the console's page in a real Chromium, installed if need be
 	$(BIN)/python -m e2e.console.chromium
@@ -87,13 +87,13 @@ pictures: .venv ## take the pictures in docs/pictures/console anew, in a real Ch
 
 e2e-operate: e2e-modules ## a whole life of an installation, by the real helm, kubectl and Prometheus
 	$(BIN)/python -m e2e.harness.controlplane.build --monitoring
-	$(BIN)/python -m pytest e2e/operate --cluster=real
+	$(BIN)/python -m pytest e2e/install/operate --cluster=real
 
 e2e-modules: .venv ## build the real control plane into .cache/controlplane/bin
 	$(BIN)/python -m e2e.harness.controlplane.build
 
 e2e-upgrade: e2e-modules ## from each released version to this one and back, ROUNDS times, with gangs running
-	$(BIN)/python -m pytest e2e/upgrade --cluster=real --rounds=$(or $(ROUNDS),1) -s
+	$(BIN)/python -m pytest e2e/install/upgrade --cluster=real --rounds=$(or $(ROUNDS),1) -s
 
 up: e2e-modules ## keep a real control plane with Muster running; kubeconfig: .cache/controlplane/kubeconfig
 	$(BIN)/python -m e2e.harness.controlplane.up --muster

@@ -99,17 +99,17 @@ REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "conformance and hostile tenants": (
         "e2e/kubernetes/apiserver",
-        "e2e/docs",
+        "e2e/install/docs",
         "e2e/faults/hostile/test_attacks.py",
         "e2e/faults/hostile/test_boundaries.py",
-        "e2e/test_manifests.py",
-        "e2e/test_protection.py",
-        "e2e/test_versions.py",
+        "e2e/install/test_manifests.py",
+        "e2e/install/test_protection.py",
+        "e2e/install/test_versions.py",
     ),
     # The last two share a control plane.
     "installation": (
-        "e2e/chart",
-        "e2e/test_release.py",
+        "e2e/install/chart",
+        "e2e/install/test_release.py",
         "e2e/faults/hostile/test_beside_kube_scheduler.py",
         "e2e/flows/owners/workloads/test_sets.py",
     ),

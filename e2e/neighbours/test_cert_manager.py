@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.chart.helm import NAMESPACE, Object
-from e2e.chart.release import Release
-from e2e.chart.test_release import bundles
 from e2e.flows.admission.webhook.conftest import NAMESPACE as TEAM
 from e2e.flows.admission.webhook.load import Load
 from e2e.harness.clusters.protocol import Cluster
@@ -27,6 +24,9 @@ from e2e.harness.support import definitions
 from e2e.harness.support.binaries import binary
 from e2e.harness.support.rest import MERGE_PATCH, Rest
 from e2e.harness.support.waiting import eventually
+from e2e.install.chart.helm import NAMESPACE, Object
+from e2e.install.chart.release import Release
+from e2e.install.chart.test_release import bundles
 
 MODULE = "github.com/cert-manager/cert-manager"
 VALUES: Object = {"certificates": {"provider": "cert-manager"}}
