@@ -70,12 +70,12 @@ e2e: .venv ## the end-to-end suite on the cluster of KUBECONFIG
 	$(BIN)/python -m pytest e2e --kubeconfig=$(KUBECONFIG)
 
 test-workloads: .venv ## controllers of workloads, built first, on the real control plane with Muster
-	$(BIN)/python -m e2e.controlplane.build --workloads
-	$(BIN)/python -m pytest e2e/workloads --cluster=real --long
+	$(BIN)/python -m e2e.harness.controlplane.build --workloads
+	$(BIN)/python -m pytest e2e/flows/owners/workloads --cluster=real --long
 
 test-monitoring: .venv ## alerts, dashboard and metrics, with a real Prometheus, which is built first
-	$(BIN)/python -m e2e.controlplane.build --monitoring
-	$(BIN)/python -m pytest e2e/monitoring --cluster=local
+	$(BIN)/python -m e2e.harness.controlplane.build --monitoring
+	$(BIN)/python -m pytest e2e/install/monitoring --cluster=local
 
 e2e-console: .venv ## the console's page in a real Chromium, installed if need be
 	$(BIN)/python -m e2e.console.chromium
@@ -86,20 +86,20 @@ pictures: .venv ## take the pictures in docs/pictures/console anew, in a real Ch
 	$(BIN)/python -m pytest e2e/console/test_pictures.py --record
 
 e2e-operate: e2e-modules ## a whole life of an installation, by the real helm, kubectl and Prometheus
-	$(BIN)/python -m e2e.controlplane.build --monitoring
-	$(BIN)/python -m pytest e2e/operate --cluster=real
+	$(BIN)/python -m e2e.harness.controlplane.build --monitoring
+	$(BIN)/python -m pytest e2e/install/operate --cluster=real
 
 e2e-modules: .venv ## build the real control plane into .cache/controlplane/bin
-	$(BIN)/python -m e2e.controlplane.build
+	$(BIN)/python -m e2e.harness.controlplane.build
 
 e2e-upgrade: e2e-modules ## from each released version to this one and back, ROUNDS times, with gangs running
-	$(BIN)/python -m pytest e2e/upgrade --cluster=real --rounds=$(or $(ROUNDS),1) -s
+	$(BIN)/python -m pytest e2e/install/upgrade --cluster=real --rounds=$(or $(ROUNDS),1) -s
 
 up: e2e-modules ## keep a real control plane with Muster running; kubeconfig: .cache/controlplane/kubeconfig
-	$(BIN)/python -m e2e.controlplane.up --muster
+	$(BIN)/python -m e2e.harness.controlplane.up --muster
 
 down: .venv ## end what `make up` started
-	$(BIN)/python -m e2e.controlplane.down
+	$(BIN)/python -m e2e.harness.controlplane.down
 
 bench: .venv ## decisions alone: times and memory beside their ranges and the last results
 	$(BIN)/python -m tools.bench.decisions.decisions $(BENCH)

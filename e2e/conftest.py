@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from e2e import muster as processes
-from e2e.clusters.existing import ExistingCluster
-from e2e.clusters.local import Local
-from e2e.clusters.protocol import Cluster
-from e2e.controlplane.commands import DEVICES, POD_MAKERS, QUOTA_AND_VOLUMES, ROLES, Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.controlplane.places import KUBERNETES, before
-from e2e.muster import Muster
-from e2e.running import Started, installed, no_deployments, started
-from e2e.suite.environment import Environment
-from e2e.suite.priorities import known_class
-from e2e.suite.settled import settled
-from e2e.support.rest import Rest
+from e2e.harness import muster as processes
+from e2e.harness.clusters.existing import ExistingCluster
+from e2e.harness.clusters.local import Local
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.controlplane.commands import DEVICES, POD_MAKERS, QUOTA_AND_VOLUMES, ROLES, Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.controlplane.places import KUBERNETES, before
+from e2e.harness.environment import Environment
+from e2e.harness.muster import Muster
+from e2e.harness.priorities import known_class
+from e2e.harness.running import Started, installed, no_deployments, started
+from e2e.harness.settled import settled
+from e2e.harness.support.rest import Rest
 from kube.client.client import Client
 
 _PASSED = pytest.StashKey[bool]()
@@ -34,7 +34,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the embedded cluster, or a real control plane built from Go modules",
     )
     group.addoption("--kubeconfig", type=Path, help="any cluster instead, kind for instance")
-    group.addoption("--keep-audit", type=Path, help="for python -m e2e.permissions, afterwards")
+    group.addoption(
+        "--keep-audit", type=Path, help="for python -m e2e.harness.permissions, afterwards"
+    )
     group.addoption(
         "--rounds", type=int, default=1, help="how often an upgrade goes back and again"
     )

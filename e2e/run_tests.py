@@ -22,11 +22,11 @@ from functools import partial
 from threading import Condition
 from typing import Any, Final
 
-from e2e.controlplane import build
-from e2e.controlplane.build import RELEASES
-from e2e.controlplane.errors import BuildError, MissingGoError
-from e2e.controlplane.places import DURATIONS, ROOT, USUAL
-from e2e.controlplane.progress import Progress
+from e2e.harness.controlplane import build
+from e2e.harness.controlplane.build import RELEASES
+from e2e.harness.controlplane.errors import BuildError, MissingGoError
+from e2e.harness.controlplane.places import DURATIONS, ROOT, USUAL
+from e2e.harness.controlplane.progress import Progress
 from tools.testing import report
 from tools.testing.guardian import Guardian
 from tools.testing.report import Cost, SuiteCost
@@ -64,9 +64,16 @@ _UNITS: Final = tuple(
 UNIT_PARTS: Final[Mapping[str, Sequence[str]]] = {**NAMED_UNITS, "the rest": ("tests", *_UNITS)}
 
 NAMED_PARTS: Final[Mapping[str, Sequence[str]]] = {
-    "decisions": ("e2e/faults", "e2e/hostile", "e2e/preemption", "e2e/scheduling", "e2e/webhook"),
-    "owners": ("e2e/admission", "e2e/controllers"),
-    "console and workloads": ("e2e/console", "e2e/lives", "e2e/workloads"),
+    "decisions": (
+        "e2e/faults/leaders",
+        "e2e/faults/hostile",
+        "e2e/flows/scheduling/gangs",
+        "e2e/flows/scheduling/preemption",
+        "e2e/flows/scheduling/reasons",
+        "e2e/flows/admission/webhook",
+    ),
+    "owners": ("e2e/flows/admission/kinds", "e2e/flows/owners/jobs"),
+    "console and workloads": ("e2e/console", "e2e/faults/lives", "e2e/flows/owners/workloads"),
 }
 """About three quarters of the end-to-end tests, by time."""
 
@@ -77,34 +84,34 @@ PARTS: Final[Mapping[str, Sequence[str]]] = {**NAMED_PARTS, "the rest": ("e2e", 
 
 REAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
     "flows": (
-        "e2e/suite/test_admission.py",
-        "e2e/suite/test_bad_input.py",
-        "e2e/suite/test_devices.py",
-        "e2e/suite/test_gang_of_a_jobset.py",
-        "e2e/suite/test_outage.py",
-        "e2e/suite/test_shared_claim.py",
-        "e2e/suite/test_started_in_order.py",
-        "e2e/suite/test_two_gangs.py",
-        "e2e/suite/test_webhook_down.py",
-        "e2e/admission/test_owners.py",
-        "e2e/admission/test_table.py",
-        "e2e/webhook/test_confined.py",
+        "e2e/flows/admission/test_admission.py",
+        "e2e/flows/admission/test_bad_input.py",
+        "e2e/flows/devices/test_devices.py",
+        "e2e/flows/owners/test_gang_of_a_jobset.py",
+        "e2e/faults/test_outage.py",
+        "e2e/flows/devices/test_shared_claim.py",
+        "e2e/flows/expected_pods/test_started_in_order.py",
+        "e2e/flows/scheduling/test_two_gangs.py",
+        "e2e/flows/admission/test_webhook_down.py",
+        "e2e/flows/admission/kinds/test_owners.py",
+        "e2e/flows/admission/kinds/test_table.py",
+        "e2e/flows/admission/webhook/test_confined.py",
     ),
     "conformance and hostile tenants": (
-        "e2e/conformance",
-        "e2e/docs",
-        "e2e/hostile/test_attacks.py",
-        "e2e/hostile/test_boundaries.py",
-        "e2e/test_manifests.py",
-        "e2e/test_protection.py",
-        "e2e/test_versions.py",
+        "e2e/kubernetes/apiserver",
+        "e2e/install/docs",
+        "e2e/faults/hostile/test_attacks.py",
+        "e2e/faults/hostile/test_boundaries.py",
+        "e2e/install/test_manifests.py",
+        "e2e/install/test_protection.py",
+        "e2e/install/test_versions.py",
     ),
     # The last two share a control plane.
     "installation": (
-        "e2e/chart",
-        "e2e/test_release.py",
-        "e2e/hostile/test_beside_kube_scheduler.py",
-        "e2e/workloads/test_sets.py",
+        "e2e/install/chart",
+        "e2e/install/test_release.py",
+        "e2e/faults/hostile/test_beside_kube_scheduler.py",
+        "e2e/flows/owners/workloads/test_sets.py",
     ),
 }
 """What runs on the real control plane without `--long`: what users count on, and what the embedded
@@ -112,7 +119,7 @@ server is held to. Each part has a control plane of its own, so that they can ru
 
 REAL_SUITES: Final = tuple(suite for part in REAL_PARTS.values() for suite in part)
 
-ON_BOTH: Final = ("e2e/conformance",)
+ON_BOTH: Final = ("e2e/kubernetes/apiserver",)
 """What runs on the embedded cluster, too, without `--long`: it is held to the real server."""
 
 _ELSEWHERE: Final = tuple(f"--ignore={suite}" for suite in REAL_SUITES if suite not in ON_BOTH)
@@ -122,7 +129,7 @@ LOCAL_PARTS: Final[Mapping[str, Sequence[str]]] = {
 }
 """Without `--long` the embedded cluster has what does not run on the real control plane."""
 
-BUILD: Final = (sys.executable, "-m", "e2e.controlplane.build")
+BUILD: Final = (sys.executable, "-m", "e2e.harness.controlplane.build")
 CHECK: Final = "make check"
 UNIT: Final = "unit tests"
 LOCAL: Final = "end to end on the embedded cluster"

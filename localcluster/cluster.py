@@ -6,33 +6,35 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from localcluster import serving, snapshot, tls
+from localcluster import snapshot
 from localcluster.admission.calling import Caller
+from localcluster.admission.conversion import Converter
 from localcluster.admission.routing import Routing
 from localcluster.admission.webhooks import Webhooks
-from localcluster.api import Api
-from localcluster.audit import AuditLog
-from localcluster.auth import Tokens
-from localcluster.bootstrap import bootstrap, complete_roles
-from localcluster.clock import Clock, SystemClock
+from localcluster.base import tls
+from localcluster.base.auth import Tokens
+from localcluster.base.clock import Clock, SystemClock
+from localcluster.base.faults import FaultPlan
+from localcluster.base.hooks import DeleteOptions, Part, User
+from localcluster.base.resources import BUILT_IN, CRDS, Registry, ResourceInfo
+from localcluster.base.store import Store
 from localcluster.controllers.garbage_collector import GarbageCollector
+from localcluster.controllers.in_process import InProcess
 from localcluster.controllers.jobsets.admission import JobSetAdmission
 from localcluster.controllers.manager import ControllerManager
 from localcluster.controllers.namespaces import NamespaceController
 from localcluster.controllers.nodes import Nodes
-from localcluster.conversion import Converter
-from localcluster.crd import CustomResources
+from localcluster.custom.crd import CustomResources
 from localcluster.definitions.jobset import jobset_crd
-from localcluster.discovery import Discovery
-from localcluster.faults import FaultPlan
-from localcluster.hooks import DeleteOptions, Part, User
-from localcluster.http import Application
-from localcluster.in_process import InProcess
-from localcluster.openapi import AllDocuments, OpenApi
+from localcluster.http import serving
+from localcluster.http.audit import AuditLog
+from localcluster.http.discovery import Discovery
+from localcluster.http.openapi import AllDocuments, OpenApi
+from localcluster.http.server import Application
 from localcluster.rbac.authorizer import MASTERS
 from localcluster.rbac.owners import OwnerPermissions
-from localcluster.resources import BUILT_IN, CRDS, Registry, ResourceInfo
-from localcluster.store import Store
+from localcluster.registry.api import Api
+from localcluster.registry.bootstrap import bootstrap, complete_roles
 
 ADMIN = "kubernetes-admin"
 

@@ -10,10 +10,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from localcluster import serving, tls
-from localcluster.auth import Tokens
-from localcluster.resources import CRDS
-from localcluster.store import Store
+from localcluster.base import tls
+from localcluster.base.auth import Tokens
+from localcluster.base.resources import CRDS
+from localcluster.base.store import Store
+from localcluster.http import serving
 
 Object = dict[str, Any]
 FORMAT: Literal[1] = 1

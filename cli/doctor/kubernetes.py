@@ -1,7 +1,7 @@
 """What older versions of Kubernetes lack of what Muster makes use of, by their default gates.
 
-A table in docs/versions.md says the same, and e2e/test_versions.py asks API servers of several
-versions whether it is so.
+A table in docs/versions.md says the same, and e2e/install/test_versions.py asks API servers of
+several versions whether it is so.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from console.following import history
 from console.serving.serving import local
 from e2e.console.chromium import FLAGS
 from e2e.console.page import Shown, address, shown
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members, remove_finalizers
-from e2e.suite.objects import jobset, of_jobset, replicated_job
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members, remove_finalizers
+from e2e.harness.objects import jobset, of_jobset, replicated_job
 from kube.client.client import Client
 from kube.client.resources import JOBSETS
 

@@ -1,1 +1,1 @@
-"""What happens to the scheduler that leads, at any step of its work, and what must hold then."""
+"""What faults, tenants and other schedulers do, and what Muster keeps meanwhile."""

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.muster import Muster
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.environment import Environment
+from e2e.harness.muster import Muster
+from e2e.harness.running import installed, started
 from e2e.neighbours.nodepools import NodePools
-from e2e.running import installed, started
-from e2e.suite.environment import Environment
 from kube.client.client import Client
 
 

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Self
 
-from e2e.controlplane.karpenter import ZONES
-from e2e.suite.objects import NODE_LABEL, Json
-from e2e.support.waiting import eventually
+from e2e.harness.controlplane.karpenter import ZONES
+from e2e.harness.objects import NODE_LABEL, Json
+from e2e.harness.support.waiting import eventually
 from kube.base.errors import AlreadyExists, NotFound
 from kube.client.client import Client
 from kube.client.meta import RawObject, decode_raw

@@ -10,23 +10,23 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.chart.helm import NAMESPACE, Object
-from e2e.chart.release import Release
-from e2e.chart.test_release import bundles
-from e2e.clusters.protocol import Cluster
-from e2e.controlplane.build import sources
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.controlplane.process import Process
-from e2e.deployments import Deployments
-from e2e.running import started
-from e2e.support import definitions
-from e2e.support.binaries import binary
-from e2e.support.rest import MERGE_PATCH, Rest
-from e2e.support.waiting import eventually
-from e2e.webhook.conftest import NAMESPACE as TEAM
-from e2e.webhook.endpoint_slices import SLICES
-from e2e.webhook.load import Load
+from e2e.flows.admission.webhook.conftest import NAMESPACE as TEAM
+from e2e.flows.admission.webhook.load import Load
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.controlplane.build import sources
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.controlplane.process import Process
+from e2e.harness.deployments import Deployments
+from e2e.harness.endpoint_slices import SLICES
+from e2e.harness.running import started
+from e2e.harness.support import definitions
+from e2e.harness.support.binaries import binary
+from e2e.harness.support.rest import MERGE_PATCH, Rest
+from e2e.harness.support.waiting import eventually
+from e2e.install.chart.helm import NAMESPACE, Object
+from e2e.install.chart.release import Release
+from e2e.install.chart.test_release import bundles
 
 MODULE = "github.com/cert-manager/cert-manager"
 VALUES: Object = {"certificates": {"provider": "cert-manager"}}

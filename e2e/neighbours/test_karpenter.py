@@ -6,11 +6,11 @@ from datetime import datetime
 import pytest
 
 from api.constants import ANNOTATION_PREEMPTION_DELAY, ANNOTATION_TOPOLOGY
-from e2e.controlplane.karpenter import ZONES
+from e2e.harness.controlplane.karpenter import ZONES
+from e2e.harness.environment import Environment
+from e2e.harness.groups import leaf, members, tree
+from e2e.harness.objects import Json, job, jobset, of_job, of_jobset, pod, replicated_job
 from e2e.neighbours.nodepools import ZONE, NodePools, Offer
-from e2e.suite.environment import Environment
-from e2e.suite.groups import leaf, members, tree
-from e2e.suite.objects import Json, job, jobset, of_job, of_jobset, pod, replicated_job
 from kube.client.patch import PatchBuilder
 from kube.client.resources import EVENTS, JOBS, JOBSETS, NODES, PODS
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import aiohttp
 
-from localcluster.webhook_rules import bundle_context
+from localcluster.schemas.webhook_rules import bundle_context
 
 Object = dict[str, Any]
 

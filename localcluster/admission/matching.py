@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-from localcluster import cel, resources, selectors
+from localcluster.admission.conversion import Converter
 from localcluster.admission.review import in_version, request_body
-from localcluster.conversion import Converter
-from localcluster.errors import StatusError, forbidden, not_found
-from localcluster.hooks import AdmissionRequest
-from localcluster.resources import Registry, ResourceInfo
-from localcluster.store import Store
-from localcluster.webhook_rules import CONDITION_VARIABLES
+from localcluster.base import resources, selectors
+from localcluster.base.errors import StatusError, forbidden, not_found
+from localcluster.base.hooks import AdmissionRequest
+from localcluster.base.resources import Registry, ResourceInfo
+from localcluster.base.store import Store
+from localcluster.schemas import cel
+from localcluster.schemas.webhook_rules import CONDITION_VARIABLES
 
 Object = dict[str, Any]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from localcluster.conversion import Converter
-from localcluster.hooks import AdmissionRequest
-from localcluster.patch import json_patch
-from localcluster.resources import ResourceInfo
+from localcluster.admission.conversion import Converter
+from localcluster.base.hooks import AdmissionRequest
+from localcluster.base.resources import ResourceInfo
+from localcluster.patching.patch import json_patch
 
 Object = dict[str, Any]
 

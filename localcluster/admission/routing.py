@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-from localcluster import resources
-from localcluster.store import Store
+from localcluster.base import resources
+from localcluster.base.store import Store
 
 Address = tuple[str, int]
 SERVICE_LABEL = "kubernetes.io/service-name"

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from localcluster import meta, resources
 from localcluster.admission.calling import Caller, CallError, Services, gather_first_error
+from localcluster.admission.conversion import Converter
 from localcluster.admission.matching import Hook, Matcher, read_hook
 from localcluster.admission.review import (
     AdmissionResponse,
@@ -14,11 +14,11 @@ from localcluster.admission.review import (
     in_version,
     review_version,
 )
-from localcluster.conversion import Converter
-from localcluster.errors import StatusError, bad_request, internal
-from localcluster.hooks import AdmissionRequest
-from localcluster.resources import Registry, ResourceInfo
-from localcluster.store import CollectionId, Event, Store
+from localcluster.base import meta, resources
+from localcluster.base.errors import StatusError, bad_request, internal
+from localcluster.base.hooks import AdmissionRequest
+from localcluster.base.resources import Registry, ResourceInfo
+from localcluster.base.store import CollectionId, Event, Store
 
 Object = dict[str, Any]
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from localcluster.errors import Cause, StatusError, forbidden, not_found
-from localcluster.hooks import AdmissionRequest
-from localcluster.resources import NAMESPACES, PODS, PRIORITY_CLASSES
-from localcluster.store import Store
+from localcluster.base.errors import Cause, StatusError, forbidden, not_found
+from localcluster.base.hooks import AdmissionRequest
+from localcluster.base.resources import NAMESPACES, PODS, PRIORITY_CLASSES
+from localcluster.base.store import Store
 
 KEPT = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 SYSTEM_CLASSES = {

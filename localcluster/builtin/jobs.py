@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from localcluster.builtin.pods import default_pod_spec, pod_spec_causes
-from localcluster.errors import Cause
-from localcluster.meta import invalid_value, required
-from localcluster.strategy import Generational, Object
+from localcluster.base.errors import Cause
+from localcluster.base.meta import invalid_value, required
+from localcluster.base.strategy import Generational, Object
+from localcluster.builtin.pods.pods import default_pod_spec, pod_spec_causes
 
 UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
 NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")

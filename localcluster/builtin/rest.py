@@ -3,10 +3,10 @@
 import base64
 import re
 
-from localcluster.builtin.pods import canonicalise, default_pod_spec
-from localcluster.errors import Cause
-from localcluster.meta import invalid_value, required
-from localcluster.strategy import Generational, Object, Strategy
+from localcluster.base.errors import Cause
+from localcluster.base.meta import invalid_value, required
+from localcluster.base.strategy import Generational, Object, Strategy
+from localcluster.builtin.pods.pods import canonicalise, default_pod_spec
 
 KEY_PROBLEM = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "

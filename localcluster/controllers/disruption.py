@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import ROUND_CEILING, Decimal
 
-from localcluster.clock import Clock, parse_time, timestamp
-from localcluster.controllers.api_protocol import JOBS, PDBS, PODS
-from localcluster.controllers.client import CachedClient
-from localcluster.controllers.objects import (
+from localcluster.base.clock import Clock, parse_time, timestamp
+from localcluster.base.selectors import LabelSelector, from_object
+from localcluster.controllers.base.api_protocol import JOBS, PDBS, PODS
+from localcluster.controllers.base.client import CachedClient
+from localcluster.controllers.base.objects import (
     Key,
     Obj,
     condition,
@@ -19,8 +20,7 @@ from localcluster.controllers.objects import (
     labels_of,
     with_status,
 )
-from localcluster.selectors import LabelSelector, from_object
-from localcluster.workqueue import Loop
+from localcluster.controllers.base.workqueue import Loop
 
 # How long an eviction that the API server has granted may take before it is thought to have failed.
 DELETION_TIMEOUT = timedelta(minutes=2)

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from localcluster.api import Api
-from localcluster.deletion import FOREGROUND, ORPHAN
-from localcluster.errors import StatusError
-from localcluster.hooks import DeleteOptions, Object, User
-from localcluster.resources import ResourceInfo
-from localcluster.store import CollectionId, Event, Key, Stored
-from localcluster.workqueue import Loop
+from localcluster.base.errors import StatusError
+from localcluster.base.hooks import DeleteOptions, Object, User
+from localcluster.base.resources import ResourceInfo
+from localcluster.base.store import CollectionId, Event, Key, Stored
+from localcluster.controllers.base.workqueue import Loop
+from localcluster.registry.api import Api
+from localcluster.registry.deletion import FOREGROUND, ORPHAN
 
 USER = User(
     "system:serviceaccount:kube-system:generic-garbage-collector",

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
-from localcluster.clock import timestamp
-from localcluster.controllers.objects import Obj, annotations_of, with_conditions
-from localcluster.controllers.pod_requests import Amounts, amounts
+from localcluster.base.clock import timestamp
+from localcluster.controllers.base.objects import Obj, annotations_of, with_conditions
+from localcluster.controllers.base.pod_requests import Amounts, amounts
 
 FINISH_ANNOTATION = "muster.dev/finish"
 Phase = Literal["Succeeded", "Failed"]

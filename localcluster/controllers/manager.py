@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from localcluster.clock import Clock, SystemClock
-from localcluster.controllers.api_protocol import (
+from localcluster.base.clock import Clock, SystemClock
+from localcluster.controllers.base.api_protocol import (
     CLAIM_TEMPLATES,
     CLAIMS,
     JOBS,
@@ -15,15 +15,15 @@ from localcluster.controllers.api_protocol import (
     SERVICES,
     Server,
 )
-from localcluster.controllers.client import CachedClient
+from localcluster.controllers.base.client import CachedClient
+from localcluster.controllers.base.event_recorder import EventRecorder
+from localcluster.controllers.base.workqueue import Loop, cancel
 from localcluster.controllers.disruption import DisruptionController
-from localcluster.controllers.event_recorder import EventRecorder
 from localcluster.controllers.jobs.controller import JobController
 from localcluster.controllers.jobsets.controller import JobSetController
 from localcluster.controllers.node_lifecycle import NodeLifecycle
 from localcluster.controllers.nodes import Nodes
 from localcluster.controllers.resource_claims.controller import ResourceClaimController
-from localcluster.workqueue import Loop, cancel
 
 WATCHED = (NODES, PODS, JOBS, JOBSETS, SERVICES, PDBS, CLAIMS, CLAIM_TEMPLATES)
 

@@ -1,11 +1,11 @@
 """Namespaces that are being deleted: their contents go first."""
 
-from localcluster.api import Api
-from localcluster.errors import StatusError
-from localcluster.hooks import DeleteOptions, User
-from localcluster.resources import NAMESPACES
-from localcluster.store import CollectionId, Event
-from localcluster.workqueue import Loop
+from localcluster.base.errors import StatusError
+from localcluster.base.hooks import DeleteOptions, User
+from localcluster.base.resources import NAMESPACES
+from localcluster.base.store import CollectionId, Event
+from localcluster.controllers.base.workqueue import Loop
+from localcluster.registry.api import Api
 
 USER = User(
     "system:serviceaccount:kube-system:namespace-controller",

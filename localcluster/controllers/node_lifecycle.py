@@ -6,11 +6,10 @@ Pods are not evicted from a node that is not ready: Kubernetes does so after fiv
 from collections.abc import Callable
 from typing import Literal
 
-from localcluster.clock import Clock, timestamp
-from localcluster.controllers.api_protocol import NODES, PODS
-from localcluster.controllers.client import CachedClient
-from localcluster.controllers.nodes import BY_NODE
-from localcluster.controllers.objects import (
+from localcluster.base.clock import Clock, timestamp
+from localcluster.controllers.base.api_protocol import NODES, PODS
+from localcluster.controllers.base.client import CachedClient
+from localcluster.controllers.base.objects import (
     Obj,
     condition,
     is_terminal,
@@ -20,7 +19,8 @@ from localcluster.controllers.objects import (
     with_conditions,
     with_status,
 )
-from localcluster.workqueue import Loop
+from localcluster.controllers.base.workqueue import Loop
+from localcluster.controllers.nodes import BY_NODE
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"

@@ -8,12 +8,13 @@ ends those that are to end, and removes those that are deleted.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from localcluster.clock import Clock
+from localcluster.base.clock import Clock
+from localcluster.base.errors import StatusError
+from localcluster.base.selectors import parse_labels
 from localcluster.controllers import kubelet
-from localcluster.controllers.api_protocol import CLAIMS, NODES, PODS
-from localcluster.controllers.client import CachedClient
-from localcluster.controllers.kubelet import Phase, Readiness
-from localcluster.controllers.objects import (
+from localcluster.controllers.base.api_protocol import CLAIMS, NODES, PODS
+from localcluster.controllers.base.client import CachedClient
+from localcluster.controllers.base.objects import (
     Key,
     Obj,
     condition,
@@ -25,11 +26,10 @@ from localcluster.controllers.objects import (
     uid_of,
     with_status,
 )
-from localcluster.controllers.pod_requests import Amounts, pod_requests
+from localcluster.controllers.base.pod_requests import Amounts, pod_requests
+from localcluster.controllers.base.workqueue import Loop
+from localcluster.controllers.kubelet import Phase, Readiness
 from localcluster.controllers.resource_claims import claims
-from localcluster.errors import StatusError
-from localcluster.selectors import parse_labels
-from localcluster.workqueue import Loop
 
 CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 BY_NODE = "node"

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from localcluster.base.resources import BUILT_IN, ENDPOINTS, EVENTS_V1
 from localcluster.definitions.decoding import Decoder
 from localcluster.definitions.notation import Field, Type, read
-from localcluster.resources import BUILT_IN, ENDPOINTS, EVENTS_V1
 
 FILE = Path(__file__).with_name("kubernetes.txt")
 # Endpoints and the second form of events have types of the same names as others, and other fields.

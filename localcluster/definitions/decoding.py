@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from localcluster import quantity
+from localcluster.base import quantity
 from localcluster.definitions.notation import Type
 
 Read = Callable[[Any], "list[str] | None"]

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from localcluster.base.resources import ResourceInfo
 from localcluster.definitions.builtin import DESCRIBED, FILE
-from localcluster.resources import ResourceInfo
 
 Schema = dict[str, Any]
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from localcluster.errors import StatusError
-from localcluster.requests import NAMESPACE_SUBRESOURCES
+from localcluster.base.errors import StatusError
+from localcluster.base.requests import NAMESPACE_SUBRESOURCES
 
 _VERBS = {
     "POST": "create",

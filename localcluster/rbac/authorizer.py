@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from localcluster import resources
-from localcluster.auth import account_name
-from localcluster.hooks import User
+from localcluster.base import resources
+from localcluster.base.auth import account_name
+from localcluster.base.hooks import User
+from localcluster.base.store import CollectionId, Event, Store
 from localcluster.rbac.attributes import Attributes, refusal
-from localcluster.store import CollectionId, Event, Store
 
 Object = dict[str, Any]
 

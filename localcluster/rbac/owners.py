@@ -1,10 +1,10 @@
 """OwnerReferencesPermissionEnforcement: who names an owner must have a say about it."""
 
-from localcluster.errors import StatusError, forbidden
-from localcluster.hooks import AdmissionRequest, Object
+from localcluster.base.errors import StatusError, forbidden
+from localcluster.base.hooks import AdmissionRequest, Object
+from localcluster.base.resources import Registry
 from localcluster.rbac.attributes import Attributes
 from localcluster.rbac.authorizer import Authorizer
-from localcluster.resources import Registry
 
 
 class OwnerPermissions:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from localcluster.auth import AUTHENTICATED
+from localcluster.base.auth import AUTHENTICATED
 from localcluster.rbac.authorizer import MASTERS
 
 Object = dict[str, Any]

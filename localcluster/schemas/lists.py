@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from localcluster.errors import Cause
-from localcluster.fielderrors import duplicate, invalid
+from localcluster.base.errors import Cause
+from localcluster.base.fielderrors import duplicate, invalid
 from localcluster.schemas.schema import Schema
 
 

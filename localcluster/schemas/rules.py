@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from localcluster import cel
-from localcluster.errors import Cause
-from localcluster.fielderrors import OMITTED, duplicate, forbidden, invalid, required
+from localcluster.base.errors import Cause
+from localcluster.base.fielderrors import OMITTED, duplicate, forbidden, invalid, required
+from localcluster.schemas import cel
 from localcluster.schemas.schema import UNSET, Rule, Schema
 from localcluster.schemas.validation import map_key, same
 

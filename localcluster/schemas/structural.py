@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 from typing import Any, Literal
 
-from localcluster.errors import Cause
-from localcluster.fielderrors import forbidden, invalid, not_supported, required
+from localcluster.base.errors import Cause
+from localcluster.base.fielderrors import forbidden, invalid, not_supported, required
 from localcluster.schemas import rules
 from localcluster.schemas.defaulting import default
 from localcluster.schemas.patterns import UNKNOWN_HERE, PatternError, compile_pattern

@@ -10,8 +10,8 @@ import json
 import math
 from typing import Any
 
-from localcluster.errors import Cause
-from localcluster.fielderrors import (
+from localcluster.base.errors import Cause
+from localcluster.base.fielderrors import (
     go_number,
     invalid,
     not_supported,

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from localcluster import resources
 from localcluster.admission.calling import Caller
+from localcluster.admission.conversion import Converter
 from localcluster.admission.webhooks import Webhooks
-from localcluster.api import Api
-from localcluster.clock import SystemClock
-from localcluster.conversion import Converter
-from localcluster.crd import CustomResources
-from localcluster.resources import BUILT_IN, Registry, ResourceInfo
-from localcluster.store import Store
+from localcluster.base import resources
+from localcluster.base.clock import SystemClock
+from localcluster.base.resources import BUILT_IN, Registry, ResourceInfo
+from localcluster.base.store import Store
+from localcluster.custom.crd import CustomResources
+from localcluster.registry.api import Api
 
 Object = dict[str, Any]
 

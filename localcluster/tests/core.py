@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from localcluster.api import Api
-from localcluster.clock import timestamp
+from localcluster.base.clock import timestamp
+from localcluster.base.hooks import Part
+from localcluster.base.resources import NAMESPACES
 from localcluster.controllers.garbage_collector import GarbageCollector
 from localcluster.controllers.namespaces import NamespaceController
-from localcluster.hooks import Part
-from localcluster.resources import NAMESPACES
+from localcluster.registry.api import Api
 from localcluster.testing.clock import FakeClock
 
 Object = dict[str, Any]

@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 import yaml
 
+from localcluster.base.faults import RequestFault, WatchFault
 from localcluster.cluster import LocalCluster
-from localcluster.faults import RequestFault, WatchFault
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from localcluster import resources, snapshot
+from localcluster import snapshot
+from localcluster.base import resources
+from localcluster.base.errors import StatusError
 from localcluster.cluster import LocalCluster
-from localcluster.errors import StatusError
 from localcluster.snapshot import SnapshotError
 from localcluster.tests.api_server import make_crd, make_widget, until
 from localcluster.tests.test_cluster import session

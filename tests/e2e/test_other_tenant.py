@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from e2e.hostile.stage import BOUND_WITHIN, TIMES_SLOWER, HarmError, Stage
-from e2e.hostile.steps import GROUPS
-from e2e.hostile.tenants import Tenant
+from e2e.faults.hostile.stage import BOUND_WITHIN, TIMES_SLOWER, HarmError, Stage
+from e2e.faults.hostile.steps import GROUPS
+from e2e.faults.hostile.tenants import Tenant
 
 
 class _Calm:

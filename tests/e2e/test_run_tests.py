@@ -7,10 +7,10 @@ from threading import Barrier, Lock
 import pytest
 
 from e2e import run_tests
-from e2e.controlplane import build
-from e2e.controlplane.build import RELEASES
-from e2e.controlplane.errors import BuildError, MissingGoError
-from e2e.controlplane.places import ROOT, USUAL
+from e2e.harness.controlplane import build
+from e2e.harness.controlplane.build import RELEASES
+from e2e.harness.controlplane.errors import BuildError, MissingGoError
+from e2e.harness.controlplane.places import ROOT, USUAL
 from e2e.run_tests import (
     CHECK,
     LANES,

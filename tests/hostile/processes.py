@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 
 from api.features import USUAL, FeatureGates
 from controllers.app import ControllerProcess
-from e2e.hostile.steps import COMPOSITES, GROUPS, KINDS, Step
+from e2e.faults.hostile.steps import COMPOSITES, GROUPS, KINDS, Step
 from kube.base.errors import ApiError
 from kube.base.settings import LeaderElection
 from kube.client.meta import Json

@@ -1,4 +1,4 @@
-"""The attacks of e2e/hostile in memory: nobody notices, and twice as much is twice the work."""
+"""The attacks of e2e/faults/hostile in memory: nobody notices, twice as much is twice the work."""
 
 import asyncio
 import inspect
@@ -7,8 +7,8 @@ from functools import cache
 
 import pytest
 
-from e2e.hostile.attacks import ATTACKS, Attack
-from e2e.hostile.steps import Step
+from e2e.faults.hostile.attacks import ATTACKS, Attack
+from e2e.faults.hostile.steps import Step
 from tests.hostile.processes import Processes
 from tests.support.counting import calls
 from tools.testing.effort import selected

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 from api.features import USUAL, FeatureGates
-from e2e.hostile.grammar import campaigns
-from e2e.hostile.steps import Step, shown
+from e2e.faults.hostile.grammar import campaigns
+from e2e.faults.hostile.steps import Step, shown
 from tests.hostile.processes import Processes
 from tools.testing.effort import examples
 

@@ -2,7 +2,7 @@
 
 The cluster stores them by Muster's webhooks, makes pods as Kubernetes' and JobSet's controllers do,
 and has the scheduler decide. What a kube-apiserver makes of pods is compared in
-`e2e/differential/test_stored_pods.py`, whose generator draws the pods here, too.
+`e2e/kubernetes/scheduler/test_stored_pods.py`, whose generator draws the pods here, too.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from analysis.simulate.simulate import simulate
 from analysis.simulate.stored_pods import PodAdmission
 from api.constants import DEPLOYMENT, JOB, JOBSET, KindName
 from api.priority import PriorityClass
-from e2e.differential.test_stored_pods import GPU, RUNTIMES, Draw
+from e2e.kubernetes.scheduler.test_stored_pods import GPU, RUNTIMES, Draw
 from kube.base.errors import ConfigError
 from kube.client.meta import Json
 from kube.client.resources import DEPLOYMENTS, JOBS, JOBSETS, NODES, PODS, Resource

@@ -10,7 +10,8 @@ import pytest
 from tests.structure import graph
 
 INSTALLED = (
-    "analysis", "api", "certs", "cli", "console", "controllers", "kube", "scheduler", "webhooks",
+    "analysis", "api", "certs", "cli", "console", "controllers", "kube", "localcluster",
+    "scheduler", "webhooks",
 )  # fmt: skip
 
 

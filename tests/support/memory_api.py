@@ -32,9 +32,9 @@ from kube.base.errors import AlreadyExists, ApiError, Conflict, Gone, Invalid, N
 from kube.client.client import JSON_PATCH, Client
 from kube.client.meta import Json, Key
 from kube.client.resources import Resource
-from localcluster.errors import MODIFIED, StatusError
-from localcluster.patch import json_patch, merge_patch
-from localcluster.selectors import LabelSelector, parse_labels
+from localcluster.base.errors import MODIFIED, StatusError
+from localcluster.base.selectors import LabelSelector, parse_labels
+from localcluster.patching.patch import json_patch, merge_patch
 from tests.support.clock import FakeClock
 
 WRITES: Final = frozenset(("create", "update", "patch", "delete"))

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from e2e.controlplane.places import BIN
+from e2e.harness.controlplane.places import BIN
 from tools.release import archives, changelog
 from tools.release.errors import ReleaseError
 from tools.release.source import Source

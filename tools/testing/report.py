@@ -9,7 +9,7 @@ from typing import Final, Self
 
 _FILES: Final = 20  # rows of files; more are read in the JSON document
 _TESTS: Final = 12
-_DEPTH: Final = 2  # parts of a folder's path: tests/scheduler, e2e/hostile
+_DEPTH: Final = 2  # parts of a folder's path: tests/scheduler, e2e/faults
 
 
 @dataclass(frozen=True, slots=True)

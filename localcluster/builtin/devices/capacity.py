@@ -4,10 +4,10 @@ import itertools
 from decimal import Decimal
 from typing import Any
 
+from localcluster.base.errors import Cause
+from localcluster.base.fielderrors import forbidden, invalid, required
+from localcluster.base.quantity import canonical, parse
 from localcluster.builtin.devices.fields import distinct
-from localcluster.errors import Cause
-from localcluster.fielderrors import forbidden, invalid, required
-from localcluster.quantity import canonical, parse
 
 Object = dict[str, Any]
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from localcluster.base.errors import Cause
+from localcluster.base.fielderrors import invalid, not_supported, required
 from localcluster.builtin.devices.fields import (
     distinct,
     each,
@@ -16,9 +18,7 @@ from localcluster.builtin.devices.fields import (
     same,
 )
 from localcluster.builtin.devices.selectors import selector_causes
-from localcluster.builtin.pods import canonicalise
-from localcluster.errors import Cause
-from localcluster.fielderrors import invalid, not_supported, required
+from localcluster.builtin.pods.pods import canonicalise
 
 Object = dict[str, Any]
 Names = Mapping[str, frozenset[str]]

@@ -5,6 +5,15 @@ import re
 from collections.abc import Hashable
 from typing import Any
 
+from localcluster.base.errors import Cause
+from localcluster.base.fielderrors import (
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
 from localcluster.builtin.devices.claim_spec import (
     MOST,
     Names,
@@ -25,16 +34,7 @@ from localcluster.builtin.devices.fields import (
     raw,
     same,
 )
-from localcluster.builtin.pods import canonicalise
-from localcluster.errors import Cause
-from localcluster.fielderrors import (
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-    too_many,
-)
+from localcluster.builtin.pods.pods import canonicalise
 
 Object = dict[str, Any]
 

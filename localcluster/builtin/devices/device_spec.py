@@ -3,6 +3,15 @@
 import re
 from typing import Any
 
+from localcluster.base.errors import Cause
+from localcluster.base.fielderrors import (
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
 from localcluster.builtin.devices.capacity import capacity_causes
 from localcluster.builtin.devices.claim_spec import EFFECTS
 from localcluster.builtin.devices.fields import (
@@ -14,15 +23,6 @@ from localcluster.builtin.devices.fields import (
     node_name,
     node_selector,
     qualified,
-)
-from localcluster.errors import Cause
-from localcluster.fielderrors import (
-    duplicate,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-    too_many,
 )
 
 Object = dict[str, Any]

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from localcluster.errors import Cause
-from localcluster.fielderrors import (
+from localcluster.base.errors import Cause
+from localcluster.base.fielderrors import (
     duplicate,
     forbidden,
     invalid,
@@ -15,7 +15,7 @@ from localcluster.fielderrors import (
     too_long,
     too_many,
 )
-from localcluster.meta import (
+from localcluster.base.meta import (
     label_problem,
     label_value_problem,
     qualified_name_problem,

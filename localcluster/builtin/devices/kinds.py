@@ -2,18 +2,18 @@
 
 from typing import Any
 
+from localcluster.base.clock import Clock, timestamp
+from localcluster.base.errors import Cause
+from localcluster.base.fielderrors import invalid
+from localcluster.base.hooks import User
+from localcluster.base.meta import annotation_causes, label_causes
+from localcluster.base.strategy import Object, Strategy
 from localcluster.builtin.devices import claim_spec, claim_status, slice_spec
 from localcluster.builtin.devices.claim_spec import MOST
 from localcluster.builtin.devices.fields import each, immutable, opaque
 from localcluster.builtin.devices.rights import Rights
 from localcluster.builtin.devices.selectors import selector_causes
-from localcluster.builtin.pods import canonicalise, extended_resource
-from localcluster.clock import Clock, timestamp
-from localcluster.errors import Cause
-from localcluster.fielderrors import invalid
-from localcluster.hooks import User
-from localcluster.meta import annotation_causes, label_causes
-from localcluster.strategy import Object, Strategy
+from localcluster.builtin.pods.pods import canonicalise, extended_resource
 
 
 def _requests(spec: Object) -> Any:

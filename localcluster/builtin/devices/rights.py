@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from typing import Any
 
+from localcluster.base.errors import Cause
+from localcluster.base.fielderrors import forbidden
+from localcluster.base.hooks import User
+from localcluster.base.resources import NAMESPACES, RESOURCE_CLAIMS
+from localcluster.base.store import Store
 from localcluster.builtin.devices.claim_status import device_id, results_of
-from localcluster.errors import Cause
-from localcluster.fielderrors import forbidden
-from localcluster.hooks import User
 from localcluster.rbac.attributes import Attributes, refusal
 from localcluster.rbac.authorizer import Authorizer
-from localcluster.resources import NAMESPACES, RESOURCE_CLAIMS
-from localcluster.store import Store
 
 Object = dict[str, Any]
 

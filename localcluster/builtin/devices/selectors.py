@@ -3,10 +3,10 @@
 import functools
 from typing import Any
 
-from localcluster import cel
+from localcluster.base.errors import Cause
+from localcluster.base.fielderrors import invalid, required, too_long
 from localcluster.builtin.devices.signatures import FUNCTIONS, VARIABLES
-from localcluster.errors import Cause
-from localcluster.fielderrors import invalid, required, too_long
+from localcluster.schemas import cel
 
 _CHECKER = cel.Checker(VARIABLES, FUNCTIONS)
 MOST_BYTES = 10 * 1024

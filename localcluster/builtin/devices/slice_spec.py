@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from localcluster.base.errors import Cause
+from localcluster.base.fielderrors import invalid, required
 from localcluster.builtin.devices.device_spec import counter_causes, device_causes
 from localcluster.builtin.devices.fields import (
     distinct,
@@ -12,8 +14,6 @@ from localcluster.builtin.devices.fields import (
     node_selector,
     pool,
 )
-from localcluster.errors import Cause
-from localcluster.fielderrors import invalid, required
 
 Object = dict[str, Any]
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from localcluster.clock import timestamp
-from localcluster.controllers.event_recorder import Note
+from localcluster.base.clock import timestamp
+from localcluster.controllers.base.event_recorder import Note
+from localcluster.controllers.base.objects import Obj, is_deleting, phase_of, uid_of
 from localcluster.controllers.jobs.decide import COMPLETED, Decision, Ending
 from localcluster.controllers.jobs.indexes import compress, index_of
 from localcluster.controllers.jobs.policies import verdict
 from localcluster.controllers.jobs.view import View, is_failed, is_tracked
-from localcluster.controllers.objects import Obj, is_deleting, phase_of, uid_of
 
 MAX_UNCOUNTED = 500  # keeps status small; the rest follows in the next sync
 

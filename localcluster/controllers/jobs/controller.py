@@ -5,15 +5,12 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Literal
 
-from localcluster.clock import Clock
-from localcluster.controllers.api_protocol import JOBS, PODS
-from localcluster.controllers.client import CachedClient
-from localcluster.controllers.event_recorder import EventRecorder, Note
-from localcluster.controllers.jobs.conclude import Outcome, conclude
-from localcluster.controllers.jobs.decide import Decision, decide, expires_in, is_finished
-from localcluster.controllers.jobs.pods import TRACKING_FINALIZER
-from localcluster.controllers.jobs.view import Backoff, observe
-from localcluster.controllers.objects import (
+from localcluster.base.clock import Clock
+from localcluster.base.errors import StatusError
+from localcluster.controllers.base.api_protocol import JOBS, PODS
+from localcluster.controllers.base.client import CachedClient
+from localcluster.controllers.base.event_recorder import EventRecorder, Note
+from localcluster.controllers.base.objects import (
     Key,
     Obj,
     controller_of,
@@ -25,8 +22,11 @@ from localcluster.controllers.objects import (
     with_status,
     without_finalizer,
 )
-from localcluster.errors import StatusError
-from localcluster.workqueue import Loop
+from localcluster.controllers.base.workqueue import Loop
+from localcluster.controllers.jobs.conclude import Outcome, conclude
+from localcluster.controllers.jobs.decide import Decision, decide, expires_in, is_finished
+from localcluster.controllers.jobs.pods import TRACKING_FINALIZER
+from localcluster.controllers.jobs.view import Backoff, observe
 
 COMPONENT = "job-controller"
 BY_CONTROLLER = "controller"

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from localcluster.clock import parse_time
+from localcluster.base.clock import parse_time
+from localcluster.controllers.base.objects import Obj, condition, is_deleting, is_terminal, is_true
 from localcluster.controllers.jobs.indexes import first_free, index_of
 from localcluster.controllers.jobs.pods import (
     container_statuses,
@@ -18,7 +19,6 @@ from localcluster.controllers.jobs.policies import (
     verdict,
 )
 from localcluster.controllers.jobs.view import View, backoff_left, is_failed
-from localcluster.controllers.objects import Obj, condition, is_deleting, is_terminal, is_true
 
 MAX_PODS_PER_SYNC = 500
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import count, islice
 
-from localcluster.controllers.objects import Obj, annotations_of
+from localcluster.controllers.base.objects import Obj, annotations_of
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from copy import deepcopy
 from datetime import datetime, timedelta
 
-from localcluster.clock import parse_time
-from localcluster.controllers.jobs.indexes import COMPLETION_INDEX, index_of
-from localcluster.controllers.objects import (
+from localcluster.base.clock import parse_time
+from localcluster.controllers.base.objects import (
     Obj,
     condition,
     controller_reference,
     is_true,
     phase_of,
 )
+from localcluster.controllers.jobs.indexes import COMPLETION_INDEX, index_of
 
 TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX_ENVIRONMENT = "JOB_COMPLETION_INDEX"

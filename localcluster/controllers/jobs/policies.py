@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from localcluster.controllers.base.objects import Obj, annotations_of
 from localcluster.controllers.jobs.indexes import parse
-from localcluster.controllers.objects import Obj, annotations_of
 
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"

@@ -4,15 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from localcluster.controllers.jobs.indexes import index_of, parse
-from localcluster.controllers.jobs.pods import TRACKING_FINALIZER, finished_at
-from localcluster.controllers.jobs.policies import (
-    all_index_failures,
-    gives_up_index,
-    index_limit,
-    verdict,
-)
-from localcluster.controllers.objects import (
+from localcluster.controllers.base.objects import (
     Obj,
     finalizers_of,
     is_deleting,
@@ -20,6 +12,14 @@ from localcluster.controllers.objects import (
     is_true,
     phase_of,
     uid_of,
+)
+from localcluster.controllers.jobs.indexes import index_of, parse
+from localcluster.controllers.jobs.pods import TRACKING_FINALIZER, finished_at
+from localcluster.controllers.jobs.policies import (
+    all_index_failures,
+    gives_up_index,
+    index_limit,
+    verdict,
 )
 
 FIRST_BACKOFF = timedelta(seconds=10)

@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
-from localcluster.controllers.api_protocol import JOBSETS, PODS
+from localcluster.base.errors import StatusError
+from localcluster.base.hooks import AdmissionRequest
+from localcluster.controllers.base.api_protocol import JOBSETS, PODS
+from localcluster.controllers.base.objects import Obj, annotations_of, labels_of, with_metadata
 from localcluster.controllers.jobsets import constants as words
 from localcluster.controllers.jobsets.build import (
     coordinator_endpoint,
@@ -16,9 +19,6 @@ from localcluster.controllers.jobsets.build import (
 )
 from localcluster.controllers.jobsets.scaling import size_problems, without_sizes
 from localcluster.controllers.jobsets.status import is_suspended
-from localcluster.controllers.objects import Obj, annotations_of, labels_of, with_metadata
-from localcluster.errors import StatusError
-from localcluster.hooks import AdmissionRequest
 
 DEFAULTING = "mjobset.kb.io"
 WEBHOOK = "vjobset.kb.io"

@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Iterable
 from copy import deepcopy
 
-from localcluster.controllers.api_protocol import JOBSETS
+from localcluster.controllers.base.api_protocol import JOBSETS
+from localcluster.controllers.base.objects import Obj, annotations_of, controller_reference
 from localcluster.controllers.jobsets import constants as words
-from localcluster.controllers.objects import Obj, annotations_of, controller_reference
 
 EXCLUSIVE_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 NODE_SELECTOR_STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"

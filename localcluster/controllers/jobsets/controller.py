@@ -3,14 +3,12 @@
 import asyncio
 from collections.abc import Iterable
 
-from localcluster.clock import Clock
-from localcluster.controllers.api_protocol import JOBS, JOBSETS, SERVICES
-from localcluster.controllers.client import CachedClient
-from localcluster.controllers.event_recorder import EventRecorder, Note
-from localcluster.controllers.jobsets import constants as words
-from localcluster.controllers.jobsets.build import has_hostnames, new_service, subdomain
-from localcluster.controllers.jobsets.sync import Plan, reconcile
-from localcluster.controllers.objects import (
+from localcluster.base.clock import Clock
+from localcluster.base.errors import StatusError
+from localcluster.controllers.base.api_protocol import JOBS, JOBSETS, SERVICES
+from localcluster.controllers.base.client import CachedClient
+from localcluster.controllers.base.event_recorder import EventRecorder, Note
+from localcluster.controllers.base.objects import (
     Key,
     Obj,
     controller_of,
@@ -19,8 +17,10 @@ from localcluster.controllers.objects import (
     uid_of,
     with_status,
 )
-from localcluster.errors import StatusError
-from localcluster.workqueue import Loop
+from localcluster.controllers.base.workqueue import Loop
+from localcluster.controllers.jobsets import constants as words
+from localcluster.controllers.jobsets.build import has_hostnames, new_service, subdomain
+from localcluster.controllers.jobsets.sync import Plan, reconcile
 
 BY_JOBSET = "jobset"
 

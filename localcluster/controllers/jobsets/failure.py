@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from localcluster.controllers.base.objects import Obj, condition, labels_of
 from localcluster.controllers.jobsets import constants as words
-from localcluster.controllers.objects import Obj, condition, labels_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ count the other Jobs stay as they were on pods that exist: they are part of the 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 
+from localcluster.controllers.base.objects import Obj, labels_of
 from localcluster.controllers.jobsets import constants as words
 from localcluster.controllers.jobsets.build import replicas, roles_of
-from localcluster.controllers.objects import Obj, labels_of
 
 _PER_JOB = ("parallelism", "completions")
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from localcluster.clock import timestamp
-from localcluster.controllers.event_recorder import EventType, Note
+from localcluster.base.clock import timestamp
+from localcluster.controllers.base.event_recorder import EventType, Note
+from localcluster.controllers.base.objects import Obj, is_true, labels_of
 from localcluster.controllers.jobsets import constants as words
 from localcluster.controllers.jobsets.build import replicas, restarts, roles_of
-from localcluster.controllers.objects import Obj, is_true, labels_of
 
 _EXCLUSIVE = {
     words.STARTUP_IN_PROGRESS: words.STARTUP_COMPLETED,

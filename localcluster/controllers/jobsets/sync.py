@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from localcluster.clock import parse_time
-from localcluster.controllers.event_recorder import Note
+from localcluster.base.clock import parse_time
+from localcluster.controllers.base.event_recorder import Note
+from localcluster.controllers.base.objects import Obj, condition, is_deleting, is_true, labels_of
 from localcluster.controllers.jobsets import constants as words
 from localcluster.controllers.jobsets.build import job_name, new_job, replicas, resumed, roles_of
 from localcluster.controllers.jobsets.failure import FailureAction, choose
@@ -19,7 +20,6 @@ from localcluster.controllers.jobsets.status import (
     replicated_jobs_status,
     sort_out,
 )
-from localcluster.controllers.objects import Obj, condition, is_deleting, is_true, labels_of
 
 FINISHED = (words.COMPLETED, words.FAILED)
 

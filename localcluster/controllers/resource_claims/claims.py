@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from localcluster.controllers.objects import (
+from localcluster.controllers.base.objects import (
     Key,
     Obj,
     controller_of,

@@ -8,11 +8,12 @@ devices and its finalizer.
 from collections.abc import Iterable
 from typing import Literal
 
-from localcluster.clock import Clock
-from localcluster.controllers.api_protocol import CLAIM_TEMPLATES, CLAIMS, PODS
-from localcluster.controllers.client import CachedClient
-from localcluster.controllers.event_recorder import EventRecorder, Note
-from localcluster.controllers.objects import (
+from localcluster.base.clock import Clock
+from localcluster.base.errors import StatusError
+from localcluster.controllers.base.api_protocol import CLAIM_TEMPLATES, CLAIMS, PODS
+from localcluster.controllers.base.client import CachedClient
+from localcluster.controllers.base.event_recorder import EventRecorder, Note
+from localcluster.controllers.base.objects import (
     Key,
     Obj,
     annotations_of,
@@ -21,9 +22,8 @@ from localcluster.controllers.objects import (
     key_of,
     uid_of,
 )
+from localcluster.controllers.base.workqueue import Loop
 from localcluster.controllers.resource_claims import claims
-from localcluster.errors import StatusError
-from localcluster.workqueue import Loop
 
 ClaimKey = tuple[Literal["pod", "claim"], Key]
 BY_TEMPLATE = "template"

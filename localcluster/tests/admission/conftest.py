@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from localcluster import resources
+from localcluster.base import resources
 from localcluster.tests.admission.hook_server import HookServer, make_certificate
 from localcluster.tests.api_server import ApiServer
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from localcluster import resources
-from localcluster.errors import StatusError
-from localcluster.hooks import User, WriteOptions
+from localcluster.base import resources
+from localcluster.base.errors import StatusError
+from localcluster.base.hooks import User, WriteOptions
 from localcluster.tests.admission.conftest import Register
 from localcluster.tests.admission.hook_server import (
     HookServer,

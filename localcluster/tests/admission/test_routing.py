@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from localcluster import resources
 from localcluster.admission.routing import Routing
-from localcluster.store import Store
+from localcluster.base import resources
+from localcluster.base.store import Store
 
 SERVICE = ("system", "hooks")
 SLICES = resources.ENDPOINT_SLICES.collection

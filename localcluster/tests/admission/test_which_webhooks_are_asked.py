@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from localcluster import resources
-from localcluster.errors import StatusError
+from localcluster.base import resources
+from localcluster.base.errors import StatusError
 from localcluster.tests.admission.conftest import Register
 from localcluster.tests.admission.hook_server import HookServer, allow
 from localcluster.tests.api_server import ApiServer, make_crd, make_widget

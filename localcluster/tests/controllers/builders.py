@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from localcluster.clock import timestamp
+from localcluster.base.clock import timestamp
 from localcluster.controllers.jobs.indexes import COMPLETION_INDEX
 from localcluster.controllers.jobs.pods import TRACKING_FINALIZER
 

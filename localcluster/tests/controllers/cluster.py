@@ -4,17 +4,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from localcluster.api import Api
-from localcluster.bootstrap import bootstrap
-from localcluster.controllers.client import CachedClient
+from localcluster.base.resources import BUILT_IN, CRDS, Registry, ResourceInfo
+from localcluster.base.store import Store
+from localcluster.controllers.base.client import CachedClient
 from localcluster.controllers.garbage_collector import GarbageCollector
+from localcluster.controllers.in_process import InProcess
 from localcluster.controllers.jobsets.admission import JobSetAdmission
 from localcluster.controllers.manager import ControllerManager
-from localcluster.crd import CustomResources
+from localcluster.custom.crd import CustomResources
 from localcluster.definitions.jobset import jobset_crd
-from localcluster.in_process import InProcess
-from localcluster.resources import BUILT_IN, CRDS, Registry, ResourceInfo
-from localcluster.store import Store
+from localcluster.registry.api import Api
+from localcluster.registry.bootstrap import bootstrap
 from localcluster.testing.clock import FakeClock, settle
 
 Obj = dict[str, Any]

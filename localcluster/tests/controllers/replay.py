@@ -6,17 +6,17 @@ from typing import Any
 
 import yaml
 
-import e2e.traces
-from e2e.traces.normalise import Normaliser
+import e2e.kubernetes.controllers
+from e2e.kubernetes.controllers.normalise import Normaliser
+from localcluster.base.errors import StatusError
+from localcluster.base.hooks import DeleteOptions
+from localcluster.base.store import Event
 from localcluster.controllers.kubelet import Phase
-from localcluster.errors import StatusError
-from localcluster.hooks import DeleteOptions
-from localcluster.store import Event
 from localcluster.tests.controllers.cluster import SimulatedCluster
 
 Obj = dict[str, Any]
 
-TRACES = Path(e2e.traces.__file__).parent / "data"
+TRACES = Path(e2e.kubernetes.controllers.__file__).parent / "data"
 KINDS = ("JobSet", "Job", "Pod", "Service", "Event")
 NODE = "trace-node"
 # Fields of the API server's doing that say nothing about a controller.

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from localcluster.clock import timestamp
+from localcluster.base.clock import timestamp
 from localcluster.controllers.disruption import budget_status
 from localcluster.tests.controllers.builders import Obj, at, make_pod
 

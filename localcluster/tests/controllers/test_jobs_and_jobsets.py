@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from localcluster.errors import StatusError
-from localcluster.hooks import AdmissionRequest, DeleteOptions
+from localcluster.base.errors import StatusError
+from localcluster.base.hooks import AdmissionRequest, DeleteOptions
 from localcluster.testing.clock import settle
 from localcluster.tests.controllers.builders import make_role
 from localcluster.tests.controllers.cluster import SimulatedCluster, simulated_cluster

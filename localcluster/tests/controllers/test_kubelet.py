@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from localcluster.controllers import kubelet
+from localcluster.controllers.base.pod_requests import amounts, pod_requests
 from localcluster.controllers.node_lifecycle import (
     NOT_READY,
     UNREACHABLE,
     condition_taints,
     lost_node_status,
 )
-from localcluster.controllers.pod_requests import amounts, pod_requests
 from localcluster.tests.controllers.builders import Obj, at, make_node, make_pod
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from localcluster.base.errors import StatusError
+from localcluster.base.hooks import AdmissionRequest, DeleteOptions
 from localcluster.controllers import kubelet
-from localcluster.errors import StatusError
-from localcluster.hooks import AdmissionRequest, DeleteOptions
 from localcluster.tests.controllers.cluster import SimulatedCluster, simulated_cluster
 
 Obj = dict[str, Any]

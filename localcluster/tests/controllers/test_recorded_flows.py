@@ -1,4 +1,4 @@
-"""Our controllers do what the real ones were seen to do (e2e/traces)."""
+"""Our controllers do what the real ones were seen to do (e2e/kubernetes/controllers)."""
 
 import re
 from typing import Any

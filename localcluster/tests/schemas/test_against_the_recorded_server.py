@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from localcluster.errors import Cause
+from localcluster.base.errors import Cause
 from localcluster.schemas import structural
 from localcluster.schemas.defaulting import default
 from localcluster.schemas.lists import check_lists

@@ -10,7 +10,7 @@ from api import names
 from api.constants import LWS_ANNOTATION_SIZE
 from api.integration.lws.view import LEADER_FIRST, TOGETHER
 from api.scheduler_names import USUAL
-from e2e.workloads import lws_pods
+from e2e.flows.owners.workloads import lws_pods
 from kube.base.errors import ConfigError
 from scheduler.core.search.place import SearchBudget
 from tests.cli.commands.test_solver_commands import pod_spec

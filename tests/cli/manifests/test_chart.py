@@ -8,7 +8,7 @@ import pytest
 
 from api.features import Feature
 from cli.manifests import chart
-from e2e.controlplane.places import ROOT
+from e2e.harness.controlplane.places import ROOT
 
 CHART = ROOT / "charts" / "muster"
 

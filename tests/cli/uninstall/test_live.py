@@ -17,9 +17,9 @@ from cli import commands
 from cli.uninstall import command
 from cli.uninstall.discovery import served
 from cli.uninstall.remaking import Remaking
-from e2e.clusters import nodes
-from e2e.support import manifests
-from e2e.support.rest import Rest
+from e2e.harness.clusters import nodes
+from e2e.harness.support import manifests
+from e2e.harness.support.rest import Rest
 from kube.base.errors import NotFound
 from kube.client.client import Client
 from kube.client.resources import CRDS, JOBS, MUTATING_WEBHOOKS, NAMESPACES, PODS, SECRETS, Resource

@@ -10,7 +10,7 @@ from api.scheduler_names import SchedulerNames
 from cli.uninstall.command import dry_run_lines, kept_lines, refusal_lines
 from cli.uninstall.installation import NAMESPACE, installed
 from cli.uninstall.plan import Action, Found, Stage, Step, Target, in_use, plan, target_of
-from e2e.support import manifests
+from e2e.harness.support import manifests
 from kube.client.resources import CRDS, SECRETS, Resource
 from tests.cli.uninstall.objects import RUNNING, gang, stored
 from tests.support.apps import make_app

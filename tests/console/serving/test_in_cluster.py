@@ -22,7 +22,7 @@ from console.serving.serving import Settings
 from kube.base.errors import ConfigError
 from kube.client.client import Client
 from kube.client.resources import CRDS, NAMESPACES, NODES, PODS, Resource
-from localcluster.auth import account_name
+from localcluster.base.auth import account_name
 from localcluster.cluster import LocalCluster
 from scheduler.support.kinds import GROUPS
 from tests.console.browser import Browser

@@ -45,7 +45,7 @@ async def test_jobsets_installed_later_are_followed() -> None:
     assert caches.jobsets.get("default", "a") is not None
 
 
-CRDS_OF_OTHERS = Path(__file__).parents[3] / "e2e/controllers/crds"
+CRDS_OF_OTHERS = Path(__file__).parents[3] / "e2e/flows/owners/jobs/crds"
 CRD = CRDS_OF_OTHERS / "provisioningrequests.autoscaling.x-k8s.io.yaml"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 from kube.client.client import Client
 from kube.client.open_sockets import OpenSockets
 from tests.support.api_server import server_certificate

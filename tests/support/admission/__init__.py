@@ -1,8 +1,9 @@
 """What admission says: one table of cases that the rules, the webhook and a whole server must meet.
 
 A case is data: a sentence, the objects of one request, and the answer wanted. `tests/api` decides
-every case by the rules alone. `tests/webhooks` (over HTTP) and `e2e/admission` (an API server) test
-the way there and back: they take the cases of `EACH_ROUTE`, and all others with `--long`.
+every case by the rules alone. `tests/webhooks` (over HTTP) and `e2e/flows/admission/kinds` (an API
+server) test the way there and back: they take the cases of `EACH_ROUTE`, and all others with
+`--long`.
 """
 
 import pytest

@@ -57,7 +57,7 @@ SUITES = (
             "tests/scheduler/core/test_b.py::test_z": Cost(4, 4),
         },
     ),
-    SuiteCost("flows", Cost(20, 16), tests={"e2e/suite/test_c.py::test_f": Cost(9, 0.5)}),
+    SuiteCost("flows", Cost(20, 16), tests={"e2e/faults/test_c.py::test_f": Cost(9, 0.5)}),
 )
 
 
@@ -65,12 +65,12 @@ def test_tests_are_summed_by_file_and_by_folder() -> None:
     assert report.files(SUITES) == {
         "tests/kube/test_a.py": Cost(4, 3),
         "tests/scheduler/core/test_b.py": Cost(4, 4),
-        "e2e/suite/test_c.py": Cost(9, 0.5),
+        "e2e/faults/test_c.py": Cost(9, 0.5),
     }
     assert report.folders(SUITES) == {
         "tests/kube": Cost(4, 3),
         "tests/scheduler": Cost(4, 4),
-        "e2e/suite": Cost(9, 0.5),
+        "e2e/faults": Cost(9, 0.5),
     }
 
 
@@ -86,5 +86,5 @@ def test_the_report_has_the_most_expensive_first_beside_the_last_figures() -> No
     assert files[:3] == [
         ["4.0", "4.0", "4.0", "tests/scheduler/core/test_b.py"],
         ["4.0", "3.0", "1.2", "tests/kube/test_a.py"],
-        ["9.0", "0.5", "e2e/suite/test_c.py"],
+        ["9.0", "0.5", "e2e/faults/test_c.py"],
     ]

@@ -7,8 +7,8 @@ import pytest
 
 from api.constants import CRON_JOB, JOB, JOBSET, KindName
 from api.scheduler_names import SchedulerNames
-from localcluster.cel import compile_condition
-from localcluster.webhook_rules import CONDITION_VARIABLES
+from localcluster.schemas.cel import compile_condition
+from localcluster.schemas.webhook_rules import CONDITION_VARIABLES
 from tests.webhooks.registrations import Registrations
 from tests.webhooks.review_requests import POD, FakeLister, Read, encoded, pod, read, review_of
 from webhooks.routing.reviewer import Reviewer

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from api.constants import FOREIGN_GROUPS_ENABLED, LABEL_FOREIGN_GROUPS
-from localcluster.cel import compile_condition
-from localcluster.webhook_rules import CONDITION_VARIABLES
+from localcluster.schemas.cel import compile_condition
+from localcluster.schemas.webhook_rules import CONDITION_VARIABLES
 from webhooks.server.registration import load_manifests
 
 ASKS = {"scheduling.muster.dev/gang-mode": "Gang"}

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from e2e.clusters.local import Local
-from e2e.clusters.protocol import Cluster
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.muster import ALL, Muster
-from e2e.suite.objects import NODE_LABEL
+from e2e.harness.clusters.local import Local
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.muster import ALL, Muster
+from e2e.harness.objects import NODE_LABEL
 from kube.client.client import Client
 from kube.client.meta import RawObject, decode_raw
 from kube.client.resources import NAMESPACES, PODS, Resource

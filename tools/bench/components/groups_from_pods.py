@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from api.constants import ANNOTATION_GROUP_BY, ANNOTATION_MIN_COUNT
-from e2e.clusters.protocol import Cluster
-from e2e.suite.objects import POD_GROUPS, Json, pod
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.objects import POD_GROUPS, Json, pod
 from kube.client.client import Client
 from kube.client.resources import PODS
 from tools.bench.components.created import AT_ONCE, Counter, main, make_room, settled, writes_in

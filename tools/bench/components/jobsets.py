@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from api.constants import LABEL_POD_GROUP
-from e2e.clusters.protocol import Cluster
-from e2e.suite.objects import POD_GROUPS, WORKLOADS, Json, jobset, replicated_job
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.objects import POD_GROUPS, WORKLOADS, Json, jobset, replicated_job
 from kube.client.client import Client
 from kube.client.resources import JOBS, JOBSETS, PODS
 from tools.bench.components.created import AT_ONCE, Counter, main, make_room, settled, writes_in

@@ -23,7 +23,7 @@ from typing import Any, Final
 import uvloop
 from prometheus_client import REGISTRY
 
-from e2e.support import kubeconfig, pki
+from e2e.harness.support import kubeconfig, pki
 from kube.base import process
 from kube.base.settings import LeaderElection
 from kube.client.client import Client

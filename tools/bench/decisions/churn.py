@@ -25,11 +25,11 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
-from e2e.clusters.local import Local
-from e2e.clusters.nodes import FINISH_ANNOTATION
-from e2e.muster import ALL, Muster
-from e2e.suite.objects import NODE_LABEL, job
-from e2e.support.rest import MERGE_PATCH
+from e2e.harness.clusters.local import Local
+from e2e.harness.clusters.nodes import FINISH_ANNOTATION
+from e2e.harness.muster import ALL, Muster
+from e2e.harness.objects import NODE_LABEL, job
+from e2e.harness.support.rest import MERGE_PATCH
 from kube.base.errors import NotFound
 from kube.client.client import Client
 from kube.client.meta import Key, ObjectMeta

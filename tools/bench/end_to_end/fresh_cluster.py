@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.support import kubeconfig
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.support import kubeconfig
 from tools.bench.end_to_end import claims, victims
 from tools.bench.end_to_end.cases import Case
 from tools.bench.end_to_end.objects import namespaces, node

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from e2e.support.rest import Rest
+from e2e.harness.support.rest import Rest
 from tools.bench.end_to_end.objects import PODS
 
 # The name differs between the two schedulers' groups, and between versions.

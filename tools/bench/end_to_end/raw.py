@@ -20,8 +20,8 @@ from pathlib import Path
 
 import uvloop
 
-from e2e.support import kubeconfig
-from e2e.support.kubeconfig import Access
+from e2e.harness.support import kubeconfig
+from e2e.harness.support.kubeconfig import Access
 from scheduler.support.kinds import RESERVATIONS
 from tools.bench.end_to_end.claims import CLAIMS
 from tools.bench.end_to_end.objects import PODS, Json, binding

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.muster import NAMESPACE as INSTALLED
-from e2e.muster import SCHEDULER, Muster
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.muster import NAMESPACE as INSTALLED
+from e2e.harness.muster import SCHEDULER, Muster
 from scheduler.binding.reservations import RootReference, WrittenIntent
 from scheduler.support.kinds import RESERVATIONS
 from tools.bench.end_to_end import claims, raw, reader, stage_changes, victims, workload_cluster

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import aiohttp
 
-from e2e.support import kubeconfig
+from e2e.harness.support import kubeconfig
 
 
 @contextmanager

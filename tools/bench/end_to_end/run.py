@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from e2e.controlplane.controlplane import ControlPlane
+from e2e.harness.controlplane.controlplane import ControlPlane
 from tools.bench.end_to_end import claims, outcome, raw_rates, victims, workload_cluster
 from tools.bench.end_to_end.cases import AS_MUSTER, RAW, Case, Victims
 from tools.bench.end_to_end.changes import Changes

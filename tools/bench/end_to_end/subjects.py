@@ -9,11 +9,11 @@ from typing import Protocol
 
 import aiohttp
 
-from e2e.controlplane.commands import Options
-from e2e.controlplane.controlplane import ControlPlane
-from e2e.controlplane.process import ProcessFailedError
-from e2e.muster import NAMESPACE, SCHEDULER, WEBHOOK, Muster
-from e2e.support.waiting import eventually
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.controlplane.process import ProcessFailedError
+from e2e.harness.muster import NAMESPACE, SCHEDULER, WEBHOOK, Muster
+from e2e.harness.support.waiting import eventually
 from tools.bench.end_to_end.cases import KUBE_SCHEDULER, MUSTER
 from tools.bench.end_to_end.objects import NATIVE, OURS, Flavour
 

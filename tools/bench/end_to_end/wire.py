@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from e2e.support.kubeconfig import Access
+from e2e.harness.support.kubeconfig import Access
 
 Answer = tuple[int, bytes]
 

@@ -1,0 +1,37 @@
+"""The simulator and the real thing agree: who starts after whom, on which nodes, before whom."""
+
+import pytest
+
+from e2e.analysis.player import Player
+from e2e.analysis.spaced import CORES, NODES, RACK, RACK_OF, expected, spaced_trace
+from e2e.harness.environment import Environment
+from e2e.harness.muster import STATUS, Muster
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+async def test_the_same_jobs_start_in_the_same_order_on_the_same_nodes(
+    env: Environment, muster: Muster, important: str, *, long: bool
+) -> None:
+    jobs = spaced_trace(100 if long else 12, seed=3)
+    events = expected(jobs)
+    # It is worth something only if all of these are among them.
+    assert any(event.victims for event in events)
+    assert any(event.starts for event in events if not event.comes)
+    assert any(job.replicas > 1 for job in jobs)
+    assert any(job.key for job in jobs)
+    nodes = [
+        await env.add_node(cpu=CORES, labels={RACK: f"rack-{index // RACK_OF}"})
+        for index in range(NODES)
+    ]
+    # Of equal nodes the first that it has read is taken: now that is the order of their names. Like
+    # the lab's, its decisions end with their steps, and not with the time of a busy machine.
+    patient = {"status": STATUS, "search": {"milliseconds": 60_000}}
+    muster.configure(scheduler=patient)
+    try:
+        await muster.restart("scheduler")
+        async with env.followed() as pods:
+            await Player(env, jobs, nodes, important).play(pods, events)
+    finally:
+        muster.configure()
+        await muster.restart("scheduler")

@@ -1,0 +1,94 @@
+"""Follows all pods by a watch of its own, and notes what may never happen to one."""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from pathlib import Path
+
+import aiohttp
+
+from e2e.faults.hostile.inventory import Key, counts, ended, group_of, node_of, requested
+from e2e.harness.objects import Json
+from e2e.harness.support.rest import Rest
+
+_PODS = "/api/v1/pods"
+_LOST = (aiohttp.ClientError, OSError, EOFError, AssertionError, ValueError)
+
+
+class Observer:
+    """`wrongs` has a line for each pod that changed its node, and each Binding to a full node.
+
+    `capacity` is every node's, in thousandths of a CPU. `bound` counts Bindings.
+    """
+
+    def __init__(self, kubeconfig: Path, capacity: int) -> None:
+        self.wrongs: list[str] = []
+        self.bound = 0
+        self._kubeconfig = kubeconfig
+        self._capacity = capacity
+        self._nodes: dict[str, str] = {}  # by UID
+        self._pods: dict[str, Json] = {}  # by UID
+        self._peaks: dict[Key, int] = defaultdict(int)
+
+    def peak(self, group: Key) -> int:
+        """The most pods of the group that ever had a node at the same time."""
+        return self._peaks[group]
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        while True:
+            with contextlib.suppress(*_LOST):
+                async with Rest.open(self._kubeconfig) as rest:
+                    await self._follow(rest)
+            await asyncio.sleep(0.1)
+
+    async def _follow(self, rest: Rest) -> None:
+        page = (await rest.get(_PODS, timeout=10)).ok()
+        self._pods = {pod["metadata"]["uid"]: pod for pod in page["items"]}
+        for pod in page["items"]:
+            self._note(pod)
+        version = page["metadata"]["resourceVersion"]
+        async with rest.watch(_PODS, {"resourceVersion": version}) as watch:
+            while True:
+                event = await watch.next(timeout=3600)
+                pod = event["object"]
+                if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
+                    return
+                if event["type"] == "DELETED":
+                    self._pods.pop(pod["metadata"]["uid"], None)
+                    continue
+                self.see(pod)
+
+    def see(self, pod: Json) -> None:
+        """A pod as it is now."""
+        self._pods[pod["metadata"]["uid"]] = pod
+        if self._note(pod):
+            self._check_room(pod)
+
+    def _note(self, pod: Json) -> bool:
+        """Note the pod's node; whether it has one only now."""
+        node, uid = node_of(pod), pod["metadata"]["uid"]
+        if node is None:
+            return False
+        new = uid not in self._nodes
+        if new:
+            self.bound += 1
+            self._nodes[uid] = node
+        elif self._nodes[uid] != node:
+            name = pod["metadata"]["name"]
+            self.wrongs.append(f"pod {name} was bound to {self._nodes[uid]}, then to {node}")
+        if (key := group_of(pod)) is not None:
+            together = sum(
+                group_of(each) == key and node_of(each) is not None and counts(each)
+                for each in self._pods.values()
+            )
+            self._peaks[key] = max(self._peaks[key], together)
+        return new
+
+    def _check_room(self, pod: Json) -> None:
+        node = node_of(pod)
+        there = [each for each in self._pods.values() if node_of(each) == node and not ended(each)]
+        used = sum(map(requested, there))
+        if used > self._capacity:
+            name = pod["metadata"]["name"]
+            self.wrongs.append(f"pod {name} was bound to {node}, which then had {used}m CPU asked")

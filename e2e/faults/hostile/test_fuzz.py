@@ -1,0 +1,40 @@
+"""Objects drawn from the grammar, by `edit` accounts: whatever they write, nobody notices."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from e2e.faults.hostile.grammar import campaigns
+from e2e.faults.hostile.stage import Player
+from e2e.faults.hostile.steps import Step
+
+CAMPAIGNS = 1_000
+ADMITTED = 0.6
+"""The least share of requests that the API server takes: what it refuses tests nothing of ours."""
+
+
+# A campaign that fails is shown as YAML; Hypothesis shows it too, and warns that it is large.
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")
+@pytest.mark.long
+def test_whatever_is_written_nobody_notices(player: Player) -> None:
+    hostile = player.stage.hostile
+    at_once = len(hostile)
+
+    @settings(
+        max_examples=CAMPAIGNS // at_once,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(drawn=st.lists(campaigns(), min_size=at_once, max_size=at_once))
+    def no_harm(drawn: list[list[Step]]) -> None:
+        player.play(*drawn)
+
+    no_harm()
+
+    admitted = sum(each.admitted for each in hostile)
+    refusals = sum((each.refusals for each in hostile), Counter[str]())
+    asked = admitted + refusals.total()
+    print(f"{admitted} of {asked} requests were admitted")
+    assert admitted >= ADMITTED * asked, refusals.most_common(50)

@@ -1,0 +1,107 @@
+"""Whether Muster's processes live, answer and keep within their memory."""
+
+import http.client
+import os
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+from e2e.harness import muster as processes
+from e2e.harness.muster import Muster
+
+_EVERY: Final = 0.05
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_PATIENCE: Final = 60.0
+
+
+@dataclass
+class Vitals:
+    """Asks every process for `/healthz` again and again, from a thread of its own.
+
+    `slowest` is the most work, in seconds of CPU, that a process did between a question and its
+    answer: how long its event loop stood still at worst, whatever else keeps the machine busy.
+    Use it as a context manager.
+    """
+
+    muster: Muster
+    slowest: dict[str, float] = field(default_factory=dict)
+    _pids: dict[str, int] = field(default_factory=dict)
+    _memory: dict[str, float] = field(default_factory=dict)
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        for name in processes.ALL:
+            self._pids[name] = self.muster.pid(name)
+            self._memory[name] = resident_mib(self._pids[name])
+            self.slowest[name] = 0.0
+            thread = threading.Thread(target=self._ask, args=(name,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join()
+
+    def __str__(self) -> str:
+        """The figures of each process."""
+        grown = self.growth()
+        return ", ".join(
+            f"{name}: longest stretch {seconds:.2f} s, grew by {grown.get(name, 0.0):.0f} MiB"
+            for name, seconds in self.slowest.items()
+        )
+
+    def restarted(self) -> list[str]:
+        """The processes that have ended, or are others than at the start."""
+        return [
+            name
+            for name, pid in self._pids.items()
+            if not self.muster.running(name) or self.muster.pid(name) != pid
+        ]
+
+    def growth(self) -> dict[str, float]:
+        """Resident memory in MiB beyond that of the start."""
+        return {
+            name: resident_mib(pid) - self._memory[name]
+            for name, pid in self._pids.items()
+            if self.muster.running(name)
+        }
+
+    def _ask(self, name: str) -> None:
+        address = urlsplit(self.muster.page(name, "/healthz")).netloc
+        pid = self._pids[name]
+        while not self._ended.wait(_EVERY):
+            before = _cpu_seconds(pid)
+            self._wait_for_answer(address)
+            self.slowest[name] = max(self.slowest[name], _cpu_seconds(pid) - before)
+
+    def _wait_for_answer(self, address: str) -> None:
+        connection = http.client.HTTPConnection(address, timeout=_PATIENCE)
+        try:
+            connection.request("GET", "/healthz")
+            connection.getresponse()
+        except OSError:
+            return  # it has ended, or stands still for longer than is waited for
+        finally:
+            connection.close()
+
+
+def _cpu_seconds(pid: int) -> float:
+    """User and system time so far; 0 for a process that has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def resident_mib(pid: int) -> float:
+    """What a process holds in memory now."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError(f"process {pid} has no memory: it has ended")

@@ -1,0 +1,1 @@
+"""What users do with Muster, by what they use."""

@@ -1,0 +1,1 @@
+"""What the webhook completes, rejects and leaves alone."""

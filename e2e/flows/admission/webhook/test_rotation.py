@@ -1,0 +1,98 @@
+"""The CA and the certificate change under load, replicas restart: no request is lost."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.flows.admission.webhook.conftest import api_server
+from e2e.flows.admission.webhook.load import Load
+from e2e.flows.admission.webhook.replicas import Replicas
+from e2e.harness.support.rest import Rest
+
+DAY = 86400.0
+
+
+@pytest.fixture
+def admin(server_kind: str) -> Iterator[Path]:
+    """An API server for each test: what the load leaves behind ends with it."""
+    with api_server(server_kind) as kubeconfig:
+        yield kubeconfig
+
+
+def fast(period: float) -> dict[str, float]:
+    """Lifetimes in which a CA signs for about `period` seconds."""
+    return {
+        "caDays": 3 * period / DAY,
+        "serverDays": 2.5 * period / DAY,
+        "aheadDays": 2 * period / DAY,
+        "announcedSeconds": period / 4,
+    }
+
+
+class Seen:
+    """The different certificates that were served meanwhile."""
+
+    def __init__(self) -> None:
+        self.authorities: set[str] = set()
+        self.servers: set[str] = set()
+
+    async def look(self, replicas: Replicas, api: Rest) -> None:
+        authority, server = await replicas.certificates(api)
+        self.authorities.add(authority)
+        self.servers.add(server)
+
+
+@pytest.mark.long
+async def test_the_ca_and_the_certificate_rotate_twice_under_load(
+    admin: Path, api: Rest, way: tuple[int, bool]
+) -> None:
+    count, by_service = way
+    seconds, rate = 60.0, 200.0
+    lives = fast(seconds / 3)
+    replicas = Replicas(
+        admin, count=count, certificates=lives, by_service=by_service, leaves_all=True
+    )
+    # Whoever looks must not wait behind the load for a connection.
+    async with replicas, Rest.open(admin) as aside:
+        await replicas.start()
+        load, seen = Load(api, rate), Seen()
+        running = asyncio.create_task(load.run())
+        ends = time.monotonic() + seconds
+        # A slow machine rotates a little later; what counts is that it happens under load.
+        while time.monotonic() < ends or (
+            min(len(seen.authorities), len(seen.servers)) < 3 and time.monotonic() < ends + 60
+        ):
+            await seen.look(replicas, aside)
+            await asyncio.sleep(0.1)
+        load.stop()
+        await running
+
+        assert load.failures == [], replicas.log()
+        assert load.made >= seconds, "at least some in each second"
+        assert len(seen.authorities) >= 3
+        assert len(seen.servers) >= 3
+
+
+async def test_a_rolling_restart_of_two_replicas_refuses_no_request(
+    admin: Path, api: Rest, long: bool, way: tuple[int, bool]
+) -> None:
+    count, by_service = way
+    if count < 2:
+        pytest.skip("nobody answers while the only replica is away")
+    rate, rounds = (200.0, 5) if long else (40.0, 1)
+    replicas = Replicas(admin, count=count, drain=2.0, by_service=by_service, leaves_all=True)
+    async with replicas:
+        await replicas.start()
+        load = Load(api, rate)
+        running = asyncio.create_task(load.run())
+        for _ in range(rounds):
+            for number in range(2):
+                await replicas.restart(number)
+        load.stop()
+        await running
+
+        assert load.failures == [], replicas.log()
+        assert load.made > 0

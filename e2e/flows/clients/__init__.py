@@ -1,0 +1,1 @@
+"""Clients of the API server: the console, and `kube`."""

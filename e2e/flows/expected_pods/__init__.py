@@ -1,0 +1,1 @@
+"""Places that are held for pods that do not exist yet."""

@@ -1,0 +1,1 @@
+"""Groups of Jobs, JobSets and the other owners of pods."""

@@ -1,0 +1,40 @@
+"""Other projects' kinds that come while Muster runs, and go after a flow."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import yaml
+
+from e2e.harness.environment import Environment
+from e2e.harness.muster import CONTROLLER
+from e2e.harness.support import definitions
+from e2e.harness.support.rest import Rest
+from kube.base.errors import NotFound
+from kube.client.resources import CRDS
+
+FOLDER = Path(__file__).parent / "crds"
+
+
+@asynccontextmanager
+async def installed(env: Environment, file: str) -> AsyncIterator[None]:
+    """The CRD in a file of `crds/` is there inside; the controllers know when it is gone."""
+    crd = yaml.safe_load((FOLDER / file).read_text())
+    name = crd["metadata"]["name"]
+    await env.client.create(CRDS, crd)
+
+    async with Rest.open(env.cluster.kubeconfig) as rest:
+        await definitions.served(rest, name)
+    await env.cluster.kinds_installed()
+    yield
+    await env.client.delete(CRDS, name)
+
+    async def gone() -> bool:
+        try:
+            await env.client.get(CRDS, name)
+        except NotFound:
+            return True
+        return False
+
+    await env.until("the CRD to be gone", gone)
+    await env.muster.restart(CONTROLLER)

@@ -1,0 +1,1 @@
+"""Groups of StatefulSets, Deployments, bare pods, LeaderWorkerSets and TrainJobs."""

@@ -1,0 +1,87 @@
+"""The examples of any workload, and how their groups end."""
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from api.constants import SCHEDULER_NAME
+from e2e.harness.environment import Environment
+from e2e.harness.objects import NODE_LABEL
+from kube.base.errors import NotFound
+from kube.client.meta import Json
+from kube.client.resources import JOBS, PODS, STATEFUL_SETS
+
+EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
+_KINDS = {it.kind: it for it in (JOBS, PODS, STATEFUL_SETS)}
+
+
+def executors(obj: Json) -> tuple[int, Json]:
+    """How many executors a SparkApplication has, and the template of their pods."""
+    spec = obj["spec"]["executor"]
+    requests = {"requests": {"cpu": str(spec["cores"])}}
+    container = {"name": "executor", "image": obj["spec"]["image"], "resources": requests}
+    meta = {"labels": spec["labels"], "annotations": spec["annotations"]}
+    return spec["instances"], {"metadata": meta, "spec": {"containers": [container]}}
+
+
+async def runs_as_pods(env: Environment, example: str) -> None:
+    """The pods that the kind's own controller would make wait for each other, and run together."""
+    (obj,) = yaml.safe_load_all((EXAMPLES / f"{example}.yaml").read_text())
+    count, template = executors(obj)
+    await env.add_node(cpu=count)
+    for at in range(count):
+        if at == count - 1:
+            await env.grouped("ring")
+            assert await env.bound() == 0
+        pod = copy.deepcopy(template)
+        pod["metadata"]["name"] = f"ring-{at}"
+        pod["spec"]["nodeSelector"] = {NODE_LABEL: env.name}
+        await env.create(PODS, pod)
+    await env.scheduled("ring")
+    spec = (await env.group("ring"))["spec"]
+    assert spec["schedulingPolicy"]["gang"]["minCount"] == count
+    for found in await env.pods():
+        await env.delete(PODS, found["metadata"]["name"])
+    await gone(env, "ring")
+
+
+async def gone(env: Environment, group: str) -> None:
+    async def probe() -> bool:
+        try:
+            await env.group(group)
+        except NotFound:
+            return True
+        return False
+
+    await env.until(f"{group} to be gone", probe)
+
+
+async def ended(env: Environment) -> None:
+    """Wait until no pod is left."""
+
+    async def probe() -> bool:
+        return not await env.pods()
+
+    await env.until("the pods to be gone", probe)
+
+
+async def runs(env: Environment, example: str, groups: Sequence[str]) -> None:
+    """The example is placed by Muster, and its groups go with it."""
+    await env.add_node(cpu=4)
+    manifest = (EXAMPLES / f"{example}.yaml").read_text()
+    made = [(_KINDS[obj["kind"]], obj) for obj in yaml.safe_load_all(manifest)]
+    for kind, obj in made:
+        await env.create(kind, obj)
+
+    for name in groups:
+        await env.scheduled(name)
+    pods = await env.pods()
+    assert all(pod["spec"].get("nodeName") for pod in pods)
+    assert {pod["spec"]["schedulerName"] for pod in pods} == {SCHEDULER_NAME}
+
+    for kind, obj in made:
+        await env.delete(kind, obj["metadata"]["name"])
+    for name in groups:
+        await gone(env, name)

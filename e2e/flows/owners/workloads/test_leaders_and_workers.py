@@ -1,0 +1,73 @@
+"""Leaders that come first, by their own controller, start where all of their replica has room.
+
+`make test-workloads` builds that controller and runs these flows.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from api.features import Feature
+from e2e.flows.owners.workloads.test_leader_worker_sets import (
+    SIZE,
+    applied,
+    cluster,
+    gang,
+    group,
+    running_muster,
+)
+from e2e.harness.environment import Environment
+from e2e.harness.gates import switched_on
+from e2e.harness.groups import held
+from e2e.harness.muster import Muster
+
+__all__ = ["cluster", "running_muster"]
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gate(running_muster: Muster) -> Iterator[None]:
+    with switched_on(running_muster, Feature.EXPECTED_PODS):
+        yield
+
+
+async def test_a_leader_starts_once_there_is_room_for_its_workers(env: Environment) -> None:
+    await env.add_node(cpu=SIZE - 1)
+    async with applied(env, gang(env, 1).leader_ready().to_create()):
+        await env.waits(group(0, leader=True))
+        assert await env.bound() == 0
+
+        await env.add_node(cpu=1)
+        await env.runs("", SIZE)
+        await held(env, group(0), 0)
+
+
+async def test_leaders_leave_each_other_the_room_for_workers(env: Environment) -> None:
+    """Leaders of both replicas would fill the room of one replica's workers."""
+    await env.add_node(cpu=2 * SIZE - 1)
+    async with applied(env, gang(env, 2).leader_ready().to_create()):
+        await env.runs("", SIZE)
+        assert await env.bound() == SIZE
+
+        await env.add_node(cpu=1)
+        await env.runs("", 2 * SIZE)
+
+
+async def test_replicas_of_a_tree_start_together(env: Environment) -> None:
+    await env.add_node(cpu=2 * SIZE - 1)
+    async with applied(env, gang(env, 2, "Composite").leader_ready().to_create()):
+        await env.waits(group(0, leader=True))
+        assert await env.bound() == 0
+
+        await env.add_node(cpu=1)
+        await env.runs("", 2 * SIZE)
+
+
+async def test_an_exclusive_topology_brings_workers_to_their_places(env: Environment) -> None:
+    key = "test.muster.dev/rack"
+    for rack in ("a", "b"):
+        for _ in range(2):
+            await env.add_node(cpu=2, labels={key: f"{env.name}-{rack}"})
+    async with applied(env, gang(env).exclusive(key).to_create()):
+        await env.runs("", 2 * SIZE)

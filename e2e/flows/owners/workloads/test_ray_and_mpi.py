@@ -1,0 +1,254 @@
+"""KubeRay's and the MPI operator's own controllers: their pods start together or not at all."""
+
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from api.constants import (
+    ANNOTATION_GANG_MODE,
+    ANNOTATION_WAITING_FOR,
+    DEFAULT_SCHEDULER_NAME,
+    LABEL_POD_GROUP,
+    MPI_JOB,
+    RAY_CLUSTER,
+    RAY_JOB,
+)
+from e2e.flows.owners.workloads.examples import EXAMPLES, gone
+from e2e.harness import muster as processes
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.environment import Environment
+from e2e.harness.muster import Muster
+from e2e.harness.objects import NODE_LABEL, POD_GROUPS, Json
+from e2e.harness.running import installed, started
+from kube.base.errors import Invalid
+from kube.client.patch import PatchBuilder
+from kube.client.resources import EVENTS, PODS, Resource
+
+pytestmark = pytest.mark.long
+
+RAY_CLUSTERS, RAY_JOBS, MPI_JOBS = (Resource(*it) for it in (RAY_CLUSTER, RAY_JOB, MPI_JOB))
+COUNT = 4
+
+
+@pytest.fixture(scope="module")
+def cluster(server_kind: str) -> Iterator[ControlPlane]:
+    if server_kind != "real":
+        pytest.skip("the operators need a real control plane")
+    made = ControlPlane(Options(kuberay=True, mpi=True))
+    with started(made):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
+    with installed(cluster) as muster:
+        yield muster
+
+
+def example(env: Environment, name: str) -> Json:
+    """The example, on the nodes of this flow."""
+    obj: Json = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
+    for template in templates(obj):
+        template["spec"]["nodeSelector"] = {NODE_LABEL: env.name}
+    return obj
+
+
+def templates(obj: Json) -> list[Json]:
+    spec = obj["spec"].get("rayClusterSpec", obj["spec"])
+    if "mpiReplicaSpecs" in spec:
+        return [it["template"] for it in spec["mpiReplicaSpecs"].values()]
+    return [
+        spec["headGroupSpec"]["template"],
+        *(it["template"] for it in spec["workerGroupSpecs"]),
+    ]
+
+
+async def patched(env: Environment, path: str, value: int | bool) -> None:
+    """Another value in the RayCluster of the example."""
+    await env.client.patch(RAY_CLUSTERS, "ring", PatchBuilder().add(path, value), env.name)
+
+
+async def group_of(env: Environment) -> str:
+    """The name of the one group, once it is there."""
+    found: list[str] = []
+
+    async def probe() -> bool:
+        groups = (await env.client.list(POD_GROUPS, env.name))["items"]
+        found[:] = [it["metadata"]["name"] for it in groups]
+        return len(found) == 1
+
+    await env.until("one PodGroup", probe)
+    return found[0]
+
+
+async def told(env: Environment, kind: Resource, name: str, words: str) -> None:
+    """The object says what it waits for; nothing where no words are given."""
+
+    async def probe() -> bool:
+        found = await env.client.get(kind, name, env.name)
+        said = (found["metadata"].get("annotations") or {}).get(ANNOTATION_WAITING_FOR, "")
+        return words in said if words else not said
+
+    await env.until(f"{kind.kind} {name} to say {words or 'nothing'}", probe)
+
+
+SELECTORS = {
+    "raycluster-gang": "ray.io/is-ray-node=yes",
+    "rayjob-gang": "ray.io/is-ray-node=yes",
+    "mpijob-gang": "training.kubeflow.org/job-name=ring",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("raycluster-gang", RAY_CLUSTERS),
+        ("mpijob-gang", MPI_JOBS),
+        ("rayjob-gang", RAY_JOBS),
+    ],
+)
+async def test_the_example_waits_whole_says_why_starts_and_leaves_nothing(
+    env: Environment, name: str, kind: Resource
+) -> None:
+    obj = example(env, name)
+    called, selector = obj["metadata"]["name"], SELECTORS[name]
+    await env.add_node(cpu=COUNT - 1)
+    await env.create(kind, obj)
+    group = await group_of(env)
+    await env.has_pods(selector, COUNT)
+    await env.waits(group)
+    assert await env.bound(selector) == 0
+    await told(env, kind, called, f"PodGroup {group}")
+    if kind == RAY_JOBS:
+        events = await env.client.list(EVENTS, env.name)
+        reasons = {
+            it["reason"] for it in events["items"] if it["involvedObject"]["kind"] == "RayJob"
+        }
+        assert "FailedScheduling" in reasons
+
+    await env.add_node(cpu=1)
+    await env.runs(selector, COUNT)
+    await told(env, kind, called, "")
+    await env.delete(kind, called)
+    await gone(env, group)
+
+
+async def test_a_cluster_of_ray_that_is_suspended_starts_whole_again(env: Environment) -> None:
+    selector = SELECTORS["raycluster-gang"]
+    await env.add_node(cpu=COUNT)
+    await env.create(RAY_CLUSTERS, example(env, "raycluster-gang"))
+    await env.runs(selector, COUNT)
+    group = await group_of(env)
+    uid = (await env.group(group))["metadata"]["uid"]
+
+    await patched(env, "/spec/suspend", True)
+    await gone(env, group)
+    await patched(env, "/spec/suspend", False)
+
+    await env.runs(selector, COUNT)
+    assert (await env.group(group))["metadata"]["uid"] != uid
+    await env.delete(RAY_CLUSTERS, "ring")
+    await gone(env, group)
+
+
+async def test_workers_that_are_added_join_the_gang_and_those_taken_away_are_not_missed(
+    env: Environment,
+) -> None:
+    selector = SELECTORS["raycluster-gang"]
+    await env.add_node(cpu=COUNT + 2)
+    obj = example(env, "raycluster-gang")
+    obj["spec"]["workerGroupSpecs"][0] |= {"minReplicas": 0, "maxReplicas": 9}
+    await env.create(RAY_CLUSTERS, obj)
+    await env.runs(selector, COUNT)
+    group = await group_of(env)
+    path = "/spec/workerGroupSpecs/0/replicas"
+    for replicas in (5, 1):
+        await patched(env, path, replicas)
+        await env.runs(selector, replicas + 1)
+
+        async def probe(wanted: int = replicas + 1) -> bool:
+            policy = (await env.group(group))["spec"]["schedulingPolicy"]
+            return bool(policy["gang"]["minCount"] == wanted)
+
+        await env.until("minCount to follow", probe)
+    await env.delete(RAY_CLUSTERS, "ring")
+    await gone(env, group)
+
+
+async def test_a_late_launcher_is_created_once_its_workers_are_ready_and_is_not_in_the_gang(
+    env: Environment,
+) -> None:
+    obj, selector = example(env, "mpijob-gang"), SELECTORS["mpijob-gang"]
+    obj["spec"]["launcherCreationPolicy"] = "WaitForWorkersReady"
+    await env.add_node(cpu=COUNT)
+    await env.create(MPI_JOBS, obj)
+    await env.runs(f"{selector},training.kubeflow.org/job-role=worker", COUNT - 1)
+    group = await group_of(env)
+    minimum = (await env.group(group))["spec"]["schedulingPolicy"]["gang"]["minCount"]
+    assert minimum == COUNT - 1
+    launcher = f"{selector},training.kubeflow.org/job-role=launcher"
+    await env.has_pods(launcher, 1)
+    (pod,) = await env.pods(launcher)
+    assert pod["spec"]["schedulerName"] == DEFAULT_SCHEDULER_NAME
+    assert LABEL_POD_GROUP not in pod["metadata"]["labels"]
+    await env.delete(MPI_JOBS, "ring")
+    await gone(env, group)
+
+
+async def test_a_worker_that_is_lost_is_replaced_in_its_gang(env: Environment) -> None:
+    selector = SELECTORS["raycluster-gang"]
+    await env.add_node(cpu=COUNT)
+    await env.create(RAY_CLUSTERS, example(env, "raycluster-gang"))
+    await env.runs(selector, COUNT)
+    group = await group_of(env)
+    worker = next(it for it in await env.pods(selector) if "worker" in it["metadata"]["name"])[
+        "metadata"
+    ]
+    await env.client.delete(PODS, worker["name"], env.name)
+
+    async def replaced() -> bool:
+        pods = await env.pods(selector)
+        alive = [it for it in pods if it["status"].get("phase") == "Running"]
+        return len(alive) == COUNT and worker["uid"] not in {it["metadata"]["uid"] for it in alive}
+
+    await env.until("the worker to be replaced", replaced)
+    await env.delete(RAY_CLUSTERS, "ring")
+    await gone(env, group)
+
+
+async def test_what_is_wrong_with_a_rayjob_is_said_of_the_rayjob(env: Environment) -> None:
+    obj = example(env, "rayjob-gang")
+    obj["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["template"]["spec"] |= {
+        "schedulerName": "volcano"
+    }
+    with pytest.raises(Invalid) as refused:
+        await env.create(RAY_JOBS, obj)
+    assert "spec.rayClusterSpec.workerGroupSpecs[0].template.spec.schedulerName" in str(
+        refused.value
+    )
+
+    using = example(env, "rayjob-gang")
+    using["spec"] = {"entrypoint": "true", "clusterSelector": {"ray.io/cluster": "other"}}
+    with pytest.raises(Invalid, match=ANNOTATION_GANG_MODE.replace("/", ".")):
+        await env.create(RAY_JOBS, using)
+
+
+async def test_the_controllers_are_killed_while_a_gang_waits(
+    env: Environment, running_muster: Muster
+) -> None:
+    selector = SELECTORS["mpijob-gang"]
+    await env.add_node(cpu=COUNT - 1)
+    running_muster.kill(processes.CONTROLLER)
+    await env.create(MPI_JOBS, example(env, "mpijob-gang"))
+    await env.has_pods(selector, COUNT)
+    await running_muster.start(processes.CONTROLLER)
+    group = await group_of(env)
+    await env.waits(group)
+    running_muster.kill(processes.CONTROLLER)
+    await env.add_node(cpu=1)
+    await env.runs(selector, COUNT)
+    await running_muster.start(processes.CONTROLLER)
+    await env.delete(MPI_JOBS, "ring")
+    await gone(env, group)

@@ -1,0 +1,154 @@
+"""Kubeflow Trainer's own controller: its TrainJobs are gangs, and say what they wait for."""
+
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_WAITING_FOR
+from e2e.flows.owners.workloads.examples import EXAMPLES, gone
+from e2e.harness import muster as processes
+from e2e.harness.controlplane.commands import Options
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.environment import Environment
+from e2e.harness.muster import Muster
+from e2e.harness.objects import NODE_LABEL, POD_GROUPS, Json
+from e2e.harness.running import installed, started
+from kube.base.errors import NotFound
+from kube.client.patch import PatchBuilder
+from kube.client.resources import EVENTS, JOBSETS, Resource
+
+pytestmark = pytest.mark.long
+
+TRAIN_JOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
+RUNTIMES = Resource("trainer.kubeflow.org", "v1alpha1", "trainingruntimes", "TrainingRuntime")
+GROUP, NODES = "pg-tune", 4
+PODS = "jobset.sigs.k8s.io/jobset-name=tune"
+
+
+@pytest.fixture(scope="module")
+def cluster(server_kind: str) -> Iterator[ControlPlane]:
+    if server_kind != "real":
+        pytest.skip("Trainer needs a real control plane")
+    made = ControlPlane(Options(trainer=True))
+    with started(made):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def running_muster(cluster: ControlPlane) -> Iterator[Muster]:
+    with installed(cluster) as muster:
+        yield muster
+
+
+def example(env: Environment, *, asks: bool = True) -> tuple[Json, Json]:
+    """Runtime and TrainJob of the example, on the nodes of this flow."""
+    manifest = (EXAMPLES / "trainer-runtime.yaml").read_text()
+    runtime, job = yaml.safe_load_all(manifest)
+    (node,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    node["template"]["spec"]["template"]["spec"]["nodeSelector"] = {NODE_LABEL: env.name}
+    if not asks:
+        del runtime["spec"]["template"]["metadata"]
+    return runtime, job
+
+
+async def created(env: Environment, *objects: Json) -> None:
+    runtime, job = objects
+    await env.create(RUNTIMES, runtime)
+    await env.create(TRAIN_JOBS, job)
+
+
+async def told(env: Environment, words: str) -> None:
+    """The TrainJob says what it waits for; nothing where no words are given."""
+
+    async def probe() -> bool:
+        found = await env.client.get(TRAIN_JOBS, "tune", env.name)
+        said = (found["metadata"].get("annotations") or {}).get(ANNOTATION_WAITING_FOR, "")
+        return words in said if words else not said
+
+    await env.until(f"the TrainJob to say {words or 'nothing'}", probe)
+
+
+async def suspended(env: Environment, suspend: bool) -> None:
+    ops = PatchBuilder().add("/spec/suspend", suspend)
+    await env.client.patch(TRAIN_JOBS, "tune", ops, env.name)
+
+
+async def deleted(env: Environment) -> None:
+    await env.delete(TRAIN_JOBS, "tune")
+    await gone(env, GROUP)
+
+    async def probe() -> bool:
+        try:
+            await env.client.get(JOBSETS, "tune", env.name)
+        except NotFound:
+            return not await env.pods(PODS)
+        return False
+
+    await env.until("JobSet and pods to be gone", probe)
+    await env.delete(RUNTIMES, "ring")
+
+
+async def test_a_train_job_waits_whole_says_why_and_leaves_nothing(env: Environment) -> None:
+    await env.add_node(cpu=NODES - 1)
+    await created(env, *example(env))
+    await env.waits(GROUP, needed=NODES, free=NODES - 1)
+    assert await env.bound(PODS) == 0
+    await told(env, f"PodGroup {GROUP}")
+    events = await env.client.list(EVENTS, env.name)
+    reasons = {it["reason"] for it in events["items"] if it["involvedObject"]["kind"] == "TrainJob"}
+    assert "FailedScheduling" in reasons
+
+    await env.add_node(cpu=1)
+    await env.runs(PODS, NODES)
+    await told(env, "")
+    await deleted(env)
+
+
+async def test_spec_annotations_of_a_train_job_ask_too(env: Environment) -> None:
+    await env.add_node(cpu=NODES)
+    runtime, job = example(env, asks=False)
+    job["spec"]["annotations"] = {ANNOTATION_GANG_MODE: "Gang"}
+    await created(env, runtime, job)
+
+    await env.runs(PODS, NODES)
+
+    assert (await env.group(GROUP))["spec"]["schedulingPolicy"]["gang"]["minCount"] == NODES
+    await deleted(env)
+
+
+async def test_it_is_suspended_and_resumed(env: Environment) -> None:
+    await env.add_node(cpu=NODES)
+    await created(env, *example(env))
+    await env.runs(PODS, NODES)
+    uid = (await env.group(GROUP))["metadata"]["uid"]
+
+    await suspended(env, suspend=True)
+    await gone(env, GROUP)
+    await suspended(env, suspend=False)
+
+    await env.runs(PODS, NODES)
+    assert (await env.group(GROUP))["metadata"]["uid"] != uid
+    await deleted(env)
+
+
+async def test_both_controllers_are_killed_while_it_waits(
+    env: Environment, cluster: ControlPlane, running_muster: Muster
+) -> None:
+    await env.add_node(cpu=NODES - 1)
+    running_muster.kill(processes.CONTROLLER)
+    await created(env, *example(env))
+    cluster.kill("trainer")
+    await running_muster.start(processes.CONTROLLER)
+    await cluster.restart("trainer")
+    await told(env, f"PodGroup {GROUP}")
+
+    running_muster.kill(processes.CONTROLLER)
+    await env.add_node(cpu=1)
+    await env.runs(PODS, NODES)
+    await running_muster.start(processes.CONTROLLER)
+
+    await told(env, "")
+    groups = (await env.client.list(POD_GROUPS, env.name))["items"]
+    assert [it["metadata"]["name"] for it in groups] == [GROUP]
+    await deleted(env)

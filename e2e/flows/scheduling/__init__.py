@@ -1,0 +1,1 @@
+"""Which pods start where, and why others wait."""

@@ -1,0 +1,1 @@
+"""What gangs get: scenarios of the KEPs, counts that change, volumes, names of schedulers."""

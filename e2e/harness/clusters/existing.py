@@ -1,0 +1,64 @@
+"""Any cluster by its kubeconfig. Nothing about it can be simulated, so such tests are skipped."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from e2e.harness.support.rest import Rest
+
+
+def _skip(what: str) -> NoReturn:
+    pytest.skip(f"{what} needs a simulated cluster; this one was given by its kubeconfig")
+
+
+class ExistingCluster:
+    """A cluster that is neither started, broken nor stopped here."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self._kubeconfig
+
+    @property
+    def audit_log(self) -> Path | None:
+        return None
+
+    async def start(self) -> None:
+        """It runs already."""
+
+    async def add_node(
+        self,
+        name: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        capacity: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        wait: bool = True,
+    ) -> None:
+        _skip("adding a node")
+
+    async def remove_node(self, name: str) -> None:
+        _skip("removing a node")
+
+    async def leave_namespace(self, name: str) -> None:
+        async with Rest.open(self._kubeconfig) as rest:
+            await rest.delete(f"/api/v1/namespaces/{name}")
+
+    async def finish_pods(self, namespace: str, selector: str, phase: str = "Succeeded") -> int:
+        _skip("finishing pods on demand")
+
+    async def stop_apiserver(self) -> None:
+        _skip("stopping the API server")
+
+    async def start_apiserver(self) -> None:
+        _skip("starting the API server")
+
+    async def kinds_installed(self) -> None:
+        """Its garbage collector will see them by itself; the flows wait long enough."""
+
+    async def stop(self) -> None:
+        """It is not ours to stop."""

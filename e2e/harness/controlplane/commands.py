@@ -1,0 +1,306 @@
+"""The command lines of the servers, and the options that change them."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from e2e.harness.controlplane import operators, stages
+from e2e.harness.controlplane.places import BIN
+
+_CONTROLLERS = (
+    "job-controller",
+    "cronjob-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+    "disruption-controller",
+    "pod-garbage-collector-controller",
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "ttl-after-finished-controller",
+)
+
+QUOTA_AND_VOLUMES = (
+    "resourcequota-controller",
+    "persistentvolume-binder-controller",
+    "persistentvolume-protection-controller",
+    "persistentvolumeclaim-protection-controller",
+)
+"""Extra controllers for tests of what users see; where scheduling is measured they only cost."""
+
+POD_MAKERS = (
+    "daemonset-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "statefulset-controller",
+)
+"""Extra controllers for tests of pods that neither Jobs nor JobSets make.
+
+Where Muster's own Deployments must not become pods as well, delete them (`running.no_deployments`).
+"""
+
+DEVICES = ("resourceclaim-controller", "device-taint-eviction-controller")
+"""Extra controllers for tests with resource claims."""
+
+ROLES = ("clusterrole-aggregation-controller",)
+"""Gives `edit` the rules that a product adds to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a control plane consists of.
+
+    `scheduler` starts kube-scheduler for the pods that name no other; `taint_nodes` lets new
+    nodes carry the not-ready taint until they are Ready; `enforce_owner_permissions` turns on
+    OwnerReferencesPermissionEnforcement, as hardened clusters do; `gang_config` keeps KEP-1068's
+    field in the JobSet CRD; `extender` is a URL that kube-scheduler asks after its own filters;
+    `audit` writes a line for each request of Muster's accounts; `routes_services` lets the API
+    server itself find a webhook's Service among its EndpointSlices: nothing else routes here;
+    `karpenter` runs Karpenter, whose nodes KWOK keeps alive; `lws` the LeaderWorkerSet controller,
+    `trainer` Kubeflow Trainer's, `kuberay` and `mpi` the operators of Ray and of MPIJobs.
+    """
+
+    controllers: bool = True
+    kwok: bool = True
+    jobset: bool = True
+    scheduler: bool = False
+    taint_nodes: bool = True
+    enforce_owner_permissions: bool = True
+    gang_config: bool = True
+    feature_gates: dict[str, bool] = field(default_factory=dict)
+    runtime_config: tuple[str, ...] = ()
+    extra_controllers: tuple[str, ...] = ()
+    extender: str = ""
+    audit: bool = True
+    routes_services: bool = False
+    karpenter: bool = False
+    lws: bool = False
+    trainer: bool = False
+    kuberay: bool = False
+    mpi: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The files and ports of one run."""
+
+    folder: Path
+    etcd_client: int
+    etcd_peer: int
+    apiserver: int
+    controller_manager: int
+    scheduler: int
+    jobset_webhook: int
+    jobset_health: int
+    karpenter_metrics: int
+    karpenter_health: int
+    lws_webhook: int
+    lws_health: int
+    trainer_webhook: int
+    trainer_health: int
+    kuberay_health: int
+
+    @property
+    def server(self) -> str:
+        return f"https://127.0.0.1:{self.apiserver}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / "kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        return self.folder / "audit.log"
+
+    @property
+    def certificates(self) -> Path:
+        return self.folder / "pki"
+
+
+def etcd(layout: Layout) -> list[str | Path]:
+    client = f"http://127.0.0.1:{layout.etcd_client}"
+    peer = f"http://127.0.0.1:{layout.etcd_peer}"
+    return [
+        BIN / "etcd",
+        f"--data-dir={layout.folder / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        "--unsafe-no-fsync",
+        "--quota-backend-bytes=4294967296",
+        "--log-level=warn",
+    ]
+
+
+def apiserver(layout: Layout, options: Options) -> list[str | Path]:
+    pki = layout.certificates
+    disabled = ["ServiceAccount"]
+    if not options.taint_nodes:
+        disabled.append("TaintNodesByCondition")
+    command: list[str | Path] = [
+        BIN / "kube-apiserver",
+        f"--etcd-servers=http://127.0.0.1:{layout.etcd_client}",
+        f"--cert-dir={layout.folder / 'apiserver'}",
+        f"--tls-cert-file={pki / 'tls.crt'}",
+        f"--tls-private-key-file={pki / 'tls.key'}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={layout.apiserver}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={pki / 'sa.key'}",
+        f"--service-account-signing-key-file={pki / 'sa.key'}",
+        f"--token-auth-file={layout.folder / 'tokens.csv'}",
+        "--authorization-mode=RBAC",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        f"--disable-admission-plugins={','.join(disabled)}",
+        *_gates(options),
+    ]
+    if options.audit:
+        command.append(f"--audit-policy-file={audit_policy(layout)}")
+        command.append(f"--audit-log-path={layout.audit_log}")
+    if options.enforce_owner_permissions:
+        command.append("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
+    if options.routes_services:
+        command.append("--enable-aggregator-routing=true")
+    if options.runtime_config:
+        command.append(f"--runtime-config={','.join(options.runtime_config)}")
+    return command
+
+
+def audit_policy(layout: Layout) -> Path:
+    """Writes down who asks: of Muster's accounts every request, of all others none."""
+    policy = layout.folder / "audit-policy.json"
+    kind = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy"}
+    group = "system:serviceaccounts:muster-system"
+    rules = [{"level": "Metadata", "userGroups": [group]}, {"level": "None"}]
+    policy.write_text(json.dumps({**kind, "rules": rules}))
+    return policy
+
+
+def controller_manager(layout: Layout, options: Options) -> list[str | Path]:
+    # With the default rates it clears only about ten node taints a second.
+    return [
+        BIN / "kube-controller-manager",
+        f"--kubeconfig={layout.kubeconfig}",
+        f"--service-account-private-key-file={layout.certificates / 'sa.key'}",
+        "--use-service-account-credentials=false",
+        "--leader-elect=false",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={layout.controller_manager}",
+        "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics,/debug/*",
+        f"--cert-dir={layout.folder / 'controller-manager'}",
+        "--kube-api-qps=1000",
+        "--kube-api-burst=2000",
+        f"--controllers={','.join([*_CONTROLLERS, *options.extra_controllers])}",
+        *_gates(options),
+    ]
+
+
+def scheduler(layout: Layout, options: Options) -> list[str | Path]:
+    configuration = layout.folder / "scheduler.json"
+    content: dict[str, object] = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {
+            "kubeconfig": str(layout.kubeconfig),
+            "qps": 10000,
+            "burst": 10000,
+        },
+    }
+    if options.extender:
+        asked = {"urlPrefix": options.extender, "filterVerb": "filter", "nodeCacheCapable": True}
+        content["extenders"] = [asked]
+    configuration.write_text(json.dumps(content))
+    return [
+        BIN / "kube-scheduler",
+        f"--config={configuration}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={layout.scheduler}",
+        f"--cert-dir={layout.folder / 'scheduler'}",
+        *_gates(options),
+    ]
+
+
+def kwok(layout: Layout, module: Path) -> list[str | Path]:
+    # Without leases nodes flap every 50 s; at level INFO each renewal is a line of log.
+    return [
+        BIN / "kwok",
+        f"--kubeconfig={layout.kubeconfig}",
+        "--manage-all-nodes",
+        "--node-lease-duration-seconds=40",
+        "--cidr=10.64.0.0/10",
+        "-v=WARN",
+        *stages.arguments(module, layout.folder),
+    ]
+
+
+def jobset(layout: Layout, configuration: Path) -> list[str | Path]:
+    return [
+        BIN / "jobset",
+        f"--kubeconfig={layout.kubeconfig}",
+        f"--config={configuration}",
+        f"--health-probe-bind-address=127.0.0.1:{layout.jobset_health}",
+        "--metrics-bind-address=0",
+        "--zap-log-level=info",
+    ]
+
+
+def lws(layout: Layout, configuration: Path) -> list[str | Path]:
+    return [
+        BIN / "lws",
+        f"--kubeconfig={layout.kubeconfig}",
+        f"--config={configuration}",
+        "--zap-log-level=info",
+    ]
+
+
+def karpenter(layout: Layout, instance_types: Path) -> list[str | Path]:
+    # It looks for its kubeconfig in the environment only.
+    return [
+        "env",
+        f"KUBECONFIG={layout.kubeconfig}",
+        BIN / "karpenter",
+        "--disable-leader-election=true",
+        f"--health-probe-port={layout.karpenter_health}",
+        f"--metrics-port={layout.karpenter_metrics}",
+        f"--instance-types-file-path={instance_types}",
+    ]
+
+
+def trainer(layout: Layout) -> list[str | Path]:
+    return [
+        BIN / "trainer",
+        f"--kubeconfig={layout.kubeconfig}",
+        f"--health-probe-bind-address=127.0.0.1:{layout.trainer_health}",
+        f"--webhook-server-port={layout.trainer_webhook}",
+        "--metrics-bind-address=0",
+        "--zap-log-level=info",
+    ]
+
+
+def kuberay(layout: Layout) -> list[str | Path]:
+    return [
+        BIN / "kuberay",
+        f"--kubeconfig={layout.kubeconfig}",
+        f"--health-probe-bind-address=127.0.0.1:{layout.kuberay_health}",
+        "--metrics-addr=0",
+        "--enable-leader-election=false",
+    ]
+
+
+def mpi(layout: Layout) -> list[str | Path]:
+    return [
+        BIN / "mpi-operator",
+        f"--kubeConfig={layout.kubeconfig}",
+        f"--lock-namespace={operators.MPI_NAMESPACE}",
+        "--kube-api-qps=100",
+        "--kube-api-burst=100",
+    ]
+
+
+def _gates(options: Options) -> list[str]:
+    if not options.feature_gates:
+        return []
+    gates = (f"{name}={str(on).lower()}" for name, on in sorted(options.feature_gates.items()))
+    return [f"--feature-gates={','.join(gates)}"]

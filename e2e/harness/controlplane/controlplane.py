@@ -1,0 +1,277 @@
+"""A real control plane on loopback: started, broken and ended by tests."""
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import yaml
+
+from e2e.harness.clusters import nodes
+from e2e.harness.controlplane import build, commands, jobset, karpenter, lws, operators, trainer
+from e2e.harness.controlplane.commands import Layout, Options
+from e2e.harness.controlplane.process import Process
+from e2e.harness.support import kubeconfig, pki, ports
+from e2e.harness.support.rest import Rest
+from e2e.harness.support.waiting import answers, healthy
+
+
+class ControlPlane:
+    """etcd and kube-apiserver, and by `Options` what else runs: controllers, KWOK, schedulers.
+
+    Use it as an async context manager, or call `start` and `stop`. Everything lives in `folder`
+    (a temporary one unless given): data, certificates, `kubeconfig`; its logs too, unless `logs`
+    names another place.
+    """
+
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        folder: Path | None = None,
+        logs: Path | None = None,
+    ) -> None:
+        self.options = options or Options()
+        self._temporary = folder is None
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="muster-controlplane-"))
+        self.logs = logs or self.folder / "logs"
+        self._layout = Layout(self.folder, *ports.free(14))
+        self.processes: dict[str, Process] = {}
+        self._pki: pki.Pki | None = None
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self._layout.kubeconfig
+
+    @property
+    def audit_log(self) -> Path:
+        return self._layout.audit_log
+
+    @property
+    def server(self) -> str:
+        return self._layout.server
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Starts everything and waits until it serves. Raises BuildError, ProcessFailedError."""
+        chosen = self.options
+        workloads = chosen.lws or chosen.trainer or chosen.kuberay or chosen.mpi
+        build.build(neighbours=self.options.karpenter, workloads=workloads)
+        self._write_files()
+        self._run("etcd", commands.etcd(self._layout))
+        self._run("kube-apiserver", commands.apiserver(self._layout, self.options))
+        await self._apiserver_ready()
+        if self.options.controllers:
+            self._run(
+                "kube-controller-manager", commands.controller_manager(self._layout, self.options)
+            )
+        if self.options.scheduler:
+            self.start_scheduler()
+        if self.options.kwok:
+            module = build.sources()["sigs.k8s.io/kwok"]
+            self._run("kwok", commands.kwok(self._layout, module))
+        if self.options.jobset:
+            await self._start_jobset()
+        if self.options.lws:
+            await self._start_lws()
+        if self.options.karpenter:
+            await self._start_karpenter()
+        if self.options.trainer:
+            await self._start_trainer()
+        if self.options.kuberay:
+            await self._start_kuberay()
+        if self.options.mpi:
+            await self._start_mpi()
+
+    async def stop(self) -> None:
+        """Kills every process, and removes the folder unless it was given."""
+        for process in reversed(list(self.processes.values())):
+            process.kill()
+        self.processes.clear()
+        if self._temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def client(self) -> Rest:
+        """A raw HTTP client with the admin's token."""
+        return Rest.open(self.kubeconfig)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL to one process: "etcd", "kube-apiserver", "jobset", ..."""
+        self.processes[name].kill()
+
+    async def restart(self, name: str) -> None:
+        """Starts one process again after `kill`, on the same port with the same data."""
+        self.processes[name].start()
+        if name == "kube-apiserver":
+            await self._apiserver_ready()
+        if name == "jobset":
+            await self._jobset_ready()
+        if name == "lws":
+            await self._lws_ready()
+        if name == "karpenter":
+            await self._karpenter_ready()
+        if name == "trainer":
+            await self._trainer_ready()
+
+    def controller_manager_page(self, path: str) -> str:
+        """The URL of one of its own pages, `/metrics` for instance."""
+        return f"https://127.0.0.1:{self._layout.controller_manager}{path}"
+
+    def start_scheduler(self) -> str:
+        """Starts kube-scheduler; answers the URL that says 200 once its caches are in sync."""
+        self._run("kube-scheduler", commands.scheduler(self._layout, self.options))
+        return f"https://127.0.0.1:{self._layout.scheduler}/readyz"
+
+    async def stop_apiserver(self) -> None:
+        self.kill("kube-apiserver")
+
+    async def start_apiserver(self) -> None:
+        await self.restart("kube-apiserver")
+
+    async def kinds_installed(self) -> None:
+        """Restarts the controller manager, whose garbage collector knows the kinds then."""
+        if self.options.controllers:
+            self.kill("kube-controller-manager")
+            await self.restart("kube-controller-manager")
+
+    async def add_node(
+        self,
+        name: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        capacity: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        wait: bool = True,
+    ) -> None:
+        """Creates a node that KWOK keeps alive; `wait` until it is Ready and untainted by it.
+
+        `capacity` is completed with cpu 8, memory 32Gi and 110 pods.
+        """
+        async with self.client() as rest:
+            await nodes.add(rest, name, labels=labels, capacity=capacity, taints=taints, wait=wait)
+
+    async def remove_node(self, name: str) -> None:
+        async with self.client() as rest:
+            await nodes.remove(rest, name)
+
+    async def leave_namespace(self, name: str) -> None:
+        """It ends with the control plane."""
+
+    async def finish_pods(self, namespace: str, selector: str, phase: str = "Succeeded") -> int:
+        """Ends the running pods that match the label selector, in `phase`; gives their number."""
+        async with self.client() as rest:
+            return await nodes.finish_pods(rest, namespace, selector, phase)
+
+    def _run(self, name: str, command: Sequence[str | Path]) -> None:
+        process = Process(name, command, logs=self.logs)
+        self.processes[name] = process
+        process.start()
+
+    def _write_files(self) -> None:
+        self._pki = pki.issue(self._layout.certificates)
+        (self._layout.certificates / "sa.key").write_bytes(pki.key_pem(pki.new_key()))
+        token = secrets.token_hex(16)
+        (self.folder / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n')
+        kubeconfig.write(self.kubeconfig, server=self.server, ca_pem=self._pki.ca_pem, token=token)
+
+    async def _apiserver_ready(self) -> None:
+        await self.processes["kube-apiserver"].ready(self._serves, timeout=180)
+
+    async def _serves(self) -> bool:
+        # The certificate is ours alone, so an answer proves that our server gave it.
+        return await answers(self.client())
+
+    async def _start_jobset(self) -> None:
+        assert self._pki is not None
+        module = build.sources()["sigs.k8s.io/jobset"]
+        configuration = self.folder / "jobset.yaml"
+        port = self._layout.jobset_webhook
+        configuration.write_text(
+            yaml.safe_dump(jobset.configuration(port=port, certificates=self._layout.certificates))
+        )
+        async with self.client() as rest:
+            await jobset.apply_crd(rest, module, gang_config=self.options.gang_config)
+            self._run("jobset", commands.jobset(self._layout, configuration))
+            await self._jobset_ready()
+            await jobset.register_webhooks(rest, module, port=port, ca_pem=self._pki.ca_pem)
+
+    async def _jobset_ready(self) -> None:
+        await self.processes["jobset"].ready(self._jobset_serves, timeout=180)
+
+    async def _jobset_serves(self) -> bool:
+        return await healthy(f"http://127.0.0.1:{self._layout.jobset_health}/readyz")
+
+    async def _start_lws(self) -> None:
+        assert self._pki is not None
+        module = build.sources()["sigs.k8s.io/lws"]
+        configuration = self.folder / "lws.yaml"
+        configuration.write_text(yaml.safe_dump(lws.configuration(self._layout)))
+        async with self.client() as rest:
+            await lws.apply_crd(rest, module)
+            self._run("lws", commands.lws(self._layout, configuration))
+            await self._lws_ready()
+            port = self._layout.lws_webhook
+            await lws.register_webhooks(rest, module, port=port, ca_pem=self._pki.ca_pem)
+
+    async def _lws_ready(self) -> None:
+        await self.processes["lws"].ready(self._lws_serves, timeout=180)
+
+    async def _lws_serves(self) -> bool:
+        return await healthy(f"http://127.0.0.1:{self._layout.lws_health}/readyz")
+
+    async def _start_karpenter(self) -> None:
+        instance_types = karpenter.write_instance_types(self.folder)
+        async with self.client() as rest:
+            await karpenter.apply_crds(rest, build.sources()["sigs.k8s.io/karpenter"])
+        self._run("karpenter", commands.karpenter(self._layout, instance_types))
+        await self._karpenter_ready()
+
+    async def _karpenter_ready(self) -> None:
+        await self.processes["karpenter"].ready(self._karpenter_serves, timeout=180)
+
+    async def _karpenter_serves(self) -> bool:
+        return await healthy(f"http://127.0.0.1:{self._layout.karpenter_health}/readyz")
+
+    async def _start_trainer(self) -> None:
+        async with self.client() as rest:
+            module = build.sources()[trainer.MODULE]
+            await trainer.prepare(rest, module)
+        trainer.write_certificates(self._layout.certificates)
+        self._run("trainer", commands.trainer(self._layout))
+        await self._trainer_ready()
+
+    async def _start_kuberay(self) -> None:
+        async with self.client() as rest:
+            await operators.prepare_kuberay(rest, build.sources()[operators.KUBERAY_MODULE])
+        self._run("kuberay", commands.kuberay(self._layout))
+        health = f"http://127.0.0.1:{self._layout.kuberay_health}/readyz"
+        await self.processes["kuberay"].ready(partial(healthy, health), timeout=180)
+
+    async def _start_mpi(self) -> None:
+        async with self.client() as rest:
+            await operators.prepare_mpi(rest, build.sources()[operators.MPI_MODULE])
+        self._run("mpi-operator", commands.mpi(self._layout))
+        serves = partial(healthy, operators.MPI_HEALTH)
+        await self.processes["mpi-operator"].ready(serves, timeout=180)
+
+    async def _trainer_ready(self) -> None:
+        await self.processes["trainer"].ready(self._trainer_serves, timeout=180)
+
+    async def _trainer_serves(self) -> bool:
+        return await healthy(f"http://127.0.0.1:{self._layout.trainer_health}/readyz")

@@ -1,0 +1,72 @@
+"""Karpenter with its KWOK provider: its CRDs, read from the module, and the nodes it may buy."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.harness.support import definitions
+from e2e.harness.support.rest import APPLY_PATCH, Rest
+
+ZONES = ("zone-a", "zone-b", "zone-c")
+SIZES = (2, 4, 8)
+"""How many pods of one CPU the nodes have room for. Each CPU costs the same, whatever the size."""
+
+_CRDS = (
+    "pkg/apis/crds/karpenter.sh_nodepools.yaml",
+    "pkg/apis/crds/karpenter.sh_nodeclaims.yaml",
+    "pkg/apis/crds/karpenter.sh_nodeoverlays.yaml",
+    "kwok/apis/crds/karpenter.kwok.sh_kwoknodeclasses.yaml",
+)
+_RESERVED_MILLICPU = 100  # by the provider, on each node
+_CPU_PRICE = 0.11
+
+
+def write_instance_types(folder: Path) -> Path:
+    """Writes the file from which the provider takes what there is to buy."""
+    file = folder / "instance-types.json"
+    file.write_text(json.dumps([_instance_type(size) for size in SIZES]))
+    return file
+
+
+async def apply_crds(rest: Rest, module: Path) -> None:
+    """Applies the CRDs of the module's folder, and waits until they are served."""
+    for name in _CRDS:
+        await _apply(rest, yaml.safe_load((module / name).read_text()))
+
+
+async def _apply(rest: Rest, crd: dict[str, Any]) -> None:
+    name = crd["metadata"]["name"]
+    path = f"{definitions.PATH}/{name}"
+    (await rest.patch(path, crd, APPLY_PATCH, params={"fieldManager": "muster-e2e"})).ok()
+    await definitions.served(rest, name)
+
+
+def _instance_type(size: int) -> dict[str, Any]:
+    return {
+        "name": f"c-{size}x-amd64-linux",
+        "architecture": "amd64",
+        "operatingSystems": ["linux"],
+        "resources": {
+            "cpu": f"{1000 * size + _RESERVED_MILLICPU}m",
+            "memory": f"{4 * size}Gi",
+            "ephemeral-storage": "20Gi",
+            "pods": "110",
+        },
+        "offerings": [_offering(size, zone) for zone in ZONES],
+    }
+
+
+def _offering(size: int, zone: str) -> dict[str, Any]:
+    requirements = {
+        "karpenter.sh/capacity-type": "on-demand",
+        "topology.kubernetes.io/zone": zone,
+    }
+    return {
+        "Price": round(size * _CPU_PRICE, 3),
+        "Available": True,
+        "Requirements": [
+            {"key": key, "operator": "In", "values": [value]} for key, value in requirements.items()
+        ],
+    }

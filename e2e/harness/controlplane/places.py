@@ -1,0 +1,26 @@
+"""Where the binaries, their modules and a running control plane live. Other tools rely on it."""
+
+import os
+from pathlib import Path
+
+USUAL = "1.36.3"
+"""The Kubernetes that is built and run unless another is asked for."""
+KUBERNETES = os.environ.get("MUSTER_KUBERNETES") or USUAL
+"""The Kubernetes of this run: one of those in `e2e.harness.controlplane.build.RELEASES`."""
+
+ROOT = Path(__file__).resolve().parents[3]
+CACHE = ROOT / ".cache" / "controlplane"
+BIN = CACHE / "bin" if KUBERNETES == USUAL else CACHE / KUBERNETES / "bin"
+GO = ROOT / ".cache" / "go"
+MODULES = ROOT / "e2e" / "harness" / "modules"
+SOURCES = CACHE / "modules.json"
+DURATIONS = CACHE / "durations.json"
+KUBECONFIG = CACHE / "kubeconfig"
+LOGS = CACHE / "logs"
+PID = CACHE / "pid"
+
+
+def before(version: str, running: str = KUBERNETES) -> bool:
+    """Whether the real control plane that is run is older than this: `1.36`, for instance."""
+    major, minor = (int(part) for part in version.split("."))
+    return tuple(int(part) for part in running.split(".")[:2]) < (major, minor)

@@ -1,0 +1,84 @@
+"""The KWOK stages of a run: nodes and pods that live, and pods that finish on demand."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.harness.clusters.nodes import FINISH_ANNOTATION
+
+PHASES = ("Succeeded", "Failed")
+
+# Without pod-complete: it would complete every Job's pod at once.
+_MODULE_STAGES = (
+    "node/fast/node-initialize.yaml",
+    "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+    "pod/fast/pod-ready.yaml",
+    "pod/fast/pod-delete.yaml",
+)
+
+
+def arguments(module: Path, folder: Path) -> list[str]:
+    """The `--config` arguments of kwok. `module` is KWOK's source folder; writes our own stage."""
+    own = folder / "finish.yaml"
+    own.write_text(yaml.safe_dump_all([_finish(phase) for phase in PHASES]))
+    files = [module / "kustomize" / "stage" / name for name in _MODULE_STAGES]
+    missing = [str(file) for file in files if not file.is_file()]
+    if missing:
+        raise FileNotFoundError(f"KWOK's module has no stage {', '.join(missing)}")
+    return [f"--config={file}" for file in [*files, own]]
+
+
+def _finish(phase: str) -> dict[str, Any]:
+    """A stage that ends a pod in `phase` as soon as the pod is annotated with it."""
+    return {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "Stage",
+        "metadata": {"name": f"pod-finish-{phase.lower()}"},
+        "spec": {
+            "resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+            "selector": {
+                "matchExpressions": [
+                    {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"},
+                    {"key": ".status.phase", "operator": "In", "values": ["Running"]},
+                    {
+                        "key": f'.metadata.annotations["{FINISH_ANNOTATION}"]',
+                        "operator": "In",
+                        "values": [phase],
+                    },
+                ]
+            },
+            "next": {"statusTemplate": _status(phase)},
+        },
+    }
+
+
+def _status(phase: str) -> str:
+    code, reason = (0, "Completed") if phase == "Succeeded" else (1, "Error")
+    return f"""\
+{{{{ $now := Now }}}}
+conditions:
+- type: Ready
+  status: "False"
+  reason: {"PodCompleted" if code == 0 else "PodFailed"}
+  lastTransitionTime: {{{{ $now | Quote }}}}
+- type: ContainersReady
+  status: "False"
+  reason: {"PodCompleted" if code == 0 else "PodFailed"}
+  lastTransitionTime: {{{{ $now | Quote }}}}
+containerStatuses:
+{{{{ range .spec.containers }}}}
+- image: {{{{ .image | Quote }}}}
+  name: {{{{ .name | Quote }}}}
+  ready: false
+  started: false
+  restartCount: 0
+  state:
+    terminated:
+      exitCode: {code}
+      reason: {reason}
+      finishedAt: {{{{ $now | Quote }}}}
+      startedAt: {{{{ $now | Quote }}}}
+{{{{ end }}}}
+phase: {phase}
+"""

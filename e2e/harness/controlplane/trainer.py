@@ -1,0 +1,51 @@
+"""Kubeflow Trainer's controller: its kinds, read from the module, and what it wants to find.
+
+Its webhooks only validate, and are not registered. It makes certificates for them all the same:
+for that it looks for a Secret, a configuration and files, and does not start before it has them.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.harness.support import definitions
+from e2e.harness.support.rest import APPLY_PATCH, Rest
+
+MODULE = "github.com/kubeflow/trainer/v2"
+_CRDS = ("trainjobs", "trainingruntimes", "clustertrainingruntimes")
+_NAMESPACE = "kubeflow-system"
+_CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
+_APPLIED = {"fieldManager": "muster-e2e", "force": "true"}
+
+
+async def prepare(rest: Rest, module: Path) -> None:
+    """Applies the CRDs of the module's folder and what else the controller wants to find."""
+    for plural in _CRDS:
+        name = f"{plural}.trainer.kubeflow.org"
+        file = module / "manifests/base/crds" / f"trainer.kubeflow.org_{plural}.yaml"
+        await _apply(rest, f"{definitions.PATH}/{name}", yaml.safe_load(file.read_text()))
+        await definitions.served(rest, name)
+    core = f"/api/v1/namespaces/{_NAMESPACE}"
+    await _apply(rest, core, _object("v1", "Namespace", _NAMESPACE))
+    secret = "kubeflow-trainer-webhook-cert"
+    await _apply(rest, f"{core}/secrets/{secret}", _object("v1", "Secret", secret))
+    api, kind = "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"
+    name = "validator.trainer.kubeflow.org"
+    path = f"/apis/{api}/validatingwebhookconfigurations/{name}"
+    await _apply(rest, path, _object(api, kind, name))
+
+
+def write_certificates(certificates: Path) -> None:
+    """Copies those of this folder to where the controller looks, whatever it is told."""
+    _CERTIFICATES.mkdir(parents=True, exist_ok=True)
+    for name in ("tls.crt", "tls.key"):
+        (_CERTIFICATES / name).write_bytes((certificates / name).read_bytes())
+
+
+def _object(api_version: str, kind: str, name: str) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}
+
+
+async def _apply(rest: Rest, path: str, obj: dict[str, Any]) -> None:
+    (await rest.patch(path, obj, APPLY_PATCH, params=_APPLIED)).ok()

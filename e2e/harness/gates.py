@@ -1,0 +1,31 @@
+"""Feature gates for a while, on Muster's processes that run already."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from api.features import Feature
+from e2e.harness import muster as processes
+from e2e.harness.muster import Muster
+
+
+@contextmanager
+def switched_on(muster: Muster, feature: Feature, **fields: object) -> Iterator[None]:
+    """All processes run with the gate on until the end of the block, and then as before.
+
+    `fields` are more of their configuration.
+    """
+    try:
+        _restart(muster, featureGates={str(feature): True}, **fields)
+        yield
+    finally:
+        _restart(muster)
+
+
+def _restart(muster: Muster, **fields: object) -> None:
+    muster.configure(**fields)
+    for name in processes.ALL:
+        if muster.running(name):
+            muster.kill(name)
+    with asyncio.Runner() as runner:
+        runner.run(muster.start(*processes.ALL))

@@ -1,0 +1,30 @@
+"""Priority classes of a flow."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from e2e.harness.environment import Environment
+from e2e.harness.objects import POD_GROUPS, Json, pod_group
+from kube.base.errors import Forbidden
+from kube.client.resources import PRIORITY_CLASSES
+
+
+@asynccontextmanager
+async def known_class(env: Environment, name: str, value: int) -> AsyncIterator[str]:
+    """The full name of a priority class of the flow's own, which the webhook knows already."""
+    full = f"{env.name}-{name}"
+    await env.client.create(PRIORITY_CLASSES, {"metadata": {"name": full}, "value": value})
+    asking: Json = pod_group(name, 1)
+    asking["spec"]["priorityClassName"] = full
+
+    async def known() -> bool:
+        try:
+            await env.create(POD_GROUPS, asking)
+        except Forbidden:
+            return False
+        return True
+
+    await env.until("the class to be known", known)
+    await env.delete(POD_GROUPS, name)
+    yield full
+    await env.client.delete(PRIORITY_CLASSES, full)

@@ -1,0 +1,74 @@
+"""A cluster that runs, and Muster on it, as long as a block lasts.
+
+Both are processes: they belong to no event loop and live on between tests.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from e2e.harness import muster as processes
+from e2e.harness import permissions
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.controlplane.controlplane import ControlPlane
+from e2e.harness.muster import CONFIG, NAMESPACE, Muster
+from e2e.harness.support import manifests
+from kube.client.meta import Json
+
+
+class Started(Cluster, Protocol):
+    """A cluster that is yet to be started."""
+
+    async def start(self) -> None: ...
+
+
+@contextmanager
+def started(cluster: Started) -> Iterator[None]:
+    """The cluster runs until the end of the block."""
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(cluster.start())
+            yield
+        finally:
+            runner.run(cluster.stop())
+
+
+@contextmanager
+def installed(
+    cluster: Cluster, *, keep_audit: Path | None = None, profiles: Sequence[Json] = ()
+) -> Iterator[Muster]:
+    """All three processes run; at the end no request of theirs may have lacked a right.
+
+    `profiles` are those of the configuration, for other schedulerNames than the usual one.
+    """
+    config = {**CONFIG, "profiles": list(profiles)} if profiles else CONFIG
+    muster = Muster(cluster.kubeconfig, config=config)
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(muster.install())
+            runner.run(cluster.kinds_installed())
+            runner.run(muster.start(*processes.ALL))
+            yield muster
+            runner.run(muster.uninstall())
+            _check_rights(cluster.audit_log, keep_audit)
+        finally:
+            muster.stop()
+
+
+async def no_deployments(cluster: ControlPlane) -> None:
+    """Delete those that the manifests install: here their processes run beside the cluster."""
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+    async with cluster.client() as rest:
+        (await rest.delete(path, {"propagationPolicy": "Background"})).ok()
+
+
+def _check_rights(audit: Path | None, keep: Path | None) -> None:
+    if audit is None:
+        return
+    if keep is not None:
+        shutil.copyfile(audit, keep)
+    refused = permissions.refused(audit, permissions.given(manifests.load()))
+    assert not refused, "a right is missing in manifests/base:\n" + "\n".join(refused)

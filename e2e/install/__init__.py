@@ -1,0 +1,1 @@
+"""How Muster is installed, operated, upgraded and removed."""

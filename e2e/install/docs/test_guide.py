@@ -1,0 +1,29 @@
+"""docs/guide.md, on a cluster such as it asks for."""
+
+from pathlib import Path
+
+import pytest
+
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.environment import Environment
+from e2e.install.docs.reader import Reader
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def reader(cluster: Cluster, tmp_path: Path) -> Reader:
+    return Reader("guide.md", cluster.kubeconfig, tmp_path)
+
+
+async def test_every_command_of_the_guide_works(reader: Reader, default: Environment) -> None:
+    for _ in range(5):
+        await default.add_node(cpu=4)
+
+    await reader.follow("A first gang")
+    await reader.follow("What is made")
+    await reader.follow("Why does it wait")
+    await reader.follow("Clean up")
+
+    reader.finish()
+    assert await default.remaining() == {}

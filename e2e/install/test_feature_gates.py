@@ -1,0 +1,300 @@
+"""Feature gates on, off and on again over one etcd.
+
+Off: nothing that is stored is lost, nothing that runs is disturbed, nothing new starts, all can be
+deleted. On again: what waited starts.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import pytest
+
+from api.constants import (
+    COSCHEDULING,
+    LABEL_COSCHEDULING,
+    LABEL_TEMPLATE,
+    LABEL_WORKLOAD,
+)
+from api.features import Feature
+from e2e.harness import groups
+from e2e.harness import muster as processes
+from e2e.harness.environment import Environment
+from e2e.harness.objects import (
+    COMPOSITE_POD_GROUPS,
+    NODE_LABEL,
+    POD_GROUPS,
+    WORKLOADS,
+    Json,
+    job,
+    jobset,
+    of_job,
+    of_jobset,
+    pod,
+    replicated_job,
+    resource,
+)
+from e2e.harness.settled import settled
+from kube.base.errors import Invalid, NotFound
+from kube.client.patch import PatchBuilder
+from kube.client.resources import JOBS, JOBSETS, PODS, Resource
+
+COSCHEDULINGS = resource(COSCHEDULING)
+SIZE = 2
+"""Pods of each gang."""
+
+
+class Use(NamedTuple):
+    """A gang that uses one feature: how it is made, its PodGroup, its pods, what its owner is."""
+
+    feature: Feature
+    make: Callable[[Environment, str], Awaitable[None]]
+    group: str
+    selector: Callable[[str], str]
+    owner: Resource
+
+
+async def _tree(env: Environment, name: str) -> None:
+    await groups.tree(env, name, 1)
+    await groups.leaf(env, f"{name}-leaf", SIZE, parent=name)
+
+
+async def _topology(env: Environment, name: str) -> None:
+    await groups.leaf(env, name, SIZE, key=NODE_LABEL)
+
+
+async def _job(env: Environment, name: str) -> None:
+    await env.create(JOBS, job(name, env.name, pods=SIZE))
+
+
+async def _jobset(env: Environment, name: str) -> None:
+    await env.create(JOBSETS, jobset(name, replicated_job("w", env.name, replicas=1, pods=SIZE)))
+
+
+async def _coscheduling(env: Environment, name: str) -> None:
+    spec = {"subsets": [{"name": "all", "minMember": SIZE}]}
+    await env.create(COSCHEDULINGS, _object(COSCHEDULINGS, name, spec))
+    await _labelled(env, name, {LABEL_COSCHEDULING: name})
+
+
+async def _implicit(env: Environment, name: str) -> None:
+    template = {"name": "t", "schedulingPolicy": {"gang": {"minCount": SIZE}}}
+    await env.create(WORKLOADS, _object(WORKLOADS, name, {"podGroupTemplates": [template]}))
+    await _labelled(env, name, {LABEL_WORKLOAD: name, LABEL_TEMPLATE: "t"})
+
+
+def _object(kind: Resource, name: str, spec: Json) -> Json:
+    about = {"apiVersion": kind.api_version, "kind": kind.kind}
+    return about | {"metadata": {"name": name}, "spec": spec}
+
+
+async def _labelled(env: Environment, name: str, labels: dict[str, str]) -> None:
+    for at in range(SIZE):
+        made = pod(f"{name}-{at}", env.name)
+        made["metadata"]["labels"] = labels | {"app": name}
+        await env.create(PODS, made)
+
+
+def _app(name: str) -> str:
+    return f"app={name}"
+
+
+USES = (
+    Use(
+        Feature.COMPOSITE_POD_GROUP,
+        _tree,
+        "{}-leaf",
+        lambda name: groups.members(f"{name}-leaf"),
+        COMPOSITE_POD_GROUPS,
+    ),
+    Use(Feature.TOPOLOGY, _topology, "{}", groups.members, POD_GROUPS),
+    Use(Feature.JOB, _job, "pg-job-{}", of_job, JOBS),
+    Use(Feature.JOBSET, _jobset, "pg-{}", of_jobset, JOBSETS),
+    Use(Feature.COSCHEDULING, _coscheduling, "{}", _app, COSCHEDULINGS),
+    Use(Feature.IMPLICIT_POD_GROUPS, _implicit, "{}-t", _app, WORKLOADS),
+)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+async def test_gates_are_switched_off_and_on_again(
+    env: Environment, important: str, long: bool
+) -> None:
+    """All at once; with the full counts each by itself, too."""
+    await _on_off_on(env, USES, important, "all")
+    for at, use in enumerate(USES if long else ()):
+        await _on_off_on(env, [use], important, f"n{at}")
+
+
+async def _on_off_on(env: Environment, uses: Sequence[Use], important: str, prefix: str) -> None:
+    full = await env.add_node(cpu=SIZE * len(uses))
+    room = await env.add_node(cpu=SIZE * (len(uses) + 1), tainted=True)
+    runs, waits = (
+        {f"{prefix}-{word}-{at}": use for at, use in enumerate(uses)} for word in ("runs", "waits")
+    )
+    await _make(env, runs)
+    await _all_run(env, runs)
+    await _make(env, waits)
+    for name, use in waits.items():
+        await env.waits(use.group.format(name))
+    later = f"{prefix}-later"
+    await _suspended(env, later)
+
+    async with _off(env, uses):
+        if any(use.feature is Feature.JOB for use in uses):
+            await _resume(env, later)
+        await _nobody_is_evicted(env, important, f"{prefix}-high")
+        await _nothing_starts(env, waits, room)
+        for at, use in enumerate(uses):
+            await _is_refused(env, use, f"{prefix}-new-{at}")
+        for name, use in runs.items():
+            await _delete(env, use, name)
+        assert await _placed(env) == {}
+
+    await _all_run(env, waits)
+    if any(use.feature is Feature.JOB for use in uses):
+        await env.runs(of_job(later), SIZE)
+    await env.delete(JOBS, later)
+    for name, use in waits.items():
+        await _delete(env, use, name)
+    for node in (full, room):
+        await env.remove_node(node)
+
+
+async def _make(env: Environment, gangs: Mapping[str, Use]) -> None:
+    for name, use in gangs.items():
+        await use.make(env, name)
+
+
+async def _all_run(env: Environment, gangs: Mapping[str, Use]) -> None:
+    for name, use in gangs.items():
+        await env.runs(use.selector(name), SIZE)
+        await env.scheduled(use.group.format(name))
+
+
+async def _nothing_starts(env: Environment, waits: Mapping[str, Use], room: str) -> None:
+    """Not even with room for all; what runs goes on, and what is stored stays."""
+    running, stored = await _placed(env), await _stored(env)
+    assert len(running) == SIZE * len(waits)
+    await env.untaint_node(room)
+    for name, use in waits.items():
+        await _says_gate(env, use, name)
+
+    await settled(env)
+
+    assert await _placed(env) == running
+    assert await _stored(env) == stored
+
+
+@asynccontextmanager
+async def _off(env: Environment, uses: Sequence[Use]) -> AsyncIterator[None]:
+    """All processes restarted with the gates off; and on again in the end, whatever happens."""
+    gates = {str(use.feature): False for use in uses}
+    env.muster.configure(featureGates=gates | {str(Feature.PREEMPTION): False})
+    try:
+        await _restart(env)
+        yield
+    finally:
+        env.muster.configure()
+        await _restart(env)
+
+
+async def _restart(env: Environment) -> None:
+    for name in processes.ALL:
+        env.muster.kill(name)
+    await env.muster.start(*processes.ALL)
+
+
+async def _suspended(env: Environment, name: str) -> None:
+    """A Job that has no group yet."""
+    made = job(name, env.name, pods=SIZE)
+    made["spec"]["suspend"] = True
+    await env.create(JOBS, made)
+
+
+async def _resume(env: Environment, name: str) -> None:
+    """Its pods come, wait for a group that nobody makes, and say so."""
+    await env.client.patch(JOBS, name, PatchBuilder().add("/spec/suspend", False), env.name)
+
+    async def probe() -> bool:
+        said = [
+            condition.get("message", "")
+            for each in await env.pods(of_job(name))
+            for condition in each.get("status", {}).get("conditions", [])
+            if condition["type"] == "PodScheduled"
+        ]
+        return len(said) == SIZE and all(f"{Feature.JOB} is off" in text for text in said)
+
+    await env.until("pods to name the gate", probe)
+
+
+async def _nobody_is_evicted(env: Environment, important: str, name: str) -> None:
+    await groups.leaf(env, name, SIZE, priority_class=important, of_pod=_of_class(important))
+    blocker = await env.waits(name, needed=SIZE)
+    assert f"feature gate {Feature.PREEMPTION} is off" in blocker["summary"]
+    await env.delete(POD_GROUPS, name)
+    for at in range(SIZE):
+        await env.delete(PODS, f"{name}-{at}")
+    await _gone(env, POD_GROUPS, name)
+
+
+def _of_class(name: str) -> Json:
+    return {"priorityClassName": name}
+
+
+async def _says_gate(env: Environment, use: Use, name: str) -> None:
+    group = use.group.format(name)
+
+    async def probe() -> bool:
+        summary: str = (await env.blocker(group)).get("summary", "")
+        return f"feature gate {use.feature} is off" in summary
+
+    await env.until(f"{group} to name its gate", probe)
+
+
+async def _placed(env: Environment) -> dict[str, str]:
+    """The nodes of pods that have one, by UID, and that none is being evicted."""
+    found = [each for each in await env.pods() if each["spec"].get("nodeName")]
+    assert not [each for each in found if each["metadata"].get("deletionTimestamp")]
+    return {each["metadata"]["uid"]: each["spec"]["nodeName"] for each in found}
+
+
+async def _stored(env: Environment) -> set[str]:
+    """The UIDs of all objects that the gates are about."""
+    kinds = {use.owner for use in USES} | {POD_GROUPS}
+    lists = await asyncio.gather(*(env.client.list(kind, env.name) for kind in kinds))
+    return {item["metadata"]["uid"] for found in lists for item in found["items"]}
+
+
+async def _is_refused(env: Environment, use: Use, name: str) -> None:
+    """A new object is, where it is of a kind that is about the feature alone."""
+    if use.feature is Feature.IMPLICIT_POD_GROUPS:
+        return  # a Workload may be for a Job: pods that name it get a warning
+    with pytest.raises(Invalid) as refused:
+        await use.make(env, name)
+    assert f"feature gate {use.feature} is off" in str(refused.value)
+
+
+async def _delete(env: Environment, use: Use, name: str) -> None:
+    """As a user deletes it: nothing may need a finalizer removed by hand."""
+    group = use.group.format(name)
+    await env.delete(use.owner, name)
+    if use.owner not in (JOBS, JOBSETS):
+        for each in await env.pods(use.selector(name)):
+            await env.delete(PODS, each["metadata"]["name"])
+    if use.feature is Feature.COMPOSITE_POD_GROUP:
+        await env.delete(POD_GROUPS, group)
+    await _gone(env, POD_GROUPS, group)
+    await _gone(env, use.owner, name)
+
+
+async def _gone(env: Environment, kind: Resource, name: str) -> None:
+    async def probe() -> bool:
+        try:
+            await env.client.get(kind, name, env.name)
+        except NotFound:
+            return True
+        return False
+
+    await env.until(f"{kind.kind} {name} to be gone", probe)

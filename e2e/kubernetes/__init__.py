@@ -1,0 +1,1 @@
+"""Kubernetes itself: what the embedded cluster and the filters are compared with."""

@@ -1,0 +1,42 @@
+"""A namespace for each test, a node for those that run pods, an account without rights."""
+
+import secrets
+from collections.abc import AsyncIterator
+
+import pytest
+
+from e2e.harness.clusters.protocol import Cluster
+from e2e.harness.support import accounts
+from e2e.harness.support.rest import Rest
+from e2e.kubernetes.apiserver.accounts import Account
+from e2e.kubernetes.apiserver.objects import Namespace
+
+
+@pytest.fixture
+async def ns(cluster: Cluster, rest: Rest) -> AsyncIterator[Namespace]:
+    """A new namespace; nobody needs it afterwards."""
+    name = f"conformance-{secrets.token_hex(4)}"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    (await rest.post("/api/v1/namespaces", body)).expect(201)
+    yield Namespace(name)
+    await cluster.leave_namespace(name)
+
+
+@pytest.fixture
+async def node(cluster: Cluster) -> AsyncIterator[str]:
+    """The name of a Ready node that is gone afterwards."""
+    name = f"conformance-{secrets.token_hex(3)}"
+    await cluster.add_node(name, capacity={"pods": "1000", "cpu": "100"})
+    yield name
+    await cluster.remove_node(name)
+
+
+@pytest.fixture
+async def account(rest: Rest, ns: Namespace) -> AsyncIterator[Account]:
+    """A ServiceAccount in the test's namespace."""
+    (await rest.post(ns.core("serviceaccounts"), {"metadata": {"name": "account"}})).expect(201)
+    token = await accounts.token(rest, ns.name, "account")
+    async with Rest(rest.access, token=token) as own:
+        made = Account(rest, own, ns, "account")
+        yield made
+        await made.close()

@@ -1,1 +1,0 @@
-"""What the scheduler guarantees: changes of leader, explanations, scenarios of the KEPs."""

@@ -1,0 +1,197 @@
+"""Refusals in the shape that every Kubernetes client reads: metav1.Status."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from localcluster.base.resources import ResourceInfo
+
+MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason of a refusal: the field's path, a Kubernetes cause reason, and the text.
+
+    Reasons are those of field errors: FieldValueRequired, FieldValueInvalid, FieldValueDuplicate,
+    FieldValueNotSupported, FieldValueForbidden, FieldValueTypeInvalid, FieldValueTooLong,
+    FieldValueTooMany, FieldValueNotFound.
+    """
+
+    field: str
+    reason: str
+    message: str
+
+    def to_json(self) -> dict[str, str]:
+        """As it stands in details.causes."""
+        out = {"reason": self.reason, "message": self.message, "field": self.field}
+        return {name: value for name, value in out.items() if value}
+
+
+class StatusError(Exception):
+    """A refusal of the server; `to_json` is the body of the answer, `code` its HTTP status."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        details: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """Take the parts of the Status; `headers` are HTTP headers that go with it."""
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.headers = headers or {}
+
+    def to_json(self) -> dict[str, Any]:
+        """The metav1.Status object."""
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details is not None:
+            status["details"] = self.details
+        status["code"] = self.code
+        return status
+
+
+def _details(info: ResourceInfo | None, name: str, kind: str | None = None) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    if name:
+        out["name"] = name
+    if info is not None:
+        if info.group:
+            out["group"] = info.group
+        out["kind"] = kind or info.plural
+    return out
+
+
+def not_found(info: ResourceInfo, name: str) -> StatusError:
+    """404: no such object."""
+    return StatusError(
+        404, "NotFound", f'{info.qualified} "{name}" not found', _details(info, name)
+    )
+
+
+def already_exists(info: ResourceInfo, name: str) -> StatusError:
+    """409: the name is taken."""
+    message = f'{info.qualified} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", message, _details(info, name))
+
+
+def conflict(info: ResourceInfo, name: str, why: str = MODIFIED) -> StatusError:
+    """409: the request was made against another state of the object."""
+    message = f'Operation cannot be fulfilled on {info.qualified} "{name}": {why}'
+    return StatusError(409, "Conflict", message, _details(info, name))
+
+
+def apply_conflict(causes: Sequence[Cause], message: str) -> StatusError:
+    """409: server-side apply met fields of other managers."""
+    details = {"causes": [cause.to_json() for cause in causes]}
+    return StatusError(409, "Conflict", message, details)
+
+
+def invalid(
+    info: ResourceInfo, name: str, causes: Sequence[Cause], kind: str | None = None
+) -> StatusError:
+    """422: the object breaks rules; all of them are in the causes."""
+    kind = kind or info.kind
+    qualified = f"{kind}.{info.group}" if info.group else kind
+    texts = [
+        f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes
+    ]
+    joined = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+    details = _details(info, name, kind)
+    details["causes"] = [cause.to_json() for cause in causes]
+    return StatusError(422, "Invalid", f'{qualified} "{name}" is invalid: {joined}', details)
+
+
+def forbidden(info: ResourceInfo, name: str, why: str) -> StatusError:
+    """403: understood and refused."""
+    named = f'{info.qualified} "{name}"' if name else info.qualified
+    return StatusError(403, "Forbidden", f"{named} is forbidden: {why}", _details(info, name))
+
+
+def bad_request(message: str) -> StatusError:
+    """400: the request itself makes no sense."""
+    return StatusError(400, "BadRequest", message)
+
+
+def unauthorized() -> StatusError:
+    """401: nobody we know."""
+    return StatusError(401, "Unauthorized", "Unauthorized")
+
+
+def unknown_path() -> StatusError:
+    """404: no such resource is served."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def method_not_allowed() -> StatusError:
+    """405: the resource has no such verb."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message)
+
+
+def expired(message: str) -> StatusError:
+    """410: the history asked for is gone; list anew."""
+    return StatusError(410, "Expired", message)
+
+
+def too_old(asked: int, oldest: int) -> StatusError:
+    """410 of a watch: the revision asked for has left the history."""
+    return expired(f"too old resource version: {asked} ({oldest})")
+
+
+def too_large(asked: int, current: int) -> StatusError:
+    """504: the revision asked for has not happened yet."""
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    cause = Cause("", "ResourceVersionTooLarge", "Too large resource version")
+    details = {"causes": [cause.to_json()], "retryAfterSeconds": 1}
+    return StatusError(504, "Timeout", message, details, {"Retry-After": "1"})
+
+
+def too_many_requests(
+    message: str, retry_after: int = 1, cause: Cause | None = None
+) -> StatusError:
+    """429: not now; try again after so many seconds."""
+    details: dict[str, Any] = {}
+    if cause is not None:
+        details["causes"] = [cause.to_json()]
+    headers = {}
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+        headers["Retry-After"] = str(retry_after)
+    return StatusError(429, "TooManyRequests", message, details, headers)
+
+
+def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
+    """415: the body is in a format we do not read."""
+    message = (
+        "the body of the request was in an unknown format - accepted media types include: "
+        + ", ".join(accepted)
+    )
+    return StatusError(415, "UnsupportedMediaType", message)
+
+
+def not_acceptable(accepted: Sequence[str]) -> StatusError:
+    """406: the client takes no format we write."""
+    message = "only the following media types are accepted: " + ", ".join(accepted)
+    return StatusError(406, "NotAcceptable", message)
+
+
+def internal(message: str) -> StatusError:
+    """500: something on our side failed."""
+    details = {"causes": [Cause("", "", message).to_json()]}
+    return StatusError(500, "InternalError", f"Internal error occurred: {message}", details)
