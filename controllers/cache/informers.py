@@ -62,7 +62,7 @@ from kube.client.resources import DEPLOYMENTS, NAMESPACES, PODS, STATEFUL_SETS, 
 from kube.concurrency.backoff import Backoff
 from kube.informers.cache import Cache
 from kube.informers.quarantine import Quarantine
-from kube.informers.reflector import Reflector
+from kube.informers.reflector import Delivery, Reflector
 
 _PROBE_SECONDS = 15.0
 _PATIENCE = 10.0
@@ -349,7 +349,7 @@ class Informers:
         self, client: Client, caches: Caches, clock: Clock, quarantine: Quarantine | None = None
     ) -> None:
         """Nothing is read before `run`; what cannot be taken in is in `quarantine`."""
-        quarantine = Quarantine() if quarantine is None else quarantine
+        delivery = Delivery(Quarantine() if quarantine is None else quarantine)
         self._client = client
         self._clock = clock
         self._caches = caches
@@ -360,7 +360,7 @@ class Informers:
                 cache,
                 decode=decode,
                 clock=clock,
-                quarantine=quarantine,
+                delivery=delivery,
                 label_selector=_SELECTORS.get(resource),
             )
             for resource, (cache, decode) in caches.sources.items()
