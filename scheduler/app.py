@@ -26,7 +26,8 @@ from kube.concurrency.stepwise import Stepwise
 from kube.events.events import Recorder
 from kube.informers.quarantine import Quarantine
 from kube.leader.election import Fence, elector
-from scheduler.binding.binder import Binder
+from scheduler.binding.binder import Binder, PreBind
+from scheduler.binding.reports import Reports
 from scheduler.binding.volume_binder import VolumeBinder
 from scheduler.cel.selectors import Selectors
 from scheduler.claims.allocation_writer import Allocations
@@ -48,6 +49,7 @@ from scheduler.held_places.held_places import HeldPlaces
 from scheduler.preemption.evictor import Evictor
 from scheduler.preemption.preemptor import Preemptor
 from scheduler.queue.scheduling_queue import Queue
+from scheduler.queue.shell import Shell
 from scheduler.snapshot.snapshot import Limits, Snapshot, encode_in_parts, queue_of, take
 from scheduler.state_metrics import LEADER, StateMetrics
 from scheduler.status.reporter import Reporter
@@ -108,129 +110,35 @@ class Scheduler:
         self._clock = clock = clock or client.server_clock
         self._elector = elector(client, LEASE, namespace, election, clock=clock)
         self._leading = False
-        claim_news, device_news = ClaimNews(), ClaimNews()
         self._changed = asyncio.Event()
-        self._freeze = Freeze()
         self._fell_behind = asyncio.Event()
         self._catching_up = Pace("match", clock)
         self._stepwise = Stepwise(clock, getattr(time, "thread_time", None))
+        self._claim_news, self._device_news = ClaimNews(), ClaimNews()
         selectors = Selectors()
-        self.state = State(claim_news.changed, selectors.judge)
-        device_work = DeviceWork(self.state.devices.allowance, selectors, clock)
-        self.queue = Queue(self.state, retry=config.retry_seconds, device_work=device_work)
-        self._activity = activity = Activity()
+        self.state = State(self._claim_news.changed, selectors.judge)
+        self._device_work = DeviceWork(self.state.devices.allowance, selectors, clock)
+        self.queue = Queue(self.state, retry=config.retry_seconds, device_work=self._device_work)
+        self._activity, self._freeze = Activity(), Freeze()
+        self._shell = Shell(
+            self.state, self.queue, clock, self._activity, self._freeze, self._state_changed
+        )
         self._recorder = Recorder(client, SCHEDULER_COMPONENT, clock)
-        # There are as many as pods that are bound: sent one after another, and dropped first.
-        self._bound_recorder = Recorder(
-            client,
-            SCHEDULER_COMPONENT,
-            clock,
-            senders=1,
-            attempts=1,
-            pause=lambda: _BOUND_PAUSE if activity.busy else 0.0,
-        )
+        self._bound_recorder = self._new_bound_recorder()
         self._quarantine = Quarantine(self._recorder)
-        self._informers = Informers(
-            client,
-            self.state,
-            self._state_changed,
-            quarantine=self._quarantine,
-            freeze=self._freeze,
-            scheduler_names=SchedulerNames(tuple(profiles)),
-            gates=gates,
-            claim_news=device_news,
-            expected_limits=config.holding.limits(),
-            clock=clock,
+        self._informers = self._new_informers()
+        self._events = GroupEvents(
+            self._recorder, self.state, self._informers.observed, self._bound_recorder
         )
-        observed = self._informers.observed
-        events = GroupEvents(self._recorder, self.state, observed, self._bound_recorder)
-        self._held_places = None
-        if self._informers.expected is not None:
-            self._held_places = HeldPlaces(
-                self.state,
-                self._informers.pods,
-                self._informers.expected,
-                events,
-                clock=clock,
-                config=config.holding,
-                observed=self._informers.observed,
-                on_change=self._state_changed,
-                evict=self._evict,
-                store=self._store,
-                freeze=self._freeze,
-                device_work=device_work,
-            )
-        self._reporter = Reporter(
-            client,
-            self.state,
-            events,
-            activity,
-            clock=clock,
-            config=config.status,
-            observed=self._informers.observed,
-            pending=self._informers.pods.pending,
-            freeze=self._freeze,
-            gates=gates,
-            held_places=self._held_places,
-        )
-        times = GangTimes(self.state, clock)
+        self._held_places = self._new_held_places()
+        self._reporter = self._new_reporter()
+        self._times = GangTimes(self.state, clock)
         keys = config.metrics.topology_keys
-        self._state_metrics = StateMetrics(self.state, times, self._freeze, keys, selectors)
-        claims = ClaimAccess(client, self._informers.device_claims, self._freeze)
-        pods = self._informers.pods
-        extended = ExtendedClaims(client, claims, self.state, pods, clock)
-        self._allocations = Allocations(
-            claims,
-            self.state,
-            device_news,
-            events,
-            extended,
-            clock=clock,
-            writers=config.bind_workers,
-        )
-        self._claim_finalizers = ClaimFinalizers(claims, self.state, device_news)
-        self._claim_releases = claim_releases = ClaimReleases(
-            claims, self.state, device_news, extended, clock=clock, reshape=pods.reshape
-        )
-        self._binder = Binder(
-            client,
-            self.state,
-            self.queue,
-            events,
-            activity,
-            clock=clock,
-            workers=config.bind_workers,
-            timeout=config.bind_timeout_seconds,
-            on_change=self._state_changed,
-            on_refused=self._reporter.refused,
-            volume_binder=VolumeBinder(client, self.state, clock, claim_news, self._freeze),
-            allocations=self._allocations,
-            claim_releases=claim_releases,
-            freeze=self._freeze,
-            times=times,
-            expected=self._informers.expected,
-        )
-        self._evictor = Evictor(
-            client,
-            self.state,
-            events,
-            activity,
-            clock=clock,
-            freeze=self._freeze,
-            writers=config.preemption.writers,
-            patience=config.preemption.patience_seconds,
-            on_change=self._state_changed,
-        )
-        self._preemptor = Preemptor(
-            self.state,
-            self.queue,
-            self._evictor,
-            clock=clock,
-            config=config.preemption,
-            stepwise=self._stepwise,
-            budget=self._budget,
-            gates=gates,
-        )
+        self._state_metrics = StateMetrics(self.state, self._times, self._freeze, keys, selectors)
+        self._add_claim_writers()
+        self._binder = self._new_binder()
+        self._evictor = Evictor(client, self._shell, self._events, config.preemption)
+        self._preemptor = self._new_preemptor()
         self._starvation = StarvationMonitor(
             self.state,
             self.queue,
@@ -239,29 +147,12 @@ class Scheduler:
             stepwise=self._stepwise,
             budget=self._budget,
         )
-        self._cycle = Cycle(
-            self.state,
-            self.queue,
-            Parts(
-                self._binder,
-                self._reporter,
-                preemption=self._preemptor,
-                starvation=self._starvation,
-                held_places=self._held_places or NoHeldPlaces(),
-                device_work=device_work,
-                claim_releases=claim_releases,
-                times=times,
-            ),
-            clock=clock,
-            stepwise=self._stepwise,
-            budget=self._budget,
-            log_decisions=config.log_decisions,
-        )
+        self._cycle = self._new_cycle()
         self._loop = Loop(
             self._cycle,
             self.queue,
             clock,
-            activity=activity,
+            activity=self._activity,
             changed=self._changed,
             freeze=self._freeze,
         )
@@ -276,6 +167,120 @@ class Scheduler:
             *([self._held_places] if self._held_places is not None else []),
             self._evictor,
             self._reporter,
+        )
+
+    def _new_bound_recorder(self) -> Recorder:
+        """As many events as pods that are bound: sent one after another, and dropped first."""
+        busy = self._activity
+        return Recorder(
+            self._client,
+            SCHEDULER_COMPONENT,
+            self._clock,
+            senders=1,
+            attempts=1,
+            pause=lambda: _BOUND_PAUSE if busy.busy else 0.0,
+        )
+
+    def _new_informers(self) -> Informers:
+        return Informers(
+            self._client,
+            self.state,
+            self._state_changed,
+            quarantine=self._quarantine,
+            freeze=self._freeze,
+            scheduler_names=SchedulerNames(tuple(self._profiles)),
+            gates=self._gates,
+            claim_news=self._device_news,
+            expected_limits=self._config.holding.limits(),
+            clock=self._clock,
+        )
+
+    def _new_held_places(self) -> HeldPlaces | None:
+        informers = self._informers
+        if informers.expected is None:
+            return None
+        return HeldPlaces(
+            self._shell,
+            informers.pods,
+            informers.expected,
+            self._events,
+            config=self._config.holding,
+            observed=informers.observed,
+            evict=self._evict,
+            store=self._store,
+            device_work=self._device_work,
+        )
+
+    def _new_reporter(self) -> Reporter:
+        return Reporter(
+            self._client,
+            self._shell,
+            self._events,
+            config=self._config.status,
+            observed=self._informers.observed,
+            pending=self._informers.pods.pending,
+            gates=self._gates,
+            held_places=self._held_places,
+        )
+
+    def _add_claim_writers(self) -> None:
+        """What allocates devices to ResourceClaims, keeps these, and gives devices back."""
+        state, clock, news, pods = self.state, self._clock, self._device_news, self._informers.pods
+        claims = ClaimAccess(self._client, self._informers.device_claims, self._freeze)
+        extended = ExtendedClaims(self._client, claims, state, pods, clock)
+        writers = self._config.bind_workers
+        self._allocations = Allocations(
+            claims, state, news, self._events, extended, clock=clock, writers=writers
+        )
+        self._claim_finalizers = ClaimFinalizers(claims, state, news)
+        self._claim_releases = ClaimReleases(
+            claims, state, news, extended, clock=clock, reshape=pods.reshape
+        )
+
+    def _new_binder(self) -> Binder:
+        volumes = VolumeBinder(
+            self._client, self.state, self._clock, self._claim_news, self._freeze
+        )
+        return Binder(
+            self._client,
+            self._shell,
+            Reports(self._events, self._times, self._reporter.refused),
+            PreBind(volumes, self._allocations, self._claim_releases, self._informers.expected),
+            workers=self._config.bind_workers,
+            timeout=self._config.bind_timeout_seconds,
+        )
+
+    def _new_preemptor(self) -> Preemptor:
+        return Preemptor(
+            self.state,
+            self.queue,
+            self._evictor,
+            clock=self._clock,
+            config=self._config.preemption,
+            stepwise=self._stepwise,
+            budget=self._budget,
+            gates=self._gates,
+        )
+
+    def _new_cycle(self) -> Cycle:
+        parts = Parts(
+            self._binder,
+            self._reporter,
+            preemption=self._preemptor,
+            starvation=self._starvation,
+            held_places=self._held_places or NoHeldPlaces(),
+            device_work=self._device_work,
+            claim_releases=self._claim_releases,
+            times=self._times,
+        )
+        return Cycle(
+            self.state,
+            self.queue,
+            parts,
+            clock=self._clock,
+            stepwise=self._stepwise,
+            budget=self._budget,
+            log_decisions=self._config.log_decisions,
         )
 
     @property

@@ -15,6 +15,7 @@ import msgspec
 from api.reading import annotations_of, dig, listing, mapping, text
 from kube.base.errors import ConfigError
 from kube.client.quantity import QuantityError
+from scheduler.core.framework.events import Event
 from scheduler.core.state.state import State
 from scheduler.core.values.model import VolumeInfo
 from scheduler.decoding.volume_decode import claim_info, class_info, volume_info
@@ -53,7 +54,7 @@ def add_volumes(state: State, objects: Iterable[Json], default: str) -> list[str
             name = mapping(obj.get("metadata")).get("name")
             raise ConfigError(f"{obj['kind']} {name}: {error}") from error
     if found:
-        state.volumes_changed()
+        state.happened(Event.VOLUME)
     return notes
 
 

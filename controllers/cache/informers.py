@@ -61,7 +61,7 @@ from kube.client.resources import NAMESPACES, PODS, Resource
 from kube.concurrency.backoff import Backoff
 from kube.informers.cache import Cache
 from kube.informers.quarantine import Quarantine
-from kube.informers.reflector import Reflector
+from kube.informers.reflector import Delivery, Reflector
 
 _PROBE_SECONDS = 15.0
 _PATIENCE = 10.0
@@ -361,7 +361,7 @@ class Informers:
         self, client: Client, caches: Caches, clock: Clock, quarantine: Quarantine | None = None
     ) -> None:
         """Nothing is read before `run`; what cannot be taken in is in `quarantine`."""
-        quarantine = Quarantine() if quarantine is None else quarantine
+        delivery = Delivery(Quarantine() if quarantine is None else quarantine)
         self._client = client
         self._clock = clock
         self._caches = caches
@@ -372,7 +372,7 @@ class Informers:
                 cache,
                 decode=decode,
                 clock=clock,
-                quarantine=quarantine,
+                delivery=delivery,
                 label_selector=_SELECTORS.get(resource),
             )
             for resource, (cache, decode) in caches.sources.items()

@@ -9,6 +9,7 @@ import math
 import random
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 import structlog
@@ -84,6 +85,35 @@ What it raises is logged; it must leave the sink consistent, too.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How a sink gets the objects of a resource.
+
+    `quarantine` is that of the process. Without `on_set_aside`, the sink keeps what it knew of an
+    object that is set aside. `on_list` is called when a list begins, and when the sink has all of
+    it: what comes in between is in no order. The sink is not called during a `freeze`, which does
+    not delay `on_list`.
+    """
+
+    quarantine: Quarantine = field(default_factory=Quarantine)
+    on_set_aside: OnSetAside | None = None
+    on_list: Callable[[bool], None] = lambda _under_way: None
+    freeze: Freeze = field(default_factory=Freeze)
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """How a resource is read.
+
+    `inactivity` is how many seconds a stream may be silent before it counts as lost; the server
+    sends a bookmark about once a minute.
+    """
+
+    page_size: int = 500
+    inactivity: float = 90.0
+    jitter: random.Random = field(default_factory=random.SystemRandom)
+
+
 class Reflector(Generic[T]):
     """Feeds one sink from one resource. `synced` is set once the first list is in the sink."""
 
@@ -94,42 +124,24 @@ class Reflector(Generic[T]):
         sink: Sink[T],
         *,
         decode: Callable[[bytes], T],
-        quarantine: Quarantine | None = None,
-        on_set_aside: OnSetAside | None = None,
         namespace: str | None = None,
         label_selector: str | None = None,
-        field_selector: str | None = None,
         clock: Clock | None = None,
-        jitter: random.Random | None = None,
-        page_size: int = 500,
-        inactivity: float = 90.0,
-        freeze: Freeze | None = None,
-        on_list: Callable[[bool], None] = lambda _under_way: None,
+        delivery: Delivery | None = None,
+        requests: Requests | None = None,
     ) -> None:
-        """`decode` gets the bytes of one object (any buffer); what it raises is about that object.
-
-        `quarantine` is that of the process. Without `on_set_aside`, the sink keeps what it knew of
-        an object that is set aside. `inactivity` is how many seconds a stream may be silent before
-        it counts as lost; the server sends a bookmark about once a minute. The sink is not called
-        during a `freeze`. `on_list` is told when a list begins, and when the sink has all of it:
-        what comes in between is in no order. A freeze does not delay that.
-        """
+        """`decode` gets the bytes of one object (any buffer): what it raises is about it alone."""
         self.synced = asyncio.Event()
         self._client = client
         self._resource = resource
         self._sink = sink
         self._path = resource.path(namespace)
-        self._params = selectors(label_selector, field_selector)
+        self._params = selectors(label_selector, None)
         self._clock = clock or SystemClock()
-        self._jitter = jitter or random.SystemRandom()
-        self._page_size = page_size
-        self._inactivity = inactivity
-        self._freeze = freeze or Freeze()
-        self._backoff = Backoff(random=self._jitter)
+        self._delivery = delivery or Delivery()
+        self._requests = requests or Requests()
+        self._backoff = Backoff(random=self._requests.jitter)
         self._state = WatchState(decode)
-        self._quarantine = Quarantine() if quarantine is None else quarantine
-        self._on_set_aside = on_set_aside
-        self._on_list = on_list
         QUARANTINED.labels(resource.full_name)  # 0, as nothing is set aside yet
         self._pace = Pace(f"watch {resource.full_name}", self._clock)
         self._last_received = self._clock.monotonic()
@@ -158,7 +170,7 @@ class Reflector(Generic[T]):
         watch is renewed, and that it is accepted is a sign of life.
         """
         failing = self._backoff.failures > 1 and self._failed >= self._last_received
-        return failing or self.lag() > 2 * self._inactivity
+        return failing or self.lag() > 2 * self._requests.inactivity
 
     async def catch_up(
         self, since: float, patience: float = 1.0, *, permitted: bool = True
@@ -175,7 +187,7 @@ class Reflector(Generic[T]):
         wanted = await self._current_version(permitted=permitted)
         until = self._clock.monotonic() + patience
         while not is_at(self._version, wanted):
-            if self._state.size <= self._page_size or self._clock.monotonic() >= until:
+            if self._state.size <= self._requests.page_size or self._clock.monotonic() >= until:
                 await self._list_anew()
                 return
             await self._clock.sleep(_LOOK)
@@ -248,7 +260,7 @@ class Reflector(Generic[T]):
 
     async def _current_version(self, *, permitted: bool) -> str:
         """The server's version of the resource, by a consistent read. Raises as `catch_up`."""
-        waits = Backoff(random=self._jitter)
+        waits = Backoff(random=self._requests.jitter)
         params, refused_since = self._params | {"limit": "1"}, math.inf
         while True:
             try:
@@ -270,10 +282,10 @@ class Reflector(Generic[T]):
         number, begun = self._begun, self._clock.monotonic()
         WATCH_RELISTS.labels(self._resource.full_name).inc()
         self._state.begin_list()
-        self._on_list(True)
+        self._delivery.on_list(True)
         params = dict(self._params)
         if not self._whole_list:
-            params["limit"] = str(self._page_size)
+            params["limit"] = str(self._requests.page_size)
         while True:
             body = await self._read_page(params)
             self._pace.begin()
@@ -283,7 +295,7 @@ class Reflector(Generic[T]):
                 break
             params["continue"] = token
         await self._apply(self._state.end_list())
-        self._on_list(False)
+        self._delivery.on_list(False)
         self._whole_list = False
         self._received()
         self._complete, self._listed = number, begun
@@ -306,7 +318,7 @@ class Reflector(Generic[T]):
                 params["limit"] = str(max(1, limit // 8))
                 continue
             if limit:
-                params["limit"] = str(min(self._page_size, limit * 2))
+                params["limit"] = str(min(self._requests.page_size, limit * 2))
             return body
 
     async def _watch(self) -> bool:
@@ -317,7 +329,7 @@ class Reflector(Generic[T]):
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
-            "timeoutSeconds": str(int(self._jitter.uniform(*_WATCH_SECONDS))),
+            "timeoutSeconds": str(int(self._requests.jitter.uniform(*_WATCH_SECONDS))),
         }
         useful = False
         opened: list[float] = []
@@ -327,7 +339,7 @@ class Reflector(Generic[T]):
             opened.append(self._last_received)
 
         stream = self._client.watch_lines(
-            self._path, params, inactivity=self._inactivity, opened=accepted
+            self._path, params, inactivity=self._requests.inactivity, opened=accepted
         )
         try:
             async with aclosing(stream) as lines:
@@ -357,9 +369,10 @@ class Reflector(Generic[T]):
 
     async def _apply(self, changes: Iterable[Change[T]]) -> None:
         """Hand the changes to the sink, in slices: a page may be long, and decoding it slow."""
+        freeze = self._delivery.freeze
         for change in changes:
-            if self._freeze.lasts:
-                await self._freeze.over()
+            if freeze.lasts:
+                await freeze.over()
                 self._pace.begin()
             if self._pace.over(self._take(change)):
                 await self._pace.give_way()
@@ -380,7 +393,7 @@ class Reflector(Generic[T]):
                 try:
                     self._sink.delete(key)
                 except Exception as error:  # noqa: BLE001 - told in four places
-                    self._quarantine.set_aside(self._resource, key, "", error)
+                    self._delivery.quarantine.set_aside(self._resource, key, "", error)
                 else:
                     self._release(key)
             case Undecodable(key, uid, raw, error):
@@ -388,15 +401,15 @@ class Reflector(Generic[T]):
         return key
 
     def _release(self, key: Key) -> None:
-        if self._quarantine:
-            self._quarantine.release(self._resource, key)
+        if self._delivery.quarantine:
+            self._delivery.quarantine.release(self._resource, key)
 
     def _set_aside(self, key: Key, uid: str, raw: bytes, error: Exception) -> None:
-        self._quarantine.set_aside(self._resource, key, uid, error)
-        if self._on_set_aside is None:
+        self._delivery.quarantine.set_aside(self._resource, key, uid, error)
+        if self._delivery.on_set_aside is None:
             return
         try:
-            self._on_set_aside(key, raw)
+            self._delivery.on_set_aside(key, raw)
         except Exception:  # noqa: BLE001 - logged
             _log.exception(
                 "nothing is known of an object that is set aside",

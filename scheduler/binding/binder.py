@@ -12,24 +12,25 @@ volumes are provisioned, returns to the queue.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import structlog
 
-from kube.base.clock import Clock, rfc3339
+from kube.base.clock import rfc3339
 from kube.base.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from kube.client.meta import Json
 from kube.client.resources import PODS
 from kube.concurrency.fair_queue import FairQueue
-from kube.concurrency.freeze import Freeze
 from kube.leader.election import Fence
 from scheduler.binding.claim_barrier import Allocating
 from scheduler.binding.deadlines import Deadlines
 from scheduler.binding.in_flight import Intent, Intents, PodBinding
 from scheduler.binding.recovery import Recovery
+from scheduler.binding.reports import Reports
 from scheduler.binding.reservations import (
     PendingDecision,
     Reservations,
@@ -39,20 +40,15 @@ from scheduler.binding.reservations import (
 from scheduler.binding.volume_binder import VolumeBinder
 from scheduler.claims.allocation_writer import Allocations
 from scheduler.claims.claim_releases import ClaimReleases
-from scheduler.core.explain.explain import Blocker
 from scheduler.core.groups.forest import Pod
 from scheduler.core.search.place import Placement
-from scheduler.core.state.state import State
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, GroupKey
-from scheduler.events.group_events import GroupEvents
 from scheduler.expected.pods import ExpectedPods
-from scheduler.queue.scheduling_queue import Queue
+from scheduler.queue.shell import Shell
 from scheduler.status.conditions import binding_failed
-from scheduler.support.activity import Activity
 from scheduler.support.metrics import BINDS, BINDS_OPEN
 from scheduler.support.ports import BinderApi
 from scheduler.support.retry import RETRIABLE
-from scheduler.support.wait_times import GangTimes
 
 _PROVISIONED_AT_ONCE: Final = 1000
 """Pods whose volumes are being bound; a namespace whose provisioner hangs has not all of them."""
@@ -62,87 +58,66 @@ _log = structlog.get_logger()
 _bound, _retried, _refused = (BINDS.labels(result) for result in ("bound", "retried", "refused"))
 
 
-def _ignore(_root: GroupKey, _blocker: Blocker) -> None:
-    """The default of `on_refused`."""
+@dataclass(frozen=True, slots=True)
+class PreBind:
+    """What happens before and between Bindings: volumes are bound, ResourceClaims allocated."""
+
+    volumes: VolumeBinder
+    allocations: Allocations | None = None
+    claim_releases: ClaimReleases | None = None
+    expected: ExpectedPods | None = None
 
 
 class Binder:
-    """Workers over one queue of Bindings.
-
-    `on_change` is called when the state may have changed, `on_refused` with a root that could not
-    be bound and why. The state and the queue are not changed during a `freeze`.
-    """
+    """Workers over one queue of Bindings."""
 
     def __init__(
         self,
         api: BinderApi,
-        state: State,
-        queue: Queue,
-        events: GroupEvents,
-        activity: Activity,
+        shell: Shell,
+        reports: Reports,
+        pre_bind: PreBind,
         *,
-        clock: Clock,
         workers: int = 160,
         timeout: float = 120.0,
-        on_change: Callable[[], None] = lambda: None,
-        on_refused: Callable[[GroupKey, Blocker], None] = _ignore,
-        volume_binder: VolumeBinder | None = None,
-        allocations: Allocations | None = None,
-        claim_releases: ClaimReleases | None = None,
-        freeze: Freeze | None = None,
-        times: GangTimes | None = None,
-        expected: ExpectedPods | None = None,
     ) -> None:
         self._api = api
-        self._state = state
-        self._queue = queue
-        self._events = events
-        self._activity = activity
-        self._clock = clock
+        self._state = shell.state
+        self._queue = shell.queue
+        self._activity = shell.activity
+        self._clock = shell.clock
+        self._freeze = shell.freeze
+        self._on_change = shell.on_change
+        self._reports = reports
         self._workers = workers
         self._timeout = timeout
-        self._on_change = on_change
-        self._on_refused = on_refused
-        self._volume_binder = volume_binder
+        self._volume_binder = pre_bind.volumes
         self._allocating = None
-        if allocations is not None:
+        if pre_bind.allocations is not None:
             self._allocating = Allocating(
-                allocations,
-                clock=clock,
+                pre_bind.allocations,
+                shell,
                 timeout_of=self._timeout_of,
                 ready=self._enqueue,
                 failed=self._not_allocated,
-                freeze=freeze or Freeze(),
             )
-        self._claim_releases = claim_releases
-        self._freeze = freeze or Freeze()
-        self._times = times or GangTimes(state, clock)
+        self._claim_releases = pre_bind.claim_releases
         self._queued: FairQueue[PodBinding] = FairQueue(workers)
         self._provisioning: FairQueue[PodBinding] = FairQueue(_PROVISIONED_AT_ONCE)
         self._intents = Intents(
-            Reservations(api, clock=clock, activity=activity, saturated=self._saturated)
+            Reservations(api, clock=shell.clock, activity=shell.activity, saturated=self._saturated)
         )
+        expected = pre_bind.expected
         self._deadlines = Deadlines(
             api,
-            state,
-            queue,
-            events,
+            shell,
+            reports,
             self._intents,
-            clock=clock,
             timeout_of=self._timeout_of,
-            on_change=on_change,
-            on_refused=on_refused,
-            freeze=self._freeze,
             keeps=expected.any_expired if expected is not None else lambda _root: False,
         )
         self._recovery = Recovery(
-            state,
-            self._intents,
-            clock=clock,
-            timeout_of=self._timeout_of,
-            start=self._start,
-            freeze=self._freeze,
-            expected=expected,
+            shell, self._intents, timeout_of=self._timeout_of, start=self._start, expected=expected
         )
 
     def submit(self, placement: Placement) -> None:
@@ -299,7 +274,7 @@ class Binder:
         while True:
             binding = await self._queued.get()
             await self._freeze.over()
-            if self._volume_binder is not None and self._volume_binder.unbound(binding.pod):
+            if self._volume_binder.unbound(binding.pod):
                 # Provisioning takes time, in which this worker can bind others.
                 self._provisioning.put(binding.namespace, binding)
             else:
@@ -318,9 +293,9 @@ class Binder:
         self._enqueue([binding])
 
     async def _provision(self, fence: Fence, group: asyncio.TaskGroup) -> None:
-        while self._volume_binder is not None:
+        while True:
             binding = await self._provisioning.get()
-            group.create_task(self._bind_volumes(self._volume_binder, binding, fence))
+            group.create_task(self._bind_volumes(binding, fence))
 
     @contextmanager
     def _rejecting(self, binding: PodBinding) -> Iterator[None]:
@@ -332,14 +307,12 @@ class Binder:
             _log.exception("a Binding raised an error", namespace=info.namespace, pod=info.name)
             self._reject(binding, f"{type(error).__name__} in the scheduler")
 
-    async def _bind_volumes(
-        self, volume_binder: VolumeBinder, binding: PodBinding, fence: Fence
-    ) -> None:
+    async def _bind_volumes(self, binding: PodBinding, fence: Fence) -> None:
         deadline = binding.intent.deadline
         problem = "an error in the scheduler"
         with self._rejecting(binding):
             if self._clock.monotonic() < deadline:
-                problem = await volume_binder.bind_volumes(
+                problem = await self._volume_binder.bind_volumes(
                     binding.pod, binding.node, deadline, fence
                 )
             else:
@@ -374,12 +347,12 @@ class Binder:
         else:
             _bound.inc()
             self._is_bound(binding)
-            self._times.bound(binding.intent.root)
+            self._reports.times.bound(binding.intent.root)
         return None
 
     def _is_bound(self, binding: PodBinding) -> None:
         binding.intent.bound.append(binding.pod)
-        self._events.bound(binding.pod, binding.node)
+        self._reports.events.bound(binding.pod, binding.node)
 
     def _wait(self, binding: PodBinding, error: KubeError) -> float | None:
         """Seconds until the next try, which the server may ask for; None if the time is over."""
@@ -472,7 +445,7 @@ class Binder:
         if intent.open:
             return
         if not intent.failed:
-            self._times.whole(intent.root)
+            self._reports.times.whole(intent.root)
             self._queue.succeed(intent.root)
             if not self._holds(intent.root):
                 self._intents.complete(intent)
@@ -487,5 +460,5 @@ class Binder:
             message = f"could not be bound, tried again in {wait:.0f} s: {intent.problem}"
             blocker = binding_failed(self._state, intent.root, message)
             if blocker is not None:
-                self._on_refused(intent.root, blocker)
+                self._reports.on_refused(intent.root, blocker)
         self._on_change()

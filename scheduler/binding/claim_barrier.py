@@ -12,12 +12,11 @@ from typing import Final
 
 import structlog
 
-from kube.base.clock import Clock
-from kube.concurrency.freeze import Freeze
 from kube.leader.election import Fence
 from scheduler.binding.in_flight import PodBinding
 from scheduler.claims.allocation_writer import Allocations
 from scheduler.core.values.model import GroupKey
+from scheduler.queue.shell import Shell
 
 _WITH_OTHERS: Final = "the ResourceClaims of its group could not be had"
 
@@ -33,19 +32,18 @@ class Allocating:
     def __init__(
         self,
         allocations: Allocations,
+        shell: Shell,
         *,
-        clock: Clock,
         timeout_of: Callable[[GroupKey], float],
         ready: Callable[[list[PodBinding]], None],
         failed: Callable[[PodBinding, str, Fence], None],
-        freeze: Freeze,
     ) -> None:
         self._allocations = allocations
-        self._clock = clock
+        self._clock = shell.clock
         self._timeout_of = timeout_of
         self._ready = ready
         self._failed = failed
-        self._freeze = freeze
+        self._freeze = shell.freeze
         self.reset()
 
     def reset(self) -> None:

@@ -14,20 +14,16 @@ from typing import Final
 
 import structlog
 
-from kube.base.clock import Clock
 from kube.base.errors import KubeError
 from kube.concurrency.backoff import Backoff, retry_after
 from kube.concurrency.fair_queue import FairSemaphore
-from kube.concurrency.freeze import Freeze
 from kube.leader.election import Fence
 from scheduler.binding.in_flight import Intent, Intents, shortened
-from scheduler.core.explain.explain import Blocker
+from scheduler.binding.reports import Reports
 from scheduler.core.groups.forest import Group, Pod
-from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
-from scheduler.events.group_events import GroupEvents
 from scheduler.preemption.pod_deletions import delete_pod
-from scheduler.queue.scheduling_queue import Queue
+from scheduler.queue.shell import Shell
 from scheduler.status.conditions import binding_failed
 from scheduler.support.metrics import GANGS_GIVEN_UP, GANGS_STUCK
 from scheduler.support.ports import PodDeleter
@@ -55,34 +51,27 @@ class Deadlines:
     def __init__(
         self,
         api: PodDeleter,
-        state: State,
-        queue: Queue,
-        events: GroupEvents,
+        shell: Shell,
+        reports: Reports,
         intents: Intents,
         *,
-        clock: Clock,
         timeout_of: Callable[[GroupKey], float],
-        on_change: Callable[[], None],
-        on_refused: Callable[[GroupKey, Blocker], None],
-        freeze: Freeze,
         keeps: Callable[[Group], bool] = lambda _root: False,
     ) -> None:
-        """`on_refused` is told why a root that was given up waits.
+        """`keeps` says whether what runs of a root stays although the rest did not come in time.
 
-        `keeps` says whether what runs of a root stays although the rest did not come in time.
-
-        Nothing is given up during a `freeze`: it might just be being decided.
+        Nothing is given up during a freeze: it might just be being decided.
         """
         self._api = api
-        self._state = state
-        self._queue = queue
-        self._events = events
+        self._state = shell.state
+        self._queue = shell.queue
+        self._events = reports.events
         self._intents = intents
-        self._clock = clock
+        self._clock = shell.clock
         self._timeout_of = timeout_of
-        self._on_change = on_change
-        self._on_refused = on_refused
-        self._freeze = freeze
+        self._on_change = shell.on_change
+        self._on_refused = reports.on_refused
+        self._freeze = shell.freeze
         self._keeps = keeps
         self._semaphore = FairSemaphore(DELETIONS)
         self._ending: set[GroupKey] = set()

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 import structlog
 
-from kube.base.clock import Clock, since
-from kube.concurrency.freeze import Freeze
+from kube.base.clock import since
 from kube.leader.election import Fence
 from scheduler.binding.in_flight import Intent, Intents, PodBinding
 from scheduler.binding.reservations import StoredDecision
@@ -18,9 +17,9 @@ from scheduler.binding.restored_places import still_held
 from scheduler.core.groups.forest import Pod
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.place import assume_on
-from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
 from scheduler.expected.pods import ExpectedPods
+from scheduler.queue.shell import Shell
 from scheduler.support.metrics import RESUMED
 
 _log = structlog.get_logger()
@@ -31,25 +30,23 @@ class Recovery:
 
     def __init__(
         self,
-        state: State,
+        shell: Shell,
         intents: Intents,
         *,
-        clock: Clock,
         timeout_of: Callable[[GroupKey], float],
         start: Callable[[Intent, list[PodBinding]], None],
-        freeze: Freeze,
         expected: ExpectedPods | None = None,
     ) -> None:
         """`start` sends the Bindings of an intent, whose pods are assumed.
 
         `expected` knows which pods came instead of those for which places were held.
         """
-        self._state = state
+        self._state = shell.state
         self._intents = intents
-        self._clock = clock
+        self._clock = shell.clock
         self._timeout_of = timeout_of
         self._start = start
-        self._freeze = freeze
+        self._freeze = shell.freeze
         self._expected = expected
 
     async def run(self, fence: Fence) -> None:

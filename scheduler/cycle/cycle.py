@@ -20,6 +20,7 @@ from scheduler.core.values.model import GroupKey
 from scheduler.cycle.equal_roots import EqualRoots
 from scheduler.cycle.outcomes import Outcomes, Steps, Work
 from scheduler.cycle.parts import Parts
+from scheduler.cycle.phases import FILTER, PRE_FILTER, QUEUE_SORT, Phases
 from scheduler.cycle.refresh import Refresh
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.support.device_budget import POSTPONED
@@ -49,9 +50,10 @@ class Cycle:
         self._parts = parts
         self._stepwise = stepwise or Stepwise(clock)
         self._budget = budget
-        self._outcomes = Outcomes(state, queue, parts, clock, log_decisions=log_decisions)
+        self._phases = phases = Phases(clock)
+        self._outcomes = Outcomes(state, queue, parts, clock, phases, log_decisions=log_decisions)
         self._equals = EqualRoots(
-            state, queue, self._outcomes, parts, budget=budget, decide=self._decide_alone
+            state, queue, self._outcomes, parts, phases, budget=budget, decide=self._decide_alone
         )
         self._refresh = Refresh(state, queue, parts, self._outcomes, clock)
 
@@ -67,16 +69,21 @@ class Cycle:
 
         Yields the key where other tasks should run, which must not change the state.
         """
+        return self._phases.of(self._step())
+
+    def _step(self) -> Generator[tuple[str, ...], None, GroupKey | None]:
         for _ in self._state.catch_up():
             yield ()
         key = self._queue.pop()
         entity = self._queue.entity(key) if key is not None else None
         if key is None or entity is None:  # none is ready, or it was deleted between two cycles
             return key
+        self._phases.end(QUEUE_SORT)
         try:
             if self._take_over(entity):
                 return key
             kind, together = self._kind(entity)
+            self._phases.end(PRE_FILTER)
         except POSTPONED:
             self._outcomes.postpone(key)
         except Exception as error:  # noqa: BLE001 - told by fail
@@ -115,6 +122,7 @@ class Cycle:
             yield from self._outcomes.refuse_as_its_equals(entity, answer.to(entity.key))
             return
         decision = yield from self._stepwise.steps(lambda: self._decided(entity))
+        self._phases.end(FILTER)
         SEARCH_STEPS.observe(decision.steps)
         if isinstance(decision, Placement):
             yield from self._outcomes.bind(entity, decision)

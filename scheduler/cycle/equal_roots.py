@@ -21,6 +21,7 @@ from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
 from scheduler.cycle.outcomes import Outcomes, Steps
 from scheduler.cycle.parts import Parts
+from scheduler.cycle.phases import FILTER, Phases
 from scheduler.queue.equal_refusals import Answer
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.support.device_budget import POSTPONED
@@ -44,6 +45,7 @@ class EqualRoots:
         queue: Queue,
         outcomes: Outcomes,
         parts: Parts,
+        phases: Phases,
         *,
         budget: Callable[[], SearchBudget],
         decide: Callable[[Group | Pod], Steps],
@@ -52,6 +54,7 @@ class EqualRoots:
         self._queue = queue
         self._outcomes = outcomes
         self._preemption = parts.preemption
+        self._phases = phases
         self._budget = budget
         self._decide = decide
 
@@ -74,6 +77,7 @@ class EqualRoots:
         roots = [entity, *self._queue.pop_batch(kind, most)]
         while len(roots) > 1:
             placements = self._place_batch(roots)
+            self._phases.end(FILTER)
             for placement, root in zip(placements, roots, strict=False):
                 yield from self._outcomes.carry_out(root.key, self._outcomes.bind(root, placement))
             roots = roots[len(placements) :]

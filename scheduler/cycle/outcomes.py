@@ -20,6 +20,7 @@ from scheduler.core.search.place import Placement, Refusal
 from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey
 from scheduler.cycle.parts import Parts
+from scheduler.cycle.phases import POST_FILTER, RESERVE, Phases
 from scheduler.queue.equal_refusals import Answer
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.support.device_budget import POSTPONED
@@ -47,6 +48,7 @@ class Outcomes:
         queue: Queue,
         parts: Parts,
         clock: Clock,
+        phases: Phases,
         *,
         log_decisions: bool,
     ) -> None:
@@ -56,6 +58,7 @@ class Outcomes:
         self._queue = queue
         self._parts = parts
         self._clock = clock
+        self._phases = phases
         self._log_decisions = log_decisions
 
     def carry_out(self, key: GroupKey, work: Work) -> Steps:
@@ -98,6 +101,7 @@ class Outcomes:
         """Pods of the root have come to the places that are held for them."""
         self._parts.binding.submit(placement)
         self._parts.reporting.placed(entity.key)
+        self._phases.end(RESERVE)
 
     def bind(self, entity: Group | Pod, placement: Placement) -> Work:
         """The root fits."""
@@ -121,6 +125,7 @@ class Outcomes:
         # Pods beyond minCount that did not fit are refused in a cycle of their own.
         self._queue.review(key)
         self._queue.pass_on(key, equal, placed=True)
+        self._phases.end(RESERVE)
 
     def refuse(self, entity: Group | Pod, refusal: Refusal) -> Work:
         """The root does not fit; others may be evicted for it."""
@@ -167,6 +172,7 @@ class Outcomes:
             self._log_decision(entity.key, "unschedulable", **why)
         self._parts.reporting.refused(entity.key, blocker)
         self._parts.claim_releases.refused(entity)
+        self._phases.end(POST_FILTER)
 
     def _log_decision(self, key: GroupKey, result: str, **facts: object) -> None:
         _log.info("decision", root="/".join(key), result=result, **facts)

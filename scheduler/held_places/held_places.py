@@ -19,19 +19,18 @@ import numpy as np
 import structlog
 
 from api.constants import ANNOTATION_ON_HOLD_EXPIRED, ANNOTATION_PROVISIONING_REQUEST
-from kube.base.clock import Clock, rfc3339, since
+from kube.base.clock import rfc3339, since
 from kube.client.meta import Json
-from kube.concurrency.freeze import Freeze
 from kube.leader.election import Fence
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.place import Placement, SearchBudget, assume_on
-from scheduler.core.state.state import State
 from scheduler.core.values.model import ClaimKey, GroupKey
 from scheduler.decoding.objects import GroupObject
 from scheduler.events.group_events import GroupEvents
 from scheduler.expected.claims import own_keys
 from scheduler.expected.pods import Changes, ExpectedPods
+from scheduler.queue.shell import Shell
 from scheduler.support.config import Holding
 from scheduler.support.device_budget import POSTPONED, DeviceWork
 from scheduler.support.metrics import HELD_EXPIRED, HELD_PLACES
@@ -66,36 +65,33 @@ class HeldPlaces:
 
     def __init__(
         self,
-        state: State,
+        shell: Shell,
         pods: PodHandler,
         expected: ExpectedPods,
         events: GroupEvents,
         *,
-        clock: Clock,
         config: Holding,
         observed: Mapping[GroupKey, GroupObject],
-        on_change: Callable[[], None],
         evict: Callable[[Group, list[Pod], str], None],
         store: Callable[[Placement], None],
-        freeze: Freeze | None = None,
         device_work: DeviceWork | None = None,
     ) -> None:
-        """`on_change` is called when places were given up, `evict` with pods of a root and why.
+        """`evict` is called with pods of a root and why.
 
         `store` is given places that no decision chose, to be kept for the next leader. Without
         `device_work` there is no limit to the work on devices.
         """
-        self._state = state
+        self._state = shell.state
         self._pods = pods
         self._expected = expected
         self._events = events
-        self._clock = clock
+        self._clock = shell.clock
         self._config = config
         self._observed = observed
-        self._on_change = on_change
+        self._on_change = shell.on_change
         self._evict = evict
         self._store = store
-        self._freeze = freeze or Freeze()
+        self._freeze = shell.freeze
         self._device_work = device_work
         self._begun: dict[GroupKey, _Begun] = {}
         self._ended: set[GroupKey] = set()

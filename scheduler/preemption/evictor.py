@@ -17,15 +17,12 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from api.constants import SCHEDULER_COMPONENT
-from kube.base.clock import Clock
 from kube.base.errors import Conflict, KubeError, NotFound
 from kube.client.patch import PatchBuilder
 from kube.client.resources import PODS
-from kube.concurrency.freeze import Freeze
 from kube.leader.election import Fence
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.preemption.plan import Plan
-from scheduler.core.state.state import State
 from scheduler.core.state.units import LONGEST_GRACE, unit_owner
 from scheduler.core.values.model import GroupKey, PodInfo
 from scheduler.events.group_events import GroupEvents
@@ -33,7 +30,8 @@ from scheduler.preemption.disruption_target import DisruptionMarks
 from scheduler.preemption.messages import preemptor_text, victims_text
 from scheduler.preemption.nominated_nodes import NominatedNodes
 from scheduler.preemption.pod_deletions import delete_pod
-from scheduler.support.activity import Activity
+from scheduler.queue.shell import Shell
+from scheduler.support.config import Preemption
 from scheduler.support.kinds import GROUPS
 from scheduler.support.metrics import EVICTIONS_OPEN, VICTIMS, VICTIMS_SPARED
 from scheduler.support.ports import EvictorApi
@@ -69,42 +67,29 @@ def granted(info: PodInfo) -> float:
 class Evictor:
     """Carries out plans concurrently, with a bounded number of requests at a time.
 
-    That is `writers` for one namespace, and twice as many in all: slow requests of one namespace
+    There are fewer for one namespace than in all, as `Preemption` has it: slow requests of one
     leave room for others. Requests of an earlier plan go first: its preemptor can start while later
     victims still run. Nominations go last and few at a time, as nobody waits for them, and only
     once all victims were told to end, for pods that wait a moment later: others need none.
     """
 
     def __init__(
-        self,
-        api: EvictorApi,
-        state: State,
-        events: GroupEvents,
-        activity: Activity,
-        *,
-        clock: Clock,
-        freeze: Freeze,
-        writers: int,
-        patience: float,
-        on_change: Callable[[], None],
+        self, api: EvictorApi, shell: Shell, events: GroupEvents, config: Preemption
     ) -> None:
-        """An eviction that fails for `patience` seconds is given up.
-
-        `on_change` is called when a victim cannot be deleted. Nobody is spared during a `freeze`.
-        """
-        self._freeze = freeze
+        """Nobody is spared during a freeze."""
+        self._freeze = shell.freeze
         self._api = api
-        self._state = state
+        self._state = shell.state
         self._events = events
-        self._activity = activity
-        self._clock = clock
-        self._patience = patience
-        self._marks = DisruptionMarks(api, clock)
+        self._activity = shell.activity
+        self._clock = shell.clock
+        self._patience, writers = config.patience_seconds, config.writers
+        self._marks = DisruptionMarks(api, shell.clock)
         self._semaphore = SharedSemaphore(2 * writers, writers)
         nominations = min(_NOMINATIONS, writers)
         self._nominating = SharedSemaphore(2 * nominations, nominations)
         self._plans = count()
-        self._on_change = on_change
+        self._on_change = shell.on_change
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue()
         self._nominated = NominatedNodes()
         # Set once the plan that was made last for a root is carried out.

@@ -18,25 +18,24 @@ import structlog
 from api import features
 from api.constants import REASON_INCOMPLETE
 from api.features import FeatureGates
-from kube.base.clock import Clock, rfc3339
+from kube.base.clock import rfc3339
 from kube.base.errors import Conflict, KubeError, NotFound
 from kube.client.meta import Json
 from kube.client.object_client import StatusPatcher
 from kube.client.patch import PatchBuilder
 from kube.concurrency.backoff import retry_after
 from kube.concurrency.failures import Failures
-from kube.concurrency.freeze import Freeze
 from kube.concurrency.pace import Pace
 from kube.events.events import EventType
 from kube.leader.election import Fence
 from scheduler.core.explain.explain import Blocker
 from scheduler.core.groups.forest import Group
 from scheduler.core.groups.tree_validation import priorities_differ
-from scheduler.core.state.state import State
 from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.decoding.objects import GroupObject
 from scheduler.events.group_events import GroupEvents
 from scheduler.held_places.held_places import HeldPlaces
+from scheduler.queue.shell import Shell
 from scheduler.status.conditions import (
     GroupView,
     PodView,
@@ -52,7 +51,6 @@ from scheduler.status.group_status import only_numbers_differ, wanted_status
 from scheduler.status.pod_conditions import PodConditions
 from scheduler.status.pod_events import FirstPods, PodEvents
 from scheduler.status.report_schedule import DueReports
-from scheduler.support.activity import Activity
 from scheduler.support.config import Status
 from scheduler.support.fair_keys import FairKeys
 from scheduler.support.kinds import GROUPS
@@ -102,21 +100,18 @@ class Reporter:
     """Collects roots to report and writes their statuses.
 
     `observed` and `pending` are the maps of the event handlers, read at the moment of writing.
-    Nothing is read during a `freeze`: a placement may be half assumed.
+    Nothing is read during a freeze: a placement may be half assumed.
     """
 
     def __init__(
         self,
         api: StatusPatcher,
-        state: State,
+        shell: Shell,
         events: GroupEvents,
-        activity: Activity,
         *,
-        clock: Clock,
         config: Status,
         observed: dict[GroupKey, GroupObject],
         pending: dict[str, PendingPod],
-        freeze: Freeze | None = None,
         gates: FeatureGates = features.USUAL,
         held_places: HeldPlaces | None = None,
     ) -> None:
@@ -124,15 +119,15 @@ class Reporter:
         self._api = api
         self._held_places = held_places
         self._gates = gates
-        self._state = state
+        self._state = shell.state
         self._events = events
-        self._clock = clock
+        self._clock = clock = shell.clock
         self._config = config
         self._observed = observed
         self._pod_conditions = PodConditions(api, PodEvents(events, clock), clock, pending)
-        self._due = DueReports(state, activity, clock=clock, config=config)
+        self._due = DueReports(shell.state, shell.activity, clock=clock, config=config)
         self._pace = Pace("report", clock)
-        self._freeze = freeze or Freeze()
+        self._freeze = shell.freeze
         # By root and step: one step's success says nothing of the others.
         self._failures: Failures[tuple[GroupKey, str]] = Failures(
             "report", lambda each: "/".join(each[0]), first=_RETRY_SECONDS

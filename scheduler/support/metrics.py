@@ -20,6 +20,12 @@ DECISION_SECONDS = Histogram(
     "Time to decide one root.",
     buckets=(0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
 )
+PHASE_SECONDS = Histogram(
+    "muster_scheduler_phase_duration_seconds",
+    "Time of each phase of a cycle: QueueSort, PreFilter, Filter, PostFilter, Reserve.",
+    ["phase"],
+    buckets=(0.00001, 0.0001, 0.001, 0.01, 0.1, 1.0),
+)
 SEARCH_STEPS = Histogram(
     "muster_scheduler_search_steps",
     "Placements of one PodGroup that a decision tried.",

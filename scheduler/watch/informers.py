@@ -37,7 +37,7 @@ from kube.client.resources import (
 from kube.client.server_version import release_of
 from kube.concurrency.freeze import Freeze
 from kube.informers.quarantine import Quarantine
-from kube.informers.reflector import OnSetAside, Reflector, Sink
+from kube.informers.reflector import Delivery, OnSetAside, Reflector, Sink
 from scheduler.cel.selectors import Selectors
 from scheduler.core.state.state import State
 from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, GroupKey
@@ -241,11 +241,8 @@ class Informers:
             resource,
             sink,
             decode=decode,
-            on_set_aside=on_set_aside,
-            quarantine=self.quarantine,
-            freeze=self.freeze,
-            on_list=on_list,
             clock=self.clock,
+            delivery=Delivery(self.quarantine, on_set_aside, on_list, self.freeze),
         )
 
     @property

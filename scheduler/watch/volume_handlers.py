@@ -6,26 +6,33 @@ One that cannot be taken in counts as missing: pods that need it wait.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from kube.client.meta import Key
+from scheduler.core.framework.events import Event
 from scheduler.core.state.state import State
 from scheduler.decoding.volume_decode import attach_limits, claim_info, class_info, volume_info
 from scheduler.decoding.volume_objects import Claim, CsiNode, StorageClass, Volume
 
 
 class _StorageHandler:
+    event: ClassVar[Event]
+    """What may make a pod fit that waits for a volume."""
+
     def __init__(self, state: State, on_change: Callable[[], None]) -> None:
         self._state = state
         self._storage = state.volumes
         self._on_change = on_change
 
     def _after_change(self) -> None:
-        self._state.volumes_changed()
+        self._state.happened(self.event)
         self._on_change()
 
 
 class ClaimHandler(_StorageHandler):
     """Handles events of PersistentVolumeClaims."""
+
+    event = Event.CLAIM
 
     def upsert(self, obj: Claim) -> None:
         self._storage.set_claim(claim_info(obj))
@@ -42,6 +49,8 @@ class ClaimHandler(_StorageHandler):
 class VolumeHandler(_StorageHandler):
     """Handles events of PersistentVolumes."""
 
+    event = Event.VOLUME
+
     def upsert(self, obj: Volume) -> None:
         self._storage.set_volume(volume_info(obj))
         self._after_change()
@@ -57,6 +66,8 @@ class VolumeHandler(_StorageHandler):
 class StorageClassHandler(_StorageHandler):
     """Handles events of StorageClasses."""
 
+    event = Event.STORAGE_CLASS
+
     def upsert(self, obj: StorageClass) -> None:
         self._storage.set_class(class_info(obj))
         self._after_change()
@@ -71,6 +82,8 @@ class StorageClassHandler(_StorageHandler):
 
 class CsiNodeHandler(_StorageHandler):
     """Handles events of CSINodes: how many volumes each node can attach."""
+
+    event = Event.CSI_NODE
 
     def upsert(self, obj: CsiNode) -> None:
         self._storage.set_limits(obj.metadata.name, attach_limits(obj))

@@ -24,6 +24,7 @@ def test_the_plugin_of_the_page_filters_and_scores() -> None:
         state.set_node(NodeInfo(name, offers, labels={label: "true"}))
     more = [made["LeavingNodes"](state.nodes)]
     framework = Framework(state.nodes, state.selectors, state.framework.plugins, more)
+    assert framework.reach == state.framework.reach
     shape = framework.shape(0, Requirements(requests=(("cpu", 1000),)), PodMatches())
 
     rows = np.array([state.nodes.row_of[name] for name in "abc"])

@@ -4,13 +4,14 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import fields
 from typing import Any
 
 from kube.base.clock import Clock
 from kube.client.client import Client
 from kube.client.meta import Key, Partial, decode_partial
 from kube.client.resources import PODS
-from kube.informers.reflector import Reflector, Sink
+from kube.informers.reflector import Delivery, Reflector, Requests, Sink
 from tests.support.api_server import Reply
 from tests.support.builders import make_pod
 
@@ -46,14 +47,26 @@ class Record:
             self._changed.notify_all()
 
 
+_DELIVERY = [each.name for each in fields(Delivery)]
+_REQUESTS = [each.name for each in fields(Requests)]
+
+
 @asynccontextmanager
 async def following(
     client: Client, sink: Sink[Partial], clock: Clock, **options: Any
 ) -> AsyncIterator[Reflector[Partial]]:
     """A reflector of pods that runs inside the block; nothing but the end of the block ends it."""
-    decode = options.pop("decode", decode_partial)
+    requests = {name: options.pop(name) for name in _REQUESTS if name in options}
+    delivery = {name: options.pop(name) for name in _DELIVERY if name in options}
     reflector = Reflector(
-        client, PODS, sink, decode=decode, clock=clock, jitter=random.Random(1), **options
+        client,
+        PODS,
+        sink,
+        decode=options.pop("decode", decode_partial),
+        clock=clock,
+        delivery=Delivery(**delivery),
+        requests=Requests(jitter=random.Random(1), **requests),
+        **options,
     )
     task = asyncio.ensure_future(reflector.run())
     try:

@@ -109,14 +109,9 @@ class EvictionHarness(Harness):
         self.binder._api = self.evictor_api
         self.evictor = Evictor(
             self.evictor_api,
-            self.builder.state,
+            replace(self.shell, freeze=Freeze()),
             self.group_events,
-            self.activity,
-            clock=self.server_clock,
-            freeze=Freeze(),
-            writers=writers,
-            patience=60,
-            on_change=self.changed.set,
+            Preemption(writers=writers),
         )
         self.preemptor = Preemptor(
             self.builder.state,

@@ -21,7 +21,8 @@ from kube.concurrency.stepwise import Stepwise
 from kube.events.events import EventType, ObjectReference
 from kube.leader.election import Fence
 from scheduler.app import PartOfATerm
-from scheduler.binding.binder import Binder
+from scheduler.binding.binder import Binder, PreBind
+from scheduler.binding.reports import Reports
 from scheduler.binding.volume_binder import VolumeBinder
 from scheduler.claims.allocation_writer import Allocations
 from scheduler.claims.claim_releases import ClaimReleases
@@ -36,6 +37,7 @@ from scheduler.events.group_events import GroupEvents
 from scheduler.expected.pods import ExpectedPods
 from scheduler.held_places.held_places import HeldPlaces
 from scheduler.queue.scheduling_queue import Queue
+from scheduler.queue.shell import Shell
 from scheduler.status.reporter import Reporter
 from scheduler.support.activity import Activity
 from scheduler.support.config import Starvation, Status
@@ -245,41 +247,34 @@ class Harness:
         self.activity = Activity()
         self.changed = asyncio.Event()
         self.freeze = Freeze()
+        self.shell = Shell(state, self.queue, clock, self.activity, self.freeze, self.changed.set)
         self.stepwise = Stepwise(clock)
         self.bound_events = FakeEvents()
         self.group_events = GroupEvents(self.events, state, self.observed, self.bound_events)
         self.expected, self.held_places = self.build_holding()
         self.reporter = Reporter(
             self.api,
-            state,
+            self.shell,
             self.group_events,
-            self.activity,
-            clock=clock,
             config=Status(),
             observed=self.observed,
             pending=self.pending,
-            freeze=self.freeze,
             held_places=self.held_places,
         )
         self.times = GangTimes(state, clock)
         self.allocations, self.claim_releases = self.build_allocations()
         self.binder = Binder(
             self.api,
-            state,
-            self.queue,
-            self.group_events,
-            self.activity,
-            clock=clock,
+            self.shell,
+            Reports(self.group_events, self.times, self.reporter.refused),
+            PreBind(
+                VolumeBinder(self.api, state, clock, claim_news, self.freeze),
+                self.allocations,
+                self.claim_releases,
+                self.expected,
+            ),
             workers=workers,
             timeout=timeout,
-            on_change=self.changed.set,
-            on_refused=self.reporter.refused,
-            volume_binder=VolumeBinder(self.api, state, clock, claim_news, self.freeze),
-            allocations=self.allocations,
-            claim_releases=self.claim_releases,
-            freeze=self.freeze,
-            times=self.times,
-            expected=self.expected,
         )
         config = starvation or Starvation()
         self.starvation = StarvationMonitor(

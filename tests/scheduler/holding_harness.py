@@ -54,17 +54,14 @@ class HoldingHarness(EvictionHarness):
         self.pending = self.pods.pending
         self.groups = GroupHandler(POD_GROUP, state, self.changed.set, self.observed, self.pods)
         held = HeldPlaces(
-            state,
+            self.shell,
             self.pods,
             expected,
             self.group_events,
-            clock=self.server_clock,
             config=Holding(seconds=HOLD, pods_per_namespace=MOST),
             observed=self.observed,
-            on_change=self.changed.set,
             evict=self._evict,
             store=self._store,
-            freeze=self.freeze,
         )
         return expected, held
 

@@ -26,7 +26,7 @@ from kube.client.decoding import Decoder
 from kube.client.meta import Key, ObjectMeta
 from kube.client.resources import PRIORITY_CLASSES, Resource
 from kube.informers.quarantine import Quarantine
-from kube.informers.reflector import Reflector
+from kube.informers.reflector import Delivery, Reflector
 from webhooks.cache.workloads import WorkloadCache, decode_workload
 
 
@@ -271,13 +271,13 @@ class ClusterInformers:
         """Without `quarantine`, objects that are left out are logged only."""
         self.scheduler_names = scheduler_names
         self.gates = gates
-        quarantine = Quarantine() if quarantine is None else quarantine
+        delivery = Delivery(Quarantine() if quarantine is None else quarantine)
         self._classes = PriorityClasses()
         self._pod_groups = PodGroups()
         self._workloads = WorkloadCache()
         self._composites = Composites()
         self._reflectors: dict[str, Reflector[Any]] = {
-            resource.plural: Reflector(client, resource, sink, decode=decode, quarantine=quarantine)
+            resource.plural: Reflector(client, resource, sink, decode=decode, delivery=delivery)
             for resource, sink, decode in (
                 (PRIORITY_CLASSES, self._classes, _decode_class),
                 (Resource(*WORKLOAD), self._workloads, decode_workload),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import or_
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from scheduler.core.devices.table import DeviceTable
 from scheduler.core.framework.claim_quotas import ClaimQuotas, named
 from scheduler.core.framework.device_demand import Demand, Demands, DeviceDemands
 from scheduler.core.framework.equal_devices import EqualDevices
+from scheduler.core.framework.events import NODE_EVENTS, Event, Events, Reach
 from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
 from scheduler.core.pods.shapes import Shape
@@ -69,6 +70,11 @@ class DynamicResources(Plugin):
     """Filter and reserve for shapes that ask for devices. Others cost nothing."""
 
     name = "DynamicResources"
+    events: ClassVar[Events] = {
+        **NODE_EVENTS,
+        Event.NOMINATION_DELETE: Reach.NODES,
+        Event.DEVICES: Reach.NODES,
+    }
     by_claims = True
 
     def __init__(self, nodes: NodeTable, table: DeviceTable) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from scheduler.core.framework.default_plugins import Plugins
 from scheduler.core.framework.domain_quotas import Preference, Quotas
+from scheduler.core.framework.events import reaches
 from scheduler.core.framework.node_resources_fit import usage_at
 from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.node_classes import NodeClass
@@ -60,6 +61,8 @@ class Framework:
             if callable(point)
         }
         """By extension point the plug-ins that have rules there; the others are not asked."""
+        self.reach = reaches(plugin.events for plugin in (*plugins, *more))
+        """How far each event reaches that can make a refused pod fit, by what plugins state."""
 
     def shape(
         self, index: int, wants: Requirements, matches: PodMatches, like: Shape | None = None

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.core.framework.domain_quotas import PLENTY, DomainQuota, Preference, ceilings
+from scheduler.core.framework.events import PEER_EVENTS
 from scheduler.core.framework.plugin import Plugin, PreFilter
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
 from scheduler.core.pods.pod_selectors import PodMatches, PodSelectors
@@ -32,6 +33,7 @@ class InterPodAffinity(Plugin):
     """Filter, score and quotas for shapes that have such terms or are selected by one."""
 
     name = "InterPodAffinity"
+    events = PEER_EVENTS
 
     def __init__(self, nodes: NodeTable, topologies: Topologies, selectors: PodSelectors) -> None:
         self._nodes = nodes

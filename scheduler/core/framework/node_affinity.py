@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.framework.events import NODE_EVENTS
 from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
 from scheduler.core.pods.shapes import Codes, Shape
@@ -21,6 +22,7 @@ class NodeAffinity(Plugin):
     """Filter and score by the labels and names of nodes."""
 
     name = "NodeAffinity"
+    events = NODE_EVENTS
     weight = 2000
 
     def __init__(self, nodes: NodeTable) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from scheduler.core.framework.events import NODE_EVENTS
 from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.node_table import NodeTable
 from scheduler.core.pods.shapes import Codes, Shape
@@ -15,6 +16,7 @@ class NodeName(Plugin):
     """Filter for shapes that name a node."""
 
     name = "NodeName"
+    events = NODE_EVENTS
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes

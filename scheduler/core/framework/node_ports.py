@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from scheduler.core.framework.events import USE_EVENTS
 from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
 from scheduler.core.pods.shapes import Shape
@@ -19,6 +20,7 @@ class NodePorts(Plugin):
     """The refusal of shapes with host ports."""
 
     name = "NodePorts"
+    events = USE_EVENTS
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.framework.events import USE_EVENTS
 from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
 from scheduler.core.nodes.resource_table import LARGEST, PODS, Request
@@ -29,6 +30,7 @@ class NodeResourcesFit(Plugin):
     """Counts the pods that fit by requests; those of a stage use what other stages hold."""
 
     name = "NodeResourcesFit"
+    events = USE_EVENTS
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes

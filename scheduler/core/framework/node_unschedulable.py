@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from scheduler.core.framework.events import NODE_EVENTS
 from scheduler.core.framework.plugin import Plugin
 from scheduler.core.framework.taint_toleration import tolerates
 from scheduler.core.nodes.node_classes import NodeClass
@@ -18,6 +19,7 @@ class NodeUnschedulable(Plugin):
     """Filter by the class of nodes."""
 
     name = "NodeUnschedulable"
+    events = NODE_EVENTS
 
     def filter_class(self, wants: Requirements, node: NodeClass) -> str:
         """See Plugin."""

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from scheduler.core.framework.domain_quotas import DomainQuota, Preference, SkewLimit
+from scheduler.core.framework.events import Events
 from scheduler.core.nodes.node_classes import NodeClass
 from scheduler.core.nodes.node_table import Bools, Ints
 from scheduler.core.pods.pod_selectors import PodMatches
@@ -40,6 +41,9 @@ class Plugin:
 
     by_claims: ClassVar[bool] = False
     """Whether what `reserve` takes is held by the claims of pods that have nodes."""
+
+    events: ClassVar[Events] = {}
+    """The events that can make a pod fit that the plugin refused, and where; no others need to."""
 
     # PreFilter
 

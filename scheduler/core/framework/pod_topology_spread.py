@@ -13,6 +13,7 @@ import numpy as np
 
 from scheduler.core.framework import node_affinity, taint_toleration
 from scheduler.core.framework.domain_quotas import Preference, SkewLimit
+from scheduler.core.framework.events import PEER_EVENTS
 from scheduler.core.framework.plugin import Plugin, PreFilter
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
 from scheduler.core.pods.pod_selectors import PodMatches, PodSelectors
@@ -35,6 +36,7 @@ class PodTopologySpread(Plugin):
     """Filter, score and quotas for shapes with spread constraints."""
 
     name = "PodTopologySpread"
+    events = PEER_EVENTS
 
     def __init__(self, nodes: NodeTable, topologies: Topologies, selectors: PodSelectors) -> None:
         self._nodes = nodes

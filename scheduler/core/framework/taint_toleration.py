@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.framework.events import NODE_EVENTS
 from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.label_expressions import compares
 from scheduler.core.nodes.node_classes import NodeClass
@@ -24,6 +25,7 @@ class TaintToleration(Plugin):
     """Filter by the class of nodes, and score."""
 
     name = "TaintToleration"
+    events = NODE_EVENTS
     weight = -3000
 
     def __init__(self, nodes: NodeTable) -> None:

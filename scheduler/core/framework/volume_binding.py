@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
 from scheduler.core.framework import volume_restrictions
+from scheduler.core.framework.events import USE_EVENTS, Event, Events, Reach
 from scheduler.core.framework.node_volume_limits import AttachableVolumes, NodeVolumeLimits
 from scheduler.core.framework.plugin import Plugin, PreFilter
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
@@ -42,6 +43,16 @@ class VolumeBinding(Plugin):
     """Filter and reserve for shapes with claims."""
 
     name = "VolumeBinding"
+    events: ClassVar[Events] = {
+        **USE_EVENTS,
+        Event.DOMAINS: Reach.CLUSTER,
+        Event.CLAIM_RELEASE: Reach.READERS,
+        Event.VOLUME_RELEASE: Reach.CLUSTER,
+        Event.CLAIM: Reach.CLUSTER,
+        Event.VOLUME: Reach.CLUSTER,
+        Event.STORAGE_CLASS: Reach.CLUSTER,
+        Event.CSI_NODE: Reach.CLUSTER,
+    }
 
     def __init__(self, nodes: NodeTable, selectors: PodSelectors, volumes: VolumeTable) -> None:
         self._nodes = nodes

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
+from scheduler.core.framework.events import USE_EVENTS
 from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.match_counts import MatchCounts
 from scheduler.core.nodes.node_table import Bools, Ints, NodeTable
@@ -30,6 +31,7 @@ class VolumeRestrictions(Plugin):
     """The refusal of shapes that name disks; `VolumeBinding` asks `in_use` of claims."""
 
     name = "VolumeRestrictions"
+    events = USE_EVENTS
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler.core.framework.events import Event
 from scheduler.core.framework.framework import Framework
 from scheduler.core.groups.forest import Pod
 from scheduler.core.pods.pod_selectors import PodSelectors
@@ -13,7 +14,7 @@ from scheduler.core.volumes.volume_table import VolumeTable
 class NodePods:
     """The pods that are bound to a node or assumed there, by its name, known or not.
 
-    New room is added to `changes`: `rows`, `match_ids` and `anywhere`.
+    The pods that come and leave are events, which are noted in `changes`.
     """
 
     def __init__(
@@ -58,13 +59,13 @@ class NodePods:
         pod.node = ""
         if pod.row >= 0:
             self.take(pod.shape, pod.row, -1)
-            self._changes.rows.add(pod.row)
+            self._changes.note(self._framework.reach[Event.POD_DELETE], rows=(pod.row,))
             pod.row = -1
 
     def take(self, shape: Shape, row: int, count: int = 1) -> None:
         """So many pods of the shape are on the node of this row; fewer, if `count` is negative."""
-        if not self._changes.anywhere and shape.matches.counted:
-            self._note_room_elsewhere(shape, leaves=count < 0)
+        if not self._changes.anywhere:
+            self._note_events(shape, row, leaves=count < 0)
         self._framework.account(shape, row, count)
 
     def recount(self, gone: Pod) -> set[int]:
@@ -88,16 +89,26 @@ class NodePods:
         if not pods:
             del self._pods[node]
 
-    def _note_room_elsewhere(self, shape: Shape, *, leaves: bool) -> None:
-        """A pod of the shape comes or leaves: note who may fit then on other nodes than its own.
+    def _note_events(self, shape: Shape, row: int, *, leaves: bool) -> None:
+        """Note that a pod of the shape comes to the row, or leaves it.
 
-        Those for whom it counts as a peer. By its volumes one that leaves makes room elsewhere, for
-        users of the same ReadWriteOncePod claim, and for all that could have an assumed volume.
+        A pod that only changes its shape leaves no room: `vacate` notes the row of one that leaves.
         """
-        if leaves and any(key in self._volumes.assumed for key in shape.requirements.claims):
-            self._changes.anywhere = True
-            return
+        changes, reach, volumes = self._changes, self._framework.reach, self._volumes
+        if leaves and any(key in volumes.assumed for key in shape.requirements.claims):
+            changes.note(reach[Event.VOLUME_RELEASE])
+            if changes.anywhere:
+                return
+        peers, claims = [], []
         for match_id in shape.matches.counted:
             use = self._selectors.use_of(match_id)
-            if use is None or (leaves and self._volumes.for_one_pod(use)):
-                self._changes.match_ids.add(match_id)
+            if use is None:
+                peers.append(match_id)
+            elif leaves and volumes.for_one_pod(use):
+                claims.append(match_id)
+        if not leaves:
+            changes.note(reach[Event.POD_ADD], (row,), peers)
+            return
+        changes.note(reach[Event.POD_DELETE], (), peers)
+        if claims:
+            changes.note(reach[Event.CLAIM_RELEASE], (row,), claims)

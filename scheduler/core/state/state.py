@@ -15,6 +15,7 @@ from typing import Final
 from scheduler.core.devices.kinds import Judge
 from scheduler.core.devices.table import DeviceTable, no_judge
 from scheduler.core.framework.default_plugins import Plugins
+from scheduler.core.framework.events import Event
 from scheduler.core.framework.framework import Framework
 from scheduler.core.groups.forest import Forest, Group, Pod
 from scheduler.core.groups.workload_templates import Templates, WorkloadKey
@@ -106,7 +107,7 @@ class State:
         if before == node:
             return
         row = nodes.set_node(node)
-        self.changes.rows.add(row)
+        self.happened(Event.NODE_ADD if before is None else Event.NODE_UPDATE, (row,))
         if before is None or before.labels != node.labels:
             self.devices.node_changed(row)
         if before is not None and before.labels != node.labels:
@@ -245,7 +246,7 @@ class State:
             pod.group.members.pop(uid, None)
             self.forest.recount(pod.group)
             self.forest.prune(pod.group)
-        self.changes.rows.update(rows)
+        self.happened(Event.POD_DELETE, rows)
 
     def reinstate(self, pods: Iterable[Pod]) -> None:
         """After a change to these pods broke off: they are again as they were delivered."""
@@ -323,7 +324,8 @@ class State:
         for _, places in nomination.places:
             left.update({row_of[name]: count for name, count in places if name in row_of})
         left.subtract(taken)
-        self.changes.rows.update(row for row, count in left.items() if count > 0)
+        rows = (row for row, count in left.items() if count > 0)
+        self.happened(Event.NOMINATION_DELETE, rows)
         return True
 
     def open_starvation_gate(self) -> None:
@@ -354,19 +356,20 @@ class State:
         more = self.forest.catch_up(_STEPS)
         if self.forest.moved:
             self._moved()
+        if self.devices.gaining:
+            self.happened(Event.DEVICES, self.devices.take_gaining())
+        if self.pod_shapes.affects_others:
+            self.happened(Event.TERMS)
+            self.pod_shapes.affects_others = False
         changes = self.changes.take()
         changes.more = more
-        if self.devices.gaining:
-            changes.rows.update(self.devices.take_gaining())
-        if changes.anywhere or self.pod_shapes.affects_others:
-            # A pod affects its whole domain, and a volume every node that can use it.
+        if changes.anywhere:
             changes.rows.update(self.nodes.row_of.values())
-            self.pod_shapes.affects_others = False
         return changes
 
-    def volumes_changed(self) -> None:
-        """Call it after changes to `volumes`: a pod that waits for one may now fit anywhere."""
-        self.changes.anywhere = True
+    def happened(self, event: Event, rows: Iterable[int] = ()) -> None:
+        """Note an event on nodes of these rows: refused pods may fit where plugins state it."""
+        self.changes.note(self.framework.reach[event], rows)
 
     def reconsider(self, uid: str) -> None:
         """Something changed that a waiting pod's decision depends on."""
@@ -397,7 +400,8 @@ class State:
 
     def _domains_changed(self) -> None:
         """Topology domains changed: pods with terms about other pods may fit on other nodes."""
-        self.changes.anywhere = self.changes.anywhere or len(self.selectors) > 0
+        if len(self.selectors) > 0:
+            self.happened(Event.DOMAINS)
 
     def _namespace_changed(self, name: str) -> None:
         if self.selectors.by_namespace:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from scheduler.core.framework.events import Reach
 from scheduler.core.values.model import GroupKey
 
 
@@ -32,6 +34,17 @@ class Changes:
     def __bool__(self) -> bool:
         """Whether the queue has anything to do for them."""
         return bool(self.entities or self.rows or self.match_ids or self.victims or self.anywhere)
+
+    def note(
+        self, reach: Collection[Reach], rows: Iterable[int] = (), match_ids: Iterable[int] = ()
+    ) -> None:
+        """Note an event of this reach, on nodes of these rows, which changed these match counts."""
+        if Reach.NODES in reach:
+            self.rows.update(rows)
+        if Reach.READERS in reach:
+            self.match_ids.update(match_ids)
+        if Reach.CLUSTER in reach:
+            self.anywhere = True
 
     def take(self) -> Changes:
         """All of them; nothing has changed since."""

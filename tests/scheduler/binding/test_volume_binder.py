@@ -11,6 +11,7 @@ from kube.base.errors import Conflict, KubeError, NotFound, ServerError
 from kube.client.quantity import QuantityError
 from kube.client.resources import PVCS, PVS
 from kube.leader.election import Fence
+from scheduler.core.framework.events import Event
 from scheduler.core.values.model import (
     ClaimInfo,
     PodInfo,
@@ -144,7 +145,7 @@ async def test_another_volume_is_chosen_if_the_first_is_taken_when_it_is_written
     async def taken(resource: Any, name: str, namespace: str | None = None) -> Any:
         if name == "disk":
             disk(harness.builder, "disk", "a", **change)
-            harness.builder.state.volumes_changed()
+            harness.builder.state.happened(Event.VOLUME)
         return await get(resource, name, namespace)
 
     harness.api.get = taken  # type: ignore[method-assign]
@@ -304,7 +305,7 @@ async def test_a_pod_is_not_bound_where_its_volume_cannot_be_used() -> None:
         await harness.settle(1)
         disk(harness.builder, "elsewhere", "b", claim=DATA, claim_uid="u-data")
         storage.set_claim(replace(storage.claims[DATA], volume="elsewhere"))
-        harness.builder.state.volumes_changed()
+        harness.builder.state.happened(Event.VOLUME)
         await harness.settle(5)
 
     assert harness.api.bound == {info.name: "b"}
@@ -399,7 +400,7 @@ async def test_a_volume_deleted_before_it_is_written_is_replaced() -> None:
     async def gone(resource: Any, name: str, namespace: str | None = None) -> Any:
         if name == "disk":
             harness.builder.state.volumes.remove_volume(name)
-            harness.builder.state.volumes_changed()
+            harness.builder.state.happened(Event.VOLUME)
             raise NotFound(404, "NotFound", name)
         return await get(resource, name, namespace)
 

@@ -44,17 +44,14 @@ class HoldingClaimsHarness(ClaimsHarness):
         )
         self.build_handlers(expected)
         held = HeldPlaces(
-            self.builder.state,
+            self.shell,
             self.pods,
             expected,
             self.group_events,
-            clock=self.server_clock,
             config=Holding(seconds=600, pods_per_namespace=MOST),
             observed=self.observed,
-            on_change=self.changed.set,
             evict=self._evict,
             store=self._store,
-            freeze=self.freeze,
         )
         return expected, held
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scheduler.core.framework.events import Event
 from scheduler.core.groups.forest import Pod
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.search.place import Placement, Refusal, SearchBudget, place
@@ -237,11 +238,11 @@ def change(course: Course, rng: random.Random) -> str:
         state.remove_pod(rng.choice(waits))
     elif what == "limit":
         state.volumes.set_limits(f"n{rng.randint(0, 2)}", {CSI: rng.randint(0, 2)})
-        state.volumes_changed()
+        state.happened(Event.CSI_NODE)
     elif what == "volume":
         known = rng.choice(list(state.volumes.volumes.values()))
         state.volumes.set_volume(replace(known, labels=rng.choice([{}, {ZONE: "x"}, {ZONE: "y"}])))
-        state.volumes_changed()
+        state.happened(Event.VOLUME)
     return what
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from api.constants import LABEL_POD_GROUP, POD_GROUP, SCHEDULER_NAME
 from kube.base.clock import ServerClock, SystemClock
 from kube.client.meta import Json
+from kube.concurrency.freeze import Freeze
 from kube.events.events import EventType, ObjectReference
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Placement, SearchBudget, place
@@ -18,6 +19,9 @@ from scheduler.decoding.objects import GroupObject, decode_pod, group_of
 from scheduler.events.group_events import GroupEvents
 from scheduler.expected.pods import ExpectedPods
 from scheduler.held_places.held_places import HeldPlaces
+from scheduler.queue.scheduling_queue import Queue
+from scheduler.queue.shell import Shell
+from scheduler.support.activity import Activity
 from scheduler.support.config import ExpectedLimits, Holding
 from scheduler.watch.event_handlers import GroupHandler, PodHandler
 from tools.bench.decisions.clusters import cluster
@@ -49,14 +53,12 @@ def looks(nodes: int = 5_000, gangs: int = 1_000) -> Iterator[float]:
     pods = PodHandler(state, _nothing, expected=expected)
     groups = GroupHandler(POD_GROUP.kind, state, _nothing, observed, pods)
     held = HeldPlaces(
-        state,
+        Shell(state, Queue(state), ServerClock(SystemClock()), Activity(), Freeze(), _nothing),
         pods,
         expected,
         GroupEvents(_NoEvents(), state, observed),
-        clock=ServerClock(SystemClock()),
         config=Holding(),
         observed=observed,
-        on_change=_nothing,
         evict=_evict,
         store=_store,
     )

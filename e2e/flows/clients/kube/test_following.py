@@ -16,7 +16,7 @@ from kube.client.patch import PatchBuilder
 from kube.client.resources import CONFIG_MAPS, EVENTS
 from kube.events.events import ObjectReference, Recorder
 from kube.informers.cache import Cache
-from kube.informers.reflector import Reflector
+from kube.informers.reflector import Reflector, Requests
 from kube.leader.election import Fence, LeaderElector
 
 
@@ -69,7 +69,12 @@ async def test_a_cache_survives_an_api_server_that_goes_away(
 ) -> None:
     cache: Cache[RawObject] = Cache()
     reflector = Reflector(
-        client, CONFIG_MAPS, cache, decode=decode_raw, namespace=namespace, inactivity=2
+        client,
+        CONFIG_MAPS,
+        cache,
+        decode=decode_raw,
+        namespace=namespace,
+        requests=Requests(inactivity=2),
     )
 
     async with running(reflector.run()):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.core.explain.explain import explain
+from scheduler.core.framework.events import Event
 from scheduler.core.framework.volume_binding import NO_VOLUME
 from scheduler.core.search.place import Refusal
 from scheduler.core.values.model import ClaimInfo
@@ -82,7 +83,7 @@ def test_a_claim_that_arrives_wakes_its_pod_which_fits_then() -> None:
     before = open_nodes(builder, info)
     builder.state.take_changes()
     bound(builder, "data")
-    builder.state.volumes_changed()
+    builder.state.happened(Event.CLAIM)
 
     assert (before, open_nodes(builder, info)) == ("", "a b c")
     assert len(builder.state.take_changes().rows) == 3
@@ -219,7 +220,7 @@ def test_a_volume_that_comes_wakes_who_waits_for_it() -> None:
     builder.state.take_changes()
 
     disk(builder, "disk", "b")
-    builder.state.volumes_changed()
+    builder.state.happened(Event.VOLUME)
 
     assert isinstance(refused, Refusal)
     assert len(builder.state.take_changes().rows) == 3
