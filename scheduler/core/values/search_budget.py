@@ -21,6 +21,8 @@ def nothing() -> None:
 class SearchBudget:
     """How hard to search. `steps` bounds fills of leaves, their further waves, and joint packings.
 
+    Once they are used up, each group of the tree that prefers a topology still tries its whole
+    region: a preference is never the reason for a refusal.
     `packing_steps` bounds the pods that one exhaustive packing places on trial. The search also
     ends once `expired` returns True. It calls `pause` between two steps that are short whatever is
     asked for: others may run there, but change nothing that the search reads.

@@ -19,7 +19,7 @@ STEPS: Final = 500
 def complaints(cluster: Cluster, decision: Entry) -> list[str]:
     """What is wrong with a decision, given what was before it."""
     found = []
-    if decision.get("steps", 0) > STEPS:
+    if decision.get("steps", 0) > STEPS + _preferring(cluster, decision["root"]):
         found.append(f"{decision['steps']} steps")
     if not decision.get("places"):
         return found
@@ -40,6 +40,12 @@ def complaints(cluster: Cluster, decision: Entry) -> list[str]:
     if len(decision["places"]) == 1 and not found:
         found += _needless_violations(cluster, decision, leaving)
     return found
+
+
+def _preferring(cluster: Cluster, root: str) -> int:
+    """How many groups of the tree prefer a topology: the whole region always keeps a step."""
+    preferring = (name for name, it in cluster.groups.items() if it.get("preferred"))
+    return sum(cluster.above(name)[-1]["name"] == root for name in preferring)
 
 
 def lasting(cluster: Cluster, bound: Collection[str]) -> list[str]:
