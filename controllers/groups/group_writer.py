@@ -45,7 +45,7 @@ from controllers.cache.objects import (
     Workload,
 )
 from controllers.groups.corrections import correct_minimums, corrections
-from controllers.groups.expected_pods import expect_nothing
+from controllers.groups.expected_pods import expect_nothing, wait_for_nobody
 from controllers.groups.wanted_groups import below, expecting, pods_name_of, standing_in
 from controllers.runtime.controller import (
     BlockedError,
@@ -174,6 +174,11 @@ class GroupWriter:
         """Let the owner's groups expect no more pods: it creates none now. Raises kube errors."""
         for group in self._caches.pod_groups.by_index(BY_OWNER, owner.as_index):
             await expect_nothing(self._writer, group)
+
+    async def wait_for_nobody(self, owner: Owner) -> None:
+        """Let each pod of the owner that still comes start alone. Raises kube errors."""
+        for group in self._caches.pod_groups.by_index(BY_OWNER, owner.as_index):
+            await wait_for_nobody(self._writer, group)
 
     async def delete_groups(self, owner: Owner) -> None:
         """Delete the owner's groups, leaves first, if no active pod names one of them.

@@ -54,11 +54,8 @@ class SingleGroupController(OwnerController):
 
     async def let_end(self, owner: Owner) -> None:
         """Let each pod that still comes start alone, as one that cleans up after a RayCluster."""
-        view = self._kind.read(owner.as_object())
-        group = self._caches.pod_groups.get(view.namespace, view.managed)
-        if self._kind.cleans_up and view.options.asks and group is not None:
-            wanted = single_group(view, NO_UPDATE, 0, ending=True)
-            await self._group_writer.ensure_only(owner, wanted)
+        if self._kind.cleans_up:
+            await self._group_writer.wait_for_nobody(owner)
         await super().let_end(owner)
 
     def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:

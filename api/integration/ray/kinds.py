@@ -8,7 +8,7 @@ Where Ray's autoscaler sets `replicas` (`enableInTreeAutoscaling`), the cluster 
 for is asked by that.
 
 A RayCluster that keeps its state in Redis is cleaned up, once it is deleted, by a Job whose pod
-comes from the head's template.
+comes from the head's template: that pod has two owners, one after the other.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,7 +51,7 @@ class RayClusters(SingleGroupKind):
         """Yield the head's template, and that of each group of workers."""
         head = dig(spec, "headGroupSpec", "template")
         if isinstance(head, Mapping):
-            yield PodTemplate("spec.headGroupSpec.template", head, 1)
+            yield PodTemplate("spec.headGroupSpec.template", head, 1, by_job=True)
         autoscaled = spec.get("enableInTreeAutoscaling") is True
         for at, group in enumerate(listing(spec.get("workerGroupSpecs"))):
             template = mapping(group).get("template")

@@ -287,20 +287,11 @@ def minimum(
 
 
 def single_group(
-    view: SingleGroupView,
-    rollout: Rollout,
-    members: int,
-    *,
-    started: bool = True,
-    ending: bool = False,
+    view: SingleGroupView, rollout: Rollout, members: int, *, started: bool = True
 ) -> Json:
-    """Return the PodGroup of an object that is marked, with so many `members`.
-
-    `ending`: the object is being deleted, and each pod that still comes may start alone.
-    """
+    """Return the PodGroup of an object that is marked, with so many `members`."""
     owner = objects.Owner(view.kind, view.namespace, view.name, view.uid)
-    pods = 1 if ending else view.pods
-    waited_for = minimum(view.options.min_count, pods, rollout, members, started=started)
+    waited_for = minimum(view.options.min_count, view.pods, rollout, members, started=started)
     made_from = objects.template(
         "",
         replace(view.options, min_count=None),

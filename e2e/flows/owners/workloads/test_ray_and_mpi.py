@@ -218,6 +218,28 @@ async def test_a_worker_that_is_lost_is_replaced_in_its_gang(env: Environment) -
     await gone(env, group)
 
 
+async def test_the_pod_that_cleans_up_after_a_deleted_cluster_waits_for_nobody(
+    env: Environment,
+) -> None:
+    """KubeRay gives it five minutes, and keeps the RayCluster until it has ended."""
+    selector = SELECTORS["raycluster-gang"]
+    await env.add_node(cpu=COUNT)
+    obj = example(env, "raycluster-gang")
+    obj["spec"]["gcsFaultToleranceOptions"] = {"redisAddress": "redis:6379"}
+    await env.create(RAY_CLUSTERS, obj)
+    await env.runs(selector, COUNT)
+    group = await group_of(env)
+
+    await env.delete(RAY_CLUSTERS, "ring")
+    cleanup = "ray.io/node-type=redis-cleanup"
+
+    async def started() -> bool:
+        return any(it["spec"].get("nodeName") for it in await env.pods(cleanup))
+
+    await env.until("the pod that cleans up to start", started)
+    await gone(env, group)
+
+
 async def test_what_is_wrong_with_a_rayjob_is_said_of_the_rayjob(env: Environment) -> None:
     obj = example(env, "rayjob-gang")
     obj["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["template"]["spec"] |= {

@@ -128,11 +128,12 @@ def test_one_that_another_controller_runs_gets_no_group() -> None:
     assert "kueue.x-k8s.io/multikueue runs this RayCluster" in admission.warnings[0]
 
 
-def test_while_it_is_deleted_a_pod_that_cleans_up_starts_alone() -> None:
-    view = KIND.read(admitted(ray_cluster(worker_group(replicas=5))))
-    ending = single_group(view, NO_UPDATE, 0, ending=True)
-    assert ending["spec"]["schedulingPolicy"] == {"gang": {"minCount": 1}}
-    assert KIND.cleans_up
+def test_a_pod_of_the_heads_template_may_have_a_job_as_its_owner() -> None:
+    """So has the one that cleans up: with the annotation it would claim a group of that Job."""
+    spec = admitted(ray_cluster())["spec"]
+    head, worker = spec["headGroupSpec"]["template"], spec["workerGroupSpecs"][0]["template"]
+    assert ANNOTATION_MANAGED_GROUP not in (head["metadata"].get("annotations") or {})
+    assert ANNOTATION_MANAGED_GROUP in worker["metadata"]["annotations"]
 
 
 def test_the_user_of_a_rayjob_reads_what_is_wrong_with_its_cluster() -> None:
