@@ -1,1 +1,1 @@
-"""Groups of StatefulSets, Deployments, bare pods, LeaderWorkerSets and TrainJobs."""
+"""Groups of StatefulSets, Deployments, bare pods, LeaderWorkerSets, TrainJobs, Ray and MPI."""
