@@ -94,20 +94,38 @@ RESOURCE_CLAIM_TEMPLATE: Final = KindName(
 
 # Limits of the rules and of the names.
 MAX_TEMPLATES: Final = 8
+"""Templates of a Workload on each level. Admission rejects more."""
+
 MAX_DEPTH: Final = 4
+"""Levels of a tree of groups. Admission rejects deeper templates."""
+
 MAX_RESOURCE_CLAIMS: Final = 4
-# Of a group's expectedPods: kinds, pods of a kind, bytes of a template as JSON, the last stage.
+"""ResourceClaims of a PodGroup. Admission rejects more."""
+
 MAX_EXPECTED_KINDS: Final = 8
+"""Kinds of pods in `expectedPods` of a group. Admission rejects more."""
+
 MAX_EXPECTED_PODS: Final = 10_000
+"""Expected pods of a kind. Admission rejects more."""
+
 MAX_EXPECTED_TEMPLATE: Final = 16 << 10
+"""Bytes of the template of an expected pod as JSON. Admission rejects more."""
+
 MAX_EXPECTED_STAGE: Final = 8
-# Replicas of a LeaderWorkerSet that get groups; no quota counts the groups.
+"""The last stage of an expected pod. Admission rejects later ones; JobSets join theirs in it."""
+
 MAX_REPLICAS: Final = 1000
-# A JobSet with groups: its replicatedJobs, and the Jobs of those with a gang-mode.
+"""Replicas of a LeaderWorkerSet that get groups, which no quota counts. Admission rejects more."""
+
 MAX_REPLICATED_JOBS: Final = 1000
+"""replicatedJobs of a JobSet with groups. Admission rejects more."""
+
 MAX_JOBS: Final = 5000
-# Kubernetes' limit: how many pods one claim may be reserved for.
+"""Jobs with a gang-mode in a JobSet. Admission rejects more."""
+
 MAX_CLAIM_CONSUMERS: Final = 256
+"""Pods that one claim may be reserved for, as in Kubernetes. Admission rejects more."""
+
 HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 LABEL_VALUE_LENGTH: Final = 63
 OBJECT_NAME_LENGTH: Final = 253

@@ -13,6 +13,7 @@ from api.constants import DEFAULT_SCHEDULER_NAME, SCHEDULER_NAME
 from api.names import is_dns_subdomain
 
 MOST_NAMES: Final = 8
+"""Names of the scheduler. The configuration is rejected with more."""
 
 _LONGEST: Final = 63
 """As the reportingController of events, which a schedulerName is, too."""

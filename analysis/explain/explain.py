@@ -32,7 +32,10 @@ from scheduler.status.quorum_messages import claims_missing
 from scheduler.watch.published_places import told_until
 
 _MOST_DOMAINS: Final = 20
+"""Domains that `muster explain` lists. Further ones are counted."""
+
 _MOST_HOLDERS: Final = 10
+"""Groups with held places that `muster explain` lists. Further ones are counted."""
 
 _KINDS = {
     name: kind

@@ -25,6 +25,8 @@ from scheduler.decoding.requests import amount
 from scheduler.snapshot.snapshot import Snapshot
 
 MOST_NODES: Final = 100_000
+"""Nodes of a cluster in the lab. A file with more is an error."""
+
 HOSTNAME: Final = "kubernetes.io/hostname"
 _PODS: Final = 110
 """Pods that a node takes if its pool does not say."""

@@ -14,6 +14,7 @@ from scheduler.core.nodes.node_table import Floats
 from scheduler.core.state.state import State
 
 MOST_SAMPLES: Final = 400
+"""Samples of free capacity. Beyond it, every second one is dropped and the period doubles."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 _Json = Mapping[str, Any]
 _DEEPEST: Final = 16
+"""Parents that are followed to find the root, so that a circle ends."""
 
 
 @dataclass(frozen=True, slots=True)

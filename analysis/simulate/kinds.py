@@ -73,6 +73,7 @@ AS_THEY_ARE: Final = (POD.kind, *DEVICE_KINDS, *VOLUME_KINDS, *POD_RULES)
 
 _NODE_TYPE: Final = "ray.io/node-type"
 _MOST_NAMED: Final = 10
+"""Objects of other kinds that are named. Further ones are counted."""
 
 
 class Part(NamedTuple):

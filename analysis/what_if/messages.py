@@ -47,6 +47,7 @@ class Change(Message, omit_defaults=True):
 
 
 MOST_CHANGES: Final = 100
+"""Changes of one question. A question with more is rejected."""
 
 
 class WhatIfRequest(Message):

@@ -23,8 +23,12 @@ _BEFORE: Final = "annotation"  # the place of the annotation that the object had
 
 # All annotations of an object together may have 256 KiB; a large tree needs more than that.
 _PLAIN_LENGTH: Final = 32 * 1024
+"""Bytes of the annotation that are stored as they are. Longer text is compressed."""
+
 _PACKED: Final = "zlib:"
 _UNPACKED_LENGTH: Final = 8 * 1024 * 1024
+"""Bytes to which the annotation is expanded. What does not fit is not restored."""
+
 _MAX_INT32: Final = 2**31 - 1
 
 

@@ -39,6 +39,7 @@ from api.reading import annotations_of, dig, labels_of, mapping
 
 PREFIX: Final = f"{GROUP}/"
 _MOST_WARNINGS: Final = 5
+"""Warnings about unknown keys in one review. Further ones are left out."""
 
 # What a user asks for, on what is made into groups; elsewhere nothing reads these.
 OPTIONS: Final = frozenset(

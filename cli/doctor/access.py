@@ -19,6 +19,7 @@ REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
 _AT_ONCE: Final = 16
+"""Access reviews at a time."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -14,7 +14,10 @@ from analysis.explain.plain_text import clean
 from kube.base.errors import Forbidden, KubeError, NotFound, TooLarge, Unreachable
 
 _IN_A_NAMESPACE: Final = 5
+"""Findings of one kind and namespace. Further ones are counted."""
+
 _IN_ALL: Final = 50
+"""Findings of one kind. Further ones are counted."""
 
 
 class Severity(enum.IntEnum):

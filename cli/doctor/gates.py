@@ -17,7 +17,11 @@ from kube.base.errors import KubeError
 from kube.client.client import Client
 
 _LARGEST: Final = 4 * 1024 * 1024
+"""Bytes of the metrics page that is read. A larger one is left out."""
+
 _AT_ONCE: Final = 8
+"""Processes that are asked at a time."""
+
 _LINE: Final = re.compile(
     r'^muster_feature_enabled\{name="(\w+)",stage="\w*"\} ([01])(?:\.0)?$', re.MULTILINE
 )

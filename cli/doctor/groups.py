@@ -24,6 +24,8 @@ LONGEST: Final = 5
 """Groups that are named as those that wait longest."""
 
 _MOST_KEYS: Final = 1000
+"""Topology keys that are looked up. Groups with further ones are not checked for them."""
+
 _SCHEDULED: Final = {CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED}
 
 

@@ -22,8 +22,14 @@ from kube.client.resources import PODS
 
 PORT_NAME: Final = "health"
 _LARGEST: Final = 64 * 1024 * 1024
+"""Bytes of a page of a process. A larger one is an error."""
+
 _SECONDS: Final = 10.0
+"""Seconds that a process has for a page."""
+
 _AT_ONCE: Final = 8
+"""Processes that are asked at a time."""
+
 _TIMES: Final = ("eventTime", "lastTimestamp", "firstTimestamp")
 _RECENT: Final = timedelta(hours=1)
 _CORRECT: Final = "correct or delete what it names: docs/configuration.md, What is set aside"

@@ -41,7 +41,10 @@ _CRASHING: Final = {
     "RunContainerError",
 }
 _MOST: Final = 200
+"""Deployments and pods of Muster that are read."""
+
 _RESTARTS: Final = 3
+"""Restarts of a container that are not worth a finding."""
 
 
 @dataclass(frozen=True, slots=True)

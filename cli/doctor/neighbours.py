@@ -16,6 +16,7 @@ from kube.client.meta import Json
 
 NATIVE: Final = "scheduling.k8s.io"
 _NAMED: Final = 5
+"""Names that a finding lists. Further ones are counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,11 @@ from kube.client.meta import Json
 from kube.client.resources import Resource
 
 PAGE: Final = 500
+"""Objects of one page of a list."""
+
 METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 _LARGEST: Final = 32 * 1024 * 1024
+"""Bytes of one page. Beyond it, pages get smaller."""
 
 _object = msgspec.json.Decoder(dict[str, Any])
 

@@ -26,6 +26,8 @@ from kube.client.resources import JOBS, NAMESPACES, PODS, Resource
 Say = Callable[[str], None]
 
 _AT_ONCE: Final = 32
+"""Objects that are changed or deleted at a time."""
+
 _COUNTED: Final = {Stage.NOTES, Stage.FINALIZERS}
 """Steps of these are small, and not worth a line each."""
 _MANY: Final = _COUNTED | {Stage.RELEASE}
@@ -35,7 +37,11 @@ _READ_AGAIN: Final = {Stage.RELEASE, Stage.NOTES, Stage.REST}
 _OF_INSTALLERS: Final = {Stage.DEFINITIONS, Stage.NAMESPACE}
 """Where one only prepares, others delete these."""
 _ACCESS_SECONDS: Final = 10.0
+"""Seconds that new rights have to become effective."""
+
 _POLL_SECONDS: Final = 0.2
+"""Seconds between two checks whether an object is deleted."""
+
 _REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )

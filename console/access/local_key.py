@@ -9,6 +9,7 @@ from typing import Final
 from console.base.protocols import RefusedError, Viewer
 
 _BYTES: Final = 32
+"""Bytes of randomness in a key."""
 
 
 class LocalViewers:

@@ -8,8 +8,13 @@ from typing import Final
 from console.base.protocols import RefusedError
 
 PER_SECOND: Final = 40.0
+"""Requests of one session in a second, after `AT_ONCE`. More get status 429."""
+
 AT_ONCE: Final = 160.0
+"""Requests that one session may send in a burst."""
+
 _SESSIONS: Final = 4096
+"""Sessions whose rate is remembered. With more, all rates start again."""
 
 
 @dataclass(slots=True)

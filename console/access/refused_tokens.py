@@ -17,10 +17,12 @@ from console.base.protocols import RefusedError
 AT_ONCE: Final = 30
 """Tokens of one address that are refused in a row before `PER_SECOND` holds."""
 PER_SECOND: Final = 1.0
+"""Such tokens of one address in a second after that."""
 
 ALL_AT_ONCE: Final = 600
 """The same of all addresses together."""
 ALL_PER_SECOND: Final = 20.0
+"""Such tokens of all addresses in a second after that."""
 
 MOST_PEERS: Final = 4096
 """Addresses that are remembered; those of which nothing was heard for longest go first."""

@@ -21,6 +21,7 @@ ACCESS_REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
 _AT_ONCE: Final = 8
+"""Reviews of tokens and rights that the API server is asked for at a time."""
 
 
 @dataclass(frozen=True, slots=True)

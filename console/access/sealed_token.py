@@ -10,7 +10,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 _NONCE: Final = 12
+"""Bytes of a nonce, as AES-GCM takes."""
+
 _BYTES: Final = 32
+"""Bytes of a key, for AES-256."""
+
 _PURPOSE: Final = b"the token of a session of Muster's console"
 
 

@@ -37,10 +37,17 @@ LASTS: Final = 3600.0
 """Seconds of a session; less if its token says that it ends before."""
 
 MOST_SESSIONS: Final = 1000
+"""Sessions of all users. Further logins are rejected with status 503."""
+
 MOST_OF_USER: Final = 8
+"""Sessions of one user. A new one ends the oldest."""
+
 LONGEST_TOKEN: Final = 16 * 1024
+"""Characters of a token. A longer one is rejected."""
 
 _BYTES: Final = 32
+"""Bytes of randomness in a session's cookie."""
+
 _NOT_TAKEN: Final = "The cluster does not accept this token."
 _log = structlog.get_logger()
 

@@ -20,6 +20,7 @@ import uvicorn
 from kube.client.bounded_http import BoundedProtocol, end_timer
 
 MOST_CONNECTIONS: Final = 512
+"""Connections at a time. A new one replaces the longest idle one, or gets status 503."""
 
 QUIET_SECONDS: Final = 10.0
 """How long a connection may have no request: from its begin, or its last answer, to a whole head.

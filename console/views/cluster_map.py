@@ -26,8 +26,13 @@ _BYTES: Final = ("memory", "ephemeral-storage")
 _HUGE_PAGES: Final = "hugepages-"
 
 MOST_RESOURCES: Final = 64
+"""Resources that the map offers. Further ones are left out."""
+
 MOST_IN_SHAPE: Final = 16
+"""Resources of a shape in the address. More are rejected."""
+
 _LONGEST_SHAPE: Final = 1024
+"""Characters of a shape in the address. More are rejected."""
 
 
 @dataclass(slots=True)

@@ -27,6 +27,8 @@ FAR_AWAY: Final = min(_FAR_AWAY, 250_000_000_000.0)
 """Times from here on, in seconds since 1970, are after the year 9999."""
 
 MOST: Final = 200
+"""Entries of a time line. Older ones are left out."""
+
 _ORDER: Final = (
     *("Created", "First pod", "Last pod", "Quorum", "Refused", "Preempts"),
     *("Nominated", "Scheduled", "Started", "Whole"),

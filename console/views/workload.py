@@ -25,6 +25,8 @@ from scheduler.status.conditions import has_leaving_pods
 MOST_PODS: Final = 20_000
 """Pods of one workload that are shown; more are counted."""
 _MOST_CONDITIONS: Final = 32
+"""Conditions of a group that are shown. Further ones are left out."""
+
 _MISSING: Final = "There is no such workload, or you may not see it."
 
 

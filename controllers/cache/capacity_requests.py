@@ -24,6 +24,7 @@ _BURST: Final = 20
 _FAILURES: Final = ("Failed", "CapacityRevoked")
 _ENDS: Final = (*_FAILURES, "BookingExpired")
 _LONGEST_TEXT: Final = 300
+"""Characters of the autoscaler's reason that are shown."""
 
 RootKey = tuple[str, str, str]
 """Kind, namespace and name of a root group."""

@@ -56,7 +56,10 @@ OWNERS = (WORKLOADS, POD_GROUPS, *OF_USERS)
 
 _KINDS: Final = {(it.group, it.kind): it for it in OWNERS}
 _DELETES_AT_ONCE: Final = 16
+"""Orphans that are deleted at a time."""
+
 _UNSERVED_SECONDS: Final = 60.0
+"""Seconds until the next attempt where the owner's kind is not served."""
 
 COLLECTOR_SECONDS: Final = 20.0
 """How long the garbage collector has for an object; usually it needs less than one second."""

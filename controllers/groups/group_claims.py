@@ -53,6 +53,8 @@ RETRY_SECONDS: Final = (60.0, 600.0)
 No event says that either is over: claims of others are not watched."""
 
 _BEHIND_SECONDS: Final = 1.0
+"""Seconds until the next attempt where the cache lacks what was written."""
+
 _STATUSES: Final = "resourceClaimStatuses"
 
 UNSERVED_TEXT: Final = (

@@ -62,12 +62,17 @@ from kube.client.patch import PatchBuilder
 from kube.client.resources import Resource
 
 _CREATES_AT_ONCE: Final = 16
+"""Groups of one owner that are created at a time."""
+
 _KNOWN_TO_PODS: Final = (JOBS, JOBSETS)
 """Owners whose UID their pods carry: these find a group under another name than they give."""
 # How long a created object may take to show up in the cache before it is asked for again.
 _CACHE_LAG_SECONDS: Final = 5.0
+"""Seconds for which the cache may lack a created object, and until the next attempt."""
+
 # The deletion event of an object queues its owner again; this is only in case it is lost.
 _DELETION_SECONDS: Final = 10.0
+"""Seconds until the next attempt where an object of the name is being deleted."""
 
 NO_STANDINGS: Final[Mapping[str, Standing]] = {}
 """Of groups whose minCount is what their templates say."""

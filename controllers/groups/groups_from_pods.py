@@ -56,6 +56,7 @@ _REFUSED_SECONDS: Final = 60.0
 """When to ask again for a group that was refused: what is missing then may be there."""
 
 _UNCERTAIN_SECONDS: Final = 30.0
+"""Seconds until the next attempt where an owner of the pods could not be read."""
 
 _log = structlog.get_logger()
 

@@ -34,7 +34,10 @@ MOST_CONTROLLERS: Final = 8
 """Direct owners of one group's pods that are looked at: with more they have none in common."""
 
 _KEPT_SECONDS: Final = 60.0
+"""Seconds for which an owner that was read is not read again."""
+
 _MOST_KEPT: Final = 8192
+"""Owners that are remembered. Of more, the oldest are read again."""
 
 
 class Reader(Protocol):

@@ -37,6 +37,7 @@ _THEIRS: Final = ("occupiedBy", "scheduleStartTime", "scheduled", "succeeded", "
 
 # Pods are created, placed and started in bursts, which one status update covers.
 _STATUS_DELAY_SECONDS: Final = 1.0
+"""Seconds in which changes of pods share one write of the status."""
 
 
 class CoschedulingController(OwnerController):

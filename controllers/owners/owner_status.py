@@ -19,8 +19,14 @@ from kube.events.events import ObjectReference, Recorder
 
 # A gang that is placed at once costs no write.
 _DELAY_SECONDS: Final = 2.0
+"""Seconds that an owner has to wait before the annotation states why."""
+
 _REWRITE_SECONDS: Final = 15.0
+"""Seconds between two writes of an owner's annotation."""
+
 _CACHE_LAG_SECONDS: Final = 5.0
+"""Seconds for which the cache may lack what was written."""
+
 # How the scheduler's message starts where a group only waits for another one.
 _WAITS_FOR_ANOTHER: Final = "waits for "
 

@@ -71,9 +71,17 @@ RETRY_SECONDS: Final = (60.0, 1800.0)
 """The pause after the first request that ended without room, and the longest."""
 
 _BLOCKED_SECONDS: Final = 60.0
+"""Seconds until the next attempt where something else has the name, or the kind is not served."""
+
 _REFUSED_SECONDS: Final = 300.0
+"""Seconds until the next attempt where the API server rejected the request."""
+
 _BURST_SECONDS: Final = 0.5
+"""Seconds in which changes of a gang's pods are handled together."""
+
 _CACHE_LAG_SECONDS: Final = 5.0
+"""Seconds for which the cache may lack a created request."""
+
 _NOTE: Final = pointer("metadata", "annotations", ANNOTATION_CAPACITY_REQUESTED)
 _RESOURCES: Final = {it.kind: it for it in (POD_GROUPS, COMPOSITES)}
 

@@ -27,8 +27,13 @@ from kube.client.meta import Json, ObjectMeta, decode_partial
 from kube.client.resources import PODS, Resource
 
 _SOON_SECONDS: Final = 0.5
+"""Seconds until the next attempt where the pods change meanwhile."""
+
 _DELETION_SECONDS: Final = 5.0
+"""Seconds until the next attempt where an object of the name is being deleted."""
+
 _UNKNOWN_SECONDS: Final = 60.0
+"""Seconds until the next attempt where a request exists that the cache lacks."""
 
 
 class CapacityWriter:

@@ -29,7 +29,10 @@ log = structlog.get_logger()
 # Fewer than the client's connections, so that a burst of writes never starves the lease. One
 # namespace has two thirds of them at most.
 _CONCURRENT_WRITES = 48
+"""Writes of all controllers at a time. Namespaces share them fairly."""
+
 _WORKERS = 12
+"""Keys that a controller handles at a time."""
 
 OWN_RIGHTS = Resource(
     "authorization.k8s.io",
@@ -45,9 +48,11 @@ METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,applica
 METADATA_LIST = METADATA.replace("Metadata;", "MetadataList;")
 """The same of a list."""
 
-# Bytes of what is read of others' kinds: no object in etcd is larger.
 _LARGEST_OBJECT = 4 * 1024 * 1024
+"""Bytes of an object of other kinds; none in etcd is larger. A larger one is an error."""
+
 _READ_SECONDS = 10.0
+"""Seconds that such a read may take."""
 
 
 class RequeueError(Exception):

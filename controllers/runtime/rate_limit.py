@@ -5,6 +5,7 @@ import math
 from kube.base.clock import Clock
 
 _ALWAYS_REMEMBERED = 64
+"""Namespaces whose allowance is remembered before those that are idle are forgotten."""
 
 
 class NamespacePace:

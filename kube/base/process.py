@@ -14,6 +14,8 @@ import structlog
 import uvloop
 
 _TRIM_SECONDS: Final = 60.0
+"""Seconds between two requests to glibc to return freed memory to the system."""
+
 # Without the values of local variables: objects of the cluster are large, and not for logs.
 _tracebacks = structlog.processors.ExceptionRenderer(
     structlog.tracebacks.ExceptionDictTransformer(show_locals=False)

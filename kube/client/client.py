@@ -46,12 +46,23 @@ _PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,applica
 CONNECTIONS = 608
 """Requests in flight by default: more than a process has at once, so that none waits for others."""
 _PAGE_SIZE = 500
+"""Objects of one page of a list."""
+
 _CREDENTIALS_SECONDS = 60.0
+"""Seconds after which the token is read again."""
+
 _CREDENTIALS_SECONDS_AFTER_FAILURE = 1.0
+"""Seconds until the next read of the token after a failed one."""
+
 _REPORTED_SECONDS = 10.0
+"""Seconds without any response after which `/readyz` reports the API server."""
+
 _CONNECT_SECONDS = 10.0
+"""Seconds that a connection may take to open. Then the request fails."""
+
 # A watch line is one object. etcd takes 1.5 MiB of protobuf, whose JSON can be five times as long.
 _LONGEST_LINE = 16 * 1024 * 1024
+"""Bytes of one watch event. The watch ends at a longer one."""
 
 _object = msgspec.json.Decoder(dict[str, Any])
 

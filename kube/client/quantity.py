@@ -15,7 +15,10 @@ _SYNTAX = re.compile(
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _MAX_EXPONENT = 40
+"""Exponents of a quantity beyond this count as this."""
+
 _MAX_LENGTH = 256
+"""Characters of a quantity. A longer one is invalid."""
 
 
 class QuantityError(ValueError):

@@ -9,6 +9,7 @@ from kube.client.open_sockets import OpenSockets
 from kube.credentials.rest_config import RestConfig
 
 READ_BUFFER: Final = 2 * 1024 * 1024
+"""Bytes of a watch that are buffered before the server has to wait."""
 
 _PROBES: Final = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 """A watch whose peer is gone without a word is lost after 35 seconds."""

@@ -15,7 +15,10 @@ from kube.concurrency.backoff import Backoff
 K = TypeVar("K", bound=Hashable)
 
 _NAMED: Final = 5
+"""Keys that `/readyz` names. Further ones are counted."""
+
 _LONGEST: Final = 300
+"""Characters of a problem that are kept."""
 
 _log = structlog.get_logger()
 

@@ -18,6 +18,7 @@ from typing import Final, Generic, TypeVar
 T = TypeVar("T")
 
 _SHARE: Final = 2
+"""A namespace gets another slot while it has fewer than this many times the free ones."""
 
 
 class FairOrder(Generic[T]):

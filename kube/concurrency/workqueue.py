@@ -16,7 +16,10 @@ from kube.concurrency.fair_queue import FairQueue
 K = TypeVar("K", bound=Hashable)
 
 _FIRST_RETRY = 0.1
+"""Seconds until a failed item is tried again. Each further failure doubles them."""
+
 _LONGEST_RETRY = 30.0
+"""Seconds between two attempts at an item, however often it has failed."""
 
 
 class WorkQueue(Generic[K]):

@@ -47,7 +47,10 @@ _LANES = 4
 SENDERS = 4 * _LANES
 """Events that are sent at a time."""
 _REMEMBERED = 4096
+"""Events whose counts are kept to join repetitions. Of more, the oldest are new again."""
+
 _LONGEST_MESSAGE = 1024
+"""Characters of an event's message, as the API server allows. The rest is cut off."""
 
 _log = structlog.get_logger()
 

@@ -20,8 +20,13 @@ from kube.client.resources import Resource
 from kube.events.events import EventType, ObjectReference
 
 _LONGEST: Final = 300
+"""Characters of a problem that are kept."""
+
 _NAMED: Final = 5
+"""Objects that `/readyz` names. Further ones are counted."""
+
 _TRACES: Final = 100
+"""Different tracebacks that are logged. Further kinds have a line only."""
 
 _log = structlog.get_logger()
 

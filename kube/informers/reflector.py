@@ -52,13 +52,17 @@ T_contra = TypeVar("T_contra", contravariant=True)
 # A server ends each watch after some minutes; a random length keeps many clients
 # from reconnecting at the same moment.
 _WATCH_SECONDS = (300.0, 600.0)
-# A stream that ended sooner, without a line, is a failure and not a time-out.
 _SHORT_WATCH = 1.0
+"""Seconds below which a watch that sent no line counts as failed, not as timed out."""
+
 _TRIES_FROM_ONE_VERSION = 3
-# Seconds between two looks whether the sink is up to date.
+"""Failed watches from one version, after which the kind is listed again."""
+
 _LOOK = 0.05
-# Bytes of one page: some five times what 500 pods have; as many large ones would take a gigabyte.
+"""Seconds between two checks whether the cache is current."""
+
 _LARGEST_PAGE = 32 * 1024 * 1024
+"""Bytes of one page, five times 500 usual pods. Beyond it, pages have fewer objects."""
 
 _log = structlog.get_logger()
 

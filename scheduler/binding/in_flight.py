@@ -14,6 +14,7 @@ from scheduler.core.values.model import GroupKey
 from scheduler.support.retry import backoff
 
 _LONGEST: Final = 500
+"""Characters of a failed Binding's problem that are kept."""
 
 
 @dataclass(slots=True)

@@ -13,6 +13,8 @@ _SYNTAX: Final = re.compile(
     r"(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 )
 _LONGEST: Final = 1024
+"""Characters of a semantic version. A longer one is invalid."""
+
 _MOST: Final = 2**64 - 1
 
 

@@ -66,6 +66,7 @@ _USUAL_VALUES: Final = astuple(_USUAL_PREEMPTION)
 _NO_MEMBERSHIP: Final = MembershipInfo()
 
 _DIGITS: Final = 6
+"""Digits of `hold-seconds`. An annotation with more is ignored."""
 
 _LONGEST: Final = 253
 """The longest name of an object."""

@@ -14,20 +14,49 @@ from scheduler.decoding.node_uses import NodeUses
 from scheduler.decoding.objects import Affinity, LabelSelector, PodAffinityTerm, PodSpec
 
 NODE_SELECTOR_LABELS: Final = 64
+"""Labels of a nodeSelector. A pod with more is refused."""
+
 NODE_AFFINITY_TERMS: Final = 64
+"""Terms of node affinity. A pod with more is refused."""
+
 NODE_AFFINITY_EXPRESSIONS: Final = 256
+"""Expressions in node affinity. A pod with more is refused."""
+
 NODE_AFFINITY_VALUES: Final = 4096
+"""Values in node affinity. A pod with more is refused."""
+
 TOLERATIONS: Final = 128
+"""Tolerations. A pod with more is refused."""
+
 POD_TERMS: Final = 64
+"""Terms about other pods and spread constraints. With more, the pod is refused, and none counts."""
+
 POD_EXPRESSIONS: Final = 256
+"""Expressions about other pods. With more, the pod is refused, and no term counts."""
+
 POD_VALUES: Final = 1024
+"""Label values about other pods. With more, the pod is refused, and no term counts."""
+
 NAMESPACES: Final = 256
+"""Namespaces in terms. With more, the pod is refused, and no term counts."""
+
 RESOURCES: Final = 64
+"""Resources that a pod requests. A pod with more is refused."""
+
 HOST_PORTS: Final = 1024
+"""Host ports. A pod with more is refused."""
+
 CLAIMS: Final = 256
+"""Volume claims. A pod with more is refused."""
+
 RESOURCE_CLAIMS: Final = 64
+"""ResourceClaims. A pod with more is refused."""
+
 DISKS: Final = 256
+"""Disks, an rbd image for each monitor. A pod with more is refused; if it runs, the first count."""
+
 LABELS: Final = 128
+"""Labels of a pod that selectors see: of more, the first by name."""
 
 _Counted = tuple[str, int, int]
 """What is counted, how many there are, and how many are allowed."""

@@ -21,6 +21,7 @@ FIRST_PAUSE: Final = 10.0
 """Seconds; it doubles each time."""
 
 LONGEST_PAUSE: Final = 600.0
+"""Seconds for which a place that others took again is not emptied, however often they did."""
 
 _KEPT: Final = 2 * LONGEST_PAUSE
 """Seconds for which a root's evictions are remembered. Its going does not end that: a root that

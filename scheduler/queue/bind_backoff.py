@@ -17,11 +17,19 @@ from scheduler.core.values.model import GroupKey, GroupSpec, Requirements
 from scheduler.queue.timers import Timers
 
 _FIRST: Final = 1.0
+"""Seconds until a root is decided again whose Binding failed. Each failure doubles them."""
+
 _LAST: Final = 10.0
+"""Seconds at most after failures that may pass by themselves."""
+
 _LAST_REFUSED: Final = 300.0
+"""Seconds at most where the API server rejects the Bindings."""
 
 _FIRST_PAUSE: Final = 120.0
+"""Seconds that a root pauses that was released. Each further time doubles them."""
+
 _LAST_PAUSE: Final = 3600.0
+"""Seconds of a pause at most. A change of the group ends it."""
 
 _REMEMBERED: Final = 20_000
 """Roots whose failures are remembered; the one that failed longest ago is forgotten first."""

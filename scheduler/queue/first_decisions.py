@@ -17,6 +17,7 @@ _IN_VAIN: Final = 16
 """Repeated decisions in a row that place nothing, before a root is decided for the first time."""
 
 _SLACK: Final = 64
+"""Outdated entries of the heap that are allowed before it is rebuilt."""
 
 
 class FirstDecisions:

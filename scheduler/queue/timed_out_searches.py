@@ -15,6 +15,7 @@ _FIRST: Final = 1.0
 """Seconds until the first further search; each one that runs out of time doubles them."""
 
 _DOUBLINGS: Final = 6
+"""How often the wait doubles: to 64 seconds."""
 
 _APART: Final = 1.0
 """Seconds between two such searches of any roots."""

@@ -9,6 +9,7 @@ from typing import Final
 from scheduler.core.values.model import GroupKey
 
 _SLACK: Final = 64
+"""Outdated entries of the heap that are allowed before it is rebuilt."""
 
 
 class Timers:

@@ -32,6 +32,7 @@ from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.status.quorum_messages import claims_missing, summary
 
 _SHOWN: Final = 5
+"""Names that a message lists. Further ones are `...`."""
 
 _RETRY_ON: Final = {
     "capacity": ["room on a node", "a new or changed node", "a change of the group"],

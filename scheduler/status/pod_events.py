@@ -24,6 +24,7 @@ _PER_SECOND: Final = 5.0
 """Events on the pods of one namespace: so many at once, and afterwards so many a second."""
 
 _REMEMBERED: Final = 1000
+"""Namespaces whose allowance is remembered. With more, idle ones are forgotten first."""
 
 
 @dataclass(slots=True)

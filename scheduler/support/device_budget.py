@@ -47,6 +47,7 @@ _SHORT: Final = 0.005
 """Seconds of work that are nobody's matter."""
 
 _REMEMBERED: Final = 1000
+"""Namespaces whose wait is remembered. With more, those whose wait is over are forgotten."""
 
 
 class DeviceWork:

@@ -1,14 +1,14 @@
-"""Puts what was measured last into performance.md, scale.md and lab.md: python -m tools.bench.page
+"""Write the last results into the pages: python -m tools.bench.page
 
-The pages are written by hand but for the parts between `<!-- begin NAME -->` and
-`<!-- end NAME -->`, which are made anew from tools/bench/results.
+The pages are performance-results.md, scale.md and lab.md. They are written by hand but for the
+parts between `<!-- begin NAME -->` and `<!-- end NAME -->`, which come from tools/bench/results.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tools.bench.decisions import growth_curves, targets
@@ -24,7 +24,7 @@ from tools.bench.report import (
 )
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE = DOCS / "performance.md"
+PAGE = DOCS / "performance-results.md"
 SCALE = DOCS / "scale.md"
 LAB = DOCS / "lab.md"
 PICTURES = DOCS / "pictures"
@@ -43,34 +43,46 @@ def replaced(page: str, parts: Mapping[str, str]) -> str:
 
 
 def write() -> None:
-    """Everything that was measured, into the page and the pictures."""
-    measured = e2e.load()
-    groups: dict[str, dict[str, float]] = {}
-    by_table = [it for it in measured if not CASES[it.case].suite]
-    for result in by_table:
-        groups.setdefault(CASES[result.case].title, {})[result.subject] = result.rate
-    curves = growth_curves.load()
-    drawn = growth_curves.pictures(curves)
-    if groups:
-        drawn["scheduling-rate.svg"] = bars.draw(groups, "pods/s")
-    for name, picture in drawn.items():
+    """Write everything that was measured into the pages and the pictures."""
+    for name, picture in pictures().items():
         (PICTURES / name).write_text(picture)
-    decided = frame.load(frame.DECISIONS).values()
-    phases = waiting_results.load()
-    parts = {
-        "targets": targets.table(measured, decided, phases),
-        "waiting": waiting_results.table(phases),
-        "e2e": e2e.table(by_table),
-        "suite": e2e.suite(measured),
-        "decisions": frame.table(decided),
-        "devices": frame.table(frame.load(frame.DEVICES).values()),
-        "growth": growth_curves.shown(curves),
-        "launch": launch_results.table(launch_results.load()),
-    }
-    PAGE.write_text(replaced(PAGE.read_text(), parts))
+    PAGE.write_text(replaced(PAGE.read_text(), parts()))
     alone = scale_results.tables(scale_results.load())
     SCALE.write_text(replaced(SCALE.read_text(), alone))
     write_lab()
+
+
+def parts() -> dict[str, str]:
+    """Tables of performance-results.md, by the name of their comments."""
+    measured = e2e.load()
+    decided = frame.load(frame.DECISIONS).values()
+    phases = waiting_results.load()
+    return {
+        "targets": targets.table(measured, decided, phases),
+        "waiting": waiting_results.table(phases),
+        "e2e": e2e.table(_by_table(measured)),
+        "suite": e2e.suite(measured),
+        "decisions": frame.table(decided),
+        "devices": frame.table(frame.load(frame.DEVICES).values()),
+        "growth": growth_curves.shown(growth_curves.load()),
+        "launch": launch_results.table(launch_results.load()),
+    }
+
+
+def pictures() -> dict[str, str]:
+    """Pictures of both pages, by file name."""
+    groups: dict[str, dict[str, float]] = {}
+    for result in _by_table(e2e.load()):
+        groups.setdefault(CASES[result.case].title, {})[result.subject] = result.rate
+    drawn = growth_curves.pictures(growth_curves.load())
+    if groups:
+        drawn["scheduling-rate.svg"] = bars.draw(groups, "pods/s")
+    return drawn
+
+
+def _by_table(measured: Iterable[e2e.Result]) -> list[e2e.Result]:
+    """Results but those of the workloads of scheduler_perf, which have a table of their own."""
+    return [it for it in measured if not CASES[it.case].suite]
 
 
 def write_lab() -> None:

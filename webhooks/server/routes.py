@@ -37,6 +37,7 @@ BODY_SECONDS = 10.0
 JSON = "application/json"
 
 _MOST_DIGITS = 15
+"""Digits of an announced length. A longer number is over the limit without being read."""
 
 Answering = Callable[[Request, bytes], Awaitable[bytes]]
 

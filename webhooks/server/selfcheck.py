@@ -11,6 +11,7 @@ from webhooks.server.registration import Registered
 
 REQUEST = "GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
 SECONDS = 5.0
+"""Seconds that the check of the served certificate may take."""
 
 
 class SelfCheckError(Exception):

@@ -23,6 +23,8 @@ Json = dict[str, Any]
 
 # About eleven days: more digits the scheduler does not read.
 _LONGEST = 999_999
+"""Seconds of a schedule timeout. A longer one counts as this."""
+
 # There are 8 subsets at most, so one of ten names is free.
 _SPARE = tuple(f"all-{number}" for number in range(8))
 

@@ -21,7 +21,7 @@ async def test_every_command_of_the_guide_works(reader: Reader, default: Environ
         await default.add_node(cpu=4)
 
     await reader.follow("A first gang")
-    await reader.follow("What is made")
+    await reader.follow("What Muster creates")
     await reader.follow("Why does it wait")
     await reader.follow("Clean up")
 

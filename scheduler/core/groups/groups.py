@@ -49,6 +49,7 @@ from scheduler.core.values.model import (
 )
 
 MAX_DEPTH: Final = 4
+"""Levels of a tree. A link that would add a level is cut, and the group is Invalid."""
 
 _ENDED: Final = ("Succeeded", "Failed")
 

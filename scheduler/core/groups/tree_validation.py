@@ -16,6 +16,7 @@ _STEPS: Final = 4 * MAX_DEPTH
 """How many names are followed to tell a cycle from a tree that is too deep."""
 
 _SHOWN: Final = 5
+"""Priorities that the message names."""
 
 _CYCLE: Final = "its parents form a cycle: take parentCompositePodGroupName off one of them"
 

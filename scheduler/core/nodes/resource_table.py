@@ -39,6 +39,7 @@ _MOST_USED: Final = 1 << 61
 """The arrays contain the sum of large amounts up to this limit."""
 
 _FIRST: Final = 8
+"""Resources for which the arrays have rows at first. They grow."""
 
 
 class ResourceTable:

@@ -22,6 +22,7 @@ from scheduler.core.search.place import SearchBudget, group_of
 from scheduler.core.state.state import State
 
 _MOST_GROUPS: Final = 64
+"""Groups of a tree up to which victims are checked by the exact model. Others use the search."""
 
 Nodes = int
 """A set of nodes, one bit each."""

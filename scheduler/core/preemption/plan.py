@@ -30,6 +30,7 @@ from scheduler.core.state.units import Unit
 from scheduler.core.values.model import GroupKey
 
 _MOST_EXCEEDED: Final = 8
+"""Violations of budgets up to which plans with fewer are searched one by one."""
 
 _FEW: Final = 96
 """Up to so many candidates are searched exactly."""

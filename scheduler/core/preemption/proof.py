@@ -20,6 +20,7 @@ from scheduler.core.preemption.necessary import Necessary
 from scheduler.core.preemption.protected_units import ProtectedUnits
 
 MOST_SETS: Final = 32
+"""Sets of units that are tried. With more, the plan stands without a proof."""
 
 
 class Proof:

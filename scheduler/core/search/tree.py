@@ -30,6 +30,7 @@ from scheduler.core.values.search_budget import SearchBudget
 _Work = Callable[[Group, Region | None], Shortage | None]
 
 _ROUNDS: Final = 16
+"""Rounds in which extras are shared out among siblings. With many pods, a round takes more."""
 
 _WIDE: Final = 64
 """Children beyond which the room for all is compared before any of them is tried."""

@@ -26,6 +26,7 @@ from scheduler.core.values.model import GroupKey
 from scheduler.core.values.search_budget import nothing
 
 _FIRST: Final = 64
+"""Pods for which the arrays have space at first. They grow."""
 
 LONGEST_GRACE: Final = 600
 """Seconds that a victim has to end, whatever grace period its owner wrote; as long as the cluster

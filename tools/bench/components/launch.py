@@ -5,8 +5,8 @@ ready. Shown is the processor time, user and system, the least of several runs, 
 all they do on that cluster, and what a process has resident once it is ready.
 
 `--beside TREE` measures the code in another working tree in turn with this one, so that both meet
-the same machine. `--record` keeps the results and renews docs/performance.md. Ends with 1 if a
-target was missed.
+the same machine. `--record` keeps the results and renews docs/performance-results.md.
+Ends with 1 if a target was missed.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Fixed inputs; each case is measured as `tools.bench.report.frame` says and shown beside its range
 and the last result that was kept (tools/bench/results/decisions.json). `--record` keeps the new
-ones and renews docs/performance.md. Ends with 1 if a range was missed.
+ones and renews docs/performance-results.md. Ends with 1 if a range was missed.
 """
 
 from __future__ import annotations

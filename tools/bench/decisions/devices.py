@@ -1,9 +1,9 @@
 """Decisions for gangs with device claims alone, no I/O: python -m tools.bench.decisions.devices
 
 Measured as `tools.bench.decisions.decisions` is, and shown beside ranges; the last results are kept
-in tools/bench/results/devices.json. `--record` keeps the new ones and renews docs/performance.md.
-Ends with 1 if a range was missed. `--states` shows what a decision costs where nodes are in many
-different device states.
+in tools/bench/results/devices.json. `--record` keeps the new ones and renews
+docs/performance-results.md. Ends with 1 if a range was missed. `--states` shows what a decision
+costs where nodes are in many different device states.
 """
 
 from __future__ import annotations

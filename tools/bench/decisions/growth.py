@@ -3,7 +3,7 @@
 Over nodes, pods, gangs, the size of a gang and the depth of a tree. Each point is the fastest of
 several runs: what a noisy machine adds is not growth. Beside each line stands the power by which
 it grows over its upper half; at most 1 is wanted, which is linear. `--record` writes
-docs/pictures/growth-*.svg and renews docs/performance.md.
+docs/pictures/growth-*.svg and renews docs/performance-results.md.
 """
 
 from __future__ import annotations

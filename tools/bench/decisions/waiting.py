@@ -4,8 +4,8 @@ A whole scheduler on an API server in memory, in virtual time, where writes take
 hardly depend on the machine. 1,000 gangs of four come to 5,000 nodes that are full. Then nothing
 happens; nodes and other pods come and go; room for one gang comes; and at last pods are bound all
 the time while one more gang comes. Shown beside the result that was kept last
-(tools/bench/results/waiting.json); `--record` keeps the new one and renews docs/performance.md.
-Ends with 1 if a target was missed.
+(tools/bench/results/waiting.json); `--record` keeps the new one and renews
+docs/performance-results.md. Ends with 1 if a target was missed.
 """
 
 from __future__ import annotations

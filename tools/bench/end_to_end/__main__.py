@@ -11,7 +11,7 @@ that are only objects, and nothing else that works. Where the raw rate counts, i
 measured in turns, several times, and their middle runs are kept: the speed of a machine that others
 share changes by the minute. Compare numbers of one run only. `--record` keeps the results of each
 case in tools/bench/results/e2e.json as it ends, so that a run that is cut keeps what it has
-measured, and renews docs/performance.md.
+measured, and renews docs/performance-results.md.
 """
 
 import argparse

@@ -1,6 +1,5 @@
-"""Documents of which each section is what a run on a real control plane shows."""
+"""Messages on a page of docs/ that are those which a run on a real control plane shows."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,34 +10,45 @@ DOCS = Path(__file__).resolve().parents[4] / "docs"
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A document in docs/; its sections come in the order of `titles`."""
+    """A page whose sections have a block of messages each; what is around it is written by hand."""
 
-    name: str
-    introduction: str
-    titles: Sequence[str]
-
-    @property
-    def path(self) -> Path:
-        return DOCS / self.name
+    path: Path
 
     def check(self, title: str, told: str, *, record: bool, server_kind: str) -> None:
-        """Write the section, or fail if a run shows something else."""
+        """Write the section's block, or fail if a run shows something else."""
+        told = joined(told)
         if record:
-            self._write(title, told)
+            before, _, after = self._parts(title)
+            self.path.write_text(f"{before}{told}{after}")
         elif server_kind != "existing":
-            assert self._section(title) == told
+            assert self.block(title) == told
 
-    def _section(self, title: str) -> str:
-        text = self.path.read_text()
-        head = f"## {title}\n\n```text\n"
-        if head not in text:
-            pytest.fail(f"docs/{self.name} has no section {title!r}")
-        return text.partition(head)[2].partition("\n```\n")[0]
+    def block(self, title: str) -> str:
+        """Return the messages below this heading."""
+        return self._parts(title)[1]
 
-    def _write(self, title: str, told: str) -> None:
-        """Put the section where the list has it."""
-        before = self.path.read_text() if self.path.exists() else ""
-        kept = [it for it in self.titles if it == title or f"## {it}\n" in before]
-        texts = {it: told if it == title else self._section(it) for it in kept}
-        sections = (f"\n## {it}\n\n```text\n{text}\n```\n" for it, text in texts.items())
-        self.path.write_text(self.introduction + "".join(sections))
+    def _parts(self, title: str) -> tuple[str, str, str]:
+        """Return the page before the block, the block, and the page after it."""
+        head, opening, closing = f"\n### {title}\n", "\n```text\n", "\n```\n"
+        above, found, section = self.path.read_text().partition(head)
+        if not found:
+            pytest.fail(f"docs/{self.path.name} has no section {title!r}")
+        within = section.partition("\n#")[0]
+        before, opened, rest = within.partition(opening)
+        block, closed, _ = rest.partition(closing)
+        if not (opened and closed):
+            pytest.fail(f"section {title!r} of docs/{self.path.name} has no block of messages")
+        above += f"{head}{before}{opening}"
+        return above, block, section[len(before) + len(opening) + len(block) :]
+
+
+TROUBLESHOOTING = Recorded(DOCS / "troubleshooting.md")
+
+
+def joined(told: str) -> str:
+    """Join lines of the form `WHERE: MESSAGE` that differ in WHERE alone."""
+    places: dict[str, list[str]] = {}
+    for line in told.splitlines():
+        where, _, message = line.partition(": ")
+        places.setdefault(message, []).append(where)
+    return "\n".join(f"{', '.join(where)}: {message}" for message, where in places.items())

@@ -1,7 +1,7 @@
 """Ten typical mistakes: what `kubectl describe` shows, and that it says what to change.
 
-`docs/mistakes.md` is made of what a run on a real control plane shows (`--record`), and every
-other run must show the same.
+`docs/troubleshooting.md` has a block of messages for each, as a run on a real control plane shows
+them (`--record`), and every other run must show the same.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from api.constants import LABEL_POD_GROUP, POD_GROUP
-from e2e.flows.scheduling.reasons.recorded import Recorded
+from e2e.flows.scheduling.reasons.recorded import TROUBLESHOOTING
 from e2e.harness.environment import Environment
 from e2e.harness.objects import (
     NODE_LABEL,
@@ -150,8 +150,7 @@ async def test_the_message_says_what_to_change(
     told = await _told(env, mistake)
 
     assert mistake.says in told
-    document = Recorded("mistakes.md", _INTRODUCTION, [it.title for it in MISTAKES])
-    document.check(mistake.title, told, record=record, server_kind=server_kind)
+    TROUBLESHOOTING.check(mistake.title, told, record=record, server_kind=server_kind)
 
 
 async def _nodes(env: Environment) -> None:
@@ -236,13 +235,3 @@ async def _events(env: Environment, kind: str, name: str) -> list[str]:
         and event["type"] == "Warning"
     ]
     return sorted(f"Event of the {kind}: {it['reason']}: {it['message']}" for it in ours)
-
-
-_INTRODUCTION = """\
-# Ten typical mistakes, and what they look like
-
-What `kubectl describe` shows on a waiting pod, on its group and on the JobSet,
-in a namespace with two free nodes of 4 CPUs and one that is tainted for others.
-Recorded on a real control plane; do not edit, but run
-`pytest e2e/flows/scheduling/reasons/test_mistakes.py --cluster=real --record`.
-"""

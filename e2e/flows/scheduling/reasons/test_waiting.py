@@ -1,7 +1,7 @@
 """Every state in which a group waits: what its pod, the group and its Job or JobSet say of it.
 
-`docs/waiting.md` is made of what a run on a real control plane shows (`--record`), and every
-other run must show the same.
+`docs/troubleshooting.md` has a block of messages for each, as a run on a real control plane shows
+them (`--record`), and every other run must show the same.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ from api.constants import (
     LABEL_WORKLOAD,
     SCHEDULER_NAME,
 )
-from e2e.flows.scheduling.reasons.recorded import Recorded
+from e2e.flows.scheduling.reasons.recorded import TROUBLESHOOTING
 from e2e.harness.environment import Environment
 from e2e.harness.groups import leaf, remove_finalizers
 from e2e.harness.objects import (
@@ -288,7 +288,7 @@ STATES = (
         {"PodGroup/pg-a-second": "when it is their turn", "JobSet/a": "nothing"},
     ),
     State(
-        "Others use the room",
+        "Other workloads use the capacity",
         busy,
         {
             "Pod/pg-job-t": "once there is room",
@@ -297,7 +297,7 @@ STATES = (
         },
     ),
     State(
-        "The groups of a tree leave each other too little room",
+        "The groups of a tree do not fit together",
         sisters,
         {
             "PodGroup/pg-a-w-0": "Unschedulable",
@@ -307,12 +307,12 @@ STATES = (
         },
     ),
     State(
-        "It runs, and a pod beyond minCount has no room",
+        "A pod beyond minCount does not fit",
         beyond,
         {"Pod/g": "there is room for 0", "PodGroup/g": "True Scheduled: has its minCount placed"},
     ),
     State(
-        "A JobSet was restarted, and there is no room for it",
+        "A JobSet was restarted, and its nodes are cordoned",
         restarted,
         {
             "Pod/pg-a": "uncordon a node",
@@ -321,7 +321,7 @@ STATES = (
         },
     ),
     State(
-        "A JobSet was restarted, and begins again with its first replicatedJob",
+        "A JobSet was restarted, and begins with its first replicatedJob",
         restarted_in_order,
         {
             "PodGroup/pg-a-first": "now waits: needs room",
@@ -345,7 +345,7 @@ STATES = (
         {"PodGroup/pg-job-t": "besides 2 failed", "Job/t": "nothing"},
     ),
     State(
-        "It was evicted for a more important one",
+        "It was evicted for a more important gang",
         evicted,
         {
             "Pod/pg-job-t": "once there is room",
@@ -359,9 +359,9 @@ STATES = (
 SHORT = (
     "A composite lacks a child group",
     "A Job is delegated to a template that does not exist",
-    "Others use the room",
+    "Other workloads use the capacity",
     "It is not yet the turn of a replicatedJob",
-    "The groups of a tree leave each other too little room",
+    "The groups of a tree do not fit together",
 )
 """test_quorum_messages.py and test_advice.py have the sentences of all states."""
 
@@ -376,8 +376,7 @@ async def test_what_a_waiting_group_says_is_true_of_it(
     for found in (await env.client.list(COSCHEDULINGS, env.name))["items"]:
         await env.delete(COSCHEDULINGS, found["metadata"]["name"])
 
-    document = Recorded("waiting.md", _INTRODUCTION, [it.title for it in STATES])
-    document.check(state.title, said, record=record, server_kind=server_kind)
+    TROUBLESHOOTING.check(state.title, said, record=record, server_kind=server_kind)
 
 
 async def told(env: Environment, kind: Resource, name: str) -> None:
@@ -446,16 +445,3 @@ async def _of_owner(env: Environment, kind: Resource, name: str) -> str:
     notes = (await env.client.get(kind, name, env.name))["metadata"].get("annotations") or {}
     said: str = notes.get(ANNOTATION_WAITING_FOR, "nothing")
     return said
-
-
-_INTRODUCTION = """\
-# What a group says while it waits
-
-The message of a waiting pod (condition `PodScheduled`), of its group
-(status, reason and message of `PodGroupInitiallyScheduled` or
-`CompositePodGroupInitiallyScheduled`), and what stands on its Job or JobSet
-(annotation `scheduling.muster.dev/waiting-for`), in every state in which
-groups wait. Mistakes that must be corrected are in [mistakes.md](mistakes.md).
-Recorded on a real control plane; do not edit, but run
-`pytest e2e/flows/scheduling/reasons/test_waiting.py --cluster=real --record`.
-"""

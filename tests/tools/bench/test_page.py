@@ -1,0 +1,30 @@
+"""The pages about performance: tables as the results say, and prose that is read in minutes."""
+
+import pytest
+
+from tools.bench import page
+
+HEADLINES = page.DOCS / "performance.md"
+MOST_WORDS = 1_500
+"""What one reads in about seven minutes: two pages."""
+
+
+def test_the_tables_are_those_of_the_last_results() -> None:
+    text = page.PAGE.read_text("utf-8")
+
+    assert page.replaced(text, page.parts()) == text, "run python -m tools.bench.page"
+
+
+def test_the_pictures_are_those_of_the_last_results() -> None:
+    drawn = page.pictures()
+
+    assert {name: (page.PICTURES / name).read_text("utf-8") for name in drawn} == drawn
+
+
+def test_the_headlines_stay_short() -> None:
+    assert len(HEADLINES.read_text("utf-8").split()) < MOST_WORDS
+
+
+def test_a_page_without_the_comments_is_an_error() -> None:
+    with pytest.raises(ValueError, match="one pair of marks for e2e"):
+        page.replaced("# Page", {"e2e": "| a |"})
