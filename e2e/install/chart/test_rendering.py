@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from api.features import USUAL, Feature
+from api.integration.kinds import CREATOR_KINDS, OWNER_KINDS
 from api.scheduler_names import SchedulerNames
 from cli.config.config import load
 from cli.manifests import chart
@@ -364,6 +365,10 @@ def test_who_may_reach_the_webhook_is_for_the_administrator(home: Path) -> None:
     assert "ingress" not in found["NetworkPolicy", NAMESPACE, "muster"]["spec"]
 
 
+ANNOTATED = (*(it.kind for it in OWNER_KINDS.values()), *CREATOR_KINDS)
+"""Kinds that have the annotation `waiting-for`, which nobody keeps up to date afterwards."""
+
+
 def test_the_hook_may_do_little_and_more_only_to_hand_over(
     home: Path, defaults: dict[Key, Object]
 ) -> None:
@@ -384,13 +389,8 @@ def test_the_hook_may_do_little_and_more_only_to_hand_over(
         "delete rolebindings.rbac.authorization.k8s.io",
         "delete validatingwebhookconfigurations.admissionregistration.k8s.io",
         "patch customresourcedefinitions.apiextensions.k8s.io",
-        "patch deployments.apps",
-        "patch jobs.batch",
-        "patch jobsets.jobset.x-k8s.io",
-        "patch leaderworkersets.leaderworkerset.x-k8s.io",
         "patch replicasets.apps",
-        "patch statefulsets.apps",
-        "patch trainjobs.trainer.kubeflow.org",
+        *(f"patch {it.plural}.{it.group}" for it in ANNOTATED),
         *(
             f"patch {kind}.{group}"
             for kind in ("compositepodgroups", "podgroups", "reservations", "workloads")
