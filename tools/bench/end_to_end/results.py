@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median_low
+from typing import Any
 
 from tools.bench.end_to_end.cases import AS_MUSTER, CASES, KUBE_SCHEDULER, MUSTER, RAW
+from tools.bench.report.rows import rows
 
 FILE = Path(__file__).resolve().parents[1] / "results" / "e2e.json"
 
@@ -98,8 +100,14 @@ def keep(new: Iterable[Result], path: Path = FILE) -> list[Result]:
         found.values(), key=lambda it: (cases.index(it.case), subjects.index(it.subject))
     )
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps([asdict(it) for it in order], indent=1) + "\n")
+    path.write_text(rows(map(_said, order)))
     return order
+
+
+def _said(result: Result) -> dict[str, Any]:
+    """What differs from nothing; faults were shown when they were found."""
+    found = {name: value for name, value in asdict(result).items() if value}
+    return {name: value for name, value in found.items() if name != "faults"}
 
 
 _HEAD = (

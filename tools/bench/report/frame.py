@@ -19,6 +19,8 @@ from typing import Final
 
 import numpy as np
 
+from tools.bench.report.rows import rows
+
 RUNS: Final = 7
 clock = time.process_time
 LOOP_MS: Final = 4.75
@@ -132,7 +134,7 @@ def load(path: Path) -> dict[str, Measured]:
 
 def keep(results: Iterable[Measured], path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps([asdict(measured) for measured in results], indent=1) + "\n")
+    path.write_text(rows(asdict(measured) for measured in results))
 
 
 def compared(new: Measured, old: Measured | None) -> str:

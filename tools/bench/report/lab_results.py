@@ -13,6 +13,7 @@ import msgspec
 from analysis.lab.page import lines
 from analysis.lab.results import Result
 from tools.bench.report import bars, curve, frame
+from tools.bench.report.rows import rows
 
 FILE: Final = frame.RESULTS / "lab.json"
 BASELINES: Final = ("muster", "one-by-one", "in-order")
@@ -72,7 +73,9 @@ def load() -> Kept:
 
 
 def keep(found: Kept) -> None:
-    FILE.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+    growth = msgspec.json.encode(found.growth).decode()
+    weeks = rows(msgspec.to_builtins(found.weeks))
+    FILE.write_text(f'{{"growth": {growth},\n"weeks": {weeks}}}\n')
 
 
 def week_of(result: Result) -> Week:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from tools.bench.report.frame import RESULTS
+from tools.bench.report.rows import rows
 
 FILE: Final = RESULTS / "launch.json"
 
@@ -34,7 +35,7 @@ def load() -> list[Launched]:
 
 
 def keep(results: Iterable[Launched]) -> None:
-    FILE.write_text(json.dumps([asdict(it) for it in results], indent=1) + "\n")
+    FILE.write_text(rows(asdict(it) for it in results))
 
 
 def table(results: Iterable[Launched]) -> str:

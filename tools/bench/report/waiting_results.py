@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
 from tools.bench.report import frame
+from tools.bench.report.rows import rows
 
 FILE: Final = frame.RESULTS / "waiting.json"
 
@@ -49,7 +50,7 @@ def load() -> list[Phase]:
 
 def keep(phases: Iterable[Phase]) -> None:
     FILE.parent.mkdir(exist_ok=True)
-    FILE.write_text(json.dumps([asdict(phase) for phase in phases], indent=1) + "\n")
+    FILE.write_text(rows(asdict(phase) for phase in phases))
 
 
 def table(phases: Sequence[Phase], last: Sequence[Phase] = ()) -> str:
