@@ -92,6 +92,8 @@ def _needless_violations(
     pod = cluster.pod(name)
     if pod.get("volumes") or pod.get("claims") or pod.get("asks"):
         return
+    if pod.get("spread") and any(map(cluster.stage, cluster.present())):
+        return  # whether it fits depends on the order of the stages
     victims = [cluster.pods[it] for unit in decision["victims"] for it in unit]
     violated = [
         budget["app"]
