@@ -285,7 +285,7 @@ class Queue:
         if placed:
             self._first_decisions.placed()
         head, _ = self._heads.pop(key, (None, None))
-        for each in {head, kind}:
+        for each in dict.fromkeys((head, kind)):  # a set has no order to replay
             if each is not None:
                 self._pass_on(each, 2 if placed else 1)
 
