@@ -241,8 +241,19 @@ def _stamp_file(module: Module) -> Path:
 def _build(found: go.Go, module: Module, progress: Progress) -> None:
     staging = CACHE / f"build-{module.name}"
     staging.mkdir(parents=True, exist_ok=True)
-    # Compilers take every core for minutes: whatever runs beside them goes first.
-    compile_ = ["nice", found.command, "build", "-v", "-trimpath", "-ldflags", module.ldflags]
+    # Compilers take every core for minutes: flows with servers go first. Unit tests, which are
+    # nicer still, wait: the suites of the real control plane begin when it is built.
+    compile_ = [
+        "nice",
+        "-n",
+        "4",
+        found.command,
+        "build",
+        "-v",
+        "-trimpath",
+        "-ldflags",
+        module.ldflags,
+    ]
     tags = ["-tags", module.tags] if module.tags else []
     command = [*compile_, *tags, "-o", f"{staging}/", "tool"]
     with progress.step(module.name, f"{', '.join(module.binaries)} with {found.name}") as heard:
