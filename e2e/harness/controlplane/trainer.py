@@ -4,6 +4,7 @@ Its webhooks only validate, and are not registered. It makes certificates for th
 for that it looks for a Secret, a configuration and files, and does not start before it has them.
 """
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from e2e.harness.support.rest import APPLY_PATCH, Rest
 MODULE = "github.com/kubeflow/trainer/v2"
 _CRDS = ("trainjobs", "trainingruntimes", "clustertrainingruntimes")
 _NAMESPACE = "kubeflow-system"
-_CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
+_CERTIFICATES = "k8s-webhook-server/serving-certs"
+"""Below the folder for temporary files, which is one of the tests' own."""
 _APPLIED = {"fieldManager": "muster-e2e", "force": "true"}
 
 
@@ -38,9 +40,10 @@ async def prepare(rest: Rest, module: Path) -> None:
 
 def write_certificates(certificates: Path) -> None:
     """Copies those of this folder to where the controller looks, whatever it is told."""
-    _CERTIFICATES.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.gettempdir()) / _CERTIFICATES
+    folder.mkdir(parents=True, exist_ok=True)
     for name in ("tls.crt", "tls.key"):
-        (_CERTIFICATES / name).write_bytes((certificates / name).read_bytes())
+        (folder / name).write_bytes((certificates / name).read_bytes())
 
 
 def _object(api_version: str, kind: str, name: str) -> dict[str, Any]:
