@@ -34,6 +34,7 @@ from api.constants import (
     TRAIN_JOB,
     WORKLOAD,
 )
+from api.integration.ray.kinds import workers_of
 from api.reading import dig, integer, labels_of, listing, mapping, text
 from api.scheduler_names import SchedulerNames
 from kube.base.errors import ConfigError
@@ -176,8 +177,7 @@ def _of_ray(name: str, cluster: Mapping[str, Any]) -> Iterator[Part]:
     yield Part(f"{name}-head", 1, head, labels | {"ray.io/group": "headgroup", _NODE_TYPE: "head"})
     for group in map(mapping, listing(cluster.get("workerGroupSpecs"))):
         title = text(group.get("groupName"))
-        count = max(_count(group, "replicas", 0), _count(group, "minReplicas", 0))
-        pods = count * _count(group, "numOfHosts", 1)
+        pods = workers_of(group, autoscaled=False)
         said = labels | {"ray.io/group": title, _NODE_TYPE: "worker"}
         yield Part(f"{name}-{title}-worker", pods, mapping(group.get("template")), said)
 

@@ -57,7 +57,7 @@ class RayClusters(SingleGroupKind):
             template = mapping(group).get("template")
             if isinstance(template, Mapping):
                 path = f"spec.workerGroupSpecs[{at}].template"
-                yield PodTemplate(path, template, _workers(mapping(group), autoscaled=autoscaled))
+                yield PodTemplate(path, template, workers_of(mapping(group), autoscaled=autoscaled))
 
     def left_to(self, obj: Mapping[str, Any]) -> str:
         """Return the controller that `spec.managedBy` names instead of KubeRay's."""
@@ -108,7 +108,8 @@ class RayServices(_CreatesRayCluster):
     at = "rayClusterConfig"
 
 
-def _workers(group: Mapping[str, Any], *, autoscaled: bool) -> int:
+def workers_of(group: Mapping[str, Any], *, autoscaled: bool) -> int:
+    """Return how many pods the operator creates at first for a group of workers."""
     if group.get("suspend") is True:
         return 0
     lowest = _count(group.get("minReplicas"), 0)

@@ -118,6 +118,8 @@ RAY = {
         group("small", replicas=1, minReplicas=2),
         group("large", replicas=2, numOfHosts=2),
         group("later"),
+        group("stopped", replicas=3, suspend=True),
+        group("bounded", replicas=3, maxReplicas=0),
     ],
 }
 
