@@ -26,6 +26,7 @@ from api.constants import (
 )
 from api.groups import Form, WorkloadForm, groups_of_pod, workload_form
 from api.integration.common.minimum import Progress, count_indexes
+from api.integration.kinds import SINGLE_GROUP_KINDS
 from api.integration.pods.groups_from_pods import ask_of, is_from_pods
 from api.integration.single_group.kind import SingleGroupKind
 from api.membership import claims_of
@@ -51,6 +52,7 @@ from kube.client.decoding import Decoder
 from kube.client.meta import ObjectMeta, OwnerReference
 from kube.client.resources import Resource
 
+_SINGLE_GROUPS = {it.kind.kind: Resource(*it.kind) for it in SINGLE_GROUP_KINDS.values()}
 _FINISHED_TYPES = frozenset({"Complete", "Completed", "Failed"})
 _SCHEDULED_TYPES = frozenset({CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED})
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
@@ -345,7 +347,7 @@ def decode_single_group(kind: SingleGroupKind, data: bytes) -> Owner:
 
     Of one that never had a group no more is kept than its name.
     """
-    raw, resource = _single_group(data), Resource(*kind.kind)
+    raw, resource = _single_group(data), _SINGLE_GROUPS[kind.kind.kind]
     if ANNOTATION_MANAGED_GROUP not in raw.metadata.annotations:
         return Owner(resource, _only_name(raw.metadata), b"", suspended=False, finished=False)
     spec, status = (mapping(msgspec.json.decode(it)) for it in (raw.spec, raw.status))

@@ -34,7 +34,7 @@ _TRIES: Final = 5
 """How often a claim is read and written again that others wrote to meanwhile."""
 
 RELEASES: Final = 16
-"""Claims that are given back at once."""
+"""Claims that are released at the same time."""
 
 _LOOK: Final = 5.0
 """Seconds between two looks for claims that are held in vain, and between two tries."""

@@ -36,7 +36,7 @@ Thing = tuple[str, str, str]
 """What a group's expected pods name: TEMPLATE, CLAIM or RESOURCE, the namespace and the name."""
 
 _AT_ONCE: Final = 128
-"""Groups that are counted anew at once where something changes that they name."""
+"""Groups that are counted again in one piece when an object that they name changes."""
 
 
 class ExpectedClaims:

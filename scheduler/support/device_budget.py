@@ -44,7 +44,7 @@ _OF_A_UNIT: Final = 0.5e-6
 """Seconds that a step, and a unit of cost, take about."""
 
 _SHORT: Final = 0.005
-"""Seconds of work that are nobody's matter."""
+"""Seconds of work that count for no namespace."""
 
 _REMEMBERED: Final = 1000
 """Namespaces whose wait is remembered. With more, those whose wait is over are forgotten."""

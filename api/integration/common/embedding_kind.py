@@ -1,6 +1,6 @@
 """Kinds that create an object of another kind, which asks for the group: CronJobs, RayJobs.
 
-Admission tells their user at once what it would say of the object that they create.
+Admission reports to their user at once what it would report of the object that they create.
 """
 
 from abc import ABC, abstractmethod
@@ -47,5 +47,4 @@ class EmbeddingKind(ABC):
     ) -> tuple[list[Cause], list[str]]:
         """Return causes and warnings for this object, given those of the one it would create."""
         moved = [replace(it, field=self.path(it.field)) for it in found]
-        told = [self.path(it) for it in warnings]
-        return [*self.faults(obj), *moved], told
+        return [*self.faults(obj), *moved], [self.path(it) for it in warnings]

@@ -195,8 +195,8 @@ class SingleGroupKind(OwnerKind):
         noted = "" if before is None else before.noted
         if not view.options.asks:
             wrong = self._new_faults(view, before, review.schedulers)
-            told = self.left_warnings(view, obj, is_new=before is None)
-            return Admission(_unmarked(obj, view, noted), wrong, told)
+            left = self.left_warnings(view, obj, is_new=before is None)
+            return Admission(_unmarked(obj, view, noted), wrong, left)
         kept = noted if before is not None and before.options.asks else ""
         if before is not None and not kept and not self._may_start_late(before):
             late = f"{view.options.mode_path}: {LATE_TEXT % self.kind.kind}"
@@ -210,8 +210,8 @@ class SingleGroupKind(OwnerKind):
         if before is not None and kept:
             found += _frozen(view, before)
         marks = _marks(obj, view, group, review.schedulers)
-        told = [*_more_than_pods(view, self.members), *self.warnings(view)]
-        return Admission(marks, list(dict.fromkeys(found)), told)
+        warnings = [*_more_than_pods(view, self.members), *self.warnings(view)]
+        return Admission(marks, list(dict.fromkeys(found)), warnings)
 
     def left_warnings(
         self, view: SingleGroupView, obj: Mapping[str, Any], *, is_new: bool

@@ -33,7 +33,7 @@ LONGEST_GRACE: Final = 600
 autoscaler gives pods by default. kube-scheduler has no such limit."""
 
 _TREES: Final = 1024
-"""How many changed trees are kept before they are walked although nobody has asked."""
+"""Changed trees that are kept before they are walked, even if no caller needs them yet."""
 
 
 @dataclass(slots=True, eq=False)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import yaml
 
-from api.constants import SCHEDULER_NAME
+from api.constants import ANNOTATION_WAITING_FOR, SCHEDULER_NAME
 from e2e.harness.environment import Environment
 from e2e.harness.objects import NODE_LABEL
 from kube.base.errors import NotFound
 from kube.client.meta import Json
-from kube.client.resources import JOBS, PODS, STATEFUL_SETS
+from kube.client.resources import JOBS, PODS, STATEFUL_SETS, Resource
 
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 _KINDS = {it.kind: it for it in (JOBS, PODS, STATEFUL_SETS)}
@@ -85,3 +85,14 @@ async def runs(env: Environment, example: str, groups: Sequence[str]) -> None:
         await env.delete(kind, obj["metadata"]["name"])
     for name in groups:
         await gone(env, name)
+
+
+async def reports(env: Environment, kind: Resource, name: str, words: str) -> None:
+    """The object reports what it waits for; nothing where no words are given."""
+
+    async def probe() -> bool:
+        found = await env.client.get(kind, name, env.name)
+        text = (found["metadata"].get("annotations") or {}).get(ANNOTATION_WAITING_FOR, "")
+        return words in text if words else not text
+
+    await env.until(f"{kind.kind} {name} to report {words or 'nothing'}", probe)

@@ -7,14 +7,13 @@ import yaml
 
 from api.constants import (
     ANNOTATION_GANG_MODE,
-    ANNOTATION_WAITING_FOR,
     DEFAULT_SCHEDULER_NAME,
     LABEL_POD_GROUP,
     MPI_JOB,
     RAY_CLUSTER,
     RAY_JOB,
 )
-from e2e.flows.owners.workloads.examples import EXAMPLES, gone
+from e2e.flows.owners.workloads.examples import EXAMPLES, gone, reports
 from e2e.harness import muster as processes
 from e2e.harness.controlplane.commands import Options
 from e2e.harness.controlplane.controlplane import ControlPlane
@@ -83,17 +82,6 @@ async def group_of(env: Environment) -> str:
     return found[0]
 
 
-async def told(env: Environment, kind: Resource, name: str, words: str) -> None:
-    """The object says what it waits for; nothing where no words are given."""
-
-    async def probe() -> bool:
-        found = await env.client.get(kind, name, env.name)
-        said = (found["metadata"].get("annotations") or {}).get(ANNOTATION_WAITING_FOR, "")
-        return words in said if words else not said
-
-    await env.until(f"{kind.kind} {name} to say {words or 'nothing'}", probe)
-
-
 SELECTORS = {
     "raycluster-gang": "ray.io/is-ray-node=yes",
     "rayjob-gang": "ray.io/is-ray-node=yes",
@@ -120,7 +108,7 @@ async def test_the_example_waits_whole_says_why_starts_and_leaves_nothing(
     await env.has_pods(selector, COUNT)
     await env.waits(group)
     assert await env.bound(selector) == 0
-    await told(env, kind, called, f"PodGroup {group}")
+    await reports(env, kind, called, f"PodGroup {group}")
     if kind == RAY_JOBS:
         events = await env.client.list(EVENTS, env.name)
         reasons = {
@@ -130,7 +118,7 @@ async def test_the_example_waits_whole_says_why_starts_and_leaves_nothing(
 
     await env.add_node(cpu=1)
     await env.runs(selector, COUNT)
-    await told(env, kind, called, "")
+    await reports(env, kind, called, "")
     await env.delete(kind, called)
     await gone(env, group)
 

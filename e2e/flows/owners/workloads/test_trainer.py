@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from api.constants import ANNOTATION_GANG_MODE, ANNOTATION_WAITING_FOR
-from e2e.flows.owners.workloads.examples import EXAMPLES, gone
+from api.constants import ANNOTATION_GANG_MODE
+from e2e.flows.owners.workloads.examples import EXAMPLES, gone, reports
 from e2e.harness import muster as processes
 from e2e.harness.controlplane.commands import Options
 from e2e.harness.controlplane.controlplane import ControlPlane
@@ -58,17 +58,6 @@ async def created(env: Environment, *objects: Json) -> None:
     await env.create(TRAIN_JOBS, job)
 
 
-async def told(env: Environment, words: str) -> None:
-    """The TrainJob says what it waits for; nothing where no words are given."""
-
-    async def probe() -> bool:
-        found = await env.client.get(TRAIN_JOBS, "tune", env.name)
-        said = (found["metadata"].get("annotations") or {}).get(ANNOTATION_WAITING_FOR, "")
-        return words in said if words else not said
-
-    await env.until(f"the TrainJob to say {words or 'nothing'}", probe)
-
-
 async def suspended(env: Environment, suspend: bool) -> None:
     ops = PatchBuilder().add("/spec/suspend", suspend)
     await env.client.patch(TRAIN_JOBS, "tune", ops, env.name)
@@ -94,14 +83,14 @@ async def test_a_train_job_waits_whole_says_why_and_leaves_nothing(env: Environm
     await created(env, *example(env))
     await env.waits(GROUP, needed=NODES, free=NODES - 1)
     assert await env.bound(PODS) == 0
-    await told(env, f"PodGroup {GROUP}")
+    await reports(env, TRAIN_JOBS, "tune", f"PodGroup {GROUP}")
     events = await env.client.list(EVENTS, env.name)
     reasons = {it["reason"] for it in events["items"] if it["involvedObject"]["kind"] == "TrainJob"}
     assert "FailedScheduling" in reasons
 
     await env.add_node(cpu=1)
     await env.runs(PODS, NODES)
-    await told(env, "")
+    await reports(env, TRAIN_JOBS, "tune", "")
     await deleted(env)
 
 
@@ -141,14 +130,14 @@ async def test_both_controllers_are_killed_while_it_waits(
     cluster.kill("trainer")
     await running_muster.start(processes.CONTROLLER)
     await cluster.restart("trainer")
-    await told(env, f"PodGroup {GROUP}")
+    await reports(env, TRAIN_JOBS, "tune", f"PodGroup {GROUP}")
 
     running_muster.kill(processes.CONTROLLER)
     await env.add_node(cpu=1)
     await env.runs(PODS, NODES)
     await running_muster.start(processes.CONTROLLER)
 
-    await told(env, "")
+    await reports(env, TRAIN_JOBS, "tune", "")
     groups = (await env.client.list(POD_GROUPS, env.name))["items"]
     assert [it["metadata"]["name"] for it in groups] == [GROUP]
     await deleted(env)

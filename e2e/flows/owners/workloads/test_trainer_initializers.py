@@ -7,7 +7,7 @@ import yaml
 
 from api.constants import ANNOTATION_HOLD_SECONDS
 from api.features import Feature
-from e2e.flows.owners.workloads.examples import EXAMPLES, gone
+from e2e.flows.owners.workloads.examples import EXAMPLES, gone, reports
 from e2e.flows.owners.workloads.test_trainer import (
     GROUP,
     NODES,
@@ -17,7 +17,6 @@ from e2e.flows.owners.workloads.test_trainer import (
     cluster,
     created,
     running_muster,
-    told,
 )
 from e2e.harness.environment import Environment
 from e2e.harness.gates import switched_on
@@ -65,7 +64,7 @@ async def test_nodes_have_their_places_once_the_initializers_have_ended(env: Env
     assert group["metadata"]["annotations"][ANNOTATION_HOLD_SECONDS] == "1800"
     await env.create(JOBS, job("other", env.name, pods=NODES))
     await env.waits("pg-job-other", needed=NODES)
-    await told(env, "")
+    await reports(env, TRAIN_JOBS, "tune", "")
 
     for name in INITIALIZERS:
         await env.runs(part(name), 1)
