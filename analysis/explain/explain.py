@@ -28,7 +28,6 @@ from scheduler.core.values.wording import count
 from scheduler.decoding.objects import GroupObject
 from scheduler.preemption.messages import unit_words
 from scheduler.status.conditions import retry_on, waiting_for
-from scheduler.status.quorum_messages import claims_missing
 from scheduler.watch.published_places import told_until
 
 _MOST_DOMAINS: Final = 20
@@ -296,7 +295,7 @@ def _pod_lines(state: State, pod: Pod, budget: SearchBudget, gates: FeatureGates
     elif info.gated:
         yield "  waits for its scheduling gates to be removed"
     elif info.unclaimed:
-        yield f"  waits: {claims_missing(pod)}"
+        yield f"  waits: {info.unclaimed}"
     elif pod.group is not None:
         yield f"  is decided with its group, {qualified_name(pod.group.key)}"
         yield from (f"  {line}" for line in explain_lines(state, pod.group, budget, gates))

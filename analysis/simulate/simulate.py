@@ -210,7 +210,7 @@ def _expect(
             key = (group.metadata.namespace, group.metadata.name)
             for info in expected.group_is(key, group).set:
                 if info.unclaimed:
-                    raise ConfigError(f"PodGroup {key[1]}: {info.name}: {info.unclaimed}: add it")
+                    raise ConfigError(f"PodGroup {key[1]}: {info.name}: {info.unclaimed}")
                 state.set_pod(info)
 
 

@@ -17,7 +17,6 @@ from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.search.place import Refusal
 from scheduler.core.values.wording import count
 from scheduler.status.conditions import waiting_for
-from scheduler.status.quorum_messages import claims_missing
 
 _BY_KIND: Final[dict[str, Reason]] = {
     "capacity": "NoRoom",
@@ -79,7 +78,7 @@ def cause(cluster: ClusterState, entity: Group | Pod) -> Cause:
     """Why it waits, without a search: as the state or the scheduler says."""
     if isinstance(entity, Pod):
         if entity.info.unclaimed:
-            return Cause("Unready", claims_missing(entity), "its ResourceClaims")
+            return Cause("Unready", entity.info.unclaimed, "its ResourceClaims")
         return _nominated(cluster, entity) or Cause("NoRoom", NOT_YET)
     held = waiting_for(cluster.state, entity, cluster.gates)
     said = status_blocker(cluster, entity)

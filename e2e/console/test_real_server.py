@@ -151,7 +151,7 @@ async def test_names_that_are_hostile_are_text(browser: Browser) -> None:
             await view.open(path)
             await view.settled()
         await view.open("/queue")
-        await view.see("has 2 of 3 pods")
+        await view.see("The group has 2 of 3 pods")
         await view.open(address(f"ns/PodGroup/{TAG}"))
         await view.see(f"{SCRIPT}1")
 

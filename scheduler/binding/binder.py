@@ -457,7 +457,7 @@ class Binder:
         refused = intent.end_round()
         wait = self._queue.fail(intent.root, self._clock.monotonic(), refused=refused)
         if intent.problem:
-            message = f"could not be bound, tried again in {wait:.0f} s: {intent.problem}"
+            message = f"Binding failed, retry in {wait:.0f} s: {intent.problem}"
             blocker = binding_failed(self._state, intent.root, message)
             if blocker is not None:
                 self._reports.on_refused(intent.root, blocker)

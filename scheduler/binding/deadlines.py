@@ -151,15 +151,15 @@ class Deadlines:
     def _reason(self, intent: Intent) -> str:
         seconds = self._timeout_of(intent.root)
         late = intent.refusals < _REFUSED_ROUNDS
-        how = f"within {seconds:g} s" if late else f"in {intent.refusals} tries"
+        how = f"within {seconds:g} s" if late else f"in {intent.refusals} attempts"
         why = f": {intent.problem}" if intent.problem else ""
-        return f"{len(intent.bound)} pods bound, the rest could not be bound {how}{why}"
+        return f"{len(intent.bound)} pods are bound, the others could not be bound {how}{why}"
 
     def _pause(self, intent: Intent) -> None:
         """Not its nodes are at fault: the same would happen again."""
         seconds = self._queue.pause(intent.root, self._clock.monotonic())
-        again = f"tried again in {_minutes(seconds)}, or once the group or its pods change"
-        message = f"was given up as a pod could not be bound; {again}"
+        retry = f"Retry in {_minutes(seconds)}, or when the group or its pods change"
+        message = f"The bound pods were deleted because others could not be bound. {retry}"
         self._events.entity(intent.root, "Warning", "GangBindFailed", message)
         self._report(intent, f"{message}: {intent.problem}")
 
@@ -176,7 +176,7 @@ class Deadlines:
                 return fence.valid()  # else some may have been left out
             wait = waits.next(problem)
             message = f"{len(left)} of {len(intent.bound)} bound pods could not be deleted"
-            message = f"{message}, tried again in {_minutes(wait)}: {shortened(str(problem))}"
+            message = f"{message}, retry in {_minutes(wait)}: {shortened(str(problem))}"
             _log.error("gang not given up", root="/".join(intent.root), problem=message)
             await self._freeze.over()
             self._events.entity(intent.root, "Warning", "GangBindFailed", message)

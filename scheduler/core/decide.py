@@ -54,16 +54,16 @@ def held_back(state: State, root: Group | Pod) -> Refusal | None:
     if closed_for is None or not _share_nodes(state, closed_for.root, _shapes(root)):
         return None
     kind, namespace, name = closed_for.root
-    # Tenants are told no names of another namespace.
+    # A tenant must not learn names of another namespace.
     first = (
         f'{kind} "{namespace}/{name}"'
         if namespace == root.key[1]
         else f"a {kind} of another namespace"
     )
     message = (
-        f"waits behind {first} of priority {closed_for.priority}, which was"
-        f" refused while {closed_for.passed} others were placed: it goes first; wait for it, or ask"
-        " for a higher priority"
+        f"Waiting for {first} of priority {closed_for.priority}, which did not fit while"
+        f" {closed_for.passed} others were scheduled and is scheduled first. Wait for it, or use a"
+        " higher priority."
     )
     shortage = Shortage("priority", root.key, message, resolvable=False)
     return Refusal(root.key, shortage, _shapes(root))

@@ -92,8 +92,8 @@ class Outcomes:
         self._queue.back_off(key, self._clock.monotonic() + wait)
         self._parts.preemption.failed(key)
         summary = (
-            f"deciding it raised {type(error).__name__} in the scheduler, which is a bug: tried"
-            " again after 1 s, doubling to 5 min; the scheduler's log has the details"
+            f"The decision raised {type(error).__name__}, which is a bug in the scheduler. It"
+            " retries after 1 s, doubling to 5 min; see the scheduler's log."
         )
         self._parts.reporting.refused(key, Blocker(summary, "error", key, 0, 0))
 
@@ -179,5 +179,5 @@ class Outcomes:
 
 
 def _with(blocker: Blocker, more: str) -> Blocker:
-    """The blocker, its summary followed by more, if there is any."""
-    return replace(blocker, summary=f"{blocker.summary}; {more}") if more else blocker
+    """Return the blocker with another sentence, if there is one."""
+    return replace(blocker, summary=f"{blocker.summary} {more}") if more else blocker

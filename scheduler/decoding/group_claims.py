@@ -14,6 +14,7 @@ from api.group_claims import shared_words
 from api.membership import pods_name, stands_for, taken_words
 from api.reading import listing, mapping, text
 from scheduler.core.values.devices import DeviceClaimInfo
+from scheduler.decoding import claim_messages
 from scheduler.decoding.objects import GroupObject
 
 
@@ -51,24 +52,18 @@ class GroupClaims:
 
     def lack_of(self, claim: DeviceClaimInfo) -> str:
         """Why a pod of the group cannot use a claim that it names yet; empty if it can."""
-        name = claim.key[1]
+        name, group = claim.key[1], f"{self.namespace}/{self.name}"
         if name not in self.made | {names.group_claim(self.pods_name, it) for it in self.templates}:
             return ""
         if claim.owner != self.uid and self.taken:
-            return f"ResourceClaim {self.namespace}/{name}: {self.taken}"
+            return f"ResourceClaim {self.namespace}/{name}: {self.taken}."
         if claim.owner != self.uid:
-            return (
-                f"ResourceClaim {self.namespace}/{name} was not created for PodGroup"
-                f" {self.namespace}/{self.name} (PodGroup is not owner)"
-            )
+            return claim_messages.of_another_owner(claim.key, "PodGroup", group)
         if name not in self.made:
-            return (
-                f'PodGroup "{self.namespace}/{self.name}": ResourceClaim {name} is not in its'
-                " status.resourceClaimStatuses yet"
-            )
+            return claim_messages.not_recorded(claim.key, self.name)
         return ""
 
     def lack_of_own(self, entry: str, template: str) -> str:
         """The same of a claim that was made for the pod alone, from the group's template."""
         shared = template and self.templates.get(entry) == template
-        return shared_words(self.pods_name, entry) if shared else ""
+        return f"{shared_words(self.pods_name, entry)}." if shared else ""

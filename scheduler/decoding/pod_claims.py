@@ -25,6 +25,7 @@ from scheduler.core.values.device_asks import Ask
 from scheduler.core.values.devices import DeviceClaimInfo
 from scheduler.core.values.extended_devices import ContainerDevices, resources_of
 from scheduler.core.values.model import ClaimKey, PodInfo, Requirements
+from scheduler.decoding import claim_messages
 from scheduler.decoding.device_objects import decode_pod_claim
 from scheduler.decoding.extended_resources import claim_key, containers_of
 from scheduler.decoding.group_claims import GroupClaims
@@ -224,7 +225,7 @@ class PodClaims:
             return self._with(info, tuple(asks), (*keys, key) if resource else (*keys,), extended)
         lack = self._lack(info, _Entry("", key[1], _NO_TEMPLATE), key, claim)
         if not lack and claim.allocation is None:
-            lack = f'resourceclaim "{key[1]}" of an earlier attempt is about to be deleted'
+            lack = claim_messages.from_an_earlier_attempt(key[1])
         if lack:
             return replace(self._with(info, (), ()), unclaimed=lack)
         return self._with(info, (*asks, key), (*keys, key))
@@ -249,27 +250,25 @@ class PodClaims:
     def _lack(
         self, info: PodInfo, entry: _Entry, key: ClaimKey, claim: DeviceClaimInfo | None
     ) -> str:
-        """Why the claim cannot be used yet; kube-scheduler's texts. Empty if it can."""
+        """Return why the pod cannot use the claim yet; empty if it can."""
         namespace, name = key
+        pod = f"{namespace}/{info.name}"
         shared = self._of_groups.get((namespace, info.group)) if info.group is not None else None
         if shared is not None and (text := shared.lack_of_own(entry.name, entry.template)):
             return text
         if not entry.claim:
-            return f'pod "{namespace}/{info.name}": ResourceClaim not created yet'
+            return claim_messages.not_created(pod)
         if claim is None:
-            return f'could not find ResourceClaim "{namespace}/{name}"'
+            return claim_messages.not_found("ResourceClaim", key)
         if claim.terminating:
-            return f'resourceclaim "{name}" is being deleted'
+            return claim_messages.terminating(name)
         if entry.own and claim.owner != info.uid:
-            return (
-                f"ResourceClaim {namespace}/{name} was not created for Pod {namespace}/{info.name}"
-                " (Pod is not owner)"
-            )
+            return claim_messages.of_another_owner(key, "Pod", pod)
         if shared is not None and not entry.own and (text := shared.lack_of(claim)):
             return text
         naming = self._naming.get(key, {})
         if len(naming) > MOST_NAMING and info.uid not in islice(naming, MOST_NAMING):
-            return f'resourceclaim "{name}" is named by more than {MOST_NAMING} pods'
+            return claim_messages.named_by_too_many(name, MOST_NAMING)
         return ""
 
 

@@ -18,6 +18,7 @@ from scheduler.core.devices.table import DeviceTable
 from scheduler.core.values.device_asks import Ask
 from scheduler.core.values.extended_devices import ContainerDevices, resources_of
 from scheduler.core.values.model import ClaimKey, PodInfo
+from scheduler.decoding.claim_messages import not_found, terminating
 from scheduler.decoding.device_decode import ask_of
 from scheduler.decoding.device_objects import PodClaimEntry, decode_pod_claim
 from scheduler.decoding.extended_resources import containers_of
@@ -145,8 +146,8 @@ class ExpectedClaims:
                 template = entry.resource_claim_template_name or ""
                 found = self._templates.get((info.namespace, template))
                 if found is None:
-                    text = f'could not find ResourceClaimTemplate "{info.namespace}/{template}"'
-                    return replace(info, unclaimed=text)
+                    lack = not_found("ResourceClaimTemplate", (info.namespace, template))
+                    return replace(info, unclaimed=lack)
                 ask, problem = found
                 if problem:
                     return _refused(info, f'ResourceClaimTemplate "{template}", which {problem}')
@@ -158,11 +159,11 @@ class ExpectedClaims:
         return replace(info, requirements=wants, device_claims=tuple(keys))
 
     def _lack(self, key: ClaimKey) -> str:
-        """Why a claim cannot be used that pods name; empty if it can."""
+        """Return why pods cannot use the claim that they name; empty if they can."""
         claim = self._table.claims.get(key)
         if claim is None:
-            return f'could not find ResourceClaim "{key[0]}/{key[1]}"'
-        return f'resourceclaim "{key[1]}" is being deleted' if claim.terminating else ""
+            return not_found("ResourceClaim", key)
+        return terminating(key[1]) if claim.terminating else ""
 
 
 _NO_META: Final = Metadata(name="", namespace="", uid="")

@@ -136,17 +136,17 @@ class HeldPlaces:
         return Placement(root.key, tuple(pods), tuple(rows), 0, 0) if pods else None
 
     def note(self, root: Group | Pod) -> str:
-        """What to add for a root that lacks room, if some of its pods do not exist yet."""
+        """Return a sentence for a root that lacks capacity and has pods that do not exist yet."""
         expected = 0 if isinstance(root, Pod) else root.expected_waiting
         if not expected:
             return ""
         obj = self._observed.get(root.key)
         notes = obj.metadata.annotations if obj is not None else {}
         if notes.get(ANNOTATION_PROVISIONING_REQUEST):
-            return f"{expected} of its pods do not exist yet: its ProvisioningRequest has them, too"
+            return f"{expected} of its pods do not exist yet; its ProvisioningRequest has them."
         return (
-            f"{expected} of its pods do not exist yet, and an autoscaler does not see those: give"
-            " it room for them, or nodes in advance"
+            f"{expected} of its pods do not exist yet, and autoscalers do not see these: add nodes"
+            " in advance."
         )
 
     def status(self, group: Group) -> Json | None:
@@ -259,19 +259,21 @@ class HeldPlaces:
         HELD_EXPIRED.inc(count)
         if seconds:
             message = (
-                f"{count} expected pods did not come within {seconds:g} s: their places are not"
-                f" held any more; {self._what_becomes(leaf)}"
+                f"{count} expected pods did not appear within {seconds:g} s, and their places are"
+                f" released: {self._what_becomes(leaf)}"
             )
             self._events.entity(leaf.key, "Warning", "HoldExpired", message)
         else:
-            message = f"nothing is held for {count} expected pods: they wait for room like others"
+            message = (
+                f"no places are held for {count} expected pods: they are scheduled like other pods"
+            )
             self._events.entity(leaf.key, "Normal", "NothingHeld", message)
         _log.info("held places expired", group="/".join(leaf.key), places=count)
 
     def _what_becomes(self, leaf: Group) -> str:
         if self._ends_with_hold(leaf) and not leaf.top.standing:
-            return "what runs of its tree is evicted"
-        return "what runs goes on, and pods that still come wait for room like others"
+            return "the running pods of its tree are evicted"
+        return "the running pods continue, and later pods are scheduled like other pods"
 
     def _ends_with_hold(self, leaf: Group) -> bool:
         """Whether the group's places have expired, and what runs of its tree is to go then.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from api import features
 from api.features import Feature, FeatureGates, off_text
@@ -29,6 +29,8 @@ from scheduler.preemption.messages import victims_text
 from scheduler.queue.scheduling_queue import Queue
 from scheduler.support.config import Preemption
 from scheduler.support.metrics import PREEMPTION_PLANS, PREEMPTION_SECONDS, PREEMPTIONS
+
+_WAITING: Final = "Waiting for the evicted pods to terminate."
 
 
 class Evicting(Protocol):
@@ -98,7 +100,7 @@ class Preemptor:
             return ""
         if not may_preempt(self._state, entity):
             return ""
-        return f"nobody is evicted for it, as {off_text(Feature.PREEMPTION)}"
+        return f"No pods are preempted because {off_text(Feature.PREEMPTION)}."
 
     def placed(self, key: GroupKey, rows: Sequence[int]) -> None:
         """The root is being bound, its pods on these rows: its nomination is over."""
@@ -129,11 +131,11 @@ class Preemptor:
         if plan.victims and self._backoff.waits(key, refusal.shapes, self._state, effort):
             # Others took a part of its place meanwhile: it must not evict without an end.
             PREEMPTIONS.labels("wait").inc()
-            return "waits for evicted pods to end"
+            return _WAITING
         if not plan.victims:
             self._nominate(plan, entity)
             PREEMPTIONS.labels("wait").inc()
-            return "waits for evicted pods to end"
+            return _WAITING
         victims = victims_text(plan.victims, key[1])
         waits = self._pause(key, refusal) or self._wait(key, entity, victims)
         if not waits:
@@ -194,8 +196,8 @@ class Preemptor:
         PREEMPTIONS.labels("paused").inc()
         self._queue.retry_at(key, until)
         return (
-            "others took the place that it made by evicting pods: it evicts again after a pause of"
-            f" {seconds:.0f} s; keep others off these nodes, or give it nodes of its own"
+            "Other pods took the capacity that preemption made for it; it preempts again after"
+            f" {seconds:.0f} s. Keep other pods off these nodes, or give it nodes of its own."
         )
 
     def _wait(self, key: GroupKey, entity: Group | Pod, victims: str) -> str:
@@ -206,7 +208,7 @@ class Preemptor:
         PREEMPTIONS.labels("delayed").inc()
         self._queue.retry_at(key, self._clock.monotonic() + left)
         # The whole delay: what is left would change the status with each decision.
-        return f"evicts {victims} unless there is room within {_delay(entity):.0f} s"
+        return f"It preempts {victims} unless it fits within {_delay(entity):.0f} s."
 
     def _evict(self, plan: Plan, entity: Group | Pod) -> str:
         self._nominate(plan, entity)
@@ -222,8 +224,8 @@ class Preemptor:
                 self._state.units.mark_evicting([pod], now + granted(pod.info))
         PREEMPTIONS.labels("evict").inc()
         PREEMPTION_PLANS.labels(str(plan.proved).lower()).inc()
-        more = "" if plan.minimal else "; the search for fewer ended at its limit"
-        return f"evicts {victims_text(plan.victims, plan.root[1])}{more}"
+        more = "" if plan.minimal else " The search for fewer victims ended at its limit."
+        return f"It preempts {victims_text(plan.victims, plan.root[1])}.{more}"
 
     def failed(self, key: GroupKey) -> None:
         """Deciding the root raised an error: it keeps no place."""

@@ -1,6 +1,6 @@
 """The conditions and blockers of groups and pods, derived from the state. No I/O.
 
-Every group of a tree has a condition; that of the group at fault says why, the others name it.
+Every group of a tree has a condition. The group at fault states the reason, the others name it.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ from scheduler.core.groups.forest import Group, NotReady, Pod, outer_topology_ke
 from scheduler.core.state.state import State
 from scheduler.core.topology.topology import UNLABELLED
 from scheduler.core.values.model import SINGLE_POD, GroupKey
-from scheduler.status.quorum_messages import claims_missing, summary
+from scheduler.core.values.wording import sentence
+from scheduler.status.quorum_messages import summary
 
 _SHOWN: Final = 5
-"""Names that a message lists. Further ones are `...`."""
+"""Names that a message lists; `...` stands for further ones."""
 
 _RETRY_ON: Final = {
-    "capacity": ["room on a node", "a new or changed node", "a change of the group"],
+    "capacity": ["free capacity on a node", "a new or changed node", "a change of the group"],
     "constraint": ["a new or changed node", "a change of the group"],
     "quorum": ["a new member", "a change of the group"],
-    "priority": ["the start of the group that goes first", "a change of the group"],
+    "priority": ["the start of the group that is first", "a change of the group"],
     "invalid": ["a change of the group or its members"],
-    "binding": ["the end of the pause", "a change of the group or its members"],
+    "binding": ["the end of the back-off", "a change of the group or its members"],
     "error": ["the end of a back-off of 1 s, doubling to 5 min"],
 }
 
@@ -50,7 +51,7 @@ _REASONS: Final = {
     "invalid": REASON_INVALID,
     "error": REASON_SCHEDULER_ERROR,
 }
-"""Of a group's condition; otherwise it is Unschedulable."""
+"""Reasons of a group's condition by kind of blocker; Unschedulable for all others."""
 
 _POD_REASONS: Final = {
     "quorum": REASON_GROUP_WAITS,
@@ -58,14 +59,14 @@ _POD_REASONS: Final = {
     "binding": REASON_SCHEDULER_ERROR,
     "error": REASON_SCHEDULER_ERROR,
 }
-"""Of a pod's condition; otherwise its root waits for room, and it is Unschedulable."""
+"""Reasons of a pod's condition by kind of blocker; Unschedulable where capacity is missing."""
 
 _VOLUMES: Final = "a change of its claims or of volumes"
 _DEVICES: Final = "a change of its ResourceClaims, or of devices or their classes"
 
 
 def retry_on(blocker: Blocker) -> list[str]:
-    """The events after which the root is decided again."""
+    """Return the events after which the scheduler decides the root again."""
     volumes = any(about_volumes(reason) for reason, _ in blocker.counts)
     more = [_VOLUMES] * volumes + [_DEVICES] * blocker.devices
     return _RETRY_ON[blocker.kind] + more
@@ -73,7 +74,7 @@ def retry_on(blocker: Blocker) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """What a group's status should say; `reason` None leaves the condition as it is."""
+    """The wanted status of a group; `reason` None leaves the condition as it is."""
 
     group: Group
     reason: str | None
@@ -88,7 +89,7 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """What the PodScheduled condition of a waiting pod should say.
+    """The wanted PodScheduled condition of a pending pod.
 
     It is written again only when `significant` changes, not for each change of free places.
     """
@@ -100,7 +101,7 @@ class PodView:
 
 
 def waiting_for(state: State, top: Group, gates: FeatureGates = features.USUAL) -> Blocker | None:
-    """Why a tree is not ready to be decided, as a blocker; None if it is."""
+    """Return why a tree is not ready to be decided, as a blocker; None if it is."""
     flaw = tree_validation.check(top)
     if flaw is not None:
         return Blocker(flaw.message, "invalid", flaw.at.key, 0, 0)
@@ -109,34 +110,34 @@ def waiting_for(state: State, top: Group, gates: FeatureGates = features.USUAL) 
 
 
 def group_views(state: State, top: Group, blocker: Blocker | None) -> list[GroupView]:
-    """The views of a whole tree; `blocker` is why its root waits, if it does."""
+    """Return the views of a complete tree; `blocker` is why its root waits, if it does."""
     groups = (group for group in top.walk() if group.spec is not None)
     return [group_view(state, group, blocker) for group in groups]
 
 
 def group_view(state: State, group: Group, blocker: Blocker | None) -> GroupView:
-    """The view of one group of a tree. Walks its pods only for a preferred topology."""
+    """Return the view of one group of a tree. Visits its pods only for a preferred topology."""
     counts = _counts(group)
     if group.bound:
         # It may still wait for pods beyond minCount; other groups report theirs themselves.
         own = blocker if blocker is not None and blocker.at == group.key else None
-        message = _minimum_placed(group) + _topology_reached(state, group)
+        message = _scheduled(group, _topology_reached(state, group))
         return GroupView(group, REASON_SCHEDULED, message, counts, own)
     if blocker is None:
         if not group.initially_scheduled:
             return GroupView(group, None, "", counts, None)
-        return GroupView(group, REASON_SCHEDULED, _minimum_was_placed(group), counts, None)
+        return GroupView(group, REASON_SCHEDULED, _scheduled(group, verb="were"), counts, None)
     fault = blocker.at == group.key
     reason = _REASONS.get(blocker.kind, REASON_UNSCHEDULABLE)
     message = _message(blocker, at=None if fault else blocker.at)
     blocker = replace(blocker, summary=message)
     if group.initially_scheduled:
-        reason, message = REASON_SCHEDULED, f"{_minimum_was_placed(group)}, now waits: {message}"
+        reason, message = REASON_SCHEDULED, f"{_scheduled(group, verb='were')} {message}"
     return GroupView(group, reason, message, counts, blocker)
 
 
 def binding_failed(state: State, root: GroupKey, message: str) -> Blocker | None:
-    """Why a root waits that was placed and could not be bound; None if it is gone."""
+    """Return why a root waits whose binding failed; None if the root is deleted."""
     if root[0] == SINGLE_POD:
         return Blocker(message, "binding", root, 1, 0)
     group = state.forest.groups.get(root)
@@ -147,11 +148,11 @@ def binding_failed(state: State, root: GroupKey, message: str) -> Blocker | None
 
 
 def pod_views(state: State, pods: Iterator[Pod], blocker: Blocker) -> Iterator[PodView]:
-    """The views of a root's waiting pods.
+    """Yield the views of a root's pending pods.
 
-    While it waits for room all of them are Unschedulable, whether there is room for some or not:
-    autoscalers look for this word alone, and add what all pods that bear it lack together. Only
-    pods of a group that lacks members are not, as no node would help them.
+    While the root waits for capacity, all of them are Unschedulable, even if some fit: autoscalers
+    check this reason alone, and add what all pods with it lack together. Pods of a group that lacks
+    members have another reason, because no new node would help them.
     """
     causes: dict[GroupKey, Blocker] = {}
     for pod in pods:
@@ -162,12 +163,12 @@ def pod_views(state: State, pods: Iterator[Pod], blocker: Blocker) -> Iterator[P
             cause = causes[group.key]
         fault = group is None or group.key == cause.at
         reason = _POD_REASONS.get(cause.kind, REASON_UNSCHEDULABLE)
-        message = _message(cause, at=None if fault else cause.at)
+        message = _pod_message(cause, at_fault=fault)
         yield PodView(pod, reason, message, (reason, *cause.significant))
 
 
 def _missing_members(state: State, leaf: Group, blocker: Blocker) -> Blocker | None:
-    """What the leaf, or a group around it, lacks for its quorum while the root waits for room."""
+    """Return which members the leaf, or a group around it, lacks for its quorum."""
     if blocker.kind in _POD_REASONS:
         return None
     found, group = None, leaf
@@ -179,28 +180,28 @@ def _missing_members(state: State, leaf: Group, blocker: Blocker) -> Blocker | N
 
 
 def exceeding_views(group: Group) -> Iterator[PodView]:
-    """The views of the pods that wait until the group's minCount has followed its owner."""
+    """Yield the views of the pods that wait until the group's minCount has followed its owner."""
     off = group.spec.maker_off if group.spec is not None else ""
-    how = (
-        f"with feature gate {off} off its minCount stays as it is, and its new pods wait"
+    message = (
+        f"{group.words} does not grow with its owner because feature gate {off} is off. The pod"
+        " waits until it is on."
         if off
-        else "its new pods wait until muster-controller has moved minCount;"
-        " nothing is to be done while that runs"
+        else f"{group.words} grows with its owner. The pod waits until muster-controller updates"
+        " minCount."
     )
-    message = f"{group.words} is to grow with its owner: {how}"
     for pod in list((group.exceeding or {}).values()):
         yield PodView(pod, REASON_GROUP_WAITS, message, (REASON_GROUP_WAITS, "exceeds"))
 
 
 def unclaimed_views(pods: Iterable[Pod]) -> Iterator[PodView]:
-    """The views of pods that wait for their ResourceClaims."""
+    """Yield the views of pods that wait for their ResourceClaims."""
     for pod in list(pods):
-        message = claims_missing(pod)
+        message = pod.info.unclaimed
         yield PodView(pod, REASON_UNSCHEDULABLE, message, (REASON_UNSCHEDULABLE, message))
 
 
 def waiting_pods(state: State, root: GroupKey) -> Iterator[Pod]:
-    """The pods of a root that wait for a place; the state may change between two of them."""
+    """Yield the pending pods of a root; the state may change between two of them."""
     if root[0] == SINGLE_POD:
         pod = state.singles.get(root)
         if pod is not None:
@@ -244,27 +245,22 @@ def _blocker(not_ready: NotReady, gates: FeatureGates = features.USUAL) -> Block
 
 
 def has_leaving_pods(state: State, group: Group) -> bool:
-    """Whether pods of the subtree are terminating or being evicted."""
+    """Return True if pods of the subtree are terminating or being evicted."""
     members = (pod for leaf in group.leaves() for pod in leaf.members.values())
     return any(pod.node and state.units.leaves(pod) for pod in members)
 
 
-def _minimum_placed(group: Group) -> str:
-    return f"has {_what_is_placed(group)}"
-
-
-def _minimum_was_placed(group: Group) -> str:
-    return f"had {_what_is_placed(group)}"
-
-
-def _what_is_placed(group: Group) -> str:
+def _scheduled(group: Group, more: str = "", *, verb: str = "are") -> str:
+    """Return the sentence of a group that is scheduled, or was before: what of it, and `more`."""
     if group.spec is not None and group.spec.gang:
-        return "its minGroupCount placed" if group.composite else "its minCount placed"
-    return "a child group placed" if group.composite else "a pod placed"
+        what = "minGroupCount child groups" if group.composite else "minCount pods"
+        return f"{what} {verb} scheduled{more}."
+    what = "a child group" if group.composite else "a pod"
+    return sentence(f"{what} {'is' if verb == 'are' else 'was'} scheduled{more}")
 
 
 def _topology_reached(state: State, group: Group) -> str:
-    """In how many domains of a preferred topology the group runs."""
+    """Return in how many domains of a preferred topology the group runs; empty without one."""
     if group.topology is None or not group.topology.preferred:
         return ""
     key = group.topology.key
@@ -275,8 +271,8 @@ def _topology_reached(state: State, group: Group) -> str:
     names = ["none" if code == UNLABELLED else domains.paths[code] for code in found]
     shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     if len(found) == 1 and found[0] != UNLABELLED:
-        return f", in one {domains.key} as preferred: {shown}"
-    return f", in {len(found)} values of {domains.key} where one was preferred: {shown}"
+        return f" in one {domains.key}, as preferred: {shown}"
+    return f" in {len(found)} values of {domains.key}, one is preferred: {shown}"
 
 
 def _counts(group: Group) -> dict[str, int]:
@@ -286,12 +282,23 @@ def _counts(group: Group) -> dict[str, int]:
 
 
 def confirmed(group: Group) -> bool:
-    """Whether the watch has delivered all Bindings of the subtree."""
+    """Return True if the watch has delivered all Bindings of the subtree."""
     return not group.assumed_total
 
 
 def _message(blocker: Blocker, at: GroupKey | None) -> str:
+    """Return the message of a group; `at` is the group that it waits for, None for its own."""
     if at is None or at[0] == SINGLE_POD:
         return blocker.summary
-    kind = "pod group" if at[0] == "PodGroup" else "composite pod group"
-    return f'waits for {kind} "{at[2]}": {blocker.summary}'
+    return f'Waiting for {at[0]} "{at[2]}": {blocker.summary}'
+
+
+def _pod_message(blocker: Blocker, *, at_fault: bool) -> str:
+    """Return kube-scheduler's sentence with the name of the group, or why the group waits."""
+    kind, _, name = blocker.at
+    if kind == SINGLE_POD:
+        return blocker.summary
+    if not blocker.nodes:
+        return f'Waiting for {kind} "{name}": {blocker.summary}'
+    verb = "belongs to" if at_fault else "waits for"
+    return f'{blocker.nodes} The pod {verb} {kind} "{name}".'

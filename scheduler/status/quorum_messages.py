@@ -1,7 +1,7 @@
-"""What is said of a group that lacks members: what is there, and who makes the rest, or what to do.
+"""The messages of groups that lack members: what exists, and who creates the rest, or what to do.
 
-The scheduler sees the pods and the groups, and whom they were made for; why a Job makes no pods is
-known to its status and its events, so those are named where nothing else is the cause. No I/O.
+The scheduler knows the pods, the groups and their owners. Why a Job creates no pods is in its
+status and events, so the messages refer to these where they know no other cause. No I/O.
 """
 
 from __future__ import annotations
@@ -25,145 +25,131 @@ from api.constants import (
 from api.features import Feature, FeatureGates, feature_of_form, off_text
 from api.groups import Form, group_of_pod, workload_form
 from scheduler.core.groups.forest import Group, NotReady, Pod
+from scheduler.core.values.wording import count, sentence
 
-"""Kinds whose pods get their group's name from Muster's admission."""
-_MAKERS: Final = (JOB.kind, STATEFUL_SET.kind, DEPLOYMENT.kind, LEADER_WORKER_SET.kind)
-"""Kinds whose status and events say why there are no pods."""
+_CREATORS: Final = (JOB.kind, STATEFUL_SET.kind, DEPLOYMENT.kind, LEADER_WORKER_SET.kind)
+"""Kinds whose status and events tell why they create no pods, and whose groups follow them."""
 _REPLICA_SET: Final = "ReplicaSet"
 _MANAGED: Final = {STATEFUL_SET.kind: Feature.STATEFUL_SET, _REPLICA_SET: Feature.DEPLOYMENT}
-"""By which feature the group is made that admission named, by what makes the pods."""
+"""The feature that creates the group that admission named, by the kind that creates the pods."""
 
 
 def summary(not_ready: NotReady, gates: FeatureGates = features.USUAL) -> str:
-    """The whole sentence: what is missing, and what to do, or who does it.
+    """Return the sentences of a group that is not ready: what is missing, and who creates it.
 
-    Who makes nothing as a feature gate is off is not named: the gate is.
+    Where a feature gate that is off keeps Muster from creating it, they name the gate.
     """
     group = not_ready.at
-    if group.spec is None:
-        return f"{not_ready.message}: {_who_makes_it(group, gates)}"
     missing = not_ready.needed - not_ready.present
-    if missing <= 0:
-        return not_ready.message
-    if group.composite:
-        return f"{not_ready.message}: {_who_makes_children(group)}"
-    return f"{_there(group, not_ready)}: {_who_makes_pods(group, missing, not_ready.present)}"
+    if group.spec is None:
+        text, advice = not_ready.message, _who_creates_it(group, gates)
+    elif missing <= 0:
+        return f"{not_ready.message}."
+    elif group.composite:
+        text, advice = not_ready.message, _who_creates_children(group)
+    else:
+        text = _members(group, not_ready)
+        unclaimed = next(iter((group.unclaimed or {}).values()), None)
+        if unclaimed is not None and group.gated < missing:
+            return f"{text}: {unclaimed.info.unclaimed}"
+        advice = _who_creates_pods(group, missing, not_ready.present)
+    return f"{text}. {sentence(advice)}"
 
 
-def _there(group: Group, not_ready: NotReady) -> str:
-    """How many members count, and what is known of others."""
+def _members(group: Group, not_ready: NotReady) -> str:
+    """Return how many members count, and how many do not and why."""
     others = [
         f"{number} {what}"
         for number, what in (
             (group.gated, "with schedulingGates"),
-            (len(group.unclaimed or ()), "without their ResourceClaims"),
-            (group.held, "held"),
+            (len(group.unclaimed or ()), "waiting for ResourceClaims"),
+            (group.held, "of another owner"),
             (group.leaving, "being deleted"),
             (group.failed, "failed"),
         )
         if number
     ]
     if others:
-        return f"{not_ready.message}, besides {' and '.join(others)}"
+        return f"{not_ready.message}, not counting {' and '.join(others)}"
     if not_ready.present:
         return not_ready.message
-    now = "those that ran are gone" if group.initially_scheduled else "none is there yet"
-    return f"{not_ready.message}, {now}"
+    now = "its earlier pods are deleted" if group.initially_scheduled else "none exists yet"
+    return f"{not_ready.message}; {now}"
 
 
-def _who_makes_pods(group: Group, missing: int, present: int) -> str:
+def _who_creates_pods(group: Group, missing: int, present: int) -> str:
     if group.gated >= missing:
-        return "it goes on when their gates are removed"
-    if group.unclaimed or group.held:
-        lacking = next(iter((group.unclaimed or {}).values()), None)
-        return _whose_group_is_it(group) if lacking is None else claims_missing(lacking)
+        return "it is scheduled when their schedulingGates are removed"
+    if group.held:
+        return _whose_group_is_it(group)
     owner = group.spec.owner if group.spec is not None else None
     first = not (present or group.initially_scheduled or group.failed or group.leaving)
     if owner is not None and owner[0] == JOBSET.kind:
         name = f'JobSet "{owner[1]}"'
         if first:
             return (
-                f"{name} makes their Jobs when it is their turn;"
-                " if these are there, their events say why no pods come"
+                f"{name} creates the Jobs in its startup order; if the Jobs exist, see their events"
             )
         if not (present or group.failed or group.leaving):
-            return f"{name} makes their Jobs again when it is their turn, unless it has ended"
-        return f"if no others come, the status of {name} and the events of its Jobs say why"
-    own = owner is not None and owner[0] in _MAKERS
-    maker = _words(owner) if owner is not None and own else _maker(group)
-    if maker:
-        # Of its own minCount follows it; others may be content with fewer pods.
-        why = f"as its status and events may say, {_lower(group)}"
-        why = "its status and events say why" if own else why
-        return f"if {maker} makes {'none' if first else 'no others'}, {why}"
+            return f"{name} recreates the Jobs in its startup order, unless it has ended"
+        return f"if no more pods appear, see the status of {name} and the events of its Jobs"
+    own = owner is not None and owner[0] in _CREATORS
+    creator = _words(owner) if owner is not None and own else _creator(group)
+    if creator:
+        # minCount follows Muster's own owners; others may suit a group with fewer pods.
+        instead = "" if own else f", or {_lower(group)}"
+        pods = "no pods" if first else "no more pods"
+        return f"if {creator} creates {pods}, see its status and events{instead}"
     if group.spec is not None and not group.spec.gang:
-        return "make 1 that names it, or delete it"
-    return f"make {missing} more that name it, or {_lower(group)}"
-
-
-def claims_missing(pod: Pod) -> str:
-    """Why a pod waits for its ResourceClaims, and whose matter that is."""
-    text = pod.info.unclaimed
-    if "not created yet" in text:
-        return (
-            f"{text}: kube-controller-manager makes it from its ResourceClaimTemplate;"
-            " if it does not, the events of the pod say why"
-        )
-    if "PodGroup is not owner" in text:
-        return f"{text}: delete it, and the group's own is made"
-    if "status.resourceClaimStatuses" in text:
-        return f"{text}: Muster's controllers make it; if not, the events of the group say why"
-    if "could not find" in text:
-        return f"{text}: create it, or correct the name"
-    if "is being deleted" in text:
-        return f"{text}: it goes on once another of this name is there"
-    return text
+        return "create a pod that names the group, or delete the group"
+    verb = "names" if missing == 1 else "name"
+    return f"create {count(missing, 'more pod')} that {verb} the group, or {_lower(group)}"
 
 
 def _lower(group: Group) -> str:
-    """How to let it start with fewer pods."""
+    """Return how to let the group start with fewer pods."""
     spec = group.spec
     owner = spec.owner if spec is not None else None
     if owner is not None and owner[0] == POD_GROUP.kind:
         return f"lower minMember of {_words(owner)}"
     if owner is not None and owner[0] == POD.kind:
-        return "lower the min-count that its pods say"
+        return "lower the min-count annotation of its pods"
     if spec is not None and owner is not None and owner[0] == WORKLOAD.kind:
         return f'lower minCount of template "{spec.template}" of {_words(owner)}'
     return "lower minCount"
 
 
 def _whose_group_is_it(group: Group) -> str:
-    """Pods are held that Muster named this group, which was not made for their owner."""
+    """Return what pods wait for that name this group although it belongs to another owner."""
     if group.spec is not None and group.spec.owner is not None:
-        return "those are of another owner, and go on once this group is gone and theirs is made"
-    return "those are meant for a group that Muster makes under this name: delete this one"
+        return "the pods wait until this group is deleted and Muster creates that of their owner"
+    return "the pods belong to a group that Muster creates under this name: delete this group"
 
 
-def _who_makes_children(group: Group) -> str:
+def _who_creates_children(group: Group) -> str:
     owner = group.spec.owner if group.spec is not None else None
     if owner is None:
-        return "make the others, or lower minGroupCount"
-    return f"Muster makes the others for {_words(owner)}, whose events say if it cannot"
+        return "create the others, or lower minGroupCount"
+    return f"Muster creates the others for {_words(owner)}; if they do not appear, see its events"
 
 
-def _who_makes_it(group: Group, gates: FeatureGates) -> str:
-    """Of a group that does not exist, but that pods or child groups name."""
-    feature = _made_by(group)
+def _who_creates_it(group: Group, gates: FeatureGates) -> str:
+    """Return who creates a group that pods or child groups name and that does not exist."""
+    feature = _feature_of(group)
     if feature is not None and feature not in gates:
-        return f"it is not made, as {off_text(feature)}"
+        return f"Muster does not create it because {off_text(feature)}"
     if group.composite:
         children = (child for child in group.children.values() if child.spec is not None)
         owner = next((it.spec.owner for it in children if it.spec is not None), None)
         if owner is not None and owner[0] in (JOBSET.kind, LEADER_WORKER_SET.kind):
-            return _made_by_muster(_words(owner))
-        return "create it, or correct the name that its child groups give"
+            return _created_by_muster(_words(owner))
+        return "create it, or correct the name in its child groups"
     pod = next(iter(group.members.values()), None)
     return (_admitted(pod) or _by_label(pod, group.name)) if pod is not None else _MISSPELT
 
 
-def _made_by(group: Group) -> Feature | None:
-    """The feature by which a group that does not exist would be made; None for a user's own."""
+def _feature_of(group: Group) -> Feature | None:
+    """Return the feature that creates a group that does not exist; None for a user's own."""
     if group.composite:
         return Feature.COMPOSITE_POD_GROUP
     pod = next(iter(group.members.values()), None)
@@ -183,32 +169,32 @@ def _made_by(group: Group) -> Feature | None:
     return feature_of_form(reference.form)
 
 
-_MISSPELT: Final = "create it, or correct the name that its pods give"
+_MISSPELT: Final = "create it, or correct the name in its pods"
 
 
 def _admitted(pod: Pod) -> str:
-    """Of a group that admission named, or that its pods ask for: the controllers make it."""
+    """Return who creates a group that admission named, or that annotations of its pods request."""
     if pod.info.membership.asks:
-        return "Muster makes it as the annotations of its pods say, whose events say if it cannot"
+        return "Muster creates it from pod annotations; if it does not appear, see the pods' events"
     if _leader_worker_set(pod):
-        return _made_by_muster(f'{LEADER_WORKER_SET.kind} "{_leader_worker_set(pod)}"')
+        return _created_by_muster(f'{LEADER_WORKER_SET.kind} "{_leader_worker_set(pod)}"')
     if not pod.info.membership.managed:
         return ""
     jobset = pod.info.labels.get(JOBSET_LABEL_NAME)
     maker = f'JobSet "{jobset}"' if jobset else pod.info.membership.maker
     if maker.startswith(f"{_REPLICA_SET} "):
         maker = f"the Deployment of {maker}"
-    return _made_by_muster(maker) if maker else ""
+    return _created_by_muster(maker) if maker else ""
 
 
 def _leader_worker_set(pod: Pod) -> str:
-    """The LeaderWorkerSet in whose templates admission named the group, by the set's own name."""
+    """Return the LeaderWorkerSet whose name admission wrote as group into its templates."""
     name = pod.info.labels.get(LWS_LABEL_NAME, "")
     return name if name == pod.info.labels.get(LABEL_POD_GROUP) else ""
 
 
-def _made_by_muster(owner: str) -> str:
-    return f"Muster makes it for {owner}, whose events say if it cannot"
+def _created_by_muster(owner: str) -> str:
+    return f"Muster creates it for {owner}; if it does not appear, see the events of its owner"
 
 
 def _by_label(pod: Pod, name: str) -> str:
@@ -216,18 +202,20 @@ def _by_label(pod: Pod, name: str) -> str:
     if reference is None or reference.name != name:
         return _MISSPELT
     if reference.form is Form.COSCHEDULING:
-        return f'it is made from coscheduling PodGroup "{name}": create that, or correct the name'
+        return (
+            f'it is created from coscheduling PodGroup "{name}": create that, or correct the name'
+        )
     form = workload_form(pod.info.labels, None) if reference.form is Form.WORKLOAD else None
     if form is None:
         return _MISSPELT
     return (
-        f'it is made from template "{form.pod_group}" of Workload "{form.name}":'
-        " create those, or correct the labels"
+        f'it is created from template "{form.pod_group}" of Workload "{form.name}":'
+        " create these, or correct the labels"
     )
 
 
-def _maker(group: Group) -> str:
-    """What makes its pods, by one of those that are there."""
+def _creator(group: Group) -> str:
+    """Return the owner of the first pod of the group; empty if it has none."""
     pod = next(iter(group.members.values()), None)
     return pod.info.membership.maker if pod is not None else ""
 

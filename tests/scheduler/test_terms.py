@@ -279,7 +279,7 @@ INCOMPLETE: Mapping[str, Any] = {
     "type": "PodGroupInitiallyScheduled",
     "status": "False",
     "reason": "Incomplete",
-    "message": "has 0 of 1 pods",
+    "message": "The group has 0 of 1 pods",
     "observedGeneration": 1,
     "lastTransitionTime": "2026-01-01T00:00:00Z",
 }

@@ -1,7 +1,8 @@
-"""A shortage in one sentence: how much is short, why, on how many nodes, and what to change."""
+"""The sentences of a refusal: why no node is available, what the group needs, what to change."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,6 @@ from scheduler.core.framework import (
     inter_pod_affinity,
     node_affinity,
     node_name,
-    node_resources_fit,
     node_volume_limits,
     pod_topology_spread,
     taint_toleration,
@@ -22,68 +22,96 @@ from scheduler.core.framework.framework import Framework
 from scheduler.core.nodes.resource_table import PODS
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.state.shortage import Shortage
-from scheduler.core.values.model import Requirements
-from scheduler.core.values.wording import count
+from scheduler.core.values.model import SINGLE_POD, Requirements
+from scheduler.core.values.wording import count, sentence
 from scheduler.core.volumes import volume_zone
 
-_SHOWN: Final = 3
-"""How many reasons the sentence names; `status.blocker.counts` has all of them."""
+_SHOWN: Final = 10
+"""Reasons that the message lists; `status.blocker.counts` has all of them."""
 
-_WAIT: Final = "it starts once there is room"
-"""Where nothing has to be changed."""
+_WAIT: Final = "it starts when this capacity is free"
+"""The advice where nothing has to change."""
 
-_DEVICES: Final = "ask for fewer devices or others, or add nodes that have such"
+_DEVICES: Final = "request fewer or other devices, or add nodes that have them"
 
 _VOLUMES: Final = {
-    volume_binding.UNBOUND: "bind the claims, or give them a storageClassName that makes volumes",
+    volume_binding.UNBOUND: (
+        "bind the claims, or set a storageClassName whose provisioner creates volumes"
+    ),
     volume_binding.LOST: (
-        "its claims name volumes that are gone: bring those back, or make new claims"
+        "the claims name PersistentVolumes that do not exist. Restore these, or create new claims"
     ),
     volume_binding.NODE_AFFINITY: (
-        "its volumes are used on other nodes: make room there, or use other claims"
+        "the PersistentVolumes can be used on other nodes only. Free capacity there, or use other"
+        " claims"
     ),
-    volume_binding.NO_VOLUME: "make volumes for its claims that such nodes can use",
-    volume_zone.REASON: "its volumes are in other zones: make room there, or use other claims",
-    node_volume_limits.REASON: "add nodes, or use fewer volumes for each pod",
+    volume_binding.NO_VOLUME: "create PersistentVolumes that these nodes can use",
+    volume_zone.REASON: (
+        "the PersistentVolumes are in other zones. Free capacity there, or use other claims"
+    ),
+    node_volume_limits.REASON: "add nodes, or use fewer volumes in each pod",
     volume_restrictions.REASON: (
-        "end the pod that uses the claim, or make a claim that several pods may use"
+        "delete the pod that uses the claim, or use a claim that several pods can share"
     ),
 }
 
 
-def sentence(
+def available(nodes: int, counts: Sequence[tuple[str, int]]) -> str:
+    """Return kube-scheduler's sentence about the nodes, as its FitError builds it.
+
+    For example: `0/5 nodes are available: 3 Insufficient cpu, 2 Too many pods.`
+    """
+    if not nodes:
+        return "no nodes available to schedule pods."
+    found = [f"{number} {reason}" for reason, number in counts[:_SHOWN]]
+    if len(counts) > _SHOWN:
+        found.append(f"and {count(len(counts) - _SHOWN, 'other reason')}")
+    return f"0/{nodes} nodes are available{': ' * bool(found)}{', '.join(found)}."
+
+
+def need(short: Shortage) -> str:
+    """Return how many pods need capacity, and how many of them fit; empty for a pod alone."""
+    if short.at[0] == SINGLE_POD:
+        return ""
+    free = f"{short.free} fit{'s' if short.free == 1 else ''}"
+    where = ""
+    if best := short.best:
+        where, free = f" in one {best.key}", f"{free} in {best.value}, the best one"
+    if short.minimum:
+        text = f"the group needs capacity for {count(short.needed, 'more pod')}{where}; {free}"
+    else:
+        verb = "needs" if short.needed == 1 else "need"
+        pods = count(short.needed, "pod")
+        text = f"{pods} beyond the minimum {verb} capacity{where}; {free}"
+    if short.beside:
+        text = f"with the other {count(short.beside, 'pod')} of its tree placed, {text}"
+    return sentence(text)
+
+
+def change(
     framework: Framework,
     shape: Shape,
     short: Shortage,
-    counts: tuple[tuple[str, int], ...],
+    reason: str,
     *,
+    minimum: int | None,
     impossible: bool,
 ) -> str:
-    """For example: needs room for 4 more pods, there is room for 1: cpu short on 3 of 3 nodes."""
-    total = len(framework.nodes.row_of)
-    best = short.best
-    where = f" in the best {best.key} ({best.value})" if best else ""
-    pods = count(short.needed, "more pod")
-    beside = f" beside the {count(short.beside, 'pod')} placed with it" if short.beside else ""
-    text = f"needs room for {pods}, there is room for {short.free}{where}{beside}"
-    if not total:
-        return f"{text}: there are no nodes; add some"
-    if counts:
-        text += ": " + ", ".join(_on(reason, at, total) for reason, at in counts[:_SHOWN])
-    devices = (
-        DeviceAdvice(framework, shape, short).words() if shape.requirements.needs_devices else ""
-    )
-    if devices:
-        text += f"; {devices}"
-    advice = _advice(framework, shape, short, counts[0][0] if counts else "", impossible=impossible)
+    """Return which devices are missing, if any, and the one thing to change.
+
+    `reason` is the most frequent one. `minimum` is the minCount of the group, None if a lower one
+    would not surely fit.
+    """
+    wants = shape.requirements.needs_devices
+    devices = DeviceAdvice(framework, shape, short).words() if wants else ""
+    advice = _advice(framework, shape, short, reason, minimum=minimum, impossible=impossible)
     if impossible:
-        text += "; impossible even if the cluster were empty"
-        advice = _DEVICES if devices else advice
-    return f"{text}; {advice or _WAIT}"
+        advice = f"waiting does not help: {_DEVICES if devices else advice}"
+    return " ".join(sentence(text) for text in (devices, advice or _WAIT) if text)
 
 
 def about_volumes(reason: str) -> bool:
-    """Whether the reason only goes away if claims or volumes change."""
+    """Return True if the reason stays until claims or volumes change."""
     return (
         reason in _VOLUMES
         or volume_binding.is_short(reason)
@@ -91,26 +119,20 @@ def about_volumes(reason: str) -> bool:
     )
 
 
-def _on(reason: str, at: int, nodes: int) -> str:
-    return f"{_words(reason)} on {at} of {count(nodes, 'node')}"
-
-
-def _words(reason: str) -> str:
-    if reason == node_resources_fit.TOO_MANY_PODS:
-        return "pods short"
-    if reason.startswith(node_resources_fit.INSUFFICIENT):
-        return f"{reason.removeprefix(node_resources_fit.INSUFFICIENT)} short"
-    return reason.removeprefix("node(s) ")
-
-
 def _advice(
-    framework: Framework, shape: Shape, short: Shortage, reason: str, *, impossible: bool
+    framework: Framework,
+    shape: Shape,
+    short: Shortage,
+    reason: str,
+    *,
+    minimum: int | None,
+    impossible: bool,
 ) -> str:
-    """The one thing to change; empty if waiting is enough."""
+    """Return the one thing to change; empty if waiting is enough."""
     if reason in _VOLUMES:
         return _VOLUMES[reason]
     if volume_binding.is_short(reason):
-        return "add volumes of that class where these pods fit, or ask for less"
+        return "add storage of that class where these pods fit, or request less"
     about_others = _about_others(shape.requirements, reason)
     if about_others:
         return about_others
@@ -122,34 +144,42 @@ def _advice(
     most = int(framework.most(shape, empty)[0])
     if not most:
         return _too_large(framework, shape)
+    lower = "Lower minCount"
     if short.best is not None:
-        return f"lower minCount, ask for less, or let it span more than one {short.best.key}"
-    return f"at most {count(most, 'pod')} of this kind fit: lower minCount or add nodes"
+        where = short.best.key
+        return f"lower minCount, request less, or let the group span more than one {where}"
+    if minimum is not None and short.minimum:
+        lower = f"{lower} to {minimum - short.needed + most}"
+    return f"at most {count(most, 'such pod')} fit{'s' * (most == 1)}. {lower}, or add nodes"
 
 
 def _about_others(wants: Requirements, reason: str) -> str:
-    """Advice for a reason that comes from other pods; empty for other reasons."""
+    """Return the advice for a reason that other pods cause; empty for other reasons."""
     if reason.startswith(volume_restrictions.NO_DISK):
-        return "end the pods that use the disk there, give each pod a disk of its own, or add nodes"
+        return "delete the pods that use the disk, give each pod its own disk, or add nodes"
     if reason == inter_pod_affinity.ANTI_AFFINITY:
         keys = ", ".join(sorted({term.key for term in wants.required_anti_affinity}))
-        return f"its pods must be apart by {keys}: lower minCount, or add nodes"
+        return f"anti-affinity keeps the pods apart by {keys}. Lower minCount, or add nodes"
     if reason == pod_topology_spread.REASON:
         keys = ", ".join(f"{s.key} (maxSkew {s.max_skew})" for s in wants.spread)
-        return f"its pods must be spread over {keys}: raise maxSkew, or add nodes where fewest are"
+        return (
+            f"the pods must spread over {keys}. Raise maxSkew, or add nodes where fewest pods are"
+        )
     if reason == inter_pod_affinity.AFFINITY:
         keys = ", ".join(sorted({term.key for term in wants.required_affinity}))
-        return f"its pods must be near others by {keys}: make room where those are, or start them"
+        return (
+            f"affinity requires other pods in the same {keys}. Free capacity there, or start them"
+        )
     if reason == inter_pod_affinity.EXISTING_ANTI_AFFINITY:
-        return "pods that run there keep its pods away: end them, or change their anti-affinity"
+        return "existing pods exclude these pods. Delete them, or change their anti-affinity"
     if reason == pod_topology_spread.MISSING_LABEL:
         keys = ", ".join(sorted({spread.key for spread in wants.spread}))
-        return f"its pods are spread over {keys}: label the nodes so, or correct the topologyKey"
+        return f"the pods spread over {keys}. Add this label to nodes, or correct topologyKey"
     return ""
 
 
 def _other_nodes(framework: Framework, shape: Shape, reason: str) -> str:
-    """Advice if the node filters exclude all nodes; about those that match the node affinity."""
+    """Return the advice if node filters exclude all nodes; about nodes that match the affinity."""
     nodes = framework.nodes
     admitted = node_affinity.admits(shape, nodes)
     there = nodes.node_class[: nodes.size] >= 0
@@ -158,7 +188,7 @@ def _other_nodes(framework: Framework, shape: Shape, reason: str) -> str:
     chosen = [nodes.classes.all[index] for index in found.tolist()]
     if not chosen:
         return "change the node selector or affinity, or label a node"
-    # A cordoned node also has a taint, which nobody is to tolerate.
+    # A cordoned node also has a taint, which no pod should tolerate.
     open_nodes = [node for node in chosen if not node.unschedulable]
     if not open_nodes:
         return "uncordon a node"
@@ -166,12 +196,12 @@ def _other_nodes(framework: Framework, shape: Shape, reason: str) -> str:
     if all(taints):
         return f"add a toleration for {taints[0]}, or remove the taint"
     if reason == node_name.REASON:
-        return "name another node, or none"
-    return "change what keeps its pods off these nodes, or add others"
+        return "correct the requested node name, or remove it"
+    return "change the constraint that excludes these nodes, or add other nodes"
 
 
 def _too_large(framework: Framework, shape: Shape) -> str:
-    """Advice if no permitted node has room for a pod even when it is empty."""
+    """Return the advice if a pod fits on no permitted node even when the node is empty."""
     rows = np.flatnonzero(framework.permitted(shape))
     nodes = framework.nodes
     names = nodes.resources.names
@@ -180,14 +210,14 @@ def _too_large(framework: Framework, shape: Shape) -> str:
         name = names[resource]
         if largest < amount and name != PODS:
             return (
-                f"ask for less {name}: a pod wants {_amount(name, amount)},"
-                f" the largest node it may use has {_amount(name, largest)}"
+                f"a pod requests {_amount(name, amount)} {name}, and the largest node that it can"
+                f" use has {_amount(name, largest)}. Request less"
             )
-    return "no node has all that a pod asks for: ask for less"
+    return "no node has all resources that a pod requests. Request less"
 
 
 def _amount(resource: str, amount: int) -> str:
-    """Cpu in cores, bytes in the largest binary unit, to four digits; else the plain number."""
+    """Format CPU in cores, bytes in the largest binary unit to four digits, others as they are."""
     if resource == "cpu":
         return f"{amount / 1000:g}"
     if resource in ("memory", "ephemeral-storage"):

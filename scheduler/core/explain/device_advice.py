@@ -1,6 +1,6 @@
-"""Which devices a pod lacks, in words: what is asked for, and what the nodes have of it.
+"""The devices that a pod lacks, in words: what its claims request, and what the nodes have.
 
-Nothing is said about who has the others. What it costs is bounded, whatever claims ask for.
+The text never names who uses the others. The cost is bounded, whatever claims request.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from scheduler.core.state.shortage import Shortage
 from scheduler.core.values.device_asks import DeviceConstraint
 from scheduler.core.values.devices import Allocation
 from scheduler.core.values.model import ClaimKey
+from scheduler.core.values.wording import count
 
 _MOST_LOOKS: Final = 4096
-"""Options of requests times sorts of nodes that are looked at."""
+"""Comparisons of an option of a request with nodes of one kind. Beyond them no text is given."""
 
 _MOST_NAMED: Final = 2
-"""Selectors that are named."""
+"""Selectors that the text names."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sort:
-    """Nodes with equal devices in equal use, and a row of them."""
+    """Nodes with equal devices in equal use; `row` is one of them."""
 
     layout: Layout
     usage: Usage
@@ -44,7 +45,7 @@ class _Sort:
 
 @dataclass(slots=True)
 class _Totals:
-    """The devices of all nodes by what keeps them from a request; `best` has most free ones."""
+    """The devices of all nodes by why a request cannot use them; `best` is the most on one node."""
 
     free: int = 0
     best: int = 0
@@ -61,7 +62,7 @@ class _Totals:
             for number, what in (
                 (self.used, "in use"),
                 (self.tainted, "tainted"),
-                *((n, f"not taken by {s}") for s, n in self.unselected.most_common(_MOST_NAMED)),
+                *((n, f"not selected by {s}") for s, n in self.unselected.most_common(_MOST_NAMED)),
             )
             if number
         ]
@@ -71,7 +72,7 @@ class _Totals:
 
 
 class DeviceAdvice:
-    """What the pods of one shape lack of devices."""
+    """The devices that pods of one shape lack."""
 
     def __init__(self, framework: Framework, shape: Shape, short: Shortage) -> None:
         self._devices = framework.plugins.dynamic_resources
@@ -88,13 +89,13 @@ class DeviceAdvice:
         ]
         self._rows, self._nodes = permitted, len(permitted)
         if shape.requirements.extended and equal:
-            # Other nodes offer what devices stand for on these.
+            # Other nodes offer the extended resource through a device plugin, not as devices.
             asking = np.concatenate([rows for _, _, rows in equal])
             self._nodes = len(asking)
             self._needed -= int(self._slots[np.setdiff1d(permitted, asking)].sum())
 
     def words(self) -> str:
-        """The first thing that is lacking; empty if it is not devices, or not known."""
+        """Return the first thing that is missing; empty if devices suffice, or if it is unknown."""
         for text in self._texts():
             if self._looks > _MOST_LOOKS:
                 return ""
@@ -103,22 +104,23 @@ class DeviceAdvice:
         return ""
 
     def _texts(self) -> Iterator[str]:
-        """What is lacking, thing by thing; empty where it is enough."""
+        """Yield what is missing, request by request; empty where devices suffice."""
         for number, each in enumerate(self._asked):
             claim = self._claim(each, number)
             for request in each.ask.requests:
                 text = self._request(request, shared=each.key is not None)
                 name = request.options[0].option.name
-                what = each.resources.get(name) or f"request {name}{claim}"
-                yield f"{what}: {text}" if text else ""
+                resource = each.resources.get(name)
+                what = f"resource {resource}" if resource else f"request {name}{claim}"
+                yield f"{what} {text}" if text else ""
             for constraint in each.ask.constraints:
                 text = self._constraint(each.ask, constraint)
-                yield f"constraint on {constraint.attribute}{claim}: {text}" if text else ""
+                yield f"constraint on {constraint.attribute}{claim} {text}" if text else ""
         yield self._together()
         yield from map(self._place, self._undecided)
 
     def _place(self, key: ClaimKey) -> str:
-        """How much room is in the best place of a claim that all pods share."""
+        """Return how many pods fit at the best nodes for a claim that all of them share."""
         best = max(
             (
                 int(self._slots[same].max() if is_local(allocation) else self._reached(allocation))
@@ -129,45 +131,49 @@ class DeviceAdvice:
         if best >= self._needed:
             return ""
         return (
-            f"ResourceClaim {key[1]} brings all of its pods to the nodes that its devices are for:"
-            f" the best of these have room for {best} of {self._needed}"
+            f"ResourceClaim {key[1]} keeps all of its pods on the nodes that can use its devices,"
+            f" and the best of these have capacity for {best} of {self._needed}"
         )
 
     def _reached(self, allocation: Allocation) -> int:
-        """How many pods there is room for where the allocation can be used."""
+        """Return how many pods fit on the nodes that can use the allocation."""
         return int(self._slots[self._devices.admitted(allocation)].sum())
 
     def _claim(self, asked: AskedClaim, number: int) -> str:
-        """Which claim, where that is not clear."""
+        """Name the claim, where that is not clear."""
         if asked.key is not None:
             return f" of ResourceClaim {asked.key[1]}"
         return f" of claim {number + 1}" if len(self._asked) > 1 else ""
 
     def _request(self, request: ResolvedRequest, *, shared: bool) -> str:
-        """What is lacking for all options of the request, told of the first one."""
+        """Return what the first option of the request lacks; empty if an option fits."""
         texts = []
         for wanted in request.options:
-            text = self._all(wanted) if wanted.option.every else self._count(wanted, shared=shared)
+            text = (
+                self._all(wanted) if wanted.option.every else self._counted(wanted, shared=shared)
+            )
             if not text:
                 return ""
             texts.append(text)
-        others = f"; nor is there enough for its {len(texts) - 1} other alternatives"
-        return texts[0] + (others if len(texts) > 1 else "")
+        if len(texts) == 1:
+            return texts[0]
+        verb = "does" if len(texts) == 2 else "do"
+        return f"{texts[0]}; its {count(len(texts) - 1, 'other alternative')} {verb} not fit either"
 
-    def _count(self, wanted: Wanted, *, shared: bool) -> str:
+    def _counted(self, wanted: Wanted, *, shared: bool) -> str:
         option, totals = wanted.option, self._totals(wanted)
         # Devices that several nodes see would be counted several times.
         why = "" if self._wide else str(totals)
-        of = f"{option.count} of class {option.device_class} needed"
+        of = f"needs {count(option.count, 'device')} of class {option.device_class}"
         if totals.best < option.count:
-            return f"{of}, {totals.best} free on the best of {_nodes(self._nodes)}{why}"
+            return f"{of}; {self._best(totals.best)}{why}"
         if totals.pods < self._needed and not (shared or self._wide):
-            each = f" for each of {self._needed} pods"
-            return f"{of}{each}, {totals.free} free on {_nodes(self._nodes)}{why}"
+            each = f" for each of {count(self._needed, 'pod')}"
+            return f"{of}{each}; {totals.free} free on {count(self._nodes, 'node')}{why}"
         return ""
 
     def _all(self, wanted: Wanted) -> str:
-        """Of a request for all devices: why no node can give all of its own."""
+        """Return why no node can give all of its devices to a request for all."""
         none = some = tainted = 0
         for each in self._look():
             found = matches(each.layout, wanted)
@@ -180,8 +186,9 @@ class DeviceAdvice:
             else:
                 return ""
         return (
-            f"all of class {wanted.option.device_class} needed; of {_nodes(self._nodes)}"
-            f" {none} have none, {some} have some in use, {tainted} have tainted ones"
+            f"needs all devices of class {wanted.option.device_class}; of"
+            f" {count(self._nodes, 'node')}, {none} have none, {some} have some in use, {tainted}"
+            " have tainted ones"
         )
 
     def _totals(self, wanted: Wanted) -> _Totals:
@@ -207,7 +214,7 @@ class DeviceAdvice:
         return totals
 
     def _deselected(self, layout: Layout, wanted: Wanted, others: Iterable[int]) -> Iterator[str]:
-        """For each of these positions, whose selector does not take the device."""
+        """Yield the selector that rejects the device at each of these positions."""
         known: dict[int, str] = {}
         for position in others:
             kind = layout.kinds[position]
@@ -216,7 +223,7 @@ class DeviceAdvice:
             yield known[kind.index] or f"the capacity of request {wanted.option.name}"
 
     def _constraint(self, ask: ResolvedAsk, constraint: DeviceConstraint) -> str:
-        """Whether no node has enough devices with one value, or with different ones."""
+        """Return what a constraint lacks if no node has enough devices that satisfy it."""
         index = ask.constraints.index(constraint)
         concerned = [
             request.options[0]
@@ -238,12 +245,10 @@ class DeviceAdvice:
         if best >= needed:
             return ""
         how = "different values" if constraint.distinct else "one value"
-        return (
-            f"{needed} devices with {how} needed, {best} free on the best of {_nodes(self._nodes)}"
-        )
+        return f"needs {count(needed, 'device')} with {how}; {self._best(best)}"
 
     def _together(self) -> str:
-        """Whether no node has as many free devices as all requests need together."""
+        """Return what is missing if no node has the devices that all requests need together."""
         wanted = [
             request.options[0]
             for each in self._asked
@@ -263,16 +268,12 @@ class DeviceAdvice:
             best = max(best, free.bit_count())
         if best >= needed:
             return ""
-        return (
-            f"its requests need {needed} devices together, {best} are free on the best of"
-            f" {_nodes(self._nodes)}"
-        )
+        return f"its requests need {needed} devices together; {self._best(best)}"
 
     def _look(self) -> Iterable[_Sort]:
-        """The sorts of nodes, as long as not too many were looked at."""
+        """Return the kinds of nodes, until the limit of comparisons is reached."""
         self._looks += len(self._sorts)
         return self._sorts if self._looks <= _MOST_LOOKS else ()
 
-
-def _nodes(number: int) -> str:
-    return "1 node" if number == 1 else f"{number} nodes"
+    def _best(self, free: int) -> str:
+        return f"{free} free on the best of {count(self._nodes, 'node')}"

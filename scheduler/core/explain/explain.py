@@ -1,4 +1,4 @@
-"""Why a root waits, in numbers, computed as for a placement; like a FailedScheduling message."""
+"""The reason why a root waits, with numbers that are computed as for a placement."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ __all__ = ["Blocker", "explain", "reasons"]
 class Blocker:
     """The main reason of a refusal. `counts` are nodes per reason; a node may have several.
 
-    `impossible` means that it would not fit even if the cluster were empty. `devices` means that
-    pods ask for some.
+    `summary` has all sentences for users. `nodes` is the first of them where capacity is missing:
+    kube-scheduler's own, which pods show. `impossible` means that the group would not fit on empty
+    nodes either. `devices` means that pods request some.
     """
 
     summary: str
@@ -40,50 +41,72 @@ class Blocker:
     impossible: bool = False
     minimum: bool = True
     devices: bool = False
+    nodes: str = ""
 
     @property
     def significant(self) -> tuple[object, ...]:
-        """What is worth telling all groups and pods of a tree; free places change all the time."""
+        """The part whose changes are reported at once; free capacity changes all the time."""
         return (self.kind, self.at, self.needed, self.impossible)
 
 
 def explain(state: State, refusal: Refusal) -> Blocker:
-    """The blocker of a refusal, as `status.blocker` shows it to users."""
+    """Return the blocker of a refusal, as `status.blocker` shows it to users."""
     short = refusal.shortage
-    if short.shape is None or short.kind != "capacity":
-        summary = short.message or (
-            f"needs {count(short.needed, 'child group')} more, {short.free} could run:"
-            " lower minGroupCount, or wait for the others"
-        )
-        return Blocker(
-            summary, short.kind, short.at, short.needed, short.free, minimum=short.minimum
-        )
-    framework, shape = state.framework, short.shape
+    shape, at, needed, free = short.shape, short.at, short.needed, short.free
+    if shape is None or short.kind != "capacity":
+        summary = short.message or _children(needed, free)
+        return Blocker(summary, short.kind, at, needed, free, minimum=short.minimum)
+    framework = state.framework
     counts = short.counts or _with_as_many_as_fit(state, shape, short)
     impossible = _impossible(state, short, shape)
-    summary = advice.sentence(framework, shape, short, counts, impossible=impossible)
+    nodes = advice.available(len(framework.nodes.row_of), counts)
+    sentences = [nodes, advice.need(short)]
+    if framework.nodes.row_of:
+        reason, minimum = counts[0][0] if counts else "", _min_count(state, short)
+        sentences.append(
+            advice.change(framework, shape, short, reason, minimum=minimum, impossible=impossible)
+        )
+    else:
+        sentences.append("Add nodes.")
     if refusal.timed_out and refusal.tried and not impossible:
-        summary += f"; still searching: {count(refusal.tried, 'candidate placement')} tried"
+        tried = count(refusal.tried, "candidate placement")
+        sentences.append(f"The search continues: {tried} tried so far.")
     if short.best is not None and (mixed := _domains(state, short, short.best.key).mixed):
-        summary += f'; of the domains of "{short.best.key}", {without_domain(mixed)}'
+        sentences.append(f'Of the domains of "{short.best.key}", {without_domain(mixed)}.')
     return Blocker(
-        summary=summary,
+        summary=" ".join(filter(None, sentences)),
         kind=short.kind,
-        at=short.at,
-        needed=short.needed,
-        free=short.free,
+        at=at,
+        needed=needed,
+        free=free,
         counts=counts,
         best_domain=short.best,
         impossible=impossible,
         minimum=short.minimum,
         devices=bool(shape.requirements.asks),
+        nodes=nodes,
     )
+
+
+def _children(needed: int, free: int) -> str:
+    return (
+        f"The group needs {count(needed, 'more child group')}; {free} can start."
+        " Lower minGroupCount, or wait for the others."
+    )
+
+
+def _min_count(state: State, short: Shortage) -> int | None:
+    """Return the minCount of the group; None if it is none, or if its pods differ."""
+    group = state.forest.groups.get(short.at)
+    if group is None or group.composite or len(group.pending) != 1:
+        return None
+    return group.minimum
 
 
 def _with_as_many_as_fit(
     state: State, shape: Shape, short: Shortage
 ) -> tuple[tuple[str, int], ...]:
-    """The reasons against one more pod, once as many of the needed pods as fit are placed."""
+    """Return the reasons against one more pod after as many needed pods as fit are placed."""
     framework, region = state.framework, None
     if not shape.self_interacting:
         return reasons(framework, shape)
@@ -116,7 +139,7 @@ def _impossible(state: State, short: Shortage, shape: Shape) -> bool:
 
 
 def _needed_at_once(state: State, short: Shortage) -> Mapping[int, int]:
-    """How much of each resource all waiting pods of the group ask for, if it needs all of them."""
+    """Return what all pending pods of the group request, by resource, if it needs all of them."""
     group = state.forest.groups.get(short.at)
     if group is None or not short.minimum or group.available > (group.minimum or 0):
         return {}

@@ -48,12 +48,12 @@ _STEPS: Final = 8
 """How many postponed steps each event does in passing."""
 
 _NO_POLICY: Final = (
-    "has no scheduling policy yet: create the template it names, or give it a schedulingPolicy"
+    "has no scheduling policy yet. Create the template that it names, or set its schedulingPolicy"
 )
 
 
-_PLACES_NONE: Final = "what runs goes on, none of its pods is placed before the gate is on again"
-_STARTS_NONE: Final = "what was never scheduled waits until the gate is on again"
+_PLACES_NONE: Final = "its running pods continue, new pods are not scheduled until it is on"
+_STARTS_NONE: Final = "a group that was never scheduled waits until it is on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class Forest:
         if not group.quorate:
             return _shortage(group)
         if group.expected_waiting and not group.to_be_decided:
-            return NotReady(group, "none of the pods that it expects exists yet")
+            return NotReady(group, "None of the expected pods exists yet")
         return None
 
     def ready(self, group: Group) -> bool:
@@ -257,9 +257,9 @@ def _switched_off(group: Group) -> NotReady:
         group = child
     spec = group.spec
     if spec is not None and spec.gate_off:
-        return NotReady(group, f"feature gate {spec.gate_off} is off: {_PLACES_NONE}")
+        return NotReady(group, f"Feature gate {spec.gate_off} is off: {_PLACES_NONE}")
     gate = spec.maker_off if spec is not None else ""
-    return NotReady(group, f"feature gate {gate} is off: {_STARTS_NONE}")
+    return NotReady(group, f"Feature gate {gate} is off: {_STARTS_NONE}")
 
 
 def _shortage(group: Group) -> NotReady:
@@ -270,12 +270,13 @@ def _shortage(group: Group) -> NotReady:
         if first is None:
             break
         if not first.known:
-            return NotReady(first, _NO_POLICY)
+            return NotReady(first, f"{first.words} {_NO_POLICY}")
         group = first
     minimum = group.minimum or 0
     if group.composite:
-        message = f"has {group.quorate_children} of {minimum} child groups"
+        message = f"The group has {group.quorate_children} of {minimum} child groups"
         return NotReady(group, message, minimum, group.quorate_children)
     gang = group.spec is None or group.spec.gang
-    message = f"has {group.available} of {minimum} pods" if gang else "has no pods"
+    have = f"{group.available} of {minimum} pods" if gang else "no pods"
+    message = f"The group has {have}"
     return NotReady(group, message, minimum, group.available)

@@ -40,7 +40,6 @@ from typing import Final, Literal
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.values.model import (
     COMPOSITE_POD_GROUP,
-    POD_GROUP,
     SINGLE_POD,
     GroupKey,
     GroupSpec,
@@ -254,9 +253,8 @@ class Group:
 
     @property
     def words(self) -> str:
-        """Its kind and name, for sentences."""
-        kind = "pod group" if self.key[0] == POD_GROUP else "composite pod group"
-        return f'{kind} "{self.name}"'
+        """The kind and name of the group, for messages."""
+        return f'{self.key[0]} "{self.name}"'
 
     @property
     def minimum(self) -> int | None:

@@ -11,14 +11,21 @@ from typing import Final
 
 from scheduler.core.groups.group_counters import has_other_priorities
 from scheduler.core.groups.groups import MAX_DEPTH, Group, by_creation
+from scheduler.core.values.wording import count
 
 _STEPS: Final = 4 * MAX_DEPTH
 """How many names are followed to tell a cycle from a tree that is too deep."""
 
+_SAME: Final = "Give all its pods the same"
+_TREE: Final = "Give all groups of a tree the same"
+_MOST_LEVELS: Final = f"A tree can have {MAX_DEPTH} levels. Remove a level."
+
 _SHOWN: Final = 5
 """Priorities that the message names."""
 
-_CYCLE: Final = "its parents form a cycle: take parentCompositePodGroupName off one of them"
+_CYCLE: Final = (
+    "The parents of the group form a cycle. Remove parentCompositePodGroupName from one of them."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +66,22 @@ def _of_its_own(group: Group) -> str:
     if not group.known:
         return ""
     if group.foreign:
-        pods = "1 pod" if group.foreign == 1 else f"{group.foreign} pods"
-        return f"has {pods} of another scheduler: give all its pods the same schedulerName"
+        pods = count(group.foreign, "pod")
+        return f"The group has {pods} of another scheduler. {_SAME} schedulerName."
     if _mixes_schedulers(group):
         first, *others = (f'"{name}"' for name in sorted(group.schedulers))
         return (
-            f"has pods of schedulerName {first} and {', '.join(others)}:"
-            " give all its pods the same schedulerName"
+            f"The group has pods of schedulerName {first} and {', '.join(others)}."
+            f" {_SAME} schedulerName."
         )
     if has_other_priorities(group) and group.spec is not None:
         own = group.spec.priority
         if group.made:
-            return f"{has_pods_of_priorities(group)}: give all its pods the same priorityClassName"
+            return f"The group {has_pods_of_priorities(group)}. {_SAME} priorityClassName."
         other = min(priority for priority in group.priorities if priority != own)
         return (
-            f"has priority {own}, one of its pods {other}:"
-            " give the group and its pods the same priorityClassName"
+            f"The group has priority {own}, one of its pods {other}."
+            " Use the same priorityClassName for the group and its pods."
         )
     return ""
 
@@ -96,8 +103,8 @@ def priorities_differ(top: Group) -> str:
     if own is None or not top.priorities or set(top.priorities) == {own}:
         return ""
     return (
-        f"has priority {own} and {has_pods_of_priorities(top)}, as a PriorityClass has changed"
-        f" since it was made: it counts with {top.priority}"
+        f"The group has priority {own} and {has_pods_of_priorities(top)} because a PriorityClass"
+        f" changed since the group was created. The scheduler uses {top.priority}."
     )
 
 
@@ -115,24 +122,24 @@ def _clash(child: Group, parent: Group) -> str:
         return ""
     if mine.workload != theirs.workload:
         return (
-            f"belongs to workload {_said(mine.workload)}, its root to {_said(theirs.workload)}:"
-            " give all groups of a tree the same workloadRef.workloadName"
+            f"The group belongs to workload {_quoted(mine.workload)}, its root to"
+            f" {_quoted(theirs.workload)}. {_TREE} workloadRef.workloadName."
         )
     if mine.priority != theirs.priority and not parent.initially_scheduled:
         return (
-            f"has priority {_said(mine.priority)}, its root {_said(theirs.priority)}:"
-            " give all groups of a tree the same priorityClassName"
+            f"The group has priority {_quoted(mine.priority)}, its root {_quoted(theirs.priority)}."
+            f" {_TREE} priorityClassName."
         )
     if mine.disruption == "single" and theirs.disruption == "all":
         return (
-            f'has disruption mode single under the all of "{parent.name}":'
-            " give both the same disruptionMode"
+            f'The group has disruptionMode single, its parent "{parent.name}" has all.'
+            " Use the same disruptionMode for both."
         )
     if mine.below not in (None, parent.spec.template):
         wanted = f'under "{mine.below}"' if mine.below else "at the top"
         return (
-            f'is below "{parent.name}" of template "{parent.spec.template}", but workload'
-            f' "{mine.workload}" has its template {wanted}: give it the parent that fits'
+            f'The parent "{parent.name}" is of template "{parent.spec.template}", but workload'
+            f' "{mine.workload}" has the template of the group {wanted}. Correct the parent.'
         )
     return ""
 
@@ -147,17 +154,17 @@ def _too_far(group: Group) -> str:
     if above is group:
         return _CYCLE
     if above in seen:
-        return f'is below groups whose parents form a cycle, such as "{above.name}": break that'
+        return f'The group is below a cycle of parents, such as "{above.name}". Break the cycle.'
     level = f"{len(seen)} or deeper" if above is not None else str(len(seen))
     if group.height == 1 and len(seen) > MAX_DEPTH:
-        return f"is on level {level} of its tree, {MAX_DEPTH} are the most: take out one above it"
+        return f"The group is on level {level} of its tree. {_MOST_LEVELS}"
     return (
-        f"is on level {level} of its tree and has {group.height} levels from there down,"
-        f" {MAX_DEPTH} are the most in all: take out one of them"
+        f"The group is on level {level} of its tree and has {group.height} levels below and"
+        f" including its own. {_MOST_LEVELS}"
     )
 
 
-def _said(value: int | str | None) -> str:
+def _quoted(value: int | str | None) -> str:
     if value is None:
         return "none"
     return f'"{value}"' if isinstance(value, str) else str(value)

@@ -49,15 +49,15 @@ def contradiction(spec: GroupSpec, templates: Templates) -> str:
     if template is None:
         where = _LISTS.get(spec.key[0], "compositePodGroupTemplates")
         return (
-            f'names template "{name}", but workload "{workload}" has none of that name in its'
-            f" {where}: correct the name, or add the template"
+            f'The group names template "{name}", which workload "{workload}" does not have in its'
+            f" {where}. Correct the name, or add the template."
         )
     differing = _differing_field(spec, template)
     if not differing:
         return ""
     return (
-        f'has another {differing} than its template "{name}" of workload "{workload}":'
-        " create it anew with the template's"
+        f'The {differing} of the group differs from its template "{name}" of workload'
+        f' "{workload}". Recreate the group with that of the template.'
     )
 
 

@@ -16,14 +16,14 @@ def never_fits(shape: Shape, nodes: NodeTable) -> str:
     if shape.requirements.unsupported:
         features = ", ".join(shape.requirements.unsupported)
         return (
-            f"its pods use what is not supported yet: {features};"
-            " do without, or leave them to another scheduler"
+            f"The pods use features that are not supported: {features}."
+            " Remove these, or use another scheduler."
         )
     if shape.requirements.excess:
-        return f"a pod has {shape.requirements.excess}: use fewer"
+        return f"A pod has {shape.requirements.excess}. Use fewer."
     missing = shape.request.missing
     if missing and nodes.row_of:
         names = ", ".join(missing[:_NAMED])
         more = f" and {len(missing) - _NAMED} more resources" if len(missing) > _NAMED else ""
-        return f"no node offers {names}{more}: ask for what nodes offer, or add nodes that do"
+        return f"No node offers {names}{more}. Request other resources, or add such nodes."
     return ""

@@ -363,11 +363,11 @@ class Attempt:
         if full is None:
             return None
         (_, name), others = full
-        beside = f", {others} of which it has" if others else ""
+        used = f", and {others} use it already" if others else ""
         message = (
-            f"{needed} more pods are to share ResourceClaim {name!r}, which has room for {free} of"
-            f" them: a claim can have {MOST_CONSUMERS} consumers{beside}; give the rest a claim of"
-            " their own, or lower minCount"
+            f'{needed} more pods need to share ResourceClaim "{name}", which can take {free} of'
+            f" them: a claim can have {MOST_CONSUMERS} consumers{used}. Use another claim for the"
+            " rest, or lower minCount."
         )
         return Shortage(
             "constraint", group.key, message, needed, free, shape,

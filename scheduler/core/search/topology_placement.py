@@ -232,7 +232,7 @@ class TopologyPlacements:
             if worst is None or count - free > worst.needed - worst.free:
                 where = BestDomain(domains.key, domains.values[best], max(0, count - free))
                 worst = Shortage("capacity", group.key, "", count, free, shape, where)
-        return worst or Shortage("quorum", group.key, "nothing is waiting")
+        return worst or Shortage("quorum", group.key, "No pods are pending.")
 
     def _no_domain(self, domains: Domains) -> str:
         """Why no node is in a domain of the key."""
@@ -240,13 +240,13 @@ class TopologyPlacements:
         if domains.mixed:
             why = wording.without_domain(domains.mixed)
             return (
-                f'none of {nodes} is in a domain of "{domains.key}": {why};'
-                " label these nodes, or have their drivers say one value"
+                f'None of {nodes} is in a domain of "{domains.key}": {why}.'
+                " Label these nodes, or let their drivers publish one value."
             )
         devices = " or a device with this attribute" if self._devices.slices.written else ""
         return (
-            f'none of {nodes} has the label "{domains.key}"{devices}:'
-            " label nodes, or correct the topology key"
+            f'None of {nodes} has the label "{domains.key}"{devices}.'
+            " Label nodes, or correct the topology key."
         )
 
 
@@ -295,9 +295,9 @@ def _wanted(group: Group) -> dict[Shape, int]:
 def _in_several_domains(group: Group, domains: Domains, pins: set[int]) -> Shortage:
     names = sorted("none" if c == UNLABELLED else f'"{domains.values[c]}"' for c in pins)
     message = (
-        f"its running members are not in one {domains.key}, but in {len(names)}:"
-        f" {', '.join(names)}; delete those in all but one"
+        f"The running pods are not in one {domains.key}, but in {len(names)}:"
+        f" {', '.join(names)}. Delete those in all but one"
     )
     if UNLABELLED in pins:
-        message += f', or wait for their nodes to say again which "{domains.key}" they are in'
-    return Shortage("invalid", group.key, message, resolvable=False)
+        message += f', or restore the label "{domains.key}" of their nodes'
+    return Shortage("invalid", group.key, f"{message}.", resolvable=False)

@@ -79,7 +79,7 @@ class Search:
             return self._in_candidates(group, region, {}, lambda *_: None)
         if group.available < (group.minimum or 0):
             waiting = group.available - group.running
-            message = f"has {group.available} of {group.minimum} pods"
+            message = f"The group has {group.available} of {group.minimum} pods."
             return Shortage("quorum", group.key, message, need, waiting, resolvable=False)
         shortage: Shortage | None = None
         for demand in self._demands(group, need):
@@ -204,7 +204,7 @@ class Search:
                     ).sum()
                 )
                 return self.attempt.short(leaf, shape, len(pods), free, minimum=False)
-        return Shortage("quorum", group.key, "nothing is waiting")
+        return Shortage("quorum", group.key, "No pods are pending.")
 
     def _in_candidates(
         self,

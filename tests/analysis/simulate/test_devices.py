@@ -62,7 +62,11 @@ def simulated(made: DeviceCluster, *documents: Json) -> list[str]:
     ("pods", "want"),
     [
         pytest.param(4, "  fits: n0 x2, n1 x2", id="as many as there are devices"),
-        pytest.param(5, "  waits (capacity): needs room for 5 more pods", id="one more"),
+        pytest.param(
+            5,
+            "  waits (capacity): 0/2 nodes are available: 2 cannot allocate all claims.",
+            id="one more",
+        ),
     ],
 )
 def test_claims_are_made_from_templates(pods: int, want: str) -> None:
@@ -78,7 +82,7 @@ def test_one_after_the_other_takes_its_devices() -> None:
     lines = simulated(made, *jobs, template())
 
     assert lines[1] == "  fits: n0 x2"
-    assert "there is room for 1" in lines[3]
+    assert "; 1 fits" in lines[3]
 
 
 def test_a_claim_in_the_files_is_shared_by_the_pods_that_name_it() -> None:
@@ -254,4 +258,4 @@ def test_devices_of_a_class_in_the_files_stand_for_an_extended_resource(
     short = simulated(cluster(count=1), device_class, document)
 
     assert fits[1] == "  fits: n0 x2, n1 x2"
-    assert "cannot allocate all claims on 2 of 2 nodes" in short[1]
+    assert "2 cannot allocate all claims" in short[1]

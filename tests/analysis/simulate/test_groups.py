@@ -161,7 +161,7 @@ def test_what_asks_by_gang_mode_is_a_gang(make: Any) -> None:
 
     assert lines(4)[0].endswith(": 0 of 4 pods placed, minCount 4")
     assert lines(4)[1] == "  fits: n0 x2, n1 x2"
-    assert lines(5)[1].startswith("  waits (capacity): needs room for 5 more pods")
+    assert "The group needs capacity for 5 more pods" in lines(5)[1]
     assert lines(0) == []
 
 
@@ -180,7 +180,7 @@ def test_too_many_pods_for_the_cluster_wait_as_a_gang() -> None:
 
     lines = simulate(builder.state, [plugins_group(5), *plugins_pods(5)], "ns", SearchBudget())
 
-    assert lines[1].startswith("  waits (capacity): needs room for 5 more pods")
+    assert "The group needs capacity for 5 more pods" in lines[1]
 
 
 def test_a_group_that_is_there_counts_as_it_is() -> None:

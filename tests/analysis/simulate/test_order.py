@@ -36,7 +36,7 @@ def test_the_whole_is_placed_or_waits() -> None:
     _, *placed = lines(3, ON)
     held = "    places held for pods that do not exist yet: r1-1 x3"
     assert placed == ["  fits: r1-1 x1", held]
-    assert any("needs room for" in line for line in lines(4, ON))
+    assert any("needs capacity for" in line for line in lines(4, ON))
 
 
 def test_without_the_gate_it_is_refused_as_at_admission() -> None:

@@ -58,7 +58,7 @@ def test_a_replica_without_room_waits_whole() -> None:
     lines = simulated(gang(), nodes=1)
 
     assert lines[1] == "  fits: n0 x2"
-    assert lines[3].startswith("  waits (capacity): needs room for 2 more pods")
+    assert "The group needs capacity for 2 more pods" in lines[3]
 
 
 def test_all_replicas_of_a_composite_are_one_decision() -> None:

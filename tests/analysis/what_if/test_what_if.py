@@ -73,7 +73,7 @@ def waits(answer: WhatIfAnswer) -> dict[str, str]:
 def test_what_waits_would_be_placed_on_more_nodes() -> None:
     builder = cluster(racks=1, nodes=1)
     gang(builder, "g", 8)
-    assert waits(ask(builder))["ns/PodGroup/g"].startswith("needs room for 8 more pods")
+    assert "needs capacity for 8 more pods" in waits(ask(builder))["ns/PodGroup/g"]
 
     builder = cluster(racks=1, nodes=1)
     gang(builder, "g", 8)

@@ -174,7 +174,7 @@ def test_a_simulated_group_without_any_pod_waits_for_its_first() -> None:
         harness.builder.state, [expecting("train", 2, worker=2)], "ns", SearchBudget(), gates=ALL_ON
     )
 
-    assert "none of the pods that it expects exists yet" in "\n".join(lines)
+    assert "None of the expected pods exists yet" in "\n".join(lines)
 
 
 async def test_held_room_counts_apart() -> None:

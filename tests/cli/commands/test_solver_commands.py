@@ -97,8 +97,8 @@ def member(name: str, of: str) -> Json:
             [
                 "PodGroup ns/g: 0 of 1 pods placed, minCount 2",
                 (
-                    "  waits (quorum): has 1 of 2 pods: "
-                    "make 1 more that name it, or lower minCount"
+                    "  waits (quorum): The group has 1 of 2 pods. Create 1 more pod that"
+                    " names the group, or lower minCount."
                 ),
                 "    tried again on: a new member, a change of the group",
             ],
@@ -129,7 +129,7 @@ def test_what_uses_a_feature_that_is_off_waits_for_its_gate(document: Json, off:
     lines = simulate(builder.state, [document], "ns", SearchBudget(), gates=USUAL.without(off))
 
     assert not any("fits" in line for line in lines)
-    assert any(line.startswith(f"  waits (quorum): feature gate {off} is off") for line in lines)
+    assert any(line.startswith(f"  waits (quorum): Feature gate {off} is off") for line in lines)
 
 
 def test_one_after_the_other_takes_its_room_and_the_rest_is_told_why_it_waits() -> None:
@@ -140,8 +140,8 @@ def test_one_after_the_other_takes_its_room_and_the_rest_is_told_why_it_waits() 
 
     assert lines[1] == "  fits: n0 x2, n1 x1"
     assert lines[3] == (
-        "  waits (capacity): needs room for 3 more pods, there is room for 1: "
-        "cpu short on 2 of 2 nodes; it starts once there is room"
+        "  waits (capacity): 0/2 nodes are available: 2 Insufficient cpu. The group needs"
+        " capacity for 3 more pods; 1 fits. It starts when this capacity is free."
     )
 
 
@@ -156,9 +156,9 @@ def test_volumes_that_are_there_are_given_once() -> None:
     assert lines[:2] == ["Pod p", "  fits: b x1"]
     assert lines[2] == "Pod q"
     assert lines[3] == (
-        "  waits (capacity): needs room for 1 more pod, there is room for 0:"
-        " no ReadWriteOnce volume of class local with >= 2Gi is left on 2 of 2 nodes;"
-        " add volumes of that class where these pods fit, or ask for less"
+        "  waits (capacity): 0/2 nodes are available: 2 no ReadWriteOnce volume of class"
+        " local with >= 2Gi is left. Add"
+        " storage of that class where these pods fit, or request less."
     )
     assert any(line.endswith(", a change of its claims or of volumes") for line in lines)
 
@@ -186,7 +186,7 @@ def test_a_group_takes_its_policy_from_the_workload_beside_it() -> None:
     lines = simulate(builder.state, [made, *members, workload], "ns", SearchBudget())
 
     assert lines[0] == "PodGroup ns/g: 0 of 3 pods placed, minCount 3"
-    assert lines[1].startswith("  waits (capacity): needs room for 3 more pods")
+    assert "The group needs capacity for 3 more pods" in lines[1]
 
 
 def urgent(document: Json, name: str = "urgent") -> Json:
@@ -274,13 +274,13 @@ def test_explain_gives_the_numbers() -> None:
     assert list(explain_lines(builder.state, entity, SearchBudget())) == [
         "PodGroup ns/g: 0 of 3 pods placed, minCount 3",
         (
-            "  waits (capacity): needs room for 3 more pods, there is room for 2: "
-            "cpu short on 2 of 2 nodes; impossible even if the cluster were empty; "
-            "at most 2 pods of this kind fit: lower minCount or add nodes"
+            "  waits (capacity): 0/2 nodes are available: 2 Insufficient cpu. The group"
+            " needs capacity for 3 more pods; 2 fit. Waiting does not help: at most 2 such"
+            " pods fit. Lower minCount to 2, or add nodes."
         ),
         "    2 nodes: Insufficient cpu",
         "    impossible: it would not fit into the empty cluster either",
-        "    tried again on: room on a node, a new or changed node, a change of the group",
+        "    tried again on: free capacity on a node, a new or changed node, a change of the group",
         "    no eviction: nothing of a priority below 0 runs",
     ]
 
@@ -300,7 +300,11 @@ def test_explain_of_a_child_names_the_group_that_blocks() -> None:
     assert lines[1:4] == [
         "  is decided with its root, CompositePodGroup ns/top",
         "  the reason is at PodGroup ns/b",
-        "  waits (quorum): has 1 of 2 pods: make 1 more that name it, or lower minCount",
+        (
+            "  waits (quorum): The group has 1 of 2 pods. Create 1 more pod that"
+            " names the group, or"
+            " lower minCount."
+        ),
     ]
 
 

@@ -148,7 +148,7 @@ def test_so_it_may_in_a_snapshot() -> None:
 
     assert told["runs"] == ("Scheduled", "")
     assert told["g"][0] == "Waiting"
-    assert told["g"][1].startswith("has 0 of 1 pods, those that ran are gone")
+    assert told["g"][1].startswith("The group has 0 of 1 pods; its earlier pods are deleted")
 
 
 def test_groups_that_pods_ask_for_are_below_what_their_pods_have_in_common() -> None:

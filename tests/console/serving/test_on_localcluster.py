@@ -117,7 +117,7 @@ async def test_a_gang_waits_and_then_starts_before_everybodys_eyes(stage: Stage)
             await stage.gang("train", 6)
             row = await _row(events, "train", reason="NoRoom")
             assert row["nearest"] == {"key": RACK, "value": "r1", "slots": 4, "needed": 6}
-            assert "room for 4" in row["sentence"]
+            assert "4 fit" in row["sentence"]
 
             found = await stage.asked("/api/map")
             assert found["keys"] == [RACK]

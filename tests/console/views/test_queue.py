@@ -85,7 +85,7 @@ def test_what_lacks_members_says_how_many() -> None:
     (row,) = rows(cluster)
 
     assert (row.reason, row.waits_for) == ("Unready", "27 more pods")
-    assert row.sentence.startswith("has 5 of 32 pods")
+    assert row.sentence.startswith("The group has 5 of 32 pods")
 
 
 def test_what_the_scheduler_has_not_decided_is_asked_of_the_solver() -> None:
@@ -98,7 +98,7 @@ def test_what_the_scheduler_has_not_decided_is_asked_of_the_solver() -> None:
     found = {row.name: row for row in rows(cluster)}
 
     assert (found["big"].reason, found["big"].waits_for) == ("NoRoom", "room for 1 more pod")
-    assert "there is room for 8" in found["big"].sentence
+    assert "; 8 fit" in found["big"].sentence
     assert found["alone"].kind == "Pod"
     assert found["alone"].reason == "NoRoom"
     assert "cpu" in found["alone"].sentence

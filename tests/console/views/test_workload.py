@@ -165,7 +165,7 @@ def test_the_time_line_is_what_objects_and_the_console_know() -> None:
                 "type": "PodGroupInitiallyScheduled",
                 "status": "True",
                 "reason": "Scheduled",
-                "message": "has its minCount placed",
+                "message": "minCount pods are scheduled.",
                 "lastTransitionTime": "2026-11-23T12:00:05Z",
             }
         ],

@@ -17,6 +17,8 @@ from scheduler.decoding.pod_claims import NOT_SERVED
 from scheduler.watch import informers as informers_module
 from scheduler.watch.informers import Informers
 
+NO_CLAIM = 'could not find ResourceClaim "ns/common". Create it, or correct the name.'
+
 RULES = ["v1beta2", "v1alpha3"]
 """The versions of DeviceTaintRules, the one to prefer first."""
 
@@ -104,7 +106,7 @@ async def test_the_403_of_an_api_server_that_starts_refuses_no_pod(
     informers = of(*[Forbidden(403, "Forbidden", "no")] * times)
     task = await known(informers)
 
-    assert said(informers) == ('could not find ResourceClaim "ns/common"',)
+    assert said(informers) == (NO_CLAIM,)
     task.cancel()
 
 
@@ -122,7 +124,7 @@ async def test_what_is_served_is_followed() -> None:
     informers = of()
     task = await known(informers)
 
-    assert said(informers) == ('could not find ResourceClaim "ns/common"',)
+    assert said(informers) == (NO_CLAIM,)
     assert informers.watched == (*informers.reflectors, *informers.device_reflectors)
     task.cancel()
 
@@ -135,7 +137,7 @@ async def test_what_is_served_later_is_followed_then(monkeypatch: pytest.MonkeyP
     informers.on_change = changed.set
     await asyncio.wait_for(changed.wait(), 10)
 
-    assert said(informers) == ('could not find ResourceClaim "ns/common"',)
+    assert said(informers) == (NO_CLAIM,)
     task.cancel()
 
 
@@ -181,7 +183,7 @@ DEVICES = (None, None, None, None)  # classes, slices, claims, and the version
     ("errors", "version"),
     [
         pytest.param((), "v1beta2", id="the newest"),
-        pytest.param((NOT_FOUND,), "v1alpha3", id="the older one, where the newest is not served"),
+        pytest.param((NO_CLAIM,), "v1alpha3", id="the older one, where the newest is not served"),
         pytest.param((Unreachable("GET", "/", "reset"),), "v1beta2", id="asked again"),
     ],
 )
@@ -213,7 +215,7 @@ async def test_pods_with_claims_do_not_wait_for_device_taint_rules(
     with capture_logs() as logs:
         task = await known(informers)
 
-    assert said(informers) == ('could not find ResourceClaim "ns/common"',)
+    assert said(informers) == (NO_CLAIM,)
     assert len(informers.device_reflectors) == 3
     assert [log["log_level"] for log in logs] == said_so
     task.cancel()

@@ -86,7 +86,7 @@ def test_pods_that_differ_start_nothing() -> None:
     builder.pod("g", priority=5)
 
     assert flaw(builder, key) == (
-        "has pods of priorities 5, 9: give all its pods the same priorityClassName"
+        "The group has pods of priorities 5, 9. Give all its pods the same priorityClassName."
     )
 
 
@@ -137,7 +137,7 @@ def test_other_flaws_stop_a_tree_that_runs() -> None:
 
     builder.gang("new", 1, priority=7, parent="root", workload="x")
 
-    assert flaw(builder, root).startswith("belongs to workload")
+    assert flaw(builder, root).startswith("The group belongs to workload")
 
 
 @pytest.mark.parametrize("by_muster", [True, False])

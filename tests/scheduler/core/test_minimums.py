@@ -218,9 +218,11 @@ def test_a_raised_min_group_count_needs_one_child_more(cpu: int, *, want: bool) 
 @pytest.mark.parametrize(
     ("change", "want"),
     [
-        pytest.param(lambda w: w.gang("g", 3), "has 2 of 3 pods", id="minCount"),
+        pytest.param(lambda w: w.gang("g", 3), "The group has 2 of 3 pods", id="minCount"),
         pytest.param(
-            lambda w: w.composite("root", 4), "has 3 of 4 child groups", id="minGroupCount"
+            lambda w: w.composite("root", 4),
+            "The group has 3 of 4 child groups",
+            id="minGroupCount",
         ),
     ],
 )

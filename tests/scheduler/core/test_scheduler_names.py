@@ -88,8 +88,8 @@ def test_pods_of_different_schedulers_are_not_decided_as_one_batch() -> None:
         pytest.param(
             "packs",
             "spreads",
-            'has pods of schedulerName "packs" and "spreads":'
-            " give all its pods the same schedulerName",
+            'The group has pods of schedulerName "packs" and "spreads".'
+            " Give all its pods the same schedulerName.",
             id="two names",
         ),
     ],

@@ -33,8 +33,8 @@ def test_a_group_waits_while_its_gate_is_off_and_is_ready_when_it_is_on() -> Non
     group = switched(builder, key, gate=TOPOLOGY)
 
     assert not builder.state.forest.ready(group)
-    text = "what runs goes on, none of its pods is placed before the gate is on again"
-    assert said(builder, group) == ("g", f"feature gate {TOPOLOGY} is off: {text}")
+    text = "its running pods continue, new pods are not scheduled until it is on"
+    assert said(builder, group) == ("g", f"Feature gate {TOPOLOGY} is off: {text}")
     assert builder.state.forest.states[POD_GROUP, "incomplete"] == 1
 
     switched(builder, key)
@@ -70,7 +70,7 @@ def test_a_parent_that_is_not_there_is_not_asked_for_while_trees_are_off() -> No
     switched(builder, key, gate=TREE)
     top = builder.state.forest.groups[COMPOSITE_POD_GROUP, "ns", "top"]
 
-    assert said(builder, top)[1].startswith(f"feature gate {TREE} is off: ")
+    assert said(builder, top)[1].startswith(f"Feature gate {TREE} is off: ")
 
 
 def test_what_was_made_for_a_job_waits_unless_it_was_scheduled_once() -> None:
@@ -87,7 +87,7 @@ def test_what_was_made_for_a_job_waits_unless_it_was_scheduled_once() -> None:
 
     assert said(builder, new) == (
         "fresh",
-        f"feature gate {JOB} is off: what was never scheduled waits until the gate is on again",
+        f"Feature gate {JOB} is off: a group that was never scheduled waits until it is on",
     )
     assert not builder.state.forest.ready(new)
     assert builder.state.forest.ready(old)

@@ -118,8 +118,8 @@ def test_a_pod_with_one_term_too_many_is_refused_until_others_go() -> None:
     changes = state.take_changes()
 
     assert refusal.shortage.message == (
-        "a pod has terms about other pods that no label with In or Exists tells apart from 64"
-        " of its namespace: use fewer"
+        "A pod has terms about other pods that no label with In or Exists tells apart from 64"
+        " of its namespace. Use fewer."
     )
     assert ("Pod", "ns", waits.name) in changes.reconsider
     assert isinstance(builder.place_single(waits), Placement)

@@ -171,8 +171,8 @@ async def test_a_waiting_root_counts_a_new_node_even_if_that_does_not_help(cpu: 
         harness.builder.state.remove_node("late")
         await harness.settle(20)
 
-    assert "cpu short on 3 of 3 nodes" in before
-    assert "cpu short on 4 of 4 nodes" in after
+    assert "0/3 nodes are available: 3 Insufficient cpu." in before
+    assert "0/4 nodes are available: 4 Insufficient cpu." in after
     assert harness.summary(key) == before
 
 

@@ -101,7 +101,7 @@ async def test_others_are_decided_and_the_root_says_why_it_is_not(
     assert {state.pods[f"uid-{name}"].info.group for name in harness.api.bound} == {"a", "z"}
     status, reason, message = harness.condition(POISON)
     assert (status, reason) == ("False", "SchedulerError")
-    assert message.startswith("deciding it raised BugError in the scheduler")
+    assert message.startswith("The decision raised BugError, which is a bug in the scheduler.")
     assert ("PodGroup/poison", "SchedulerError") in [told[:2] for told in harness.events.told]
     assert pod_reasons(harness) == {"SchedulerError"}
     assert (

@@ -135,8 +135,8 @@ def test_a_root_that_waits_at_the_gate_is_told_for_which() -> None:
     assert isinstance(refusal, Refusal)
     assert refusal.shortage.kind == "priority"
     assert refusal.shortage.message == (
-        'waits behind PodGroup "ns/big" of priority 0, which was refused while 5 others were'
-        " placed: it goes first; wait for it, or ask for a higher priority"
+        'Waiting for PodGroup "ns/big" of priority 0, which did not fit while 5 others were'
+        " scheduled and is scheduled first. Wait for it, or use a higher priority."
     )
 
 
@@ -147,7 +147,7 @@ def test_a_root_of_another_namespace_is_not_told_the_name() -> None:
 
     assert isinstance(refusal, Refusal)
     assert refusal.shortage.message.startswith(
-        "waits behind a PodGroup of another namespace of priority 0,"
+        "Waiting for a PodGroup of another namespace of priority 0,"
     )
 
 

@@ -72,7 +72,7 @@ async def test_a_group_of_which_no_pod_exists_takes_no_place() -> None:
 
         assert len(harness.where("rival")) == 8
         assert not harness.held("train")
-        assert "none of the pods that it expects exists yet" in harness.summary(key)
+        assert "None of the expected pods exists yet" in harness.summary(key)
 
 
 async def test_workers_that_come_one_by_one_take_over_one_place_each() -> None:

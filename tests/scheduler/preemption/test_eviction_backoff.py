@@ -107,8 +107,8 @@ async def test_the_blocker_says_that_others_took_the_place() -> None:
     async with harness.leading(unsettled="the controller comes back"):
         await returning.run(8)
 
-    assert "others took the place that it made by evicting pods" in harness.summary(key)
-    assert "after a pause of 10 s" in harness.summary(key)
+    assert "Other pods took the capacity that preemption made for it" in harness.summary(key)
+    assert "again after 10 s" in harness.summary(key)
     assert list(harness.builder.state.nominations) == []
 
 

@@ -375,7 +375,7 @@ def off(*, preempts: bool = True, enabled: bool = True) -> tuple[EvictionHarness
     key = harness.builder.group("high", 2, priority=5, preempts=preempts)
     harness.observe(key)
     harness.builder.waits("high", 2, priority=5)
-    return harness, "; nobody is evicted for it, as feature gate WorkloadAwarePreemption is off"
+    return harness, " No pods are preempted because feature gate WorkloadAwarePreemption is off."
 
 
 async def test_while_the_feature_gate_is_off_nobody_is_evicted_and_that_is_said() -> None:
@@ -437,7 +437,7 @@ async def test_the_blocker_names_the_victims() -> None:
         await harness.settle(5)
 
     status = harness.observed[POD_GROUP, "ns", "high"].status or {}
-    assert status["blocker"]["summary"].endswith("waits for evicted pods to end") or (
+    assert status["blocker"]["summary"].endswith("Waiting for the evicted pods to terminate.") or (
         "PodGroup ns/low" in status["blocker"]["summary"]
     )
 
@@ -461,7 +461,7 @@ async def test_the_status_of_a_delayed_preemption_does_not_change_with_each_deci
         await harness.settle(5)
 
     (only,) = said
-    assert only.endswith("unless there is room within 30 s")
+    assert only.endswith("unless it fits within 30 s.")
 
 
 async def test_neither_side_hears_the_names_of_another_namespace() -> None:

@@ -9,10 +9,10 @@ from tests.scheduler.state_builder import StateBuilder
 @pytest.mark.parametrize(
     ("composite", "gang", "message"),
     [
-        (False, True, "has its minCount placed"),
-        (False, False, "has a pod placed"),
-        (True, True, "has its minGroupCount placed"),
-        (True, False, "has a child group placed"),
+        (False, True, "minCount pods are scheduled."),
+        (False, False, "A pod is scheduled."),
+        (True, True, "minGroupCount child groups are scheduled."),
+        (True, False, "A child group is scheduled."),
     ],
 )
 def test_a_scheduled_group_says_which_minimum_is_placed(

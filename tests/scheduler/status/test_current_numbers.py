@@ -27,10 +27,12 @@ async def test_nodes_that_come_are_counted() -> None:
     key = ("PodGroup", "ns", "g")
     async with harness.leading():
         await harness.settle(2)
-        assert "there is room for 6: cpu short on 3 of 3 nodes" in harness.summary(key)
+        assert "3 Insufficient cpu. The group" in harness.summary(key)
+        assert "64 more pods; 6 fit." in harness.summary(key)
         harness.builder.node("more", cpu=2)
         await harness.settle(25)
-        assert "there is room for 8: cpu short on 4 of 4 nodes" in harness.summary(key)
+        assert "4 Insufficient cpu. The group" in harness.summary(key)
+        assert "64 more pods; 8 fit." in harness.summary(key)
 
 
 async def test_room_that_others_take_is_counted() -> None:
@@ -42,7 +44,8 @@ async def test_room_that_others_take_is_counted() -> None:
         for index in range(3):
             harness.builder.pod(None, node=f"n{index}")
         await harness.settle(25)
-        assert "there is room for 3: cpu short on 3 of 3 nodes" in harness.summary(key)
+        assert "3 Insufficient cpu. The group" in harness.summary(key)
+        assert "64 more pods; 3 fit." in harness.summary(key)
 
 
 async def test_a_pod_without_a_group_is_told_too() -> None:
@@ -60,8 +63,8 @@ async def test_a_pod_without_a_group_is_told_too() -> None:
         *_, (name, _, now) = told_to_pods(harness)
 
     assert name == pod.name
-    assert "3 of 3 nodes" in before
-    assert "8 of 8 nodes" in now
+    assert "0/3 nodes are available: 3 Insufficient cpu." in before
+    assert "0/8 nodes are available: 8 Insufficient cpu." in now
     assert len(told_to_pods(harness)) <= 4
     assert len([it for it in harness.events.told if it[1] == "FailedScheduling"]) == 1
 

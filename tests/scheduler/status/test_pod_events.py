@@ -32,7 +32,7 @@ async def test_a_waiting_pod_is_told_once_of_each_change() -> None:
 
     told = [(name, message.partition(" ")[0]) for name, message in on_pods(harness)]
     of_gang = sorted(each for each in told if each[0] != lone.name)
-    assert of_gang == [("first", "has"), ("first", "needs"), ("second", "needs")]
+    assert of_gang == [("first", "0/1"), ("first", "Waiting"), ("second", "0/1")]
     assert [name for name, _ in told].count("lone") == 1
 
 

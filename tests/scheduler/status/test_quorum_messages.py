@@ -59,21 +59,22 @@ def said(
         pytest.param(
             JOB,
             lambda _: None,
-            'has 0 of 2 pods, none is there yet: if Job "t" makes none, its status and events'
-            " say why",
+            'The group has 0 of 2 pods; none exists yet. If Job "t" creates no pods, see its'
+            " status and events.",
             id="a Job that has made none",
         ),
         pytest.param(
             JOB,
             member,
-            'has 1 of 2 pods: if Job "t" makes no others, its status and events say why',
+            'The group has 1 of 2 pods. If Job "t" creates no more pods, see its status and'
+            " events.",
             id="a Job that was stopped by a quota",
         ),
         pytest.param(
             JOB,
             ran_before,
-            "has 0 of 2 pods, those that ran are gone: "
-            'if Job "t" makes no others, its status and events say why',
+            'The group has 0 of 2 pods; its earlier pods are deleted. If Job "t" creates no'
+            " more pods, see its status and events.",
             id="a Job whose pods are gone",
         ),
         pytest.param(
@@ -82,111 +83,113 @@ def said(
                 member(builder, terminating=True, node="n"),
                 member(builder, phase="Failed", node="n", membership=MembershipInfo(bound_at="1")),
             ],
-            "has 0 of 2 pods, besides 1 being deleted and 1 failed: "
-            'if Job "t" makes no others, its status and events say why',
+            "The group has 0 of 2 pods, not counting 1 being deleted and 1 failed. If Job"
+            ' "t" creates no more pods, see its status and events.',
             id="a Job whose pods are evicted and fail",
         ),
         pytest.param(
             JOBSET,
             lambda _: None,
-            'has 0 of 2 pods, none is there yet: JobSet "a" makes their Jobs when it is their turn;'
-            " if these are there, their events say why no pods come",
+            'The group has 0 of 2 pods; none exists yet. JobSet "a" creates the Jobs in its'
+            " startup order; if the Jobs exist, see their events.",
             id="a JobSet with an order",
         ),
         pytest.param(
             JOBSET,
             ran_before,
-            'has 0 of 2 pods, those that ran are gone: JobSet "a" makes their Jobs again when it is'
-            " their turn, unless it has ended",
+            'The group has 0 of 2 pods; its earlier pods are deleted. JobSet "a" recreates'
+            " the Jobs in its startup order, unless it has ended.",
             id="a JobSet that restarts",
         ),
         pytest.param(
             JOBSET,
             member,
-            'has 1 of 2 pods: if no others come, the status of JobSet "a" and the events of its'
-            " Jobs say why",
+            'The group has 1 of 2 pods. If no more pods appear, see the status of JobSet "a"'
+            " and the events of its Jobs.",
             id="a JobSet that was stopped by a quota",
         ),
         pytest.param(
             None,
             lambda _: None,
-            "has 0 of 2 pods, none is there yet: make 2 more that name it, or lower minCount",
+            "The group has 0 of 2 pods; none exists yet. Create 2 more pods that name the"
+            " group, or lower minCount.",
             id="a user's own group",
         ),
         pytest.param(
             None,
             lambda builder: member(builder, membership=MembershipInfo(maker='StatefulSet "s"')),
-            'has 1 of 2 pods: if StatefulSet "s" makes no others, as its status and events may say,'
-            " lower minCount",
+            'The group has 1 of 2 pods. If StatefulSet "s" creates no more pods, see its'
+            " status and events, or lower minCount.",
             id="a maker of which Muster knows nothing",
         ),
         pytest.param(
             ("Pod", "g"),
             lambda builder: member(builder, membership=MembershipInfo(maker='RayCluster "r"')),
-            'has 1 of 2 pods: if RayCluster "r" makes no others, as its status and events may say,'
-            " lower the min-count that its pods say",
+            'The group has 1 of 2 pods. If RayCluster "r" creates no more pods, see its'
+            " status and events, or lower the min-count annotation of its pods.",
             id="a maker that is content with fewer pods than these say",
         ),
         pytest.param(
             ("Workload", "w"),
             lambda builder: member(builder, membership=MembershipInfo(maker='Workflow "f"')),
-            'has 1 of 2 pods: if Workflow "f" makes no others, as its status and events may say,'
-            ' lower minCount of template "workers" of Workload "w"',
+            'The group has 1 of 2 pods. If Workflow "f" creates no more pods, see its status'
+            ' and events, or lower minCount of template "workers" of Workload "w".',
             id="a maker of the pods of a template",
         ),
         pytest.param(
             ("Pod", "g"),
             member,
-            "has 1 of 2 pods: make 1 more that name it, or lower the min-count that its pods say",
+            "The group has 1 of 2 pods. Create 1 more pod that names the group, or lower the"
+            " min-count annotation of its pods.",
             id="made from its pods",
         ),
         pytest.param(
             ("PodGroup", "x"),
             member,
-            "has 1 of 2 pods: make 1 more that name it, or lower minMember of"
-            ' coscheduling PodGroup "x"',
+            "The group has 1 of 2 pods. Create 1 more pod that names the group, or lower"
+            ' minMember of coscheduling PodGroup "x".',
             id="KEP-3370",
         ),
         pytest.param(
             ("Workload", "w"),
             member,
-            "has 1 of 2 pods: make 1 more that name it, or lower minCount of template"
-            ' "workers" of Workload "w"',
+            "The group has 1 of 2 pods. Create 1 more pod that names the group, or lower"
+            ' minCount of template "workers" of Workload "w".',
             id="KEP-4671",
         ),
         pytest.param(
             JOB,
             lambda builder: [member(builder), member(builder, gated=True)],
-            "has 1 of 2 pods, besides 1 with schedulingGates: it goes on when their gates are"
-            " removed",
+            "The group has 1 of 2 pods, not counting 1 with schedulingGates. It is scheduled"
+            " when their schedulingGates are removed.",
             id="scheduling gates",
         ),
         pytest.param(
             JOB,
             lambda builder: member(builder, gated=True),
-            "has 0 of 2 pods, besides 1 with schedulingGates: "
-            'if Job "t" makes none, its status and events say why',
+            'The group has 0 of 2 pods, not counting 1 with schedulingGates. If Job "t"'
+            " creates no pods, see its status and events.",
             id="gates are not all",
         ),
         pytest.param(
             ("LeaderWorkerSet", "a"),
             member,
-            'has 1 of 2 pods: if LeaderWorkerSet "a" makes no others, its status and events say'
-            " why",
+            'The group has 1 of 2 pods. If LeaderWorkerSet "a" creates no more pods, see its'
+            " status and events.",
             id="a replica",
         ),
         pytest.param(
             None,
             lambda builder: member(builder, gated=True, membership=MembershipInfo(held=True)),
-            "has 0 of 2 pods, besides 1 held: those are meant for a group that Muster makes under"
-            " this name: delete this one",
+            "The group has 0 of 2 pods, not counting 1 of another owner. The pods belong to"
+            " a group that Muster creates under this name: delete this group.",
             id="a name that Muster needs",
         ),
         pytest.param(
             JOB,
             lambda builder: member(builder, gated=True, membership=MembershipInfo(held=True)),
-            "has 0 of 2 pods, besides 1 held: those are of another owner, and go on once this"
-            " group is gone and theirs is made",
+            "The group has 0 of 2 pods, not counting 1 of another owner. The pods wait until"
+            " this group is deleted and Muster creates that of their owner.",
             id="a group of an earlier owner",
         ),
     ],
@@ -205,54 +208,66 @@ def test_a_basic_group_waits_for_any_pod() -> None:
     builder = StateBuilder()
     builder.gang("g", 1, gang=False)
 
-    assert said(builder) == "has no pods, none is there yet: make 1 that names it, or delete it"
+    assert said(builder) == (
+        "The group has no pods; none exists yet. Create a pod that names the group, or delete the"
+        " group."
+    )
 
 
 @pytest.mark.parametrize(
     ("fields", "want"),
     [
-        ({}, "create it, or correct the name that its pods give"),
+        ({}, "create it, or correct the name in its pods"),
         (
             {"membership": MembershipInfo(maker='Job "t"', managed=True)},
-            'Muster makes it for Job "t", whose events say if it cannot',
+            'Muster creates it for Job "t"; if it does not appear, see the events of its owner',
         ),
         (
             {"membership": MembershipInfo(maker='StatefulSet "db"', managed=True)},
-            'Muster makes it for StatefulSet "db", whose events say if it cannot',
+            (
+                'Muster creates it for StatefulSet "db"; if it does not appear, see the events'
+                " of its owner"
+            ),
         ),
         (
             {"membership": MembershipInfo(maker='ReplicaSet "w"', managed=True)},
-            'Muster makes it for the Deployment of ReplicaSet "w", whose events say if it cannot',
+            (
+                'Muster creates it for the Deployment of ReplicaSet "w"; if it does not appear,'
+                " see the events of its owner"
+            ),
         ),
         (
             {
                 "labels": {JOBSET_LABEL_NAME: "a"},
                 "membership": MembershipInfo(maker='Job "a-w-0"', managed=True),
             },
-            'Muster makes it for JobSet "a", whose events say if it cannot',
+            'Muster creates it for JobSet "a"; if it does not appear, see the events of its owner',
         ),
         (
             {"labels": {LABEL_POD_GROUP: "serve", LWS_LABEL_NAME: "serve"}},
-            'Muster makes it for LeaderWorkerSet "serve", whose events say if it cannot',
+            (
+                'Muster creates it for LeaderWorkerSet "serve"; if it does not appear, see the'
+                " events of its owner"
+            ),
         ),
         (
             {"labels": {LABEL_POD_GROUP: "mine", LWS_LABEL_NAME: "serve"}},
-            "create it, or correct the name that its pods give",
+            "create it, or correct the name in its pods",
         ),
         (
             {"labels": {LABEL_POD_GROUP: "g"}, "membership": MembershipInfo(asks=True)},
-            "Muster makes it as the annotations of its pods say, whose events say if it cannot",
+            "Muster creates it from pod annotations; if it does not appear, see the pods' events",
         ),
         (
             {
                 "labels": {LABEL_POD_GROUP: "g"},
                 "membership": MembershipInfo(maker='Job "t"'),
             },
-            "create it, or correct the name that its pods give",
+            "create it, or correct the name in its pods",
         ),
         (
             {"labels": {LABEL_COSCHEDULING: "g"}},
-            'it is made from coscheduling PodGroup "g": create that, or correct the name',
+            'it is created from coscheduling PodGroup "g": create that, or correct the name',
         ),
     ],
 )
@@ -262,7 +277,7 @@ def test_of_a_group_that_does_not_exist_it_is_said_who_makes_it(
     builder = StateBuilder()
     member(builder, **fields)
 
-    assert said(builder) == f'pod group "g" does not exist: {want}'
+    assert said(builder) == f'PodGroup "g" does not exist. {want[0].upper()}{want[1:]}.'
 
 
 @pytest.mark.parametrize(
@@ -296,7 +311,7 @@ def test_of_a_group_that_is_not_made_the_gate_is_named(
     member(builder, **fields)
 
     assert said(builder, gates=USUAL.without(off)) == (
-        f'pod group "g" does not exist: it is not made, as feature gate {off} is off'
+        f'PodGroup "g" does not exist. Muster does not create it because feature gate {off} is off.'
     )
     assert "feature gate" not in said(builder, gates=FeatureGates(frozenset({off})))
 
@@ -305,7 +320,7 @@ def test_a_users_own_group_is_missed_whatever_is_off() -> None:
     builder = StateBuilder()
     member(builder, labels={LABEL_POD_GROUP: "g"})
 
-    assert "create it" in said(builder, gates=FeatureGates(frozenset()))
+    assert "Create it" in said(builder, gates=FeatureGates(frozenset()))
 
 
 def test_of_a_group_named_by_its_template_it_is_said_which() -> None:
@@ -313,21 +328,27 @@ def test_of_a_group_named_by_its_template_it_is_said_which() -> None:
     builder.pod("w-g", labels={LABEL_WORKLOAD: "w", LABEL_TEMPLATE: "g"})
 
     assert said(builder, name="w-g") == (
-        'pod group "w-g" does not exist: it is made from template "g" of Workload "w":'
-        " create those, or correct the labels"
+        'PodGroup "w-g" does not exist. It is created from template "g" of Workload "w":'
+        " create these, or correct the labels."
     )
 
 
 @pytest.mark.parametrize(
     ("owner", "want"),
     [
-        (JOBSET, 'Muster makes it for JobSet "a", whose events say if it cannot'),
+        (
+            JOBSET,
+            'Muster creates it for JobSet "a"; if it does not appear, see the events of its owner',
+        ),
         (
             ("LeaderWorkerSet", "a"),
-            'Muster makes it for LeaderWorkerSet "a", whose events say if it cannot',
+            (
+                'Muster creates it for LeaderWorkerSet "a"; if it does not appear, see the'
+                " events of its owner"
+            ),
         ),
-        (JOB, "create it, or correct the name that its child groups give"),
-        (None, "create it, or correct the name that its child groups give"),
+        (JOB, "create it, or correct the name in its child groups"),
+        (None, "create it, or correct the name in its child groups"),
     ],
 )
 def test_of_a_parent_that_does_not_exist_it_is_said_who_makes_it(
@@ -341,14 +362,14 @@ def test_of_a_parent_that_does_not_exist_it_is_said_who_makes_it(
 
     told = said(builder, COMPOSITE_POD_GROUP, "root")
 
-    assert told == f'composite pod group "root" does not exist: {want}'
+    assert told == f'CompositePodGroup "root" does not exist. {want[0].upper()}{want[1:]}.'
 
 
 @pytest.mark.parametrize(
     ("owner", "want"),
     [
-        (JOBSET, 'Muster makes the others for JobSet "a", whose events say if it cannot'),
-        (None, "make the others, or lower minGroupCount"),
+        (JOBSET, 'Muster creates the others for JobSet "a"; if they do not appear, see its events'),
+        (None, "create the others, or lower minGroupCount"),
     ],
 )
 def test_a_composite_that_lacks_children_says_who_makes_them(
@@ -362,4 +383,7 @@ def test_a_composite_that_lacks_children_says_who_makes_them(
     builder.gang("g", 1, parent="root")
     builder.pod("g")
 
-    assert said(builder, COMPOSITE_POD_GROUP, "root") == f"has 1 of 2 child groups: {want}"
+    assert (
+        said(builder, COMPOSITE_POD_GROUP, "root")
+        == f"The group has 1 of 2 child groups. {want[0].upper()}{want[1:]}."
+    )

@@ -42,18 +42,18 @@ async def test_a_gang_is_incomplete_then_unschedulable_then_scheduled() -> None:
         (
             "False",
             "Incomplete",
-            "has 1 of 2 pods: make 1 more that name it, or lower minCount",
+            "The group has 1 of 2 pods. Create 1 more pod that names the group, or lower minCount.",
         ),
         (
             "False",
             "Unschedulable",
             (
-                "needs room for 2 more pods, there is room for 1: cpu short on 1 of 1 node; "
-                "impossible even if the cluster were empty; "
-                "at most 1 pod of this kind fit: lower minCount or add nodes"
+                "0/1 nodes are available: 1 Insufficient cpu. The group needs capacity for 2"
+                " more pods; 1 fits. Waiting does not help: at most 1 such pod fits. Lower"
+                " minCount to 1, or add nodes."
             ),
         ),
-        ("True", "Scheduled", "has its minCount placed"),
+        ("True", "Scheduled", "minCount pods are scheduled."),
     ]
     status = harness.observed[key].status or {}
     assert "blocker" not in status
@@ -133,9 +133,10 @@ async def test_a_scheduled_group_says_what_was_reached_of_its_preference(levels:
         harness.builder.pods(leaf, 2)
         await harness.settle(6)
 
-    placed = f"has its {'minGroupCount' if levels > 1 else 'minCount'} placed, in"
-    assert before == ("True", "Scheduled", f"{placed} one rack as preferred: r000")
-    message = f"{placed} 2 values of rack where one was preferred: r000, r001"
+    what = "minGroupCount child groups" if levels > 1 else "minCount pods"
+    placed = f"{what} are scheduled in"
+    assert before == ("True", "Scheduled", f"{placed} one rack, as preferred: r000.")
+    message = f"{placed} 2 values of rack, one is preferred: r000, r001."
     assert harness.condition(key) == ("True", "Scheduled", message)
 
 
@@ -188,11 +189,11 @@ async def test_every_level_of_a_tree_points_at_the_group_at_fault() -> None:
     async with harness.leading():
         await harness.settle(2)
 
-    assert harness.condition(large)[2].startswith("needs room for 5 more pods")
+    assert "The group needs capacity for 5 more pods" in harness.condition(large)[2]
     for key in (root, fits):
         status, reason, message = harness.condition(key)
         assert (status, reason) == ("False", "Unschedulable")
-        assert message.startswith('waits for pod group "large": needs room for 5')
+        assert message.startswith('Waiting for PodGroup "large": 0/')
 
 
 async def test_all_pods_of_a_root_that_waits_for_room_are_unschedulable() -> None:
@@ -245,8 +246,8 @@ async def test_all_pods_of_a_tree_that_waits_for_room_are_unschedulable() -> Non
         "of-few": "CoschedulingNotMeetMinMember",
         "of-half": "CoschedulingNotMeetMinMember",
     }
-    assert said["of-few"].startswith("has 1 of 2 pods")
-    assert said["of-half"].startswith('waits for composite pod group "short": has 1 of 2 child')
+    assert said["of-few"].startswith('Waiting for PodGroup "few": The group has 1 of 2 pods')
+    assert said["of-half"].startswith('Waiting for CompositePodGroup "short": The group has 1')
     assert len(reasons) == 6
     assert set(reasons.values()) == {"Unschedulable"}
 
@@ -337,9 +338,9 @@ async def test_the_numbers_follow_the_cluster_even_if_the_root_still_does_not_fi
 
     assert (early, len(harness.api.patches)) == (1, 2)
     assert harness.condition(key)[2] == (
-        "needs room for 9 more pods, there is room for 3: cpu short on 2 of 2 nodes; "
-        "impossible even if the cluster were empty; "
-        "at most 3 pods of this kind fit: lower minCount or add nodes"
+        "0/2 nodes are available: 2 Insufficient cpu. The group needs capacity for 9 more"
+        " pods; 3 fit. Waiting does not help: at most 3 such pods fit. Lower minCount to 3,"
+        " or add nodes."
     )
 
 
@@ -422,7 +423,7 @@ async def test_pods_that_wait_for_their_group_to_grow_say_so_after_a_while(child
 
     said = [written(ops) for kind, name, ops in harness.api.patches if name == "new"]
     assert [it["reason"] for it in said] == ["CoschedulingNotMeetMinMember"]
-    assert said[0]["message"].startswith('pod group "g" is to grow with its owner: its new pods')
+    assert said[0]["message"].startswith('PodGroup "g" grows with its owner. The pod waits')
 
 
 def test_pods_that_wait_for_their_group_to_grow_name_the_gate_that_is_off() -> None:
@@ -436,8 +437,8 @@ def test_pods_that_wait_for_their_group_to_grow_name_the_gate_that_is_off() -> N
     (view,) = exceeding_views(group)
 
     assert view.message == (
-        'pod group "g" is to grow with its owner: with feature gate WorkloadWithJob off its '
-        "minCount stays as it is, and its new pods wait"
+        'PodGroup "g" does not grow with its owner because feature gate WorkloadWithJob is off.'
+        " The pod waits until it is on."
     )
 
 
@@ -466,7 +467,7 @@ async def test_a_gang_that_ran_whole_was_scheduled_whatever_comes_before_the_rep
 
     status, reason, message = harness.condition(key)
     assert (status, reason) == ("True", "Scheduled")
-    assert message.startswith("had its minCount placed, now waits: has ")
+    assert message.startswith("minCount pods were scheduled. The group has ")
     assert [told[:2] for told in harness.events.told] == [("PodGroup/g", "Scheduled")]
 
 
@@ -528,8 +529,8 @@ async def test_that_priorities_differ_by_now_is_told_once_for_each_change() -> N
 
     assert len(harness.api.bound) == 3
     text = (
-        "has priority 0 and has pods of priorities 0, 5, as a PriorityClass has changed since it"
-        " was made: it counts with 0"
+        "The group has priority 0 and has pods of priorities 0, 5 because a PriorityClass changed"
+        " since the group was created. The scheduler uses 0."
     )
     told = [it for it in harness.events.told if it[1] == "PrioritiesDiffer"]
     assert told == [("PodGroup/g", "PrioritiesDiffer", text)]

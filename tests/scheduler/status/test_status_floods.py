@@ -66,7 +66,7 @@ async def test_every_group_of_a_wide_tree_is_told_why_it_waits() -> None:
         await harness.settle(3)
 
     assert {harness.condition(key)[1] for key in keys} == {"Incomplete"}
-    assert harness.condition(keys[-1])[2].startswith('waits for pod group "leaf0000": has 1 of 2')
+    assert harness.condition(keys[-1])[2].startswith('Waiting for PodGroup "leaf0000": The group')
 
 
 async def test_a_pod_that_comes_to_a_wide_tree_changes_few_statuses() -> None:
@@ -136,7 +136,7 @@ async def test_every_group_of_a_ring_and_below_it_is_invalid() -> None:
 
     said = [harness.condition(key) for key in keys]
     assert {reason for _, reason, _ in said} == {"Invalid"}
-    assert all("its parents form a cycle" in message for _, _, message in said)
+    assert all("The parents of the group form a cycle" in message for _, _, message in said)
 
 
 @pytest.mark.parametrize(

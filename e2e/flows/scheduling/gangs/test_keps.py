@@ -81,7 +81,7 @@ async def test_kep_6012_a_tree_is_held_until_its_root_is_observed(env: Environme
         await env.create(POD_GROUPS, leaf(name, 2, parent="middle"))
         await members(env, name, 2)
     await env.create(COMPOSITE_POD_GROUPS, composite("middle", 2, parent="root"))
-    await wait_for_message(env, "left-0", 'composite pod group "root" does not exist')
+    await wait_for_message(env, "left-0", 'CompositePodGroup "root" does not exist')
     assert await env.bound() == 0
 
     await env.create(COMPOSITE_POD_GROUPS, composite("root", 1))
@@ -114,7 +114,7 @@ async def test_kep_6012_a_tree_short_of_nested_minimums_is_held_and_says_where(
         await env.create(POD_GROUPS, leaf(name, 2, parent="root"))
         await members(env, name, count)
     await composite_says(env, "root", "Incomplete")
-    await wait_for_message(env, "left-0", 'waits for pod group "right": has 1 of 2 pods')
+    await wait_for_message(env, "left-0", 'waits for pod group "right": The group has 1 of 2 pods')
     assert await env.bound() == 0
 
     await env.create(PODS, pod("right-1", env.name, group="right"))

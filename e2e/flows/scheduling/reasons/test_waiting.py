@@ -250,7 +250,10 @@ STATES = (
     State(
         "A group of your own lacks a pod",
         lacks_a_pod,
-        {"Pod/g": "make 1 more that name it", "PodGroup/g": "make 1 more that name it"},
+        {
+            "Pod/g": "create 1 more pod that names the group",
+            "PodGroup/g": "create 1 more pod that names the group",
+        },
     ),
     State("A group of the basic policy has no pods", basic, {"PodGroup/g": "has no pods"}),
     State(
@@ -263,8 +266,8 @@ STATES = (
         lacks_a_child,
         {
             "Pod/g": "make the others",
-            "PodGroup/g": 'waits for composite pod group "tree"',
-            "CompositePodGroup/tree": "has 1 of 2 child groups: make the others",
+            "PodGroup/g": 'Waiting for CompositePodGroup "tree"',
+            "CompositePodGroup/tree": "The group has 1 of 2 child groups. Make the others.",
         },
     ),
     State(
@@ -309,14 +312,17 @@ STATES = (
     State(
         "A pod beyond minCount does not fit",
         beyond,
-        {"Pod/g": "there is room for 0", "PodGroup/g": "True Scheduled: has its minCount placed"},
+        {
+            "Pod/g": "there is room for 0",
+            "PodGroup/g": "True Scheduled: minCount pods are scheduled.",
+        },
     ),
     State(
         "A JobSet was restarted, and its nodes are cordoned",
         restarted,
         {
             "Pod/pg-a": "uncordon a node",
-            "PodGroup/pg-a": "True Scheduled: had its minCount placed, now waits: needs room",
+            "PodGroup/pg-a": "True Scheduled: minCount pods were scheduled. needs room",
             "JobSet/a": "uncordon a node",
         },
     ),

@@ -336,6 +336,6 @@ def test_a_refusal_says_in_numbers_which_way_lacks_what() -> None:
     assert isinstance(refused, Refusal)
     text = explain(made.state, refused).summary
 
-    assert "example.com/gpu short on 1 of 3 nodes" in text
-    assert "cannot allocate all claims on 2 of 3 nodes" in text
-    assert "example.com/gpu: 1 of class gpu needed for each of 4 pods, 3 free on 2 nodes" in text
+    assert "1 Insufficient example.com/gpu" in text
+    assert "2 cannot allocate all claims" in text
+    assert "Resource example.com/gpu needs 1 device of class gpu for each of 4 pods; 3 free" in text

@@ -47,7 +47,8 @@ def refused(builder: StateBuilder) -> Refusal:
         pytest.param(
             lambda _builder: None,
             waits(2, Requirements(requests(1))),
-            "needs room for 2 more pods, there is room for 0: there are no nodes; add some",
+            "no nodes available to schedule pods. The group needs capacity for 2 more pods;"
+            " 0 fit. Add nodes.",
             id="no nodes",
         ),
         pytest.param(
@@ -57,8 +58,8 @@ def refused(builder: StateBuilder) -> Refusal:
             ),
             waits(4, Requirements(requests(1))),
             (
-                "needs room for 4 more pods, there is room for 0: cpu short on 3 of 3 nodes;"
-                " it starts once there is room"
+                "0/3 nodes are available: 3 Insufficient cpu. The group needs capacity for 4"
+                " more pods; 0 fit. It starts when this capacity is free."
             ),
             id="busy: nothing to change",
         ),
@@ -66,9 +67,9 @@ def refused(builder: StateBuilder) -> Refusal:
             lambda builder: builder.nodes(3),
             waits(1, Requirements(requests(64))),
             (
-                "needs room for 1 more pod, there is room for 0: cpu short on 3 of 3 nodes; "
-                "impossible even if the cluster were empty; ask for less cpu: "
-                "a pod wants 64, the largest node it may use has 4"
+                "0/3 nodes are available: 3 Insufficient cpu. The group needs capacity for 1"
+                " more pod; 0 fit. Waiting does not help: a pod requests 64 cpu, and the largest"
+                " node that it can use has 4. Request less."
             ),
             id="a pod larger than any node",
         ),
@@ -76,9 +77,9 @@ def refused(builder: StateBuilder) -> Refusal:
             lambda builder: builder.nodes(3),
             waits(1, Requirements(requests(0, memory=65 * GIB))),
             (
-                "needs room for 1 more pod, there is room for 0: memory short on 3 of 3 nodes; "
-                "impossible even if the cluster were empty; ask for less memory: "
-                "a pod wants 65Gi, the largest node it may use has 64Gi"
+                "0/3 nodes are available: 3 Insufficient memory. The group needs capacity"
+                " for 1 more pod; 0 fit. Waiting does not help: a pod requests 65Gi memory, and the"
+                " largest node that it can use has 64Gi. Request less."
             ),
             id="bytes in binary units",
         ),
@@ -86,10 +87,9 @@ def refused(builder: StateBuilder) -> Refusal:
             lambda builder: (builder.node("a", 8, gpu=1), builder.node("b", 1, gpu=8)),
             waits(1, Requirements(requests(4, gpu=4))),
             (
-                "needs room for 1 more pod, there is room for 0: "
-                "cpu short on 1 of 2 nodes, gpu short on 1 of 2 nodes; "
-                "impossible even if the cluster were empty; "
-                "no node has all that a pod asks for: ask for less"
+                "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient gpu. The group"
+                " needs capacity for 1 more pod; 0 fit. Waiting does not help: no node has"
+                " all resources that a pod requests. Request less."
             ),
             id="each request fits somewhere, all of them nowhere",
         ),
@@ -97,9 +97,9 @@ def refused(builder: StateBuilder) -> Refusal:
             lambda builder: builder.nodes(2),
             waits(10, Requirements(requests(1))),
             (
-                "needs room for 10 more pods, there is room for 8: cpu short on 2 of 2 nodes; "
-                "impossible even if the cluster were empty; "
-                "at most 8 pods of this kind fit: lower minCount or add nodes"
+                "0/2 nodes are available: 2 Insufficient cpu. The group needs capacity for"
+                " 10 more pods; 8 fit. Waiting does not help: at most 8 such pods fit. Lower"
+                " minCount to 8, or add nodes."
             ),
             id="a gang larger than the cluster",
         ),
@@ -107,9 +107,9 @@ def refused(builder: StateBuilder) -> Refusal:
             lambda builder: builder.nodes(4, rack_of=2),
             waits(9, Requirements(requests(1)), rack=True),
             (
-                "needs room for 9 more pods, there is room for 8 in the best rack (r000): "
-                "cpu short on 4 of 4 nodes; impossible even if the cluster were empty; "
-                "lower minCount, ask for less, or let it span more than one rack"
+                "0/4 nodes are available: 4 Insufficient cpu. The group needs capacity for 9"
+                " more pods in one rack; 8 fit in r000, the best one. Waiting does not help:"
+                " lower minCount, request less, or let the group span more than one rack."
             ),
             id="a gang larger than a rack",
         ),
@@ -117,10 +117,9 @@ def refused(builder: StateBuilder) -> Refusal:
             lambda builder: builder.nodes(2),
             waits(1, Requirements(requests(1), selector=(("zone", "x"),))),
             (
-                "needs room for 1 more pod, there is room for 0: "
-                "didn't match Pod's node affinity/selector on 2 of 2 nodes; "
-                "impossible even if the cluster were empty; "
-                "change the node selector or affinity, or label a node"
+                "0/2 nodes are available: 2 node(s) didn't match Pod's node"
+                " affinity/selector. The group needs capacity for 1 more pod; 0 fit. Waiting"
+                " does not help: change the node selector or affinity, or label a node."
             ),
             id="a selector that matches nothing",
         ),
@@ -128,10 +127,9 @@ def refused(builder: StateBuilder) -> Refusal:
             lambda builder: builder.node("n", taints=(Taint("team", "a", "NoSchedule"),)),
             waits(1, Requirements(requests(1))),
             (
-                "needs room for 1 more pod, there is room for 0: "
-                "had untolerated taint {team: a} on 1 of 1 node; "
-                "impossible even if the cluster were empty; "
-                "add a toleration for {team: a}, or remove the taint"
+                "0/1 nodes are available: 1 node(s) had untolerated taint {team: a}. The"
+                " group needs capacity for 1 more pod; 0 fit. Waiting does not help: add a"
+                " toleration for {team: a}, or remove the taint."
             ),
             id="a taint that is not tolerated",
         ),
@@ -142,11 +140,10 @@ def refused(builder: StateBuilder) -> Refusal:
             ),
             waits(1, Requirements(requests(1), selector=(("zone", "x"),))),
             (
-                "needs room for 1 more pod, there is room for 0: "
-                "didn't match Pod's node affinity/selector on 2 of 3 nodes, "
-                "had untolerated taint {team: a} on 1 of 3 nodes; "
-                "impossible even if the cluster were empty; "
-                "add a toleration for {team: a}, or remove the taint"
+                "0/3 nodes are available: 2 node(s) didn't match Pod's node"
+                " affinity/selector, 1 node(s) had untolerated taint {team: a}. The group"
+                " needs capacity for 1 more pod; 0 fit. Waiting does not help: add a"
+                " toleration for {team: a}, or remove the taint."
             ),
             id="a taint on the only node that is chosen",
         ),
@@ -154,8 +151,8 @@ def refused(builder: StateBuilder) -> Refusal:
             lambda builder: builder.node("n", unschedulable=True),
             waits(1, Requirements(requests(1))),
             (
-                "needs room for 1 more pod, there is room for 0: were unschedulable on 1 of 1 node;"
-                " impossible even if the cluster were empty; uncordon a node"
+                "0/1 nodes are available: 1 node(s) were unschedulable. The group needs"
+                " capacity for 1 more pod; 0 fit. Waiting does not help: uncordon a node."
             ),
             id="all nodes cordoned",
         ),
@@ -163,8 +160,8 @@ def refused(builder: StateBuilder) -> Refusal:
             lambda builder: builder.node("n", unschedulable=True, taints=(CORDONED,)),
             waits(1, Requirements(requests(1))),
             (
-                "needs room for 1 more pod, there is room for 0: were unschedulable on 1 of 1 node;"
-                " impossible even if the cluster were empty; uncordon a node"
+                "0/1 nodes are available: 1 node(s) were unschedulable. The group needs"
+                " capacity for 1 more pod; 0 fit. Waiting does not help: uncordon a node."
             ),
             id="all nodes cordoned, as the node controller marks them",
         ),
@@ -172,9 +169,9 @@ def refused(builder: StateBuilder) -> Refusal:
             lambda builder: builder.node("n", cpu=8, pods=2),
             waits(3, Requirements(requests(1))),
             (
-                "needs room for 3 more pods, there is room for 2: pods short on 1 of 1 node; "
-                "impossible even if the cluster were empty; "
-                "at most 2 pods of this kind fit: lower minCount or add nodes"
+                "0/1 nodes are available: 1 Too many pods. The group needs capacity for 3"
+                " more pods; 2 fit. Waiting does not help: at most 2 such pods fit. Lower"
+                " minCount to 2, or add nodes."
             ),
             id="the node's own limit of pods",
         ),
@@ -208,8 +205,10 @@ def test_pods_that_must_be_apart_are_told_so_and_not_that_cpu_is_short() -> None
     assert isinstance(refusal, Refusal)
     summary = explain(builder.state, refusal).summary
     assert "cpu" not in summary
-    assert "didn't match pod anti-affinity rules on 2 of 2 nodes" in summary
-    assert summary.endswith("its pods must be apart by host: lower minCount, or add nodes")
+    assert "2 node(s) didn't match pod anti-affinity rules." in summary
+    assert summary.endswith(
+        "anti-affinity keeps the pods apart by host. Lower minCount, or add nodes."
+    )
 
 
 def test_a_claim_that_is_not_bound_is_told_and_not_that_cpu_is_short() -> None:
@@ -222,9 +221,9 @@ def test_a_claim_that_is_not_bound_is_told_and_not_that_cpu_is_short() -> None:
 
     assert isinstance(refusal, Refusal)
     assert explain(builder.state, refusal).summary == (
-        "needs room for 4 more pods, there is room for 0: "
-        "pod has unbound immediate PersistentVolumeClaims on 2 of 2 nodes; "
-        "bind the claims, or give them a storageClassName that makes volumes"
+        "0/2 nodes are available: 2 pod has unbound immediate PersistentVolumeClaims. The"
+        " group needs capacity for 4 more pods; 0 fit. Bind the claims, or set a"
+        " storageClassName whose provisioner creates volumes."
     )
 
 
@@ -244,25 +243,27 @@ HERE = (Term((Expression("disk", "In", ("ssd",)),)),)
         pytest.param(
             ClaimInfo(CLAIM, volume="v"),
             None,
-            "its claims name volumes that are gone: bring those back, or make new claims",
+            "the claims name PersistentVolumes that do not exist. Restore these, or create"
+            " new claims",
             id="the volume is gone",
         ),
         pytest.param(
             ClaimInfo(CLAIM, volume="v"),
             VolumeInfo("v", affinity=HERE),
-            "its volumes are used on other nodes: make room there, or use other claims",
+            "the PersistentVolumes can be used on other nodes only. Free capacity there, or"
+            " use other claims",
             id="the volume is elsewhere",
         ),
         pytest.param(
             ClaimInfo(CLAIM, volume="v"),
             VolumeInfo("v", labels={"topology.kubernetes.io/zone": "z"}),
-            "its volumes are in other zones: make room there, or use other claims",
+            "the PersistentVolumes are in other zones. Free capacity there, or use other claims",
             id="the volume is in another zone",
         ),
         pytest.param(
             ClaimInfo(CLAIM, volume="v", one_pod=True),
             VolumeInfo("v"),
-            "end the pod that uses the claim, or make a claim that several pods may use",
+            "delete the pod that uses the claim, or use a claim that several pods can share",
             id="another pod has it alone",
         ),
     ],
@@ -279,7 +280,7 @@ def test_what_is_wrong_with_a_volume_is_told_with_its_own_way_out(
         builder.pod(requirements=Requirements(requests(1), claims=(CLAIM,)), node="n0")
     waits(1, Requirements(requests(1), claims=(CLAIM,)))(builder)
 
-    assert summary(builder).endswith(f"; {want}")
+    assert summary(builder).endswith(f" {want[0].upper()}{want[1:]}.")
 
 
 def test_who_is_kept_away_by_pods_that_run_is_told_so() -> None:
@@ -294,7 +295,7 @@ def test_who_is_kept_away_by_pods_that_run_is_told_so() -> None:
     builder.pod("g", labels={"app": "x"})
 
     assert summary(builder).endswith(
-        "pods that run there keep its pods away: end them, or change their anti-affinity"
+        "Existing pods exclude these pods. Delete them, or change their anti-affinity."
     )
 
 
@@ -305,7 +306,7 @@ def test_a_label_to_spread_over_that_no_node_has_is_named() -> None:
     waits(1, Requirements(requests(1), spread=(Spread(selector, "zone"),)))(builder)
 
     assert summary(builder).endswith(
-        "its pods are spread over zone: label the nodes so, or correct the topologyKey"
+        "The pods spread over zone. Add this label to nodes, or correct topologyKey."
     )
 
 
@@ -315,7 +316,7 @@ def test_a_topology_key_that_no_node_has_is_named_with_the_number_of_nodes() -> 
     waits(1, Requirements(requests(1)), rack=True)(builder)
 
     assert summary(builder) == (
-        'none of 2 nodes has the label "rack": label nodes, or correct the topology key'
+        'None of 2 nodes has the label "rack". Label nodes, or correct the topology key.'
     )
 
 
@@ -328,7 +329,8 @@ def test_a_tree_in_which_too_few_children_could_run_says_so() -> None:
     builder.gang("b", 1, parent="root")
 
     assert summary(builder, "root", composite=True) == (
-        "needs 2 child groups more, 1 could run: lower minGroupCount, or wait for the others"
+        "The group needs 2 more child groups; 1 can start. Lower minGroupCount, or"
+        " wait for the others."
     )
 
 
@@ -345,8 +347,9 @@ def test_room_that_sisters_take_is_said_to_be_taken() -> None:
 
     assert isinstance(refusal, Refusal)
     assert explain(builder.state, refusal).summary == (
-        "needs room for 3 more pods, there is room for 2 beside the 3 pods placed with it:"
-        " cpu short on 1 of 1 node; it starts once there is room"
+        "0/1 nodes are available: 1 Insufficient cpu. With the other 3 pods of its tree"
+        " placed, the group needs capacity for 3 more pods; 2 fit. It starts when this"
+        " capacity is free."
     )
 
 
@@ -361,8 +364,7 @@ def test_nodes_that_are_cordoned_or_tainted() -> None:
 
     assert isinstance(refusal, Refusal)
     assert explain(builder.state, refusal).summary.endswith(
-        "impossible even if the cluster were empty;"
-        " add a toleration for {team: a}, or remove the taint"
+        "Waiting does not help: add a toleration for {team: a}, or remove the taint."
     )
 
 
@@ -385,7 +387,7 @@ def test_a_sentence_costs_no_pass_over_all_nodes(key: str) -> None:
 
     said = summary(builder)
 
-    assert "of 3 nodes" in said
+    assert "3 nodes" in said
 
 
 def test_pods_that_fit_one_by_one_and_never_together_are_impossible() -> None:

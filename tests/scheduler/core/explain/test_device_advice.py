@@ -49,7 +49,8 @@ def test_the_best_node_and_what_keeps_the_others_are_told() -> None:
     summary = told(made, made.asks(None, FOUR))
 
     assert (
-        "request gpu: 4 of class gpu needed, 3 free on the best of 3 nodes (3 in use, 3 tainted)"
+        "Request gpu needs 4 devices of class gpu; 3 free on the best of 3 nodes (3"
+        " in use, 3 tainted)"
     ) in summary
 
 
@@ -63,7 +64,7 @@ def test_a_gang_is_told_how_many_are_free_in_all() -> None:
 
     assert isinstance(refusal, Refusal)
     assert (
-        "request gpu: 1 of class gpu needed for each of 7 pods, 6 free on 3 nodes"
+        "Request gpu needs 1 device of class gpu for each of 7 pods; 6 free on 3 nodes"
         " (3 in use, 3 tainted)"
     ) in explain(made.state, refusal).summary
 
@@ -75,8 +76,8 @@ def test_the_selector_that_takes_too_few_is_named() -> None:
 
     summary = told(made, made.asks(None, wanted))
 
-    assert "2 of class gpu needed, 1 free on the best of 1 node" in summary
-    assert "3 not taken by request gpu: selector #1" in summary
+    assert "needs 2 devices of class gpu; 1 free on the best of 1 node" in summary
+    assert "3 not selected by request gpu: selector #1" in summary
 
 
 def test_the_selector_of_the_class_is_named() -> None:
@@ -85,8 +86,8 @@ def test_the_selector_of_the_class_is_named() -> None:
 
     summary = told(made, made.asks(None, ask(exactly("gpu", "small"))))
 
-    assert "2 not taken by class small: selector #0" in summary
-    assert "ask for fewer devices or others, or add nodes that have such" in summary
+    assert "2 not selected by class small: selector #0" in summary
+    assert "request fewer or other devices, or add nodes that have them" in summary
 
 
 def test_an_error_names_a_device_on_which_it_happens() -> None:
@@ -106,30 +107,31 @@ def test_an_error_names_a_device_on_which_it_happens() -> None:
     [
         pytest.param(
             ask(gpu(3), constraints=[same("rail")]),
-            "constraint on gpu.example.com/rail: 3 devices with one value needed, 2 free on the"
+            "Constraint on gpu.example.com/rail needs 3 devices with one value; 2 free on the"
             " best of 1 node",
             id="one value",
         ),
         pytest.param(
             ask(gpu(3), constraints=[different("rail")]),
-            "constraint on gpu.example.com/rail: 3 devices with different values needed, 2 free on"
+            "Constraint on gpu.example.com/rail needs 3 devices with different values; 2 free on"
             " the best of 1 node",
             id="different values",
         ),
         pytest.param(
             ask(gpu(3), gpu(2, name="more")),
-            "its requests need 5 devices together, 4 are free on the best of 1 node",
+            "Its requests need 5 devices together; 4 free on the best of 1 node",
             id="together",
         ),
         pytest.param(
             ask(first_of("any", gpu(5, name="a"), gpu(6, name="b"))),
-            "request any/a: 5 of class gpu needed, 4 free on the best of 1 node; nor is there"
-            " enough for its 1 other alternatives",
+            "Request any/a needs 5 devices of class gpu; 4 free on the best of 1 node; its 1 other"
+            " alternative does not fit either",
             id="alternatives",
         ),
         pytest.param(
             ask(exactly("x", CLASS, capacity=units(memory=9))),
-            "request x: 1 of class gpu needed, 0 free on the best of 1 node (4 not taken by the"
+            "Request x needs 1 device of class gpu; 0 free on the best of 1 node (4"
+            " not selected by the"
             " capacity of request x)",
             id="capacity",
         ),
@@ -149,7 +151,8 @@ def test_a_request_for_all_devices() -> None:
     summary = told(made, made.asks(None, ask(exactly("all", CLASS, every=True))))
 
     assert (
-        "request all: all of class gpu needed; of 4 nodes 1 have none, 2 have some in use, 1 have"
+        "Request all needs all devices of class gpu; of 4 nodes, 1 have none, 2 have"
+        " some in use, 1 have"
         " tainted ones"
     ) in summary
 
@@ -158,8 +161,8 @@ def test_which_claim_of_several_is_meant() -> None:
     made = mixed()
     named = made.claim("common", FOUR)
 
-    assert "request gpu of claim 2: 4 of" in told(made, made.asks(None, ask(gpu()), FOUR))
-    assert "request gpu of ResourceClaim common: 4 of" in told(made, made.asks(None, named))
+    assert "Request gpu of claim 2 needs 4" in told(made, made.asks(None, ask(gpu()), FOUR))
+    assert "Request gpu of ResourceClaim common needs 4" in told(made, made.asks(None, named))
 
 
 def test_the_best_place_of_a_shared_claim_is_told() -> None:
@@ -177,8 +180,8 @@ def test_the_best_place_of_a_shared_claim_is_told() -> None:
 
     assert isinstance(refusal, Refusal)
     assert (
-        "ResourceClaim imex brings all of its pods to the nodes that its devices are for: the best"
-        " of these have room for 4 of 6"
+        "ResourceClaim imex keeps all of its pods on the nodes that can use its devices, and the"
+        " best of these have capacity for 4 of 6"
     ) in explain(made.state, refusal).summary
 
 
@@ -191,7 +194,7 @@ def test_devices_that_several_nodes_see_are_not_counted_twice() -> None:
 
     summary = told(made, made.asks(None, ask(gpu(2))))
 
-    assert "2 of class gpu needed, 1 free on the best of 2 nodes;" in summary
+    assert "needs 2 devices of class gpu; 1 free on the best of 2 nodes." in summary
 
 
 def test_nothing_is_said_of_devices_where_others_things_are_short() -> None:
@@ -200,8 +203,8 @@ def test_nothing_is_said_of_devices_where_others_things_are_short() -> None:
 
     summary = told(made, made.asks(None, ask(gpu()), cpu=3))
 
-    assert "request" not in summary
-    assert "cpu short" in summary
+    assert "device" not in summary
+    assert "Insufficient cpu" in summary
 
 
 def test_who_has_the_devices_is_not_told() -> None:

@@ -142,17 +142,17 @@ def test_many_waves_end_with_the_time_and_not_with_the_steps(*, expired: bool) -
         pytest.param(
             {"required_anti_affinity": (PodTerm(OF_WEB, "rack"),)},
             5,
-            "needs room for 5 more pods, there is room for 3: didn't match pod"
-            " anti-affinity rules on 6 of 6 nodes; impossible even if the cluster were empty;"
-            " its pods must be apart by rack: lower minCount, or add nodes",
+            "0/6 nodes are available: 6 node(s) didn't match pod anti-affinity rules. The"
+            " group needs capacity for 5 more pods; 3 fit. Waiting does not help:"
+            " anti-affinity keeps the pods apart by rack. Lower minCount, or add nodes.",
             id="more than there are racks",
         ),
         pytest.param(
             {"required_anti_affinity": (PodTerm(OF_WEB, "host"),)},
             7,
-            "needs room for 7 more pods, there is room for 6: didn't match pod"
-            " anti-affinity rules on 6 of 6 nodes; impossible even if the cluster were empty;"
-            " its pods must be apart by host: lower minCount, or add nodes",
+            "0/6 nodes are available: 6 node(s) didn't match pod anti-affinity rules. The"
+            " group needs capacity for 7 more pods; 6 fit. Waiting does not help:"
+            " anti-affinity keeps the pods apart by host. Lower minCount, or add nodes.",
             id="more than there are nodes",
         ),
     ],

@@ -206,9 +206,9 @@ def test_a_gang_with_too_few_volumes_is_told_how_many_and_where() -> None:
     assert isinstance(refused, Refusal)
     assert assumed_volumes(builder) == {}
     assert explain(builder.state, refused).summary == (
-        "needs room for 1 more pod, there is room for 0 beside the 2 pods placed with it:"
-        " no ReadWriteOnce volume of class local with >= 2Gi is left on 3 of 3 nodes;"
-        " add volumes of that class where these pods fit, or ask for less"
+        "0/3 nodes are available: 3 no ReadWriteOnce volume of class local with >= 2Gi is"
+        " left. With the other 2 pods of its tree placed, the group needs capacity for 1"
+        " more pod; 0 fit. Add storage of that class where these pods fit, or request less."
     )
 
 

@@ -146,9 +146,9 @@ def test_the_refusal_names_the_disk_and_nobody_who_uses_it() -> None:
 
     assert why(builder, info) == {'node(s) had no available disk (iscsi "x" is used by other pods)'}
     assert explain(builder.state, refusal).summary == (
-        "needs room for 1 more pod, there is room for 0: "
-        'had no available disk (iscsi "x" is used by other pods) on 2 of 2 nodes; '
-        "end the pods that use the disk there, give each pod a disk of its own, or add nodes"
+        '0/2 nodes are available: 2 node(s) had no available disk (iscsi "x" is used by'
+        " other pods). Delete the pods that"
+        " use the disk, give each pod its own disk, or add nodes."
     )
 
 

@@ -31,15 +31,17 @@ def test_a_leaf_waits_for_its_quorum() -> None:
     before = held(builder, "g")
     builder.pod("g")
 
-    assert (before, held(builder, "g")) == ("has 1 of 2 pods", "")
+    assert (before, held(builder, "g")) == ("The group has 1 of 2 pods", "")
 
 
 @pytest.mark.parametrize(
     ("facts", "want"),
     [
-        pytest.param({"gated": True}, "has 1 of 2 pods", id="a gated pod does not count"),
-        pytest.param({"terminating": True}, "has 1 of 2 pods", id="nor does a terminating one"),
-        pytest.param({"phase": "Failed"}, "has 1 of 2 pods", id="nor a failed one"),
+        pytest.param({"gated": True}, "The group has 1 of 2 pods", id="a gated pod does not count"),
+        pytest.param(
+            {"terminating": True}, "The group has 1 of 2 pods", id="nor does a terminating one"
+        ),
+        pytest.param({"phase": "Failed"}, "The group has 1 of 2 pods", id="nor a failed one"),
         pytest.param({"phase": "Succeeded"}, "", id="a succeeded one does"),
         pytest.param({"node": "n0"}, "", id="a running one does"),
     ],
@@ -65,11 +67,11 @@ def test_pods_wait_for_a_group_and_groups_for_a_parent() -> None:
     messages.append(held(builder, "root", composite=True))
 
     assert messages == [
-        'pod group "g" does not exist',
-        'composite pod group "root" does not exist',
+        'PodGroup "g" does not exist',
+        'CompositePodGroup "root" does not exist',
         (
-            'composite pod group "root" has no scheduling policy yet:'
-            " create the template it names, or give it a schedulingPolicy"
+            'CompositePodGroup "root" has no scheduling policy yet. Create the template that it'
+            " names, or set its schedulingPolicy"
         ),
         "",
     ]
@@ -85,7 +87,8 @@ def test_a_cycle_is_held_and_said_and_ends_with_one_of_its_groups() -> None:
     ring = forest.groups[POD_GROUP, "ns", "leaf"].top
 
     assert held(builder, ring.name, composite=True) == (
-        "its parents form a cycle: take parentCompositePodGroupName off one of them"
+        "The parents of the group form a cycle. Remove parentCompositePodGroupName"
+        " from one of them."
     )
 
     builder.state.remove_group(key)
@@ -121,7 +124,7 @@ def test_a_cycle_ends_with_any_of_its_groups(way: str) -> None:
         builder.state.remove_group(key)
         before = held(builder, "a", composite=True)
         if way == "deleted":
-            assert before == 'composite pod group "a" does not exist'
+            assert before == 'CompositePodGroup "a" does not exist'
             return
         builder.composite("a", 1)
 

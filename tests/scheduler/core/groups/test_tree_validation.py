@@ -25,22 +25,22 @@ def message(builder: StateBuilder) -> str:
     [
         pytest.param(
             lambda w: w.gang("leaf", 3, parent="root", workload="x"),
-            'belongs to workload "x", its root to none',
+            'The group belongs to workload "x", its root to none',
             id="another workload",
         ),
         pytest.param(
             lambda w: w.gang("leaf", 3, parent="root", priority=5),
-            "has priority 5, its root none",
+            "The group has priority 5, its root none",
             id="another priority",
         ),
         pytest.param(
             lambda w: w.gang("root", 2, composite=True, disruption="all"),
-            'has disruption mode single under the all of "root"',
+            'The group has disruptionMode single, its parent "root" has all',
             id="a single child under an all parent",
         ),
         pytest.param(
             lambda w: w.pod("leaf", ours=False),
-            "has 1 pod of another scheduler",
+            "The group has 1 pod of another scheduler",
             id="a pod of another scheduler",
         ),
     ],
@@ -72,7 +72,7 @@ def test_a_leaf_with_a_pod_of_another_priority_is_faulty_while_the_pod_lives() -
     builder.state.remove_pod(pod.uid)
 
     assert before is not None
-    assert before.message.startswith("has priority 5, one of its pods 1")
+    assert before.message.startswith("The group has priority 5, one of its pods 1")
     assert flaw(builder, "g", POD_GROUP) is None
 
 

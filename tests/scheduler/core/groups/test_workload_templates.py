@@ -54,50 +54,56 @@ def test_a_tree_like_its_workload_has_no_flaw_in_any_order(order: tuple[int, ...
     [
         pytest.param(
             lambda: replace(LEAF, template="wroker"),
-            'leaf names template "wroker", but workload "w" has none of that name in its'
-            " podGroupTemplates: correct the name, or add the template",
+            'leaf The group names template "wroker", which workload "w" does not have in its'
+            " podGroupTemplates. Correct the name, or add the template.",
             id="no such template",
         ),
         pytest.param(
             lambda: replace(HALF, template="worker"),
-            'half names template "worker", but workload "w" has none of that name in its'
-            " compositePodGroupTemplates: correct the name, or add the template",
+            'half The group names template "worker", which workload "w" does not have in its'
+            " compositePodGroupTemplates. Correct the name, or add the template.",
             id="a template for another kind",
         ),
         pytest.param(
             lambda: replace(LEAF, gang=False, minimum=1),
-            'leaf has another schedulingPolicy than its template "worker" of workload "w":'
-            " create it anew with the template's",
+            "leaf The schedulingPolicy of the group differs from its template"
+            ' "worker" of workload "w".'
+            " Recreate the group with that of the template.",
             id="another policy",
         ),
         pytest.param(
             lambda: replace(HALF, topology=Topology("zone")),
-            'half has another topology constraint than its template "half" of workload "w":'
-            " create it anew with the template's",
+            "half The topology constraint of the group differs from its template"
+            ' "half" of workload "w".'
+            " Recreate the group with that of the template.",
             id="another topology key",
         ),
         pytest.param(
             lambda: replace(LEAF, disruption="all"),
-            'leaf has another disruptionMode than its template "worker" of workload "w":'
-            " create it anew with the template's",
+            'leaf The disruptionMode of the group differs from its template "worker"'
+            ' of workload "w".'
+            " Recreate the group with that of the template.",
             id="another disruption mode",
         ),
         pytest.param(
             lambda: replace(ROOT, priority_class="low"),
-            'root has another priorityClassName than its template "all" of workload "w":'
-            " create it anew with the template's",
+            'root The priorityClassName of the group differs from its template "all"'
+            ' of workload "w".'
+            " Recreate the group with that of the template.",
             id="another priority class",
         ),
         pytest.param(
             lambda: replace(LEAF, parent="root"),
-            'leaf is below "root" of template "all", but workload "w" has its template under'
-            ' "half": give it the parent that fits',
+            'leaf The parent "root" is of template "all", but workload "w" has the'
+            " template of the group under"
+            ' "half". Correct the parent.',
             id="another parent",
         ),
         pytest.param(
             lambda: replace(LEAF, template="top", gang=False, minimum=1),
-            'leaf is below "half" of template "half", but workload "w" has its template at the'
-            " top: give it the parent that fits",
+            'leaf The parent "half" is of template "half", but workload "w" has the'
+            " template of the group at the"
+            " top. Correct the parent.",
             id="a root template below a parent",
         ),
     ],
@@ -142,7 +148,7 @@ def test_a_group_that_waits_for_its_policy_is_told_that_its_template_does_not_ex
     found = check(builder.state.forest.groups[POD_GROUP, "ns", "solo"])
 
     assert found is not None
-    assert found.message.startswith('names template "none"')
+    assert found.message.startswith('The group names template "none"')
 
 
 def test_a_template_that_is_added_puts_its_groups_right() -> None:
@@ -154,7 +160,7 @@ def test_a_template_that_is_added_puts_its_groups_right() -> None:
     before = said(builder)
     builder.state.set_templates(WORKLOAD, TEMPLATES)
 
-    assert before.startswith("leaf names template")
+    assert before.startswith("leaf The group names template")
     assert said(builder) == ""
 
 

@@ -65,7 +65,7 @@ def test_a_pod_that_asks_for_too_much_to_count_is_refused_by_name() -> None:
     builder.nodes(2)
     refusal = refused(builder, asking(cpu=MAX_INT64))
 
-    assert "cpu short on 2 of 2 nodes; impossible" in explain(builder.state, refusal).summary
+    assert "2 Insufficient cpu." in explain(builder.state, refusal).summary
 
 
 def test_a_gang_of_such_pods_and_preemption_overflow_nothing() -> None:
@@ -126,8 +126,8 @@ def test_what_no_node_offers_is_refused_by_name_and_has_no_row() -> None:
 
     assert len(builder.state.nodes.resources) == rows
     assert text == (
-        "no node offers example.com/r000, example.com/r001, example.com/r002 and 497 more"
-        " resources: ask for what nodes offer, or add nodes that do"
+        "No node offers example.com/r000, example.com/r001, example.com/r002 and 497 more"
+        " resources. Request other resources, or add such nodes."
     )
     assert not refusal.shortage.resolvable
 
@@ -140,7 +140,7 @@ def test_a_gang_in_a_rack_is_refused_by_the_same_words() -> None:
     refusal = builder.place("g")
     assert isinstance(refusal, Refusal)
 
-    assert refusal.shortage.message.startswith(f"no node offers {GADGET}:")
+    assert refusal.shortage.message.startswith(f"No node offers {GADGET}.")
 
 
 def test_pods_known_before_count_once_a_node_offers_the_resource() -> None:

@@ -127,7 +127,7 @@ def test_a_refusal_says_needed_free_and_why() -> None:
 
     assert (blocker.kind, blocker.needed, blocker.free) == ("capacity", 4, 3)
     assert not blocker.impossible
-    assert "needs room for 4 more pods, there is room for 3" in blocker.summary
+    assert "needs capacity for 4 more pods; 3 fit" in blocker.summary
 
 
 def test_a_refusal_says_when_it_is_impossible_even_if_empty() -> None:
@@ -150,8 +150,8 @@ def test_an_undecided_feature_is_refused_by_name() -> None:
     assert (blocker.kind, blocker.summary) == (
         "constraint",
         (
-            "its pods use what is not supported yet: host ports;"
-            " do without, or leave them to another scheduler"
+            "The pods use features that are not supported: host ports."
+            " Remove these, or use another scheduler."
         ),
     )
 
@@ -274,8 +274,8 @@ class TestRacks:
         assert (blocker.kind, blocker.summary) == (
             "invalid",
             (
-                'its running members are not in one rack, but in 2: "r000", "r001";'
-                " delete those in all but one"
+                'The running pods are not in one rack, but in 2: "r000", "r001".'
+                " Delete those in all but one."
             ),
         )
 
@@ -326,18 +326,19 @@ class TestRacks:
     [
         pytest.param(
             lambda w: w.gang("leaf", 1, parent="root", priority=5),
-            "has priority 5, its root none: give all groups of a tree the same priorityClassName",
+            "The group has priority 5, its root none. Give all groups of a tree the same"
+            " priorityClassName.",
             id="priorities differ",
         ),
         pytest.param(
             lambda w: w.gang("leaf", 1, parent="root", workload="other"),
-            'belongs to workload "other", its root to none:'
-            " give all groups of a tree the same workloadRef.workloadName",
+            'The group belongs to workload "other", its root to none.'
+            " Give all groups of a tree the same workloadRef.workloadName.",
             id="two workloads",
         ),
         pytest.param(
             lambda w: w.pod("leaf", ours=False, node="n0"),
-            "has 1 pod of another scheduler: give all its pods the same schedulerName",
+            "The group has 1 pod of another scheduler. Give all its pods the same schedulerName.",
             id="a member of another scheduler",
         ),
         pytest.param(
@@ -345,13 +346,14 @@ class TestRacks:
                 w.gang("leaf", 1, parent="root", priority=5),
                 w.gang("root", 1, composite=True, priority=5),
             ),
-            "has priority 5, one of its pods 0: give the group and its pods the same"
-            " priorityClassName",
+            "The group has priority 5, one of its pods 0. Use the same priorityClassName for the"
+            " group and its pods.",
             id="a member of another priority",
         ),
         pytest.param(
             lambda w: w.gang("root", 1, composite=True, disruption="all"),
-            'has disruption mode single under the all of "root": give both the same disruptionMode',
+            'The group has disruptionMode single, its parent "root" has all. Use the same'
+            " disruptionMode for both.",
             id="a single child under an all parent",
         ),
     ],
@@ -381,7 +383,9 @@ def test_five_levels_are_refused() -> None:
     builder.pods("leaf", 1)
 
     summary = why(builder, builder.place("c0", composite=True)).summary
-    assert summary == "is on level 5 of its tree, 4 are the most: take out one above it"
+    assert (
+        summary == "The group is on level 5 of its tree. A tree can have 4 levels. Remove a level."
+    )
 
 
 def test_a_child_without_a_policy_yet_does_not_spoil_its_tree() -> None:

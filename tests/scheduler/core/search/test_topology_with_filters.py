@@ -145,7 +145,7 @@ def test_members_in_two_racks_are_an_error_that_says_so() -> None:
     assert isinstance(refusal, Refusal)
     assert refusal.shortage.kind == "invalid"
     assert refusal.shortage.message == (
-        'its running members are not in one rack, but in 2: "r0", "r1"; delete those in all but one'
+        'The running pods are not in one rack, but in 2: "r0", "r1". Delete those in all but one.'
     )
 
 

@@ -62,7 +62,8 @@ def test_a_wide_tree_without_room_for_all_is_refused_without_a_try() -> None:
     assert isinstance(outcome, Refusal)
     assert outcome.steps == 0
     assert explain(builder.state, outcome).summary.startswith(
-        "needs room for 200 more pods, there is room for 100: cpu short on 10 of 10 nodes"
+        "0/10 nodes are available: 10 Insufficient cpu. The group needs capacity for 200"
+        " more pods; 100 fit."
     )
 
 

@@ -68,7 +68,7 @@ def test_what_was_tried_is_told_while_the_search_goes_on() -> None:
         assert isinstance(found, Refusal)
         told.append(found.tried)
         assert (
-            f"still searching: {found.tried} candidate placement"
+            f"The search continues: {found.tried} candidate placement"
             in explain(builder.state, found).summary
         )
 
