@@ -112,6 +112,13 @@ class _Rules(NamedTuple):
     runtimes: Runtimes
 
 
+class Simulation(NamedTuple):
+    """`lines` has a block for each root, and notes. `fits` is True if all roots fit."""
+
+    lines: list[str]
+    fits: bool
+
+
 def simulate(
     state: State,
     documents: Iterable[Json],
@@ -121,28 +128,31 @@ def simulate(
     *,
     schedulers: SchedulerNames = USUAL,
     gates: FeatureGates = features.USUAL,
-) -> list[str]:
+) -> Simulation:
     """Add the documents to the state and decide what is new, in the order of the queue.
 
-    `pods` says what the API server makes of pods, `schedulers` are Muster's names, `gates` is what
-    is on. Lines of text: one block for each root, and what is left out. Raises ConfigError for what
-    is refused at admission.
+    `pods` are the defaults that the API server applies to pods, `schedulers` are Muster's names,
+    `gates` the features that are on. Raises ConfigError for what admission rejects.
     """
     before = {*state.forest.groups, *state.pods}
     notes = add_all(
         state, documents, namespace, pods, schedulers=schedulers, gates=gates, most=MOST_OBJECTS
     )
     lines: list[str] = []
+    fits = True
     for key in queue_of(state).waiting():
         entity: Group | Pod | None = state.singles.get(key) or state.forest.groups.get(key)
         if entity is not None and _is_new(entity, before):
-            lines += _decide(state, entity, budget, gates)
+            text, placed = _decide(state, entity, budget, gates)
+            lines += text
+            fits = fits and placed
     for group in list(state.forest.groups.values()):
         if group.key in before or group.parent is not None:
             continue
         if not state.forest.ready(group) or (group.expected_waiting and not group.to_be_decided):
             lines += explain_lines(state, group, budget, gates)
-    return lines + notes
+            fits = False
+    return Simulation(lines + notes, fits)
 
 
 def add_all(
@@ -239,20 +249,21 @@ def _is_new(entity: Group | Pod, before: set[Any]) -> bool:
 
 def _decide(
     state: State, entity: Group | Pod, budget: SearchBudget, gates: FeatureGates
-) -> Iterator[str]:
+) -> tuple[list[str], bool]:
+    """Place the entity. Return the lines about it, and True if it fits."""
     name = entity.info.name if isinstance(entity, Pod) else ""
-    yield headline(entity) if isinstance(entity, Group) else f"{SINGLE_POD} {name}"
+    lines = [headline(entity) if isinstance(entity, Group) else f"{SINGLE_POD} {name}"]
     outcome = place(state, entity, budget)
-    if not isinstance(outcome, Placement):
-        blocker = explain(state, outcome)
-        if isinstance(entity, Group) and blocker.at != entity.key:
-            yield f"  the reason is at {qualified_name(blocker.at)}"
-        yield from (f"  {line}" for line in blocker_lines(blocker))
-        more = refusal_lines(state, entity, outcome, budget, gates)
-        yield from (f"  {line}" for line in more)
-        return
-    state.assume(outcome.pods, outcome.rows, outcome.volumes, outcome.devices)
-    yield from (f"  {line}" for line in placement_lines(state, outcome, "fits"))
+    if isinstance(outcome, Placement):
+        state.assume(outcome.pods, outcome.rows, outcome.volumes, outcome.devices)
+        lines += (f"  {line}" for line in placement_lines(state, outcome, "fits"))
+        return lines, True
+    blocker = explain(state, outcome)
+    if isinstance(entity, Group) and blocker.at != entity.key:
+        lines.append(f"  the reason is at {qualified_name(blocker.at)}")
+    lines += (f"  {line}" for line in blocker_lines(blocker))
+    lines += (f"  {line}" for line in refusal_lines(state, entity, outcome, budget, gates))
+    return lines, False
 
 
 def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:

@@ -294,12 +294,23 @@ class BlockerCount(BaseModel):
     nodes: int = Field(0, description="How many nodes.")
 
 
+class WaitsFor(BaseModel):
+    """Another group of the tree."""
+
+    kind: str = Field("", description="PodGroup or CompositePodGroup.")
+    name: str = Field("", description="The name of the group.")
+
+
 class Blocker(BaseModel):
     """The one dominant reason why a group waits, with numbers; absent once it no longer holds."""
 
     summary: str = Field("", description="The reason in one sentence.")
     kind: str = Field(
         "", description="capacity, constraint, quorum, priority, binding, invalid or error."
+    )
+    waitsFor: WaitsFor | None = Field(
+        None,
+        description="The group of the tree that the reason is about; absent if it is this group.",
     )
     needed: int = Field(0, description="How many members the group needs placed together.")
     free: int = Field(0, description="For how many of them there is room.")

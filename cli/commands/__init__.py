@@ -63,7 +63,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "simulate": Command(
         "cli.commands.simulate",
         "simulate_",
-        "Say whether manifests would fit, where, and if not why; exit code 1 if one would not.",
+        "Show whether manifests would fit, where, and if not why; exit code 1 if one would not.",
     ),
     "snapshot": Command(
         "cli.commands.snapshots",

@@ -20,11 +20,11 @@ def simulate_(
     namespace: Namespace = None,
     config: ConfigFile = None,
 ) -> None:
-    """Say whether manifests would fit, where, and if not why; exit code 1 if one would not."""
+    """Show whether manifests would fit, where, and if not why; exit code 1 if one would not."""
     with user_errors():
         documents = list(documents_of(files))
         copy = cluster_copy(kubeconfig, snapshot, load(config), for_new_pods=True)
-        lines = simulate(
+        found = simulate(
             copy.state,
             documents,
             namespace or copy.namespace,
@@ -33,6 +33,6 @@ def simulate_(
             schedulers=copy.scheduler_names,
             gates=copy.gates,
         )
-    echo(lines or ["nothing to place"])
-    if any(line.startswith("  waits") for line in lines):
+    echo(found.lines or ["nothing to place"])
+    if not found.fits:
         raise typer.Exit(1)

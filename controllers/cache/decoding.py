@@ -132,9 +132,14 @@ class _GroupSpec(msgspec.Struct, rename="camel", gc=False):
     expected_pods: list[Any] = []
 
 
-class _Blocker(msgspec.Struct, gc=False):
+class _WaitsFor(msgspec.Struct, gc=False):
+    name: str = ""
+
+
+class _Blocker(msgspec.Struct, rename="camel", gc=False):
     summary: str = ""
     kind: str = ""
+    waits_for: _WaitsFor | None = None
 
 
 class _GroupStatus(msgspec.Struct, rename="camel", gc=False):
@@ -285,11 +290,17 @@ def decode_group(data: bytes) -> Group:
         waiting=status.blocker.summary if status.blocker else "",
         spec=b"" if spec.scheduling_policy and not from_pods else bytes(raw.spec),
         blocked_by=status.blocker.kind if status.blocker else "",
+        waits_for=_waits_for(status.blocker),
         claims=spec.resource_claims,
         claim_statuses=status.resource_claim_statuses,
         has_status=raw.status is not None,
         expected=spec.expected_pods,
     )
+
+
+def _waits_for(blocker: _Blocker | None) -> str:
+    waits_for = blocker.waits_for if blocker else None
+    return waits_for.name if waits_for else ""
 
 
 def decode_workload(data: bytes) -> Workload:

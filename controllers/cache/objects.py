@@ -113,9 +113,10 @@ class ClaimStatus(msgspec.Struct, rename="camel", frozen=True, gc=False):
 class Group(msgspec.Struct, gc=False):
     """A PodGroup or CompositePodGroup: its parent and policy, and what its status says.
 
-    `blocked_by` is the kind of its blocker, empty without one. `spec` is raw JSON, kept only where
-    the policy has yet to come from a template, or all of it from the group's pods. `claims` are
-    the claims that its pods share, as the spec has them, `claim_statuses` those that were made;
+    `blocked_by` is the kind of its blocker, empty without one; `waits_for` the name of the group
+    that the blocker is about, empty if it is this one. `spec` is raw JSON, kept only where the
+    policy has yet to come from a template, or all of it from the group's pods. `claims` are the
+    claims that its pods share, as the spec has them, `claim_statuses` those that were created;
     `has_status`: it has a status at all. `expected` is `expectedPods` as it stands there.
     """
 
@@ -128,6 +129,7 @@ class Group(msgspec.Struct, gc=False):
     waiting: str
     spec: bytes
     blocked_by: str = ""
+    waits_for: str = ""
     claims: tuple[ClaimEntry, ...] = ()
     claim_statuses: tuple[ClaimStatus, ...] = ()
     has_status: bool = False

@@ -27,9 +27,6 @@ _REWRITE_SECONDS: Final = 15.0
 _CACHE_LAG_SECONDS: Final = 5.0
 """Seconds for which the cache may lack what was written."""
 
-# How the scheduler's message starts where a group only waits for another one.
-_WAITS_FOR_ANOTHER: Final = "waits for "
-
 
 class OwnerStatusWriter:
     """The only writer of the annotation `waiting-for`."""
@@ -130,4 +127,4 @@ class OwnerStatusWriter:
 
 
 def _rank(group: Group) -> tuple[bool, bool]:
-    return group.waiting.startswith(_WAITS_FOR_ANOTHER), group.scheduled
+    return bool(group.waits_for), group.scheduled

@@ -22,7 +22,6 @@ from api.constants import (
 )
 from api.features import FeatureGates
 from kube.client.meta import Json
-from scheduler.core.explain.advice import about_volumes
 from scheduler.core.explain.explain import Blocker
 from scheduler.core.groups import tree_validation
 from scheduler.core.groups.forest import Group, NotReady, Pod, outer_topology_keys
@@ -67,8 +66,7 @@ _DEVICES: Final = "a change of its ResourceClaims, or of devices or their classe
 
 def retry_on(blocker: Blocker) -> list[str]:
     """Return the events after which the scheduler decides the root again."""
-    volumes = any(about_volumes(reason) for reason, _ in blocker.counts)
-    more = [_VOLUMES] * volumes + [_DEVICES] * blocker.devices
+    more = [_VOLUMES] * blocker.volumes + [_DEVICES] * blocker.devices
     return _RETRY_ON[blocker.kind] + more
 
 
@@ -217,8 +215,8 @@ def condition_type(group: Group) -> str:
     return CONDITION_COMPOSITE_SCHEDULED if group.composite else CONDITION_POD_GROUP_SCHEDULED
 
 
-def blocker_json(blocker: Blocker, since: str) -> Json:
-    """`status.blocker`."""
+def blocker_json(blocker: Blocker, group: GroupKey, since: str) -> Json:
+    """Return `status.blocker` of the group."""
     best = blocker.best_domain
     document: Json = {
         "summary": blocker.summary,
@@ -230,6 +228,9 @@ def blocker_json(blocker: Blocker, since: str) -> Json:
         "since": since,
         "retryOn": retry_on(blocker),
     }
+    if blocker.at != group:
+        kind, _, name = blocker.at
+        document["waitsFor"] = {"kind": kind, "name": name}
     if best is not None:
         document["bestDomain"] = {
             "key": best.key,

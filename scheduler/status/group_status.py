@@ -44,7 +44,7 @@ def wanted_status(
     if view.blocker is not None:
         same = isinstance(old, dict) and old.get("kind") == view.blocker.kind
         since = _moment(old.get("since")) if same else None
-        status["blocker"] = blocker_json(view.blocker, since or now)
+        status["blocker"] = blocker_json(view.blocker, view.group.key, since or now)
     conditions, changed = _with_condition(view, _conditions(before), generation, now)
     marked = any(_is_disruption_target(each) for each in conditions)
     if view.group.bound and marked and not leaving():

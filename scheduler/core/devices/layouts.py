@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from scheduler.core.devices.counters import CounterLedger
 from scheduler.core.devices.kinds import Kind
 from scheduler.core.devices.pools import Pool
 from scheduler.core.values.device_asks import Amounts
 from scheduler.core.values.devices import DeviceInfo, DeviceKey, NodeScope, SliceInfo
-
-_UPDATED: Final = "being updated"
-_INVALID: Final = "invalid"
 
 Shares = tuple[tuple[Amounts, int], ...]
 """(consumed amounts, mask of the shared devices of which somebody has so much), by amounts."""
@@ -96,6 +93,11 @@ class View:
     def flaws(self) -> tuple[str, ...]:
         """Which pools cannot be used."""
         return tuple(_flaw(pool) for pool in self.pools if not pool.usable)
+
+    @property
+    def invalid(self) -> bool:
+        """True if a pool breaks the rules, and is not just being updated."""
+        return any(not (pool.usable or pool.incomplete) for pool in self.pools)
 
     @classmethod
     def of(cls, pools: Iterable[Pool], admits: Callable[[NodeScope], bool]) -> View:
@@ -181,11 +183,11 @@ def layout_of(
     }
     return Layout(
         index, tuple(kinds), tuple(pools), tuple(twins), view.visible, shared, view.flaws,
-        any(flaw.endswith(_INVALID) for flaw in view.flaws), counters, values,
+        view.invalid, counters, values,
         CounterLedger(kinds, pools, counters),
     )  # fmt: skip
 
 
 def _flaw(pool: Pool) -> str:
-    state = _UPDATED if pool.incomplete else _INVALID
+    state = "being updated" if pool.incomplete else "invalid"
     return f"{pool.key[0]}/{pool.key[1]} is currently {state}"

@@ -9,22 +9,16 @@ import numpy as np
 
 from scheduler.core.explain.device_advice import DeviceAdvice
 from scheduler.core.framework import (
-    inter_pod_affinity,
     node_affinity,
     node_name,
-    node_volume_limits,
-    pod_topology_spread,
     taint_toleration,
-    volume_binding,
-    volume_restrictions,
 )
 from scheduler.core.framework.framework import Framework
 from scheduler.core.nodes.resource_table import PODS
 from scheduler.core.pods.shapes import Shape
 from scheduler.core.state.shortage import Shortage
-from scheduler.core.values.model import SINGLE_POD, Requirements
+from scheduler.core.values.model import SINGLE_POD
 from scheduler.core.values.wording import count, sentence
-from scheduler.core.volumes import volume_zone
 
 _SHOWN: Final = 10
 """Reasons that the message lists; `status.blocker.counts` has all of them."""
@@ -33,27 +27,6 @@ _WAIT: Final = "it starts when this capacity is free"
 """The advice where nothing has to change."""
 
 _DEVICES: Final = "request fewer or other devices, or add nodes that have them"
-
-_VOLUMES: Final = {
-    volume_binding.UNBOUND: (
-        "bind the claims, or set a storageClassName whose provisioner creates volumes"
-    ),
-    volume_binding.LOST: (
-        "the claims name PersistentVolumes that do not exist. Restore these, or create new claims"
-    ),
-    volume_binding.NODE_AFFINITY: (
-        "the PersistentVolumes can be used on other nodes only. Free capacity there, or use other"
-        " claims"
-    ),
-    volume_binding.NO_VOLUME: "create PersistentVolumes that these nodes can use",
-    volume_zone.REASON: (
-        "the PersistentVolumes are in other zones. Free capacity there, or use other claims"
-    ),
-    node_volume_limits.REASON: "add nodes, or use fewer volumes in each pod",
-    volume_restrictions.REASON: (
-        "delete the pod that uses the claim, or use a claim that several pods can share"
-    ),
-}
 
 
 def available(nodes: int, counts: Sequence[tuple[str, int]]) -> str:
@@ -110,15 +83,6 @@ def change(
     return " ".join(sentence(text) for text in (devices, advice or _WAIT) if text)
 
 
-def about_volumes(reason: str) -> bool:
-    """Return True if the reason stays until claims or volumes change."""
-    return (
-        reason in _VOLUMES
-        or volume_binding.is_short(reason)
-        or reason.startswith(volume_binding.CLAIM)
-    )
-
-
 def _advice(
     framework: Framework,
     shape: Shape,
@@ -129,13 +93,9 @@ def _advice(
     impossible: bool,
 ) -> str:
     """Return the one thing to change; empty if waiting is enough."""
-    if reason in _VOLUMES:
-        return _VOLUMES[reason]
-    if volume_binding.is_short(reason):
-        return "add storage of that class where these pods fit, or request less"
-    about_others = _about_others(shape.requirements, reason)
-    if about_others:
-        return about_others
+    of_plugin = framework.advice(shape, reason)
+    if of_plugin:
+        return of_plugin
     if not impossible:
         return ""
     if not framework.permitted(shape).any():
@@ -151,31 +111,6 @@ def _advice(
     if minimum is not None and short.minimum:
         lower = f"{lower} to {minimum - short.needed + most}"
     return f"at most {count(most, 'such pod')} fit{'s' * (most == 1)}. {lower}, or add nodes"
-
-
-def _about_others(wants: Requirements, reason: str) -> str:
-    """Return the advice for a reason that other pods cause; empty for other reasons."""
-    if reason.startswith(volume_restrictions.NO_DISK):
-        return "delete the pods that use the disk, give each pod its own disk, or add nodes"
-    if reason == inter_pod_affinity.ANTI_AFFINITY:
-        keys = ", ".join(sorted({term.key for term in wants.required_anti_affinity}))
-        return f"anti-affinity keeps the pods apart by {keys}. Lower minCount, or add nodes"
-    if reason == pod_topology_spread.REASON:
-        keys = ", ".join(f"{s.key} (maxSkew {s.max_skew})" for s in wants.spread)
-        return (
-            f"the pods must spread over {keys}. Raise maxSkew, or add nodes where fewest pods are"
-        )
-    if reason == inter_pod_affinity.AFFINITY:
-        keys = ", ".join(sorted({term.key for term in wants.required_affinity}))
-        return (
-            f"affinity requires other pods in the same {keys}. Free capacity there, or start them"
-        )
-    if reason == inter_pod_affinity.EXISTING_ANTI_AFFINITY:
-        return "existing pods exclude these pods. Delete them, or change their anti-affinity"
-    if reason == pod_topology_spread.MISSING_LABEL:
-        keys = ", ".join(sorted({spread.key for spread in wants.spread}))
-        return f"the pods spread over {keys}. Add this label to nodes, or correct topologyKey"
-    return ""
 
 
 def _other_nodes(framework: Framework, shape: Shape, reason: str) -> str:

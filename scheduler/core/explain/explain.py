@@ -28,7 +28,7 @@ class Blocker:
 
     `summary` has all sentences for users. `nodes` is the first of them where capacity is missing:
     kube-scheduler's own, which pods show. `impossible` means that the group would not fit on empty
-    nodes either. `devices` means that pods request some.
+    nodes either. `devices` and `volumes` mean that pods request some.
     """
 
     summary: str
@@ -41,6 +41,7 @@ class Blocker:
     impossible: bool = False
     minimum: bool = True
     devices: bool = False
+    volumes: bool = False
     nodes: str = ""
 
     @property
@@ -84,6 +85,7 @@ def explain(state: State, refusal: Refusal) -> Blocker:
         impossible=impossible,
         minimum=short.minimum,
         devices=bool(shape.requirements.asks),
+        volumes=bool(shape.requirements.claims or shape.requirements.disks),
         nodes=nodes,
     )
 

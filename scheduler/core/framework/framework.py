@@ -161,6 +161,11 @@ class Framework:
         key = (nodes.exclusive_uses.version, nodes.size)
         return shape.cache.conflicts.get(key, lambda: nodes.using(uses, shape.load.stage))
 
+    def advice(self, shape: Shape, reason: str) -> str:
+        """Return the change that helps against the reason, by the plugin whose it is; or empty."""
+        found = (plugin.advice(shape, reason) for plugin in self._at["advice"])
+        return next(filter(None, found), "")
+
     def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
         """Yield each reason with the nodes (N,) where it rules out more pods than `room` (N,)."""
         for plugin in self._at["lacking"]:

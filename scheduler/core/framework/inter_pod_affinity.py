@@ -7,7 +7,7 @@ their required affinity (hardPodAffinityWeight).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -39,6 +39,22 @@ class InterPodAffinity(Plugin):
         self._nodes = nodes
         self._topologies = topologies
         self._selectors = selectors
+
+    def advice(self, shape: Shape, reason: str) -> str:
+        """See Plugin."""
+        wants = shape.requirements
+        if reason == ANTI_AFFINITY:
+            keys = _keys(wants.required_anti_affinity)
+            return f"anti-affinity keeps the pods apart by {keys}. Lower minCount, or add nodes"
+        if reason == AFFINITY:
+            keys = _keys(wants.required_affinity)
+            return (
+                f"affinity requires other pods in the same {keys}. Free capacity there, or start"
+                " those pods"
+            )
+        if reason == EXISTING_ANTI_AFFINITY:
+            return "existing pods exclude these pods. Delete them, or change their anti-affinity"
+        return ""
 
     def pre_filter(self, wants: Requirements, matches: PodMatches) -> PreFilter:
         """They need other pods if they need a peer and do not match their own terms."""
@@ -193,3 +209,7 @@ class InterPodAffinity(Plugin):
         """The counted pods per domain (D,), as seen by the stage."""
         counts = self._nodes.match_counts
         return domains.sums(counts.amounts(match_id, stage), counts.rows(match_id, stage))
+
+
+def _keys(terms: Iterable[PodTerm]) -> str:
+    return ", ".join(sorted({term.key for term in terms}))

@@ -98,6 +98,13 @@ class Plugin:
         """
         yield from ()
 
+    def advice(self, shape: Shape, reason: str) -> str:
+        """Return the one change that helps against a reason of this plugin; empty if none does.
+
+        It is for users: a part of a sentence, such as `raise maxSkew, or add nodes`.
+        """
+        return ""
+
     # The next pod of the shape
 
     def order_matters(self, shape: Shape) -> bool:

@@ -43,6 +43,20 @@ class PodTopologySpread(Plugin):
         self._topologies = topologies
         self._selectors = selectors
 
+    def advice(self, shape: Shape, reason: str) -> str:
+        """See Plugin."""
+        spread = shape.requirements.spread
+        if reason == REASON:
+            keys = ", ".join(f"{each.key} (maxSkew {each.max_skew})" for each in spread)
+            return (
+                f"the pods must spread over {keys}. Raise maxSkew, or add nodes where fewest pods"
+                " are"
+            )
+        if reason == MISSING_LABEL:
+            keys = ", ".join(sorted({each.key for each in spread}))
+            return f"the pods spread over {keys}. Add this label to nodes, or correct topologyKey"
+        return ""
+
     def filter_match_ids(self, wants: Requirements) -> set[int]:
         """The match counts that the filter reads for such pods."""
         return {self._match_id(spread) for spread in wants.spread}

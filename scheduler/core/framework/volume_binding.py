@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from scheduler.core.framework import volume_restrictions
+from scheduler.core.framework import node_volume_limits, volume_restrictions
 from scheduler.core.framework.events import USE_EVENTS, Event, Events, Reach
 from scheduler.core.framework.node_volume_limits import AttachableVolumes, NodeVolumeLimits
 from scheduler.core.framework.plugin import Plugin, PreFilter
@@ -30,13 +30,39 @@ UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
 LOST: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 NODE_AFFINITY: Final = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
-CLAIM: Final = "persistentvolumeclaim "
 """The prefix of reasons about one claim."""
 
-_LEFT: Final = " is left"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _PLENTY: Final = 1 << 40
 _UNITS: Final = (("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))
+
+
+class _Flaw(NamedTuple):
+    """The reason why a claim makes every node infeasible, and the change that helps."""
+
+    reason: str
+    advice: str
+
+
+_UNBOUND_ADVICE: Final = (
+    "bind the claims, or set a storageClassName whose provisioner creates volumes"
+)
+_LOST_ADVICE: Final = (
+    "the claims name PersistentVolumes that do not exist. Restore these, or create new claims"
+)
+_IN_USE_ADVICE: Final = (
+    "delete the pod that uses the claim, or use a claim that several pods can share"
+)
+_ADVICE: Final = {
+    NODE_AFFINITY: (
+        "the PersistentVolumes can be used on other nodes only. Free capacity there, or use other"
+        " claims"
+    ),
+    volume_zone.REASON: (
+        "the PersistentVolumes are in other zones. Free capacity there, or use other claims"
+    ),
+    node_volume_limits.REASON: "add nodes, or use fewer volumes in each pod",
+}
 
 
 class VolumeBinding(Plugin):
@@ -69,9 +95,9 @@ class VolumeBinding(Plugin):
         claims: list[ClaimInfo] = []
         for key in shape.requirements.claims:
             claim = self._volumes.claims.get(key)
-            flaw = f'{CLAIM}"{key[1]}" not found' if claim is None else self._flaw(claim)
-            if flaw:
-                shape.rule_out(codes, np.ones(len(codes), np.bool_), flaw)
+            flaw = self._flaw(key, claim)
+            if flaw is not None:
+                shape.rule_out(codes, np.ones(len(codes), np.bool_), flaw.reason)
                 return
             if claim is not None:
                 claims.append(claim)
@@ -198,19 +224,38 @@ class VolumeBinding(Plugin):
         """Whether the match id counts the users of a volume."""
         return self._selectors.use_of(match_id) is not None
 
-    def _flaw(self, claim: ClaimInfo) -> str:
-        """Why the claim makes every node infeasible; empty if it does not."""
-        name = claim.key[1]
+    def advice(self, shape: Shape, reason: str) -> str:
+        """See Plugin."""
+        if reason in _ADVICE:
+            return _ADVICE[reason]
+        for key in shape.requirements.claims:
+            claim = self._volumes.claims.get(key)
+            flaw = self._flaw(key, claim)
+            if flaw is not None and flaw.reason == reason:
+                return flaw.advice
+            if reason == NO_VOLUME and claim is not None and not claim.volume:
+                return f"create {self._wanted(claim)} that these nodes can use"
+        return ""
+
+    def _flaw(self, key: ClaimKey, claim: ClaimInfo | None) -> _Flaw | None:
+        """Return why the claim makes every node infeasible; None if it does not."""
+        name = key[1]
+        if claim is None:
+            text = f'persistentvolumeclaim "{name}" not found'
+            return _Flaw(text, "create the claim, or correct its name")
         if claim.lost:
-            return f'{CLAIM}"{name}" bound to non-existent persistentvolume'
+            text = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume'
+            return _Flaw(text, _LOST_ADVICE)
         if claim.terminating:
-            return f'{CLAIM}"{name}" is being deleted'
+            text = f'persistentvolumeclaim "{name}" is being deleted'
+            return _Flaw(text, "recreate the claim")
         users = self._selectors.users(claim.key)
         if volume_restrictions.in_use(claim, users, self._nodes.match_counts):
-            return volume_restrictions.REASON
+            return _Flaw(volume_restrictions.REASON, _IN_USE_ADVICE)
         if claim.volume:
-            return "" if claim.volume in self._volumes.volumes else LOST
-        return "" if self._volumes.waits(claim) else UNBOUND
+            known = claim.volume in self._volumes.volumes
+            return None if known else _Flaw(LOST, _LOST_ADVICE)
+        return None if self._volumes.waits(claim) else _Flaw(UNBOUND, _UNBOUND_ADVICE)
 
     def _rule_out_for(self, name: str, shape: Shape, codes: Codes) -> None:
         """Rule out nodes that cannot use the volume that a claim is bound to."""
@@ -244,14 +289,14 @@ class VolumeBinding(Plugin):
             makes, free = self._provisionable(claim), self._free(claim)
             none = (free == 0) & ~makes
             if none.any():
-                shape.rule_out(codes, none, self._nothing_left(claim))
+                shape.rule_out(codes, none, NO_VOLUME)
             # The claims of its class before it may take every volume that fits this one.
             close |= (free <= before[claim.storage_class]) & (free > 0) & ~makes
             before[claim.storage_class] += 1
         for row in np.flatnonzero(close & (codes == 0)).tolist():
             failed = self._short(undecided, row)
             if failed is not None:
-                codes[row] = shape.code(self._nothing_left(failed))
+                codes[row] = shape.code(NO_VOLUME)
 
     def _start(self, claims: list[ClaimInfo], rows: Ints, room: Ints, count: int) -> int:
         """The index of the first row with room for all pods, else with volumes that reach enough.
@@ -304,14 +349,14 @@ class VolumeBinding(Plugin):
             return meant if row in self._volumes.index.rows(meant) else ""
         return self._volumes.index.best(claim, row, without)
 
-    def _nothing_left(self, claim: ClaimInfo) -> str:
-        """Why a node has no volume for the claim; as upstream if the class has a provisioner."""
+    def _wanted(self, claim: ClaimInfo) -> str:
+        """Return the volume that the claim asks for, in words."""
         if self._makes(claim):
-            return NO_VOLUME
-        chosen = " that its selector selects" if claim.selector is not None else ""
+            return "PersistentVolumes"
+        chosen = " and the labels of its selector" if claim.selector is not None else ""
         modes = "".join(f"{mode} " for mode in claim.access)
-        size = _bytes(claim.size)
-        return f"no {modes}volume of class {claim.storage_class} with >= {size}{chosen}{_LEFT}"
+        of = f'for claim "{claim.key[1]}" a {modes}PersistentVolume of class {claim.storage_class}'
+        return f"{of} with at least {_bytes(claim.size)}{chosen}"
 
     def _makes(self, claim: ClaimInfo) -> bool:
         storage_class = self._volumes.classes[claim.storage_class]
@@ -329,11 +374,6 @@ class VolumeBinding(Plugin):
         able = np.zeros(self._nodes.size, np.bool_)
         able[self._volumes.index.rows(assumed.volume) if assumed.volume else assumed.row] = True
         return able
-
-
-def is_short(reason: str) -> bool:
-    """Whether the reason says that a class without a provisioner has too few volumes."""
-    return reason.endswith(_LEFT)
 
 
 def _by_size(claim: ClaimInfo) -> tuple[int, ClaimKey]:

@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+
 from scheduler.core.framework.events import USE_EVENTS
 from scheduler.core.framework.plugin import Plugin
 from scheduler.core.nodes.match_counts import MatchCounts
@@ -21,10 +23,9 @@ REASON: Final = (
     " in-use by another pod"
 )
 NO_DISK: Final = "node(s) had no available disk"
-"""Followed by which one."""
 
 _SHOWN: Final = 64
-"""Characters of a disk's name that the reason has: nothing else limits it."""
+"""Characters of a disk's name in a message: nothing else limits its length."""
 
 
 class VolumeRestrictions(Plugin):
@@ -38,21 +39,36 @@ class VolumeRestrictions(Plugin):
 
     def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
         """See Plugin."""
+        taken = np.zeros(self._nodes.size, np.bool_)
+        for disk, used in self._used(shape):
+            taken |= used
+            if not disk.shared:
+                # The first pod that fits takes the disk from the next one.
+                taken |= room > 0
+        if shape.requirements.disks:
+            yield NO_DISK, taken
+
+    def advice(self, shape: Shape, reason: str) -> str:
+        """See Plugin."""
+        if reason != NO_DISK:
+            return ""
+        # There may be many, and one is enough to look for its users.
+        disk = max(self._used(shape), key=lambda found: found[1].sum())[0]
+        shown = disk.name if len(disk.name) <= _SHOWN else f"{disk.name[:_SHOWN]}..."
+        return (
+            f"delete the pods that use disk {json.dumps(shown)} ({disk.kind}), give each pod its"
+            " own disk, or add nodes"
+        )
+
+    def _used(self, shape: Shape) -> Iterator[tuple[Disk, Bools]]:
+        """Yield each disk of the shape with the nodes (N,) where other pods use it."""
         disks: dict[tuple[str, str], list[Disk]] = {}
         for disk in shape.requirements.disks:
             disks.setdefault((disk.kind, disk.name), []).append(disk)
-        for (kind, name), same in disks.items():
-            mask = self._nodes.using(same, shape.load.stage)
-            if not same[0].shared:
-                mask |= room > 0
-            yield _in_use(kind, name), mask
+        for same in disks.values():
+            yield same[0], self._nodes.using(same, shape.load.stage)
 
 
 def in_use(claim: ClaimInfo, match_id: int, counts: MatchCounts) -> bool:
     """Whether the claim is ReadWriteOncePod and in use; `match_id` counts the pods that use it."""
     return claim.one_pod and not counts.empty(match_id)
-
-
-def _in_use(kind: str, name: str) -> str:
-    shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
-    return f"{NO_DISK} ({kind} {json.dumps(shown)} is used by other pods)"

@@ -55,7 +55,7 @@ def cluster(nodes: int = 2, count: int = 2) -> DeviceCluster:
 
 
 def simulated(made: DeviceCluster, *documents: Json) -> list[str]:
-    return simulate(made.state, documents, "ns", SearchBudget())
+    return simulate(made.state, documents, "ns", SearchBudget()).lines
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_the_simulation_of_a_snapshot_judges_selectors() -> None:
         with_claims(job("a", 4), gpu=OWN),
     ]
 
-    lines = simulate(state, documents, "ns", SearchBudget())
+    lines = simulate(state, documents, "ns", SearchBudget()).lines
 
     assert lines[1] == "  fits: n0 x2, n1 x2"
 
@@ -178,7 +178,7 @@ def test_a_topology_by_an_attribute_is_simulated_and_explained() -> None:
     key = "gpu.example.com/clique"
     document = job("a", 4)
     document["metadata"]["annotations"][ANNOTATION_TOPOLOGY] = key
-    assert simulate(made.state, [document], "ns", SearchBudget())[1] == "  fits: n1 x2, n2 x2"
+    assert simulate(made.state, [document], "ns", SearchBudget()).lines[1] == "  fits: n1 x2, n2 x2"
 
     made.gang("g", 1, rack=True, key=key)
     made.pod("g", node="n1")

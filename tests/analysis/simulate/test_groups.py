@@ -144,7 +144,7 @@ def test_what_would_fit_is_said_to_fit(documents: list[Json], want: list[str]) -
     builder = StateBuilder()
     builder.nodes(2, cpu=2)
 
-    assert simulate(builder.state, documents, "ns", SearchBudget()) == want
+    assert simulate(builder.state, documents, "ns", SearchBudget()).lines == want
 
 
 @pytest.mark.parametrize("make", [stateful_set, deployment])
@@ -157,7 +157,7 @@ def test_what_asks_by_gang_mode_is_a_gang(make: Any) -> None:
     def lines(replicas: int) -> list[str]:
         builder = StateBuilder()
         builder.nodes(2, cpu=2)
-        return simulate(builder.state, [asks(replicas)], "ns", SearchBudget())
+        return simulate(builder.state, [asks(replicas)], "ns", SearchBudget()).lines
 
     assert lines(4)[0].endswith(": 0 of 4 pods placed, minCount 4")
     assert lines(4)[1] == "  fits: n0 x2, n1 x2"
@@ -178,7 +178,9 @@ def test_too_many_pods_for_the_cluster_wait_as_a_gang() -> None:
     builder = StateBuilder()
     builder.nodes(2, cpu=2)
 
-    lines = simulate(builder.state, [plugins_group(5), *plugins_pods(5)], "ns", SearchBudget())
+    lines = simulate(
+        builder.state, [plugins_group(5), *plugins_pods(5)], "ns", SearchBudget()
+    ).lines
 
     assert "The group needs capacity for 5 more pods" in lines[1]
 
@@ -189,7 +191,7 @@ def test_a_group_that_is_there_counts_as_it_is() -> None:
     simulate(builder.state, [plugins_group(3), *plugins_pods(1)], "ns", SearchBudget())
     another = pod("q", **{"scheduling.x-k8s.io/pod-group": "g"})
 
-    lines = simulate(builder.state, [plugins_group(1), another], "ns", SearchBudget())
+    lines = simulate(builder.state, [plugins_group(1), another], "ns", SearchBudget()).lines
 
     assert lines == []
     assert len(builder.state.forest.groups["PodGroup", "ns", "g"].members) == 2
@@ -216,7 +218,7 @@ def test_documents_stand_for_so_many_pods_at_most(
     monkeypatch.setattr("analysis.simulate.simulate.MOST_OBJECTS", 100)
 
     def simulated(document: Json) -> list[str]:
-        return simulate(StateBuilder().state, [document], "ns", SearchBudget())
+        return simulate(StateBuilder().state, [document], "ns", SearchBudget()).lines
 
     if pods:
         with pytest.raises(ConfigError, match="stand for more than 100 groups and pods"):

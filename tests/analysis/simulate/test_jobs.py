@@ -39,7 +39,7 @@ def pod(made: Json, job: int = 0, index: int = 0) -> Json:
 def simulated(made: Json, racks: int = 2) -> list[str]:
     builder = StateBuilder()
     builder.nodes(2 * racks, cpu=8, rack_of=2)
-    return simulate(builder.state, [made], "ns", SearchBudget())
+    return simulate(builder.state, [made], "ns", SearchBudget()).lines
 
 
 def test_pods_have_the_labels_of_both_controllers() -> None:
@@ -67,7 +67,7 @@ def test_spreading_by_the_name_of_a_job_counts_its_pods() -> None:
     builder.nodes(2, cpu=8, rack_of=1)
 
     spec = {"parallelism": 4, "template": template}
-    lines = simulate(builder.state, [job | {"spec": spec}], "ns", SearchBudget())
+    lines = simulate(builder.state, [job | {"spec": spec}], "ns", SearchBudget()).lines
 
     assert (
         sorted(line for line in lines if "fits" in line)
@@ -139,6 +139,6 @@ def test_a_name_that_the_api_server_generates() -> None:
     builder = StateBuilder()
     builder.nodes(1, cpu=8)
 
-    lines = simulate(builder.state, [named | {"spec": spec}], "ns", SearchBudget())
+    lines = simulate(builder.state, [named | {"spec": spec}], "ns", SearchBudget()).lines
 
     assert lines[0] == "Pod a-new-0"

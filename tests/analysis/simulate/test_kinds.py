@@ -34,7 +34,7 @@ def job(name: str = "a", **meta: Any) -> Json:
 def simulated(*documents: Json, nodes: int = 1, cpu: int = 8) -> list[str]:
     builder = StateBuilder()
     builder.nodes(nodes, cpu=cpu)
-    return simulate(builder.state, documents, "ns", SearchBudget())
+    return simulate(builder.state, documents, "ns", SearchBudget()).lines
 
 
 def pods(lines: list[str]) -> list[str]:

@@ -28,7 +28,7 @@ def lines(workers: int, gates: FeatureGates) -> list[str]:
         spec = replicated["template"]["spec"]["template"]["spec"]
         spec["containers"] = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
     state = cluster(racks=1, nodes=1, cpu=4).state
-    return simulate(state, [made], "default", SearchBudget(), gates=gates)
+    return simulate(state, [made], "default", SearchBudget(), gates=gates).lines
 
 
 def test_the_whole_is_placed_or_waits() -> None:

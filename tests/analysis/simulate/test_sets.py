@@ -38,7 +38,7 @@ def group(replica: int, *, first: bool = False) -> str:
 def simulated(builder: LwsBuilder, nodes: int = 2) -> list[str]:
     state = StateBuilder()
     state.nodes(nodes, cpu=2, rack_of=nodes)
-    return simulate(state.state, [builder.to_create()], "default", SearchBudget())
+    return simulate(state.state, [builder.to_create()], "default", SearchBudget()).lines
 
 
 def pods_of(builder: LwsBuilder) -> list[Json]:
@@ -102,7 +102,7 @@ def test_workers_follow_their_leader_into_its_domain() -> None:
     state.nodes(2, cpu=2, rack_of=1)
 
     document = lws(1, 3).exclusive(RACK).to_create()
-    lines = simulate(state.state, [document], "default", SearchBudget())
+    lines = simulate(state.state, [document], "default", SearchBudget()).lines
 
     assert lines[1:4:2] == ["  fits: n0 x1", "  fits: n0 x1"]
     assert lines[5].startswith("  waits")
@@ -149,7 +149,7 @@ def test_subgroups_have_a_domain_each() -> None:
     for racks, want in ((2, "  fits: "), (1, "  waits (")):
         state = StateBuilder()
         state.nodes(2, cpu=8, rack_of=2 // racks)
-        said = simulate(state.state, [made.to_create()], "default", SearchBudget())
+        said = simulate(state.state, [made.to_create()], "default", SearchBudget()).lines
         assert said[1].startswith(want), "one rack is not for two subgroups"
 
 

@@ -286,7 +286,7 @@ def test_pods_that_are_expected_ask_for_what_those_that_are_stored_ask_for(made:
 def simulated(nodes: int, *documents: Json) -> list[str]:
     builder = StateBuilder()
     builder.nodes(nodes, cpu=2)
-    return simulate(builder.state, documents, "ns", SearchBudget())
+    return simulate(builder.state, documents, "ns", SearchBudget()).lines
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_a_priority_class_of_the_files_counts() -> None:
     cls |= {"metadata": {"name": "high"}}
     asks = {"containers": [container({"cpu": "1"})], "priorityClassName": "high"}
 
-    lines = simulate(builder.state, [gang(1, asks), cls], "ns", SearchBudget())
+    lines = simulate(builder.state, [gang(1, asks), cls], "ns", SearchBudget()).lines
 
     assert "      Pod ns/low, priority 0, 1 pod" in lines
 
@@ -379,5 +379,5 @@ async def test_what_may_not_be_read_is_said_and_what_is_not_served_is_not_there(
 
     assert found.complete
     assert found.notes[0].startswith("left out: what limitranges change: ")
-    lines = simulate(StateBuilder().state, [pod(container())], "ns", SearchBudget(), found)
+    lines = simulate(StateBuilder().state, [pod(container())], "ns", SearchBudget(), found).lines
     assert lines[-1] == found.notes[0]

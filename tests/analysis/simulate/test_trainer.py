@@ -67,7 +67,7 @@ def simulated(*documents: Json, cpu: int = 8) -> list[str]:
     builder = StateBuilder()
     builder.nodes(1, cpu=cpu)
     gates = FeatureGates(features.USUAL.on | {Feature.EXPECTED_PODS})
-    return simulate(builder.state, documents, "ns", SearchBudget(), gates=gates)
+    return simulate(builder.state, documents, "ns", SearchBudget(), gates=gates).lines
 
 
 def jobs(runtime: Json, **spec: Any) -> dict[str, Json]:

@@ -40,7 +40,7 @@ def pod(named: str = "data") -> Json:
 def simulated(*documents: Json, pods: PodAdmission | None = None) -> list[str]:
     builder = StateBuilder()
     builder.nodes(2, cpu=8, rack_of=1)
-    return simulate(builder.state, documents, "ns", SearchBudget(), pods or PodAdmission())
+    return simulate(builder.state, documents, "ns", SearchBudget(), pods or PodAdmission()).lines
 
 
 @pytest.mark.parametrize(

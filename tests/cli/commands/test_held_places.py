@@ -154,9 +154,9 @@ def test_a_simulation_counts_what_a_group_expects() -> None:
     harness.builder.nodes(3, cpu=3)
     documents = [expecting("train", 9, driver=1, worker=8), member("driver", "train")]
 
-    fits = simulate(harness.builder.state, documents, "ns", SearchBudget(), gates=ALL_ON)
+    fits = simulate(harness.builder.state, documents, "ns", SearchBudget(), gates=ALL_ON).lines
     more = [expecting("other", 2, driver=1, worker=1), member("first", "other")]
-    waits = simulate(harness.builder.state, more, "ns", SearchBudget(), gates=ALL_ON)
+    waits = simulate(harness.builder.state, more, "ns", SearchBudget(), gates=ALL_ON).lines
 
     assert fits[0] == "PodGroup ns/train: 0 of 1 pods placed, 8 expected, minCount 9"
     assert re.fullmatch(r"  fits: n\d x1", fits[1])
@@ -172,7 +172,7 @@ def test_a_simulated_group_without_any_pod_waits_for_its_first() -> None:
 
     lines = simulate(
         harness.builder.state, [expecting("train", 2, worker=2)], "ns", SearchBudget(), gates=ALL_ON
-    )
+    ).lines
 
     assert "None of the expected pods exists yet" in "\n".join(lines)
 
@@ -204,7 +204,7 @@ def test_a_simulation_counts_the_devices_of_those_that_are_expected(devices: int
     group["spec"]["expectedPods"][1]["template"]["spec"] |= claims
     documents = [group, member("driver", "train"), *device_objects(devices)]
 
-    lines = simulate(harness.builder.state, documents, "ns", SearchBudget(), gates=ALL_ON)
+    lines = simulate(harness.builder.state, documents, "ns", SearchBudget(), gates=ALL_ON).lines
 
     assert any("fits:" in line for line in lines) == (devices == 8)
 

@@ -112,7 +112,7 @@ def test_manifests_are_decided_as_the_scheduler_would(
     builder = StateBuilder()
     builder.nodes(2, cpu=2)
 
-    assert simulate(builder.state, documents, "ns", SearchBudget()) == want
+    assert simulate(builder.state, documents, "ns", SearchBudget()).lines == want
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,9 @@ def test_what_uses_a_feature_that_is_off_waits_for_its_gate(document: Json, off:
     builder = StateBuilder()
     builder.nodes(2, 2)
 
-    lines = simulate(builder.state, [document], "ns", SearchBudget(), gates=USUAL.without(off))
+    lines = simulate(
+        builder.state, [document], "ns", SearchBudget(), gates=USUAL.without(off)
+    ).lines
 
     assert not any("fits" in line for line in lines)
     assert any(line.startswith(f"  waits (quorum): Feature gate {off} is off") for line in lines)
@@ -136,7 +138,7 @@ def test_one_after_the_other_takes_its_room_and_the_rest_is_told_why_it_waits() 
     builder = StateBuilder()
     builder.nodes(2, cpu=2)
 
-    lines = simulate(builder.state, [job("a", 3), job("b", 3)], "ns", SearchBudget())
+    lines = simulate(builder.state, [job("a", 3), job("b", 3)], "ns", SearchBudget()).lines
 
     assert lines[1] == "  fits: n0 x2, n1 x1"
     assert lines[3] == (
@@ -151,14 +153,16 @@ def test_volumes_that_are_there_are_given_once() -> None:
     for name in ("one", "two"):
         claim(builder, name)
 
-    lines = simulate(builder.state, [using("p", "one"), using("q", "two")], "ns", SearchBudget())
+    lines = simulate(
+        builder.state, [using("p", "one"), using("q", "two")], "ns", SearchBudget()
+    ).lines
 
     assert lines[:2] == ["Pod p", "  fits: b x1"]
     assert lines[2] == "Pod q"
     assert lines[3] == (
-        "  waits (capacity): 0/2 nodes are available: 2 no ReadWriteOnce volume of class"
-        " local with >= 2Gi is left. Add"
-        " storage of that class where these pods fit, or request less."
+        "  waits (capacity): 0/2 nodes are available: 2 node(s) didn't find available persistent"
+        ' volumes to bind. Create for claim "two" a ReadWriteOnce PersistentVolume of class local'
+        " with at least 2Gi that these nodes can use."
     )
     assert any(line.endswith(", a change of its claims or of volumes") for line in lines)
 
@@ -183,7 +187,7 @@ def test_a_group_takes_its_policy_from_the_workload_beside_it() -> None:
     }
     members = [member(name, "g") for name in ("a", "b", "c")]
 
-    lines = simulate(builder.state, [made, *members, workload], "ns", SearchBudget())
+    lines = simulate(builder.state, [made, *members, workload], "ns", SearchBudget()).lines
 
     assert lines[0] == "PodGroup ns/g: 0 of 3 pods placed, minCount 3"
     assert "The group needs capacity for 3 more pods" in lines[1]
@@ -215,7 +219,7 @@ def test_a_priority_class_counts_as_after_admission(documents: list[Json]) -> No
     builder.pod("", node="n0", name="low")
 
     urgent_class = PodAdmission((PriorityClass("urgent", 1000, False),))
-    lines = simulate(builder.state, documents, "ns", SearchBudget(), urgent_class)
+    lines = simulate(builder.state, documents, "ns", SearchBudget(), urgent_class).lines
 
     at = lines.index("    would evict pods of lower priority, 1 in all:")
     assert lines[at + 1] == "      Pod ns/low, priority 0, 1 pod"
@@ -227,7 +231,7 @@ def test_the_global_default_is_used_where_no_class_is_named() -> None:
     builder.pod("", node="n0", name="low")
     default = PodAdmission((PriorityClass("usual", 5, global_default=True),))
 
-    lines = simulate(builder.state, [job("a", 1)], "ns", SearchBudget(), default)
+    lines = simulate(builder.state, [job("a", 1)], "ns", SearchBudget(), default).lines
 
     assert "      Pod ns/low, priority 0, 1 pod" in lines
 
@@ -483,7 +487,7 @@ def test_pods_that_ask_for_a_group_get_it(documents: list[Json], want: list[str]
     builder = StateBuilder()
     builder.nodes(1, cpu=2)
 
-    assert simulate(builder.state, documents, "ns", SearchBudget()) == want
+    assert simulate(builder.state, documents, "ns", SearchBudget()).lines == want
 
 
 def test_a_group_of_the_cluster_counts_for_pods_that_ask_for_one() -> None:
@@ -491,7 +495,7 @@ def test_a_group_of_the_cluster_counts_for_pods_that_ask_for_one() -> None:
     builder.nodes(1, cpu=2)
     builder.gang("g", 1)
 
-    lines = simulate(builder.state, [asking("a", "2")], "ns", SearchBudget())
+    lines = simulate(builder.state, [asking("a", "2")], "ns", SearchBudget()).lines
 
     assert lines[0] == "PodGroup ns/g: 0 of 1 pods placed, minCount 1"
 

@@ -22,10 +22,13 @@ from tests.support.owners import job_template, make_job, make_jobset
 Json = dict[str, Any]
 
 
-def blocked(harness: ControllerHarness, name: str, summary: str, kind: str = "PodGroup") -> None:
-    """The scheduler says that a group waits."""
+def blocked(
+    harness: ControllerHarness, name: str, summary: str, kind: str = "PodGroup", by: str = ""
+) -> None:
+    """Write the status of a group that waits, `by` is the group that blocks it."""
     obj = harness.api.objects[kind, "default", name]
-    status = {"blocker": {"summary": summary}} if summary else {}
+    other: Json = {"waitsFor": {"kind": "PodGroup", "name": by}} if by else {}
+    status: Json = {"blocker": {"summary": summary, **other}} if summary else {}
     harness.api.put(obj | {"status": status})
 
 
@@ -169,9 +172,9 @@ async def test_the_group_at_fault_is_named_and_not_one_that_waits_for_it(
     harness.submit_jobset(jobset.build())
     await harness.settle()
 
-    pointing = 'waits for pod group "pg-a-b-1": 1 fits'
-    blocked(harness, "cpg-a", pointing, "CompositePodGroup")
-    blocked(harness, "pg-a-b-0", pointing)
+    pointing = 'Waiting for PodGroup "pg-a-b-1": 1 fits'
+    blocked(harness, "cpg-a", pointing, "CompositePodGroup", by="pg-a-b-1")
+    blocked(harness, "pg-a-b-0", pointing, by="pg-a-b-1")
     blocked(harness, "pg-a-b-1", "1 fits")
     await harness.settle(seconds=1)
     await harness.settle(seconds=3)

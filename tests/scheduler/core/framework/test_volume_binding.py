@@ -156,10 +156,7 @@ def test_claims_of_one_pod_take_different_volumes_the_smallest_first() -> None:
 
     assert open_nodes(builder, both) == "a"
     assert open_nodes(builder, two_small) == "a"
-    assert why(builder, both) == {
-        "no ReadWriteOnce volume of class local with >= 4Gi is left",
-        "no ReadWriteOnce volume of class local with >= 2Gi is left",
-    }
+    assert why(builder, both) == {NO_VOLUME}
     assert run(builder, both) == "a"
     assert assumed_volumes(builder) == {"large": ("a-large", "a"), "small": ("a-small", "a")}
 
@@ -173,7 +170,7 @@ def test_a_pod_whose_claims_need_the_same_volume_fits_nowhere() -> None:
     info = user(builder, "one", "two")
 
     assert open_nodes(builder, info) == ""
-    assert why(builder, info) == {"no ReadWriteOnce volume of class local with >= 2Gi is left"}
+    assert why(builder, info) == {NO_VOLUME}
 
 
 def test_members_of_a_gang_take_different_volumes() -> None:
@@ -206,9 +203,10 @@ def test_a_gang_with_too_few_volumes_is_told_how_many_and_where() -> None:
     assert isinstance(refused, Refusal)
     assert assumed_volumes(builder) == {}
     assert explain(builder.state, refused).summary == (
-        "0/3 nodes are available: 3 no ReadWriteOnce volume of class local with >= 2Gi is"
-        " left. With the other 2 pods of its tree placed, the group needs capacity for 1"
-        " more pod; 0 fit. Add storage of that class where these pods fit, or request less."
+        "0/3 nodes are available: 3 node(s) didn't find available persistent volumes to bind. With"
+        " the other 2 pods of its tree placed, the group needs capacity for 1 more pod; 0 fit."
+        ' Create for claim "data-2" a ReadWriteOnce PersistentVolume of class local with at least'
+        " 2Gi that these nodes can use."
     )
 
 

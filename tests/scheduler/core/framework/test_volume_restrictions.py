@@ -144,11 +144,10 @@ def test_the_refusal_names_the_disk_and_nobody_who_uses_it() -> None:
     refusal = builder.place_single(info)
     assert isinstance(refusal, Refusal)
 
-    assert why(builder, info) == {'node(s) had no available disk (iscsi "x" is used by other pods)'}
+    assert why(builder, info) == {"node(s) had no available disk"}
     assert explain(builder.state, refusal).summary == (
-        '0/2 nodes are available: 2 node(s) had no available disk (iscsi "x" is used by'
-        " other pods). Delete the pods that"
-        " use the disk, give each pod its own disk, or add nodes."
+        "0/2 nodes are available: 2 node(s) had no available disk. Delete the pods that use disk"
+        ' "x" (iscsi), give each pod its own disk, or add nodes.'
     )
 
 
@@ -160,10 +159,11 @@ def test_only_the_disk_in_use_is_named_and_briefly() -> None:
     free, taken = mounting("free").disks, mounting(long).disks
     info = builder.pod(requirements=wants(disks=(*free, *taken)))
 
-    (reason,) = why(builder, info)
+    refusal = builder.place_single(info)
 
+    assert isinstance(refusal, Refusal)
     shown = r"x\n" * 32
-    assert reason == f'node(s) had no available disk (iscsi "{shown}..." is used by other pods)'
+    assert f'the pods that use disk "{shown}..." (iscsi)' in explain(builder.state, refusal).summary
 
 
 def test_a_gang_that_writes_one_disk_never_fits_on_fewer_nodes() -> None:
@@ -177,6 +177,4 @@ def test_a_gang_that_writes_one_disk_never_fits_on_fewer_nodes() -> None:
     blocker = explain(builder.state, refusal)
 
     assert blocker.impossible
-    assert blocker.counts == (
-        ('node(s) had no available disk (iscsi "x" is used by other pods)', 2),
-    )
+    assert blocker.counts == (("node(s) had no available disk", 2),)
