@@ -1,12 +1,11 @@
-"""The status that a group should have, given the one it has. No I/O.
+"""The wanted status of a group, given its current one. No I/O.
 
-The status that is there may have been written by hand: whatever does not have the form of ours is
-left out or replaced.
+Somebody may have written the current status by hand: fields of another form are dropped or
+replaced.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
@@ -19,7 +18,7 @@ from api.constants import (
 from kube.client.meta import Json
 from scheduler.status.conditions import GroupView, blocker_json, condition_type
 
-_EXPIRED: Final = "not all pods that are expected came in time: no place is held for them any more"
+_EXPIRED: Final = "expected pods did not appear in time: their places are released"
 
 
 def wanted_status(
@@ -31,10 +30,10 @@ def wanted_status(
     *,
     held: Json | None = None,
 ) -> tuple[Json, bool]:
-    """The whole status wanted, and whether the state of the group's condition changed.
+    """Return the complete status wanted, and whether the state of the group's condition changed.
 
-    `leaving` tells whether pods of the group are about to go; it is asked only if that matters.
-    `held` are the places held for the group, None if there are none.
+    `leaving` returns whether pods of the group are about to terminate; it is called only if that
+    matters. `held` are the places held for the group, None if there are none.
     """
     status = {**before, **view.counts}
     old = status.pop("blocker", None)
@@ -56,7 +55,7 @@ def wanted_status(
 
 
 def _conditions(status: Json) -> list[Json]:
-    """The conditions that have a type."""
+    """Return the conditions that have a type."""
     found = status.get("conditions")
     if not isinstance(found, list):
         return []
@@ -70,21 +69,21 @@ def _is_disruption_target(condition: Json) -> bool:
 
 
 def _cleared(condition: Json, now: str) -> Json:
-    """The DisruptionTarget condition of a group that was evicted and runs again."""
-    changes = {"status": "False", "reason": REASON_SCHEDULED, "message": "runs again"}
+    """Return the DisruptionTarget condition of a group that was evicted and is scheduled again."""
+    changes = {"status": "False", "reason": REASON_SCHEDULED, "message": "scheduled again"}
     return {**condition, **changes, "lastTransitionTime": now}
 
 
 def _with_condition(
     view: GroupView, before: list[Json], generation: int, now: str
 ) -> tuple[list[Json], bool]:
-    """The conditions with ours set, and whether it changed. Once True it stays True."""
+    """Return the conditions with Muster's set, and whether it changed. Once True it stays True."""
     name = condition_type(view.group)
     old = next((each for each in before if each["type"] == name), None)
     if view.reason is None:
         return before, False
     if old is not None and old.get("status") == "True":
-        # Only the message may change: where it runs.
+        # Only the message may change: the domain in which the group runs.
         current = {**old, "message": view.message} if view.scheduled else old
         return [current if each is old else each for each in before], False
     status = "True" if view.scheduled else "False"
@@ -103,7 +102,7 @@ def _with_condition(
 
 
 def _with_hold(conditions: list[Json], held: Json | None, generation: int, now: str) -> list[Json]:
-    """The conditions with that which says whether the time of held places was over."""
+    """Return the conditions with HoldExpired set where places were held."""
     expired = held is not None and not held["pods"]
     old = next((each for each in conditions if each["type"] == CONDITION_HOLD_EXPIRED), None)
     status = "True" if expired else "False"
@@ -112,8 +111,8 @@ def _with_hold(conditions: list[Json], held: Json | None, generation: int, now: 
     condition = {
         "type": CONDITION_HOLD_EXPIRED,
         "status": status,
-        "reason": "HoldExpired" if expired else "BegunAnew",
-        "message": _EXPIRED if expired else "places may be held again",
+        "reason": "HoldExpired" if expired else "HoldRestarted",
+        "message": _EXPIRED if expired else "places can be held again",
         "observedGeneration": generation,
         "lastTransitionTime": now,
     }
@@ -121,7 +120,7 @@ def _with_hold(conditions: list[Json], held: Json | None, generation: int, now: 
 
 
 def _moment(value: Any) -> str | None:
-    """A time as it was written; None if it is none."""
+    """Return the value if it is a time; else None."""
     text = _text(value)
     try:
         datetime.fromisoformat(text)
@@ -134,22 +133,18 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-_NUMBER: Final = re.compile(r"\d+|s\b")
-"""Numbers, and the endings that go with them: 1 pod fits, 2 pods fit."""
-
-
 def only_numbers_differ(status: Json, before: Json) -> bool:
-    """Whether both say that room is lacking, for as many pods and in the same words.
+    """Return True if both report missing capacity, for as many pods and for the same first reason.
 
-    What differs then is how many nodes there are and how much room they have, which changes with
-    every node and pod of the cluster.
+    Only the numbers of nodes and of pods that fit differ then, or a way out that follows from
+    these. They change with every node and pod of the cluster.
     """
     bare = _without_numbers(status)
     return bare is not None and bare == _without_numbers(before)
 
 
 def _without_numbers(status: Json) -> Json | None:
-    """None if it does not say that room is lacking."""
+    """Return None if the status does not report missing capacity."""
     blocker = status.get("blocker")
     if not isinstance(blocker, dict) or blocker.get("kind") != "capacity":
         return None
@@ -158,7 +153,6 @@ def _without_numbers(status: Json) -> Json | None:
     return {
         **status,
         "blocker": [blocker.get(key) for key in ("needed", "impossible", "since")],
-        "summary": _NUMBER.sub("", _text(blocker.get("summary"))),
         "conditions": [{**each, "message": ""} for each in _conditions(status)],
         "reason": first.get("reason") if isinstance(first, dict) else None,
     }
