@@ -55,6 +55,7 @@ _MACROS: Final[Mapping[tuple[str, int], tuple[int, int]]] = {
 }
 """By name and number of arguments: how many of these are variables, and how many are bodies."""
 
+# From the weakest operators to those that bind most tightly.
 _BINARY: Final[tuple[tuple[str, ...], ...]] = (
     ("<", "<=", ">=", ">", "==", "!=", "in"),
     ("+", "-"),
@@ -136,6 +137,7 @@ class _Parser:
         return self._after(self._primary())
 
     def _after(self, target: Node) -> Node:
+        # A loop instead of recursion: a chain of fields may be as long as the selector.
         while True:
             if self._take("."):
                 target = self._dotted(target)

@@ -1,6 +1,6 @@
-"""The ResourceClaims that the pods of a PodGroup share, and whether they were made for it.
+"""The ResourceClaims that the pods of a PodGroup share, and whether they belong to the group.
 
-Its namespace may have others of their names, made before the group was.
+The namespace may have older claims of the same names.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from scheduler.decoding.objects import GroupObject
 
 @dataclass(frozen=True, slots=True)
 class GroupClaims:
-    """What the PodGroup `name` says: `templates` by entry, and the names of the claims `made`.
+    """The shared claims of PodGroup `name`: `templates` by entry, `made` the names in its status.
 
-    `pods_name` is how its pods name it, and `taken` what to do where their claim is another's.
+    `pods_name` is the name by which its pods refer to it. `taken` is the advice for the case that
+    their claim belongs to another group.
     """
 
     namespace: str
@@ -34,7 +35,7 @@ class GroupClaims:
 
     @classmethod
     def of(cls, group: GroupObject | None) -> GroupClaims | None:
-        """None if its pods share none."""
+        """Return the shared claims of the group, None if it has none."""
         if group is None or not group.spec.resource_claims:
             return None
         templates = {
@@ -42,6 +43,7 @@ class GroupClaims:
             for each in group.spec.resource_claims[:MAX_RESOURCE_CLAIMS]
             if each.resource_claim_template_name and not each.resource_claim_name
         }
+        # The status is read as untyped JSON: users can write it, too.
         said = map(mapping, listing((group.status or {}).get("resourceClaimStatuses")))
         made = {text(it.get("resourceClaimName")) for it in said if it.get("name") in templates}
         meta = group.metadata
@@ -50,8 +52,9 @@ class GroupClaims:
         return cls(*group_of, pods_name(meta), taken)
 
     def lack_of(self, claim: DeviceClaimInfo) -> str:
-        """Why a pod of the group cannot use a claim that it names yet; empty if it can."""
+        """Return why a pod of the group cannot use a claim yet; empty if it can."""
         name = claim.key[1]
+        # A claim of another name is not shared through the group.
         if name not in self.made | {names.group_claim(self.pods_name, it) for it in self.templates}:
             return ""
         if claim.owner != self.uid and self.taken:
@@ -69,6 +72,6 @@ class GroupClaims:
         return ""
 
     def lack_of_own(self, entry: str, template: str) -> str:
-        """The same of a claim that was made for the pod alone, from the group's template."""
+        """Return why the pod should not use a claim of its own from the group's template, if so."""
         shared = template and self.templates.get(entry) == template
         return shared_words(self.pods_name, entry) if shared else ""
