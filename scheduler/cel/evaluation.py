@@ -237,6 +237,7 @@ def _with_pattern(node: Call, scope: Scope) -> Call:
         raise SelectorError(str(error)) from None
 
 
+# The API server accepts these, so the message says whose gap it is.
 _ELSEWHERE: Final = frozenset({"duration", "timestamp", "url", "isURL", "format"})
 
 

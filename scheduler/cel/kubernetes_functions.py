@@ -68,6 +68,8 @@ def _compared(name: str, decide: Callable[[int], Value]) -> Function:
 
     def evaluate(frame: Frame, one: Value, other: Value) -> Value:
         frame.charge(1)
+        # Quantities and versions have these functions in common, but do not compare with each
+        # other.
         if type(one) is not type(other) or not isinstance(one, (Quantity, Version)):
             raise no_overload(f"{name}({type_name(one)}, {type_name(other)})")
         return decide((one > other) - (one < other))
@@ -98,6 +100,7 @@ def _as_integer(quantity: Quantity) -> int:
 def _as_float(quantity: Quantity) -> float:
     try:
         return quantity.nano / 10**9
+    # Go's conversion to float64 has no error; it ends in infinity.
     except OverflowError:
         return float("inf") if quantity.nano > 0 else float("-inf")
 

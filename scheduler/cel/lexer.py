@@ -111,6 +111,7 @@ def _unescaped(found: re.Match[str], at: int, *, binary: bool) -> str:
     # In bytes, \xff is one byte; in a text it is the character U+00FF.
     if binary and (short or octal):
         return chr(code) if code < 0x80 else chr(_BYTE + code)
+    # Python's chr() accepts surrogates, which are no characters in CEL.
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
         raise syntax_error(at, f"{found[0]!r} names no character")
     return chr(code)

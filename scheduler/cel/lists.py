@@ -46,6 +46,7 @@ def _flatten(frame: Frame, of: Value, levels: Value = 1) -> Value:
 
 def _flat(frame: Frame, items: list[Value], levels: int) -> list[Value]:
     made = items
+    # An expression may ask for any number of levels; the loop ends when nothing is nested.
     while levels and any(isinstance(each, list) for each in made):
         frame.charge(10 + sum(len(each) if isinstance(each, list) else 1 for each in made))
         made = list(itertools.chain.from_iterable(e if isinstance(e, list) else (e,) for e in made))
@@ -86,6 +87,7 @@ def sorted_by(frame: Frame, items: list[Value], keys: list[Value]) -> list[Value
     frame.charge(10 + len(items) * max(1, len(items).bit_length()))
     if len({type(key) for key in keys}) > 1:
         raise EvaluationError("list elements must have the same type")
+    # Positions are sorted, not items: the keys decide, and each is computed once.
     places = sorted(range(len(items)), key=functools.cmp_to_key(_by(frame, keys)))
     return [items[place] for place in places]
 

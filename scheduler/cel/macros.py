@@ -31,6 +31,7 @@ def build_macro(node: Macro, scope: Scope) -> Evaluate:
     if node.name in {"optMap", "optFlatMap"}:
         return _map_optional(target, first, bodies[0], flat=node.name == "optFlatMap")
     walk = _pairs(first) if len(node.variables) == 2 else _elements(first)
+    # With two bodies, as in map(x, condition, value), the first one is a filter.
     condition = bodies[0] if len(bodies) == 2 else None
     return _MACROS[node.name](target, walk, condition, bodies[-1])
 

@@ -310,6 +310,7 @@ def _type(frame: Frame, value: Value) -> Value:
     return TYPES.get(type_name(value)) or Type(type_name(value))
 
 
+# dyn() changes types for a type checker, which the API server has run.
 def _dyn(frame: Frame, value: Value) -> Value:
     frame.charge(1)
     return value

@@ -219,6 +219,7 @@ class _Parser:
         if not self._take("("):
             return Name(name)
         arguments = self._arguments(")")
+        # has() is a macro: it asks for a field, so its argument is not evaluated.
         if name != "has":
             return Call(name, tuple(arguments))
         if len(arguments) == 1 and isinstance(asked := arguments[0], Select) and not asked.optional:

@@ -32,6 +32,7 @@ class Pattern:
         self.regex = _compile(text)
 
 
+# An expression that is computed is often the same for all devices.
 @functools.lru_cache(maxsize=256)
 def _compile(text: str) -> Any:
     options = re2.Options()

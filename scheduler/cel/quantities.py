@@ -58,6 +58,7 @@ class Quantity:
 
 def from_nano(nano: int) -> Quantity:
     """Return a capacity as an API server stores it: in its shortest form."""
+    # In its canonical form, a full number of units has no fraction or smaller suffix.
     whole, rest = divmod(nano, NANO)
     return Quantity(nano, whole if not rest and abs(whole) < 10**_DIGITS else None)
 

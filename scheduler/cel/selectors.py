@@ -110,6 +110,7 @@ def compile_selector(text: str) -> Selector:
         if len(text.encode()) > LONGEST:
             raise SelectorError(f"the expression has more than {LONGEST} bytes")
         return Selector(text, parse(text))
+    # A text from JSON may contain lone surrogates, which have no UTF-8.
     except (SelectorError, UnicodeEncodeError) as error:
         raise SelectorError(f"CEL compile error: {error}") from None
 

@@ -136,6 +136,7 @@ def _replace(frame: Frame, one: Value, old: Value, new: Value, most: Value = -1)
     text, gone, come = _text(one, "replace"), _text(old, "replace"), _text(new, "replace")
     limit = _number(most, "replace")
     frame.charge(max(1, tenths(2 * len(text)) * max(1, tenths(len(gone)))))
+    # An empty text is replaced between all characters and at both ends, as in Go.
     times = len(text) + 1 if not gone else text.count(gone)
     times = times if limit < 0 else min(times, limit)
     # The result may be far longer than its parts, so its length is charged before it exists.

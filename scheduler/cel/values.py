@@ -25,12 +25,14 @@ Value = Any
 """Any of the types in this module. Operations check the type themselves."""
 
 
+# A type of its own: 1u == 1 is true in CEL, but 1u + 1 is an error.
 class UInt(int):
     """An unsigned integer of 64 bits."""
 
     __slots__ = ()
 
 
+# Not filled in advance: an expression may name any domain.
 class Domains(dict[str, Value]):
     """A map by domain. A missing domain reads as an empty map, but `in` does not find it."""
 
@@ -169,6 +171,7 @@ def order(one: Value, other: Value, operator: str = "") -> int | None:
             return None
     elif type(one) is not type(other) or not isinstance(one, (str, bytes, bool)):
         raise no_overload(operator)
+    # Python orders texts by code point, which is the order of Go's UTF-8 bytes.
     return int(one > other) - int(one < other)
 
 

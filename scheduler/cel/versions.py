@@ -71,6 +71,7 @@ def normalized(text: str) -> str:
 
     Raises EvaluationError for a short version that has a pre-release or build metadata.
     """
+    # At most three parts: further dots belong to a pre-release.
     parts = text.removeprefix("v").split(".", 2)
     parts = [_without_zeros(part) for part in parts]
     if len(parts) < 3 and ("+" in parts[-1] or "-" in parts[-1]):
@@ -82,4 +83,5 @@ def _without_zeros(part: str) -> str:
     if len(part) < 2:
         return part
     rest = part.lstrip("0")
+    # A part of zeros keeps one of them, also before a pre-release such as `00-rc`.
     return rest if rest[:1].isdigit() else "0" + rest

@@ -82,6 +82,7 @@ def _consumers(known: Iterable[Consumer], pods: Iterable[Pod]) -> list[Json]:
     for each in known:
         group = {"apiGroup": each.api_group} if each.api_group else {}
         there.append({**group, "resource": each.resource, "name": each.name, "uid": each.uid})
+    # A repeated write may find the entries of the first one.
     uids = {each["uid"] for each in there}
     new = (pod.info for pod in pods if pod.info.uid not in uids)
     return [*there, *({"resource": "pods", "name": p.name, "uid": p.uid} for p in new)]

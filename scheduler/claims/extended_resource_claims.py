@@ -98,6 +98,7 @@ class ExtendedClaims:
             return
         claim, said = self._devices.claims.get(key), self._pods.claim_said(info.uid)
         if claim is not None and said != key[1]:
+            # The patch tests the UID: another pod may have the name by now.
             status = _status(claim, self._pods, info.uid)
             patch = PatchBuilder().of_uid(info.uid).add(_STATUS, status)
             answer = await self._patched(pod, patch, deadline, fence)
@@ -142,6 +143,7 @@ def _claim(key: ClaimKey, pod: Pod, allocation: Allocation) -> Json:
     """Return the claim to create, with the finalizer that it would get next."""
     if allocation.ask is None:
         raise AssertionError("only claims for extended resources are made here")
+    # Without blockOwnerDeletion, which would need a right to update pods/finalizers.
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.info.name, "uid": pod.info.uid}
     metadata = {
         "name": key[1],

@@ -143,6 +143,8 @@ def pod_info(
 
 
 def _conditions(pod: Pod) -> Literal["", "some", "target"]:
+    # An eviction patches its condition in: it needs to know if there is a list, and this entry in
+    # it.
     found = pod.status.conditions
     if any(condition.type == CONDITION_DISRUPTION_TARGET for condition in found):
         return "target"

@@ -175,6 +175,7 @@ def _ask_or_problem(spec: bytes) -> tuple[Ask, str]:
         return Ask(()), str(error)
 
 
+# Errors are cached, too: the claim is decoded again with each of its events.
 _remembered_ask = functools.lru_cache(maxsize=1024)(_ask_or_problem)
 
 
@@ -269,6 +270,7 @@ def _option(where: str, name: str, written: ExactRequest | SubRequest) -> Device
         selectors=_expressions(where, written.selectors),
         count=written.count or 1,
         every=mode == ALL,
+        # Alternatives of firstAvailable have no adminAccess.
         admin=isinstance(written, ExactRequest) and bool(written.admin_access),
         tolerations=tuple(map(_toleration, written.tolerations)),
         capacity=_amounts(f"{where}.capacity.requests", wanted),
@@ -392,6 +394,8 @@ def _device(written: DeviceWritten) -> DeviceInfo:
     elsewhere = written.node_name or written.node_selector is not None or written.all_nodes
     return DeviceInfo(
         name=written.name,
+        # Sorted, as capacities: devices that differ in the order only are of one kind, which each
+        # selector evaluates once.
         attributes=tuple(
             (name, _attribute(name, written.attributes[name]))
             for name in sorted(written.attributes)

@@ -133,6 +133,7 @@ class PodClaimEntry(_Strict):
     resource_claim_template_name: str | None = None
 
 
+# Not strict: a device is in use, whatever else the status says about it.
 class ResultTaken(_Struct):
     """A device allocated to a claim."""
 
@@ -201,6 +202,7 @@ class ClaimMetadata(Metadata):
     finalizers: list[str] = msgspec.field(default_factory=list)
 
 
+# The spec is decoded on its own: an unknown field must not hide the devices of the status.
 class ResourceClaim(_Struct):
     """A ResourceClaim. Its spec is kept as bytes, because equal specs are decoded once."""
 
@@ -236,6 +238,7 @@ class ClassSpec(_Strict):
     extended_resource_name: str | None = None
 
 
+# `device_decode` decodes the spec strictly, and names an unknown field.
 class DeviceClass(_Struct):
     """A DeviceClass."""
 

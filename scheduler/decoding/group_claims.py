@@ -40,6 +40,7 @@ class GroupClaims:
             return None
         templates = {
             each.name: each.resource_claim_template_name
+            # Entries that name a claim have no template, so their claim belongs to a user.
             for each in group.spec.resource_claims[:MAX_RESOURCE_CLAIMS]
             if each.resource_claim_template_name and not each.resource_claim_name
         }

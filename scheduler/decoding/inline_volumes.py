@@ -95,6 +95,7 @@ def disks(volumes: Iterable[Volume]) -> tuple[Disk, ...]:
 def attachments(volumes: Iterable[Volume]) -> tuple[Attachment, ...]:
     """Return the attachments that NodeVolumeLimits counts, sorted."""
     found = {attachment for volume in volumes for attachment in _attachments(volume)}
+    # Sorted, so that pods that name the same disks in another order share a shape.
     return tuple(sorted(found, key=lambda it: (it.driver, it.handle)))
 
 

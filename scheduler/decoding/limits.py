@@ -61,11 +61,12 @@ LABELS: Final = 128
 """Labels of a pod that selectors see. Of more, the first by name count."""
 
 _Counted = tuple[str, int, int]
-"""What is counted, the number found, and the number allowed."""
+"""Name of the feature, the number found, and the number allowed."""
 
 
 def labels(of_pod: dict[str, str]) -> dict[str, str]:
     """Return the labels of a pod that count: of too many, the first by name."""
+    # By name, so that every process drops the same labels.
     return of_pod if len(of_pod) <= LABELS else dict(sorted(of_pod.items())[:LABELS])
 
 

@@ -48,6 +48,7 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     sidecars = [c for c in spec.init_containers if c.restart_policy == "Always"]
     # A pod may have tens of thousands. Tuples sort much faster than the values created from them.
     ports = {
+        # As upstream: without an address, the port is taken on all of them.
         (port.protocol or "TCP", port.host_port, port.host_ip or "0.0.0.0")  # noqa: S104
         for container in (*spec.containers, *sidecars)
         for port in container.ports

@@ -42,6 +42,7 @@ def required_affinity(pod: Pod) -> tuple[tuple[PodTerm, ...], tuple[GroupTerm, .
     if affinity is None or affinity.pod_affinity is None:
         return (), ()
     terms = affinity.pod_affinity.required
+    # Kept apart: a topology constraint that requires the same makes these terms redundant.
     found = [_own(pod, term) or _term(pod, term) for term in terms]
     return (
         tuple(each for each in found if isinstance(each, PodTerm)),

@@ -128,6 +128,7 @@ def _add_init_containers(
             _add(requests, sidecars)
             _raise(starting, requests)
     _add(running, sidecars)
+    # The start may need more than all containers that run afterwards.
     _raise(running, starting)
 
 

@@ -43,6 +43,7 @@ def requirements_of(pod: Pod) -> tuple[Requirements, tuple[GroupTerm, ...]]:
     if excess:
         # The pod is unschedulable, but if it runs nevertheless, its node is in use.
         return _of_others(pod, uses, excess), ()
+    # Sorted, so that equal selectors compare equal.
     selector = tuple(sorted(spec.node_selector.items()))
     if _is_plain(spec, uses):
         return _plain(uses.requests, selector, spec.tolerations), ()

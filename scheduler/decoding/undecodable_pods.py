@@ -61,6 +61,7 @@ def held_pod_info(pod: HeldPod, before: PodInfo | None, node: NodeInfo | None) -
     """
     meta = pod.metadata
     if before is not None:
+        # Its group counts it, and its terms about other pods remain in force.
         info = before
     else:
         info = PodInfo(meta.uid, meta.namespace, meta.name, _requirements(pod, node), ours=False)

@@ -12,6 +12,7 @@ from scheduler.decoding.volume_objects import Claim, CsiNode, StorageClass, Volu
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+# Raw of a field that is absent, and of one that a Go client wrote as nil.
 _ABSENT: Final = (b"", b"null")
 _STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
@@ -23,6 +24,7 @@ def claim_info(claim: Claim) -> ClaimInfo:
     kube.client.quantity.QuantityError.
     """
     meta, spec = claim.metadata, claim.spec
+    # A claim may name a volume in advance. Only the volume controller sets the annotation.
     bound = _BIND_COMPLETED in meta.annotations
     return ClaimInfo(
         key=(meta.namespace, meta.name),

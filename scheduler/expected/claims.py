@@ -143,6 +143,7 @@ class ExpectedClaims:
                 lack = self._lack(key)
                 if lack:
                     return replace(info, unclaimed=lack)
+                # Two entries may name one claim, which counts once.
                 if key not in keys:
                     asks.append(key)
                     keys.append(key)
@@ -213,4 +214,5 @@ def _readable(spec: PodSpec) -> Iterator[PodClaimEntry]:
         try:
             yield decode_pod_claim(raw)
         except msgspec.DecodeError:
+            # `_problem` reports entries that cannot be decoded.
             continue

@@ -88,6 +88,7 @@ def is_held(pod: Pod | None) -> bool:
 
 def counts(info: PodInfo) -> bool:
     """True if the pod is one of those that the group expects: it exists, or it succeeded."""
+    # A pod that is kept back names a group of another owner.
     return info.phase != "Failed" and not info.membership.held
 
 

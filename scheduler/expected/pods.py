@@ -394,6 +394,7 @@ class ExpectedPods:
         else:
             new.came, new.over, new.replaced = old.came, old.over, old.replaced
             group.kinds[name] = new
+        # Places were chosen for the old template, so they are not kept for the new one.
         changes.gone += [uid_of(group.key, name, at) for at in sorted(old.numbers)]
         self._in_namespace[group.key[0]] -= len(old.numbers)
 

@@ -438,6 +438,7 @@ class HeldPlaces:
         begun = self._begun.get(root.key)
         if begun is None:
             # Users can write the status, too: a later time would hold the places for longer.
+            # A time that ended in this term may still be in the status, which is written later.
             leaves = root.leaves() if root.key not in self._ended else ()
             told = (told_since(self._observed.get(leaf.key)) for leaf in leaves)
             stamp = min((self._clock.now(), *filter(None, told)))

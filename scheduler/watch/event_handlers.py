@@ -217,6 +217,7 @@ class PodHandler:
         if info.ours and not info.node:
             self.pending[meta.uid] = PendingPod.of(obj)
         else:
+            # A bound pod's status belongs to the kubelet.
             self.pending.pop(meta.uid, None)
         # A pod that is too many, or not any more, may change how others of its group count.
         for each in self._growth.judged(obj, self._members.judged(info)):

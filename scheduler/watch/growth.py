@@ -34,6 +34,7 @@ class _Members:
     limit: int | None = None
     present: int = 0
     waiting: dict[str, PodInfo] = field(default_factory=dict)
+    # In the order in which they were kept back: the first one is released first.
     held: OrderedDict[str, PodInfo] = field(default_factory=OrderedDict)
     strangers: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
@@ -95,6 +96,7 @@ class Growth:
         A pod that a user assigned to the group is an extra. It neither counts nor is kept back.
         """
         members, before = self._members_of(pod, info), self._of.get(info.uid)
+        # The pod leaves, but its replacement must wait until the annotation has the new size.
         if members is None and before is not None and before.end(info.uid):
             return [info]
         released = [] if members is before else self.forget(info.uid)
@@ -169,10 +171,12 @@ class Growth:
         key = (info.namespace, info.group)
         members = self._groups.get(key)
         if members is None:
+            # Pods may arrive before the object of their group.
             members = self._groups[key] = _Members(key)
         return members
 
     def _prune(self, members: _Members) -> None:
+        # A group with a limit is dropped when its object is deleted.
         if members.limit is None and not (members.present or members.strangers):
             self._groups.pop(members.key, None)
 

@@ -192,6 +192,7 @@ class Informers:
                     GroupHandler(kind, state, on_change, self.observed, members, gates=self.gates),
                     decode_group,
                 )
+                # Pods name PodGroups only.
                 for kind, members in ((COMPOSITE_POD_GROUP, None), (POD_GROUP, pods))
             ),
             self._reflector(WORKLOADS, WorkloadHandler(state, on_change), decode_workload),
@@ -210,6 +211,7 @@ class Informers:
                 self.device_claims,
                 decode_resource_claim,
                 self.device_claims.set_aside,
+                # Only a complete list confirms the writes to claims.
                 on_list=self.device_claims.listing,
             ),
         )
@@ -329,6 +331,7 @@ class Informers:
             if await self._serves(reflector.resource, "DeviceTaintRules are not followed"):
                 group.create_task(reflector.run())
                 await reflector.synced.wait()
+                # A new leader catches up with it, too (`watched`).
                 self.device_reflectors = (*self.device_reflectors, reflector)
                 return True
         return False
@@ -349,6 +352,7 @@ class Informers:
         starts_until = self.clock.monotonic() + STARTING
         while True:
             try:
+                # A list, not discovery: it also shows if the role allows to read the kind.
                 await self.client.request("GET", resource.path(), params={"limit": "1"})
             except NotFound:
                 return False
@@ -438,6 +442,7 @@ async def read(
         async with asyncio.timeout(seconds):
             await informers.wait()
     except TimeoutError as error:
+        # Reflectors repeat for ever what fails, and a command must not.
         raise ConfigError(
             f"{client.server}: not all that the scheduler looks at could be read in {seconds:g} s"
         ) from error

@@ -48,6 +48,7 @@ class Membership:
     def _stand_in(self, key: Key, info: PodInfo) -> str:
         """Return the pod's own group that stands for the name it gives, or an empty text."""
         claims = info.membership.claims
+        # A pod without claims belongs to whatever group has the name.
         found = self._stand_ins.get(key, {}) if claims else {}
         return next((name for name, owners in found.items() if belongs(claims, owners)), "")
 

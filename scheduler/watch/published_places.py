@@ -47,6 +47,7 @@ def follow_told(
     over, complete = told_expired(obj), True
     _apply(state, expected.expire(key, expired=over))
     places = {} if over else _places(obj)
+    # After expire(), which creates the expected pods of a group whose time started again.
     for kind in expected.kinds(key):
         lacking = places.get(kind.name, Counter())
         pods = [pod for uid in kind.expected if (pod := state.pods.get(uid)) is not None]

@@ -47,6 +47,7 @@ def _walk(
         yield (POD_GROUP, leaf.name), _template(leaf, above)
     for composite in composites:
         yield (COMPOSITE_POD_GROUP, composite.name), _template(composite, above)
+        # The lowest level has none.
         below = getattr(composite, "composite_pod_group_templates", ())
         yield from _walk(composite.pod_group_templates, below, composite.name)
 
