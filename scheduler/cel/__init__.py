@@ -1,4 +1,4 @@
-"""Expressions of device selectors: parse, check and evaluate.
+"""CEL expressions of device selectors: parser and evaluator.
 
 `selectors` is the entry point.
 """

@@ -1,4 +1,4 @@
-"""Entries of maps, lists and optional values."""
+"""Lookup of entries in maps, lists and optional values."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ from scheduler.cel.values import (
 
 
 def find(target: Value, key: Value) -> Maybe:
-    """The entry of a map or list; none if there is none. Raises EvaluationError."""
+    """Return the entry of a map or list, or none if it is missing. Raises EvaluationError."""
     if isinstance(target, dict):
+        # As in kube-scheduler: a bool or a fraction finds no entry; other types that cannot be keys
+        # are errors.
         if isinstance(key, (bool, float)) and not is_key(key):
             return NONE
         key = key_of(key)
         if key in target:
             return Maybe(target[key])
+        # An expression may name a domain that the device does not have; only a missing id in it is
+        # an error.
         return Maybe({}) if isinstance(target, Domains) else NONE
     if isinstance(target, list):
         at = _position(key)
@@ -40,7 +44,7 @@ def _position(key: Value) -> int:
 
 
 def get(target: Value, key: Value) -> Value:
-    """The entry. Of an optional value it is optional, too. Raises EvaluationError."""
+    """Return the entry, as an optional value if the target is optional. Raises EvaluationError."""
     if isinstance(target, Maybe):
         return get_optional(target, key)
     found = find(target, key)
@@ -54,7 +58,7 @@ _QUALIFIERS: Final = (str, bool, int, UInt, float)
 
 
 def get_optional(target: Value, key: Value) -> Maybe:
-    """The entry if there is one, else none. Raises EvaluationError."""
+    """Return the entry as an optional value, none if it is missing. Raises EvaluationError."""
     if isinstance(target, Maybe):
         if not target.present:
             return NONE
@@ -65,7 +69,7 @@ def get_optional(target: Value, key: Value) -> Maybe:
 
 
 def has(target: Value, name: str) -> bool:
-    """`has(target.name)`. Raises EvaluationError."""
+    """Evaluate `has(target.name)`. Raises EvaluationError."""
     if isinstance(target, list):
         raise no_overload()
     return get_optional(target, name).present

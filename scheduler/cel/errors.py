@@ -1,27 +1,27 @@
-"""What can go wrong with a selector."""
+"""Errors of selectors."""
 
 from __future__ import annotations
 
 
 class SelectorError(Exception):
-    """A selector cannot be compiled, or fails on a device; the text is for users."""
+    """A selector that does not compile, or fails on a device. The text is for users."""
 
 
 class EvaluationError(Exception):
-    """One operation fails. `&&` and `||` pass over it where the other side decides."""
+    """The failure of one operation. `&&` and `||` ignore it where the other side decides."""
 
 
 class CostExceededError(Exception):
-    """The evaluation costs more than is allowed. Nothing passes over it."""
+    """The evaluation costs more than is allowed. No operator ignores it."""
 
 
 class PostponedError(Exception):
-    """What selectors may cost in this decision is used up; what was judged stays known."""
+    """The decision has used up its cost of selectors. Verdicts so far are kept."""
 
 
 NO_OVERLOAD = "no such overload"
 
 
 def no_overload(function: str = "") -> EvaluationError:
-    """The operation is not defined for values of these types."""
+    """Return the error of an operation that is not defined for values of these types."""
     return EvaluationError(f"{NO_OVERLOAD}: {function}" if function else NO_OVERLOAD)

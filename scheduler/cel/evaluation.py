@@ -1,9 +1,9 @@
-"""From the tree to functions of a frame.
+"""Compilation of the syntax tree to Python functions.
 
-Each node becomes a function that takes the frame of one evaluation and gives the node's value, so
-the tree is walked once, not for every device. A frame counts what the evaluation costs, in the
-units of kube-scheduler: about one for each step, and for texts and lists one for each ten of their
-length. Functions charge for what they are about to make before they make it.
+Each node becomes a function that takes the frame of one evaluation and returns the node's value. So
+the tree is walked once, not for every device. A frame counts the cost of the evaluation in the
+units of kube-scheduler: about one for each step, and for texts and lists one for each ten
+characters or elements. Functions charge for a value before they create it.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ from scheduler.cel.values import (
 )
 
 LARGEST_TREE: Final = 100
-"""How many operations may stand within each other."""
+"""Depth to which operations may be nested. Deeper selectors do not compile: each level takes
+several Python frames."""
 
 MOST_PATTERNS: Final = 64
-"""How many regular expressions one selector may have."""
+"""Number of regular expressions that one selector may contain. One with more does not compile."""
 
 
 class Frame:
-    """One evaluation: the values of variables, and what it has cost so far."""
+    """The state of one evaluation: the values of variables, and the cost so far."""
 
     __slots__ = ("cost", "limit", "slots")
 
@@ -59,7 +60,7 @@ class Frame:
         self.limit = limit
 
     def charge(self, cost: int) -> None:
-        """Raises CostExceededError."""
+        """Add the cost. Raises CostExceededError beyond the limit."""
         self.cost += cost
         if self.cost > self.limit:
             raise CostExceededError
@@ -68,17 +69,17 @@ class Frame:
 Evaluate = Callable[[Frame], Value]
 
 Function = Callable[..., Value]
-"""Takes the frame, then the arguments."""
+"""A CEL function: takes the frame, then the arguments."""
 
 Functions = Mapping[tuple[str, bool], tuple[int, int, Function]]
-"""By name and whether it is a member: the fewest and the most arguments, and the function."""
+"""The functions by name and by whether they are members: fewest and most arguments, function."""
 
 
 class Scope:
     """The variables that a part of the expression can name, by their slots in the frame."""
 
     def __init__(self, functions: Functions, macro: Callable[[Macro, Scope], Evaluate]) -> None:
-        """`macro` makes the function of a macro."""
+        """Start with the variable `device`. `macro` compiles a macro."""
         self.functions = functions
         self.macro = macro
         self.slots = 1
@@ -90,7 +91,9 @@ class Scope:
         return self._names.get(name)
 
     def bind(self, names: tuple[str, ...], body: Callable[[], Evaluate]) -> Evaluate:
-        """What `body` gives while the names have new slots, the last ones of the scope."""
+        """Return the result of `body`, which sees the names in new slots, the last of the scope."""
+        # Names end with the body, slots do not: a Lazy runs in the middle of the body, and must not
+        # overwrite the body's variables with those of its own macros.
         before = dict(self._names)
         for name in names:
             self._names[name] = self.slots
@@ -101,7 +104,7 @@ class Scope:
 
 
 def build(node: Node, scope: Scope) -> Evaluate:
-    """The function of a node. Raises SelectorError."""
+    """Return the function of a node. Raises SelectorError."""
     scope.depth += 1
     if scope.depth > LARGEST_TREE:
         raise SelectorError(f"more than {LARGEST_TREE} operations stand within each other")
@@ -124,6 +127,7 @@ def _name(node: Name, scope: Scope) -> Evaluate:
         return lambda _: kind
 
     def evaluate(frame: Frame) -> Value:
+        # Reading a variable allocates nothing, so the limit waits for the next charge().
         frame.cost += 1
         value = frame.slots[slot]
         return value(frame) if isinstance(value, Lazy) else value
@@ -132,7 +136,7 @@ def _name(node: Name, scope: Scope) -> Evaluate:
 
 
 class Lazy:
-    """The value of cel.bind, which is evaluated when it is used, and then once."""
+    """The value of cel.bind. It is evaluated at its first use, and only once."""
 
     __slots__ = ("_evaluate", "_failure", "_value")
 
@@ -147,6 +151,7 @@ class Lazy:
                 self._value = self._evaluate(frame)
             except EvaluationError as failure:
                 self._failure = failure
+            # A failure is kept, too: a later use raises it without a second evaluation.
             self._evaluate = None
         if self._failure is not None:
             raise self._failure
@@ -177,13 +182,16 @@ def _index(node: Index, scope: Scope) -> Evaluate:
         value = target(frame)
         frame.cost += 1
         if isinstance(value, Maybe) and not value.present:
-            return value  # as upstream: the key is not looked at
+            # As in kube-scheduler, the key is not evaluated: it may fail or cost anything.
+            return value
         return read(value, key(frame))
 
     return evaluate
 
 
 def _call(node: Call, scope: Scope) -> Evaluate:
+    # kube-scheduler looks up constants in a hash set, which has another cost and other errors than
+    # a search of the list.
     if node.name == "in" and isinstance(node.arguments[1], ListOf):
         constants = _constants(node.arguments[1])
         if constants is not None:
@@ -191,6 +199,8 @@ def _call(node: Call, scope: Scope) -> Evaluate:
     if node.name in _WITH_PATTERN and len(node.arguments) > 1:
         node = _with_pattern(node, scope)
     arguments = tuple(build(each, scope) for each in node.arguments)
+    # Functions get evaluated arguments; the argument of these is evaluated only if there is no
+    # value.
     if node.member and node.name in {"or", "orValue"} and len(arguments) == 2:
         return _or(arguments[0], arguments[1], unwrap=node.name == "orValue")
     found = scope.functions.get((node.name, node.member))
@@ -199,6 +209,8 @@ def _call(node: Call, scope: Scope) -> Evaluate:
     fewest, most, function = found
     if not fewest <= len(arguments) <= most:
         raise SelectorError(f"no overload of {node.name!r} has {len(arguments)} arguments")
+    # Most operators have one or two arguments. These cases do not unpack a generator per
+    # evaluation.
     if len(arguments) == 1:
         only = arguments[0]
         return lambda frame: function(frame, only(frame))
@@ -212,7 +224,7 @@ _WITH_PATTERN: Final = frozenset({"matches", "find", "findAll"})
 
 
 def _with_pattern(node: Call, scope: Scope) -> Call:
-    """With a regular expression that stands in the text compiled. Raises SelectorError."""
+    """Return the call with its constant regular expression compiled. Raises SelectorError."""
     text, given, *rest = node.arguments
     if not isinstance(given, Literal) or not isinstance(given.value, str):
         return node
@@ -225,6 +237,7 @@ def _with_pattern(node: Call, scope: Scope) -> Call:
         raise SelectorError(str(error)) from None
 
 
+# The API server accepts these, so the message says whose gap it is.
 _ELSEWHERE: Final = frozenset({"duration", "timestamp", "url", "isURL", "format"})
 
 
@@ -236,17 +249,20 @@ def _undeclared(name: str) -> SelectorError:
 
 
 def _constants(node: ListOf) -> list[Value] | None:
-    """The elements, if all are constants."""
+    """Return the elements if all are constants, else None."""
     values = [item.value for item, optional in node.items if isinstance(item, Literal)]
     return values if len(values) == len(node.items) else None
 
 
 def _in_constants(value: Evaluate, constants: list[Value]) -> Evaluate:
     if not constants:
-        return lambda _: False  # upstream does not even look at the value
+        # kube-scheduler does not evaluate the value here, so an error in it does not count.
+        return lambda _: False
 
     def evaluate(frame: Frame) -> bool:
         wanted = value(frame)
+        # kube-scheduler fails for values that its hash set cannot hash. A list or map is hashable
+        # there.
         if getattr(wanted, "__hash__", None) is None and not isinstance(wanted, (list, dict)):
             raise EvaluationError("a version cannot be looked up in a list of constants")
         frame.charge(1)
@@ -259,7 +275,8 @@ def _or(value: Evaluate, otherwise: Evaluate, *, unwrap: bool) -> Evaluate:
     def evaluate(frame: Frame) -> Value:
         found = value(frame)
         if not isinstance(found, Maybe):
-            return found  # as upstream: what is there need not be optional
+            # As in kube-scheduler, a value that is not optional counts as present.
+            return found
         if not found.present:
             return otherwise(frame)
         return found.value if unwrap else found
@@ -271,6 +288,7 @@ def _list(node: ListOf, scope: Scope) -> Evaluate:
     items = tuple((build(item, scope), optional) for item, optional in node.items)
 
     def evaluate(frame: Frame) -> Value:
+        # cel-go's base cost of a list; a map costs 30.
         frame.charge(10)
         made: list[Value] = []
         for item, optional in items:
@@ -312,12 +330,13 @@ def _map(node: MapOf, scope: Scope) -> Evaluate:
 
 
 def settled(every: bool, attempts: Iterable[Evaluate], frame: Frame) -> bool:
-    """Whether all (`every`) or any are true; one that decides passes over the errors of others."""
+    """Return `every`, or its opposite if one attempt decides so; that hides errors of others."""
     failure: EvaluationError | None = None
     for attempt in attempts:
         try:
             value = attempt(frame)
         except EvaluationError as error:
+            # A later attempt may still decide. If none does, the first error is the result.
             failure = failure or error
             continue
         if value is (not every):

@@ -1,4 +1,4 @@
-"""Kubernetes' functions of quantities, versions, addresses and networks."""
+"""Kubernetes' CEL functions for quantities, versions, IP addresses and networks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _version(text: str, *, tolerant: bool) -> Version:
 
 
 def _tolerant(strict: Function, lenient: Function) -> Function:
-    """With a second argument that says which of the two it is."""
+    """Return the function with an optional second argument that selects the lenient parser."""
 
     def evaluate(frame: Frame, value: Value, normalize: Value = False) -> Value:
         if not isinstance(normalize, bool):
@@ -64,10 +64,12 @@ def _lenient_version(text: str) -> Version:
 
 
 def _compared(name: str, decide: Callable[[int], Value]) -> Function:
-    """A comparison of two quantities or of two versions."""
+    """Return a comparison of two quantities or two versions."""
 
     def evaluate(frame: Frame, one: Value, other: Value) -> Value:
         frame.charge(1)
+        # Quantities and versions have these functions in common, but do not compare with each
+        # other.
         if type(one) is not type(other) or not isinstance(one, (Quantity, Version)):
             raise no_overload(f"{name}({type_name(one)}, {type_name(other)})")
         return decide((one > other) - (one < other))
@@ -98,6 +100,7 @@ def _as_integer(quantity: Quantity) -> int:
 def _as_float(quantity: Quantity) -> float:
     try:
         return quantity.nano / 10**9
+    # Go's conversion to float64 has no error; it ends in infinity.
     except OverflowError:
         return float("inf") if quantity.nano > 0 else float("-inf")
 
@@ -106,6 +109,7 @@ def _sum(name: str, sign: int) -> Function:
     def evaluate(frame: Frame, one: Value, other: Value) -> Value:
         frame.charge(1)
         quantity = _quantity(one, name)
+        # Not isinstance: a bool is an int in Python, and a uint is no argument of add and sub.
         second = from_integer(other) if type(other) is int else _quantity(other, name)
         return quantity.plus(second, sign)
 
@@ -127,11 +131,13 @@ def _ip(text: str) -> _Address:
         address = ipaddress.ip_address(text)
     except ValueError:
         raise EvaluationError(f"IP Address {text[:64]!r} parse error") from None
+    # Kubernetes' IP library rejects zones and IPv4-mapped addresses, which Python parses.
     if "%" in text or (isinstance(address, IPv6Address) and address.ipv4_mapped is not None):
         raise EvaluationError(f"IP Address {text[:64]!r} has a zone, or is IPv4 within IPv6")
     return address
 
 
+# Python also accepts an address without a prefix, a netmask, and a prefix with leading zeros.
 _CIDR: Final = re.compile(r"[^/%]+/(0|[1-9][0-9]{0,2})")
 
 
@@ -142,6 +148,7 @@ def _cidr(text: str) -> _Network:
         network = ipaddress.ip_interface(text)
     except ValueError:
         raise EvaluationError(f"network address {text[:64]!r} parse error") from None
+    # The address has to pass the checks of ip(), too.
     _ip(text.split("/", maxsplit=1)[0])
     return network
 
@@ -151,7 +158,7 @@ def _canonical(text: str) -> bool:
 
 
 def _address(value: Value, function: str) -> _Address:
-    # An interface is an address, too, for Python.
+    # An interface (a CIDR) is a subclass of an address in Python.
     if not isinstance(value, (IPv4Address, IPv6Address)) or hasattr(value, "network"):
         raise no_overload(f"{function}({type_name(value)})")
     return value
@@ -198,6 +205,7 @@ def _make_ip(frame: Frame, value: Value) -> Value:
 
 
 def _is_global(address: _Address) -> bool:
+    # Go's IsGlobalUnicast, which includes private addresses; Python's is_global excludes them.
     special = address.is_unspecified or address.is_loopback or address.is_multicast
     broadcast = str(address) == "255.255.255.255"
     return not (special or address.is_link_local or broadcast)

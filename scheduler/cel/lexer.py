@@ -1,4 +1,4 @@
-"""From the text of a CEL expression to tokens, by the grammar of the language definition."""
+"""Lexer: from the text of a CEL expression to tokens, by the grammar of the language definition."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ RESERVED: Final = frozenset(
         *("let", "loop", "package", "namespace", "return", "var", "void", "while"),
     )
 )
-"""Words that no variable or function may have as its name."""
+"""Identifiers that CEL reserves: no variable or function may be named so."""
 
 KEYWORDS: Final = frozenset({"true", "false", "null", "in"})
 
+# The first alternative that matches wins: texts with a prefix before names, 1.5 and 1u before 1.
 _TOKEN: Final = re.compile(
     r"""
     (?P<space>(?:[\t\ \r\n\f]|//[^\n]*)+)
@@ -45,7 +46,7 @@ _PLAIN: Final[dict[str, str]] = dict(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of the text: `kind` is text, bytes, float, uint, int, name, mark or end."""
+    """A token. `kind` is text, bytes, float, uint, int, name, mark or end."""
 
     kind: str
     value: str | bytes
@@ -56,7 +57,7 @@ class Token:
 
 
 def tokens(text: str) -> list[Token]:
-    """All tokens, an end token last. Raises SelectorError."""
+    """Return all tokens, with an end token last. Raises SelectorError."""
     found: list[Token] = []
     at = 0
     while at < len(text):
@@ -74,7 +75,7 @@ def tokens(text: str) -> list[Token]:
 
 
 def syntax_error(at: int, problem: str) -> SelectorError:
-    """`at` counts characters from 0."""
+    """Return the error at a character. `at` counts from 0, the message from 1."""
     return SelectorError(f"syntax error at character {at + 1}: {problem}")
 
 
@@ -89,14 +90,15 @@ def _literal(source: str, at: int) -> Token:
 
 
 def _split(source: str) -> tuple[str, str]:
-    """The prefix in lower case, and what is between the quotes."""
+    """Return the prefix in lower case, and the text between the quotes."""
     start = min(source.index(quote) for quote in "\"'" if quote in source)
     wide = 3 if source[start : start + 3] in {'"""', "'''"} and len(source) >= start + 6 else 1
     return source[:start].lower(), source[start + wide : -wide]
 
 
 _BYTE: Final = 0xDC00
-"""Bytes that escapes name travel through the text as lone surrogates, as Python does it."""
+"""Base of the lone surrogates that represent escaped bytes until the text is encoded
+(`surrogateescape`)."""
 
 
 def _unescaped(found: re.Match[str], at: int, *, binary: bool) -> str:
@@ -106,8 +108,10 @@ def _unescaped(found: re.Match[str], at: int, *, binary: bool) -> str:
     if medium is None and long is None and short is None and octal is None:
         raise syntax_error(at, f"{found[0]!r} is no escape sequence")
     code = int(octal, 8) if octal else int(short or medium or long, 16)
+    # In bytes, \xff is one byte; in a text it is the character U+00FF.
     if binary and (short or octal):
         return chr(code) if code < 0x80 else chr(_BYTE + code)
+    # Python's chr() accepts surrogates, which are no characters in CEL.
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
         raise syntax_error(at, f"{found[0]!r} names no character")
     return chr(code)

@@ -1,4 +1,4 @@
-"""Functions of lists and sets: CEL's extensions, and Kubernetes' own."""
+"""CEL functions of lists and sets: CEL's extensions, and Kubernetes' own."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ def _flatten(frame: Frame, of: Value, levels: Value = 1) -> Value:
 
 def _flat(frame: Frame, items: list[Value], levels: int) -> list[Value]:
     made = items
+    # An expression may ask for any number of levels; the loop ends when nothing is nested.
     while levels and any(isinstance(each, list) for each in made):
         frame.charge(10 + sum(len(each) if isinstance(each, list) else 1 for each in made))
         made = list(itertools.chain.from_iterable(e if isinstance(e, list) else (e,) for e in made))
@@ -55,6 +56,7 @@ def _flat(frame: Frame, items: list[Value], levels: int) -> list[Value]:
 
 def _range(frame: Frame, count: Value) -> Value:
     number = _integer(count, "lists.range")
+    # Before the list exists: a range of 10**12 is refused without taking its memory.
     frame.charge(11 + max(number, 0))
     return list(range(number))
 
@@ -68,6 +70,7 @@ def _reverse(frame: Frame, of: Value) -> Value:
 def _distinct(frame: Frame, of: Value) -> Value:
     items = _list(of, "distinct")
     made: list[Value] = []
+    # By comparison, not by hash: in CEL 1 == 1.0, and lists and maps are values, too.
     for item in items:
         if not found_in(frame, item, made):
             made.append(item)
@@ -80,15 +83,17 @@ def _sort(frame: Frame, of: Value) -> Value:
 
 
 def sorted_by(frame: Frame, items: list[Value], keys: list[Value]) -> list[Value]:
-    """The items in the order of their keys, which are of one type. Raises EvaluationError."""
+    """Return the items in the order of their keys, which have one type. Raises EvaluationError."""
     frame.charge(10 + len(items) * max(1, len(items).bit_length()))
     if len({type(key) for key in keys}) > 1:
         raise EvaluationError("list elements must have the same type")
+    # Positions are sorted, not items: the keys decide, and each is computed once.
     places = sorted(range(len(items)), key=functools.cmp_to_key(_by(frame, keys)))
     return [items[place] for place in places]
 
 
 def _by(frame: Frame, keys: list[Value]) -> Function:
+    # A NaN has no order and counts as equal to any number.
     return lambda one, other: ordered(frame, keys[one], keys[other], "sort") or 0
 
 
@@ -110,6 +115,7 @@ def _is_sorted(frame: Frame, of: Value) -> Value:
 
 def _sum(frame: Frame, of: Value) -> Value:
     total: Value = None
+    # Not Python's sum(): overflow is an error, and types may not be mixed.
     for item in _list(of, "sum"):
         frame.charge(1)
         if type(item) not in (int, UInt, float):
@@ -133,7 +139,7 @@ def _extreme(name: str, wanted: int) -> Function:
 
 
 def contains(frame: Frame, outer: Value, inner: Value) -> Value:
-    """`sets.contains`."""
+    """Evaluate `sets.contains`."""
     large, small = _list(outer, "sets.contains"), _list(inner, "sets.contains")
     return all(found_in(frame, item, large) for item in small)
 

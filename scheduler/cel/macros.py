@@ -1,4 +1,4 @@
-"""Macros: expressions that are evaluated for each element of a list or map."""
+"""CEL macros: expressions that are evaluated for each element of a list or map."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Step = Callable[[Frame], Iterator[None]]
 
 
 def build_macro(node: Macro, scope: Scope) -> Evaluate:
-    """Raises SelectorError."""
+    """Return the function of a macro. Raises SelectorError."""
+    # Outside the scope of the macro's variables: the target cannot name them.
     target = build(node.target, scope)
     bodies: list[Evaluate] = []
     first = scope.slots
@@ -30,12 +31,13 @@ def build_macro(node: Macro, scope: Scope) -> Evaluate:
     if node.name in {"optMap", "optFlatMap"}:
         return _map_optional(target, first, bodies[0], flat=node.name == "optFlatMap")
     walk = _pairs(first) if len(node.variables) == 2 else _elements(first)
+    # With two bodies, as in map(x, condition, value), the first one is a filter.
     condition = bodies[0] if len(bodies) == 2 else None
     return _MACROS[node.name](target, walk, condition, bodies[-1])
 
 
 Walk = Callable[[Frame, Value], Iterator[Value]]
-"""Sets the variables to each element in turn, and yields what `filter` keeps of it."""
+"""Sets the variables to each element and yields the value that `filter` keeps."""
 
 
 def _elements(slot: int) -> Walk:
@@ -71,6 +73,8 @@ def _quantified(every: bool) -> Callable[..., Evaluate]:
         def attempts(frame: Frame) -> Iterator[Evaluate]:
             for _ in walk(frame, target(frame)):
                 frame.charge(1)
+                # settled() evaluates the body before it takes the next one, so the slot has the
+                # right element.
                 yield body
 
         return lambda frame: settled(every, attempts(frame), frame)
@@ -88,6 +92,7 @@ def _holds(condition: Evaluate | None, frame: Frame) -> bool:
 
 
 def _exists_one(target: Evaluate, walk: Walk, _: Evaluate | None, body: Evaluate) -> Evaluate:
+    # Unlike all and exists, exists_one does not ignore errors: the number has to be exact.
     return lambda frame: sum(_holds(body, frame) for _ in walk(frame, target(frame))) == 1
 
 
@@ -100,7 +105,7 @@ def _filter(target: Evaluate, walk: Walk, _: Evaluate | None, body: Evaluate) ->
 
 
 def _kept(frame: Frame, values: Iterator[Value]) -> list[Value]:
-    """The values as a list; appending one costs what a list of one costs."""
+    """Return the values as a list. To append one costs as much as a list of one, as upstream."""
     made: list[Value] = []
     for value in values:
         frame.charge(11)
@@ -148,6 +153,7 @@ def _to_entries(
 
 
 def _insert(made: dict[Value, Value], key: Value, value: Value) -> None:
+    # CEL defines a repeated key as an error, where Python's dict would overwrite it.
     if key_of(key) in made:
         raise EvaluationError(f"insert failed: key {key} already exists")
     made[key] = value
@@ -166,6 +172,8 @@ def _sort_by(target: Evaluate, walk: Walk, _: Evaluate | None, body: Evaluate) -
 
 def _bind(value: Evaluate, slot: int, body: Evaluate) -> Evaluate:
     def evaluate(frame: Frame) -> Value:
+        # cel.bind evaluates its value only where the body uses it; an unused one costs nothing and
+        # cannot fail.
         frame.slots[slot] = Lazy(value)
         return body(frame)
 

@@ -1,4 +1,4 @@
-"""Operators and conversions of types."""
+"""CEL operators and type conversions."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from scheduler.cel.versions import Version
 
 
 def tenths(length: int) -> int:
-    """What it costs to go through so many characters or elements."""
+    """Return the cost of reading so many characters or elements: one for each ten."""
     return -(-length // 10)
 
 
 def whole(value: int, like: Value) -> Value:
-    """The result of a calculation. Raises EvaluationError if it does not fit into 64 bits."""
+    """Return the result of a calculation. Raises EvaluationError if it exceeds 64 bits."""
     if type(like) is UInt:
         if not 0 <= value <= MOST:
             raise EvaluationError("unsigned integer overflow")
@@ -44,7 +44,7 @@ def whole(value: int, like: Value) -> Value:
 
 
 def add(frame: Frame, one: Value, other: Value) -> Value:
-    """`one + other`."""
+    """Evaluate `one + other`."""
     kind = type(one)
     if kind is not type(other):
         raise no_overload("_+_")
@@ -84,11 +84,13 @@ def _divide(frame: Frame, one: Value, other: Value) -> Value:
         return _divide_floats(one, other)
     if other == 0:
         raise EvaluationError("division by zero")
+    # CEL truncates towards zero, Python rounds down.
     quotient = abs(one) // abs(other)
     return whole(quotient if (one < 0) == (other < 0) else -quotient, one)
 
 
 def _divide_floats(one: float, other: float) -> float:
+    # IEEE 754 defines the division by zero, Python raises an error for it.
     if other:
         return one / other
     if one == 0 or math.isnan(one):
@@ -100,6 +102,7 @@ def _modulus(frame: Frame, one: Value, other: Value) -> Value:
     _same_numbers(frame, one, other, floats=False)
     if other == 0:
         raise EvaluationError("modulus by zero")
+    # CEL's remainder has the sign of the dividend, Python's that of the divisor.
     rest = abs(one) % abs(other)
     return whole(-rest if one < 0 else rest, one)
 
@@ -108,6 +111,7 @@ def _negate(frame: Frame, value: Value) -> Value:
     frame.charge(1)
     if type(value) is float:
         return -value
+    # A uint has no negative, and type() also excludes a bool, which is an int in Python.
     if type(value) is not int:
         raise no_overload()
     return whole(-value, value)
@@ -121,9 +125,9 @@ def _not(frame: Frame, value: Value) -> Value:
 
 
 def _charge_pair(frame: Frame, one: Value, other: Value) -> None:
-    """Charges for a comparison of two values before it is made.
+    """Charge for a comparison of two values before it is made.
 
-    A list or map costs more here than upstream says, as all of it may be gone through.
+    A list or map costs more than upstream charges, because the comparison may read all of it.
     """
     if isinstance(one, (list, dict, Maybe)):
         frame.charge(_weight(one, frame.limit - frame.cost + 1))
@@ -134,7 +138,9 @@ def _charge_pair(frame: Frame, one: Value, other: Value) -> None:
 
 
 def _weight(value: Value, most: int) -> int:
-    """How many values there are in it, at most `most`. Shared ones count each time they occur."""
+    """Return the number of values in it, up to `most`. A shared value counts at each use."""
+    # A list of its own instead of recursion: values may be nested deeper than Python's stack
+    # allows. `most` bounds the walk of a tree that doubles with each level.
     total, waiting = 0, [value]
     while waiting and total < most:
         each = waiting.pop()
@@ -150,7 +156,7 @@ def _weight(value: Value, most: int) -> int:
 
 
 def found_in(frame: Frame, item: Value, items: list[Value]) -> bool:
-    """Whether one of the items is equal to `item`."""
+    """True if one of the items is equal to `item`."""
     for each in items:
         _charge_pair(frame, each, item)
         if same(each, item):
@@ -159,7 +165,7 @@ def found_in(frame: Frame, item: Value, items: list[Value]) -> bool:
 
 
 def ordered(frame: Frame, one: Value, other: Value, function: str = "") -> int | None:
-    """-1, 0 or 1, None for a NaN. Raises EvaluationError for values that have no order."""
+    """Return -1, 0 or 1, or None for a NaN. Raises EvaluationError for values without order."""
     _charge_pair(frame, one, other)
     return order(one, other, function)
 
@@ -171,6 +177,7 @@ def _equals(frame: Frame, one: Value, other: Value) -> Value:
 
 def _differs(frame: Frame, one: Value, other: Value) -> Value:
     _charge_pair(frame, one, other)
+    # As in kube-scheduler: values that `==` cannot compare differ, so `!=` has no error.
     return not same(one, other)
 
 
@@ -186,6 +193,7 @@ def _in(frame: Frame, item: Value, items: Value) -> Value:
         frame.charge(1)
         if isinstance(item, Version):
             raise EvaluationError("a version cannot be looked up in a map")
+        # A value that cannot be a key is not in the map; only get() raises an error for it.
         return is_key(item) and item in items
     if not isinstance(items, list):
         raise no_overload()
@@ -199,8 +207,10 @@ def _size(frame: Frame, value: Value) -> Value:
     return len(value)
 
 
+# The limit of digits keeps int() cheap; 64 bits need 20.
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,40}")
 _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# The texts that Go's strconv.ParseBool accepts.
 _WORDS: Final = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
@@ -214,6 +224,7 @@ def _cannot(value: Value, wanted: str) -> EvaluationError:
 def _int(frame: Frame, value: Value) -> Value:
     frame.charge(1)
     if type(value) is float:
+        # Both bounds are excluded, as in cel-go: 2**63 - 1 has no double of its own.
         if math.isnan(value) or not -(2.0**63) < value < 2.0**63:
             raise EvaluationError("integer overflow")
         return int(value)
@@ -269,6 +280,7 @@ def _string(frame: Frame, value: Value) -> Value:
 def _decimal(value: float) -> str:
     if not math.isfinite(value):
         return {math.inf: "+Inf", -math.inf: "-Inf"}.get(value, "NaN")
+    # Python writes 1.0 where CEL writes 1.
     if value.is_integer() and abs(value) < 1e21:
         return str(int(value))
     return repr(value)
@@ -294,9 +306,11 @@ def _bytes(frame: Frame, value: Value) -> Value:
 
 def _type(frame: Frame, value: Value) -> Value:
     frame.charge(1)
+    # Types without a name in expressions, such as Quantity, still compare by type().
     return TYPES.get(type_name(value)) or Type(type_name(value))
 
 
+# dyn() changes types for a type checker, which the API server has run.
 def _dyn(frame: Frame, value: Value) -> Value:
     frame.charge(1)
     return value

@@ -1,4 +1,7 @@
-"""From tokens to the tree; macros are told from calls here, as their arguments are no values."""
+"""Parser: from tokens to the syntax tree.
+
+It distinguishes macros from calls, because arguments of macros are expressions, not values.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,10 @@ from scheduler.cel.syntax import (
 from scheduler.cel.values import LARGEST, MOST, UInt
 
 DEEPEST: Final = 60
-"""How deep brackets may be nested (250 in kube-scheduler)."""
+"""Depth to which brackets may be nested (250 in kube-scheduler). Deeper ones do not compile."""
 
 NAMESPACES: Final = frozenset({"sets", "lists", "optional", "strings", "ip"})
-"""Names before the dot of a function that are part of its name."""
+"""Names before the dot that are part of a function's name."""
 
 _MACROS: Final[Mapping[tuple[str, int], tuple[int, int]]] = {
     ("all", 2): (1, 1),
@@ -50,8 +53,9 @@ _MACROS: Final[Mapping[tuple[str, int], tuple[int, int]]] = {
     ("optMap", 2): (1, 1),
     ("optFlatMap", 2): (1, 1),
 }
-"""By name and number of arguments: how many of these are variables, and how many bodies."""
+"""By name and number of arguments: how many of these are variables, and how many are bodies."""
 
+# From the weakest operators to those that bind most tightly.
 _BINARY: Final[tuple[tuple[str, ...], ...]] = (
     ("<", "<=", ">=", ">", "==", "!=", "in"),
     ("+", "-"),
@@ -60,7 +64,7 @@ _BINARY: Final[tuple[tuple[str, ...], ...]] = (
 
 
 def parse(text: str) -> Node:
-    """The tree of the expression. Raises SelectorError."""
+    """Return the tree of the expression. Raises SelectorError."""
     parser = _Parser(tokens(text))
     tree = parser.expression()
     parser.end()
@@ -78,6 +82,7 @@ class _Parser:
             raise self._unexpected()
 
     def expression(self) -> Node:
+        # Every bracket and every `? :` leads here, so this bounds the parser's own recursion.
         self._depth += 1
         if self._depth > DEEPEST:
             raise SelectorError(f"nested more than {DEEPEST} levels deep")
@@ -93,6 +98,7 @@ class _Parser:
         terms = [self._term(every=every)]
         while self._take("&&" if every else "||"):
             terms.append(self._term(every=every))
+        # One node for a chain of terms: nested pairs would reach the depth limit after 100 terms.
         return terms[0] if len(terms) == 1 else Logic(every, tuple(terms))
 
     def _term(self, *, every: bool) -> Node:
@@ -114,12 +120,15 @@ class _Parser:
             return self._member()
         while self._take(str(mark)):
             marks += 1
+        # The smallest int has no positive counterpart, so sign and digits form one literal.
         if mark == "-" and self._next.kind in {"int", "float"}:
             number = self._number(self._advance(), negative=True)
             target = self._after(Literal(number))
             marks -= 1
         else:
             target = self._member()
+        # Pairs cancel out, so 9,000 signs stay below the depth limit. The last pair stays: it
+        # checks the type of its operand.
         for _ in range(marks if marks < 2 else 2 - marks % 2):
             target = Call("!" if mark == "!" else "negate", (target,))
         return target
@@ -128,6 +137,7 @@ class _Parser:
         return self._after(self._primary())
 
     def _after(self, target: Node) -> Node:
+        # A loop instead of recursion: a chain of fields may be as long as the selector.
         while True:
             if self._take("."):
                 target = self._dotted(target)
@@ -147,6 +157,7 @@ class _Parser:
         if optional or not self._take("("):
             return Select(target, name, optional)
         arguments = self._arguments(")")
+        # `sets.contains(a, b)` is a function with a dot in its name, not a member of a variable.
         if isinstance(target, Name):
             if (target.name, name) == ("cel", "bind"):
                 return self._bind(token, arguments)
@@ -208,6 +219,7 @@ class _Parser:
         if not self._take("("):
             return Name(name)
         arguments = self._arguments(")")
+        # has() is a macro: it asks for a field, so its argument is not evaluated.
         if name != "has":
             return Call(name, tuple(arguments))
         if len(arguments) == 1 and isinstance(asked := arguments[0], Select) and not asked.optional:
@@ -227,6 +239,7 @@ class _Parser:
     def _list(self) -> Node:
         items: list[tuple[Node, bool]] = []
         while not self._take("]"):
+            # CEL's grammar allows `[,]`.
             if not items and self._take(","):
                 self._expect("]")
                 break

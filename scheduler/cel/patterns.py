@@ -1,8 +1,8 @@
-"""Regular expressions, the one home of the RE2 library.
+"""Regular expressions, and the only importer of the RE2 library.
 
-It takes time in proportion to the text, whatever the expression says; Go's, which kube-scheduler
-uses, has the same syntax. What costs is to compile one: those in the text of a selector are
-compiled with it, those that it puts together while it runs are charged for.
+RE2 takes time in proportion to the text, for any expression. Go's library, which kube-scheduler
+uses, has the same syntax. The expensive step is compilation: constant expressions are compiled with
+the selector, and an expression that is computed during evaluation is charged for.
 """
 
 from __future__ import annotations
@@ -15,26 +15,28 @@ import re2
 from scheduler.cel.errors import EvaluationError
 
 MEMORY: Final = 1 << 18
-"""How many bytes a compiled regular expression may take."""
+"""Bytes that a compiled regular expression may take. A larger one is an error of the selector."""
 
 COMPILATION: Final = 1_000
-"""What compiling one costs."""
+"""Cost of compiling a regular expression during evaluation, in units of `COST`."""
 
 
 class Pattern:
-    """A compiled regular expression, in the place of its text."""
+    """A compiled regular expression, in place of its text."""
 
     __slots__ = ("regex", "text")
 
     def __init__(self, text: str) -> None:
-        """Raises EvaluationError."""
+        """Compile the text. Raises EvaluationError."""
         self.text = text
         self.regex = _compile(text)
 
 
+# An expression that is computed is often the same for all devices.
 @functools.lru_cache(maxsize=256)
 def _compile(text: str) -> Any:
     options = re2.Options()
+    # RE2 writes to stderr otherwise, on behalf of any user who mistypes an expression.
     options.log_errors = False
     options.max_mem = MEMORY
     try:

@@ -1,4 +1,4 @@
-"""Compiles selectors and judges devices by them, each pair once."""
+"""Compilation of selectors and their verdicts on devices, each pair evaluated once."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from scheduler.cel.values import Domains, Value, type_name
 from scheduler.cel.versions import parse_version
 
 LONGEST: Final = 10 * 1024
-"""The longest selector in bytes, as the API server says."""
+"""Length of a selector in bytes, the API server's limit. A longer one does not compile."""
 
 COST: Final = 100_000
-"""What judging one device may cost, in kube-scheduler's units. Real selectors cost some ten, and
-the API server refuses those that may cost 1,000,000, which would hold up everybody for a second."""
+"""Cost of evaluating one device, in kube-scheduler's units; beyond it the selector fails. Real
+selectors cost some ten. The API server rejects those that may cost 1,000,000; one of these would
+block all decisions for a second."""
 
 _FUNCTIONS: Final = {
     **operators.FUNCTIONS,
@@ -38,7 +39,7 @@ _FUNCTIONS: Final = {
 
 
 class Attribute(Protocol):
-    """`type` is bool, int, string or version."""
+    """An attribute of a device. `type` is bool, int, string or version."""
 
     @property
     def type(self) -> str: ...
@@ -47,7 +48,7 @@ class Attribute(Protocol):
 
 
 class Capacity(Protocol):
-    """`value` in nano-units."""
+    """A capacity of a device. `value` is in nano-units."""
 
     @property
     def name(self) -> str: ...
@@ -56,7 +57,7 @@ class Capacity(Protocol):
 
 
 class Device(Protocol):
-    """Names without a domain belong to the driver's."""
+    """A device as selectors see it. Names without a domain belong to the driver's domain."""
 
     @property
     def attributes(self) -> Sequence[tuple[str, Attribute]]: ...
@@ -72,21 +73,23 @@ class Selector:
     __slots__ = ("_evaluate", "_slots", "text")
 
     def __init__(self, text: str, tree: Node) -> None:
-        """Raises SelectorError."""
+        """Compile the tree. Raises SelectorError."""
         scope = Scope(_FUNCTIONS, build_macro)
         self.text = text
         self._evaluate = build(tree, scope)
         self._slots = scope.slots
 
     def judge(self, driver: str, device: Device) -> bool:
-        """Whether the device is selected. Raises SelectorError where kube-scheduler fails."""
+        """Return the verdict on the device. Raises SelectorError where kube-scheduler fails."""
         return self.measure(driver, device)[0]
 
     def measure(self, driver: str, device: Device, limit: int = COST) -> tuple[bool, int]:
-        """The same, and what it cost."""
+        """Return the verdict on the device, and its cost. Raises SelectorError."""
         frame = Frame(variable(driver, device), self._slots, limit)
         try:
             value = self._evaluate(frame)
+            # Reads of variables and fields add to the cost without a check, so the last of them are
+            # checked here.
             frame.charge(0)
         except EvaluationError as error:
             raise SelectorError(f"CEL runtime error: {error}") from None
@@ -102,17 +105,18 @@ class Selector:
 
 
 def compile_selector(text: str) -> Selector:
-    """Raises SelectorError, with the place and what is wrong there."""
+    """Compile the text. Raises SelectorError with the position and the problem."""
     try:
         if len(text.encode()) > LONGEST:
             raise SelectorError(f"the expression has more than {LONGEST} bytes")
         return Selector(text, parse(text))
+    # A text from JSON may contain lone surrogates, which have no UTF-8.
     except (SelectorError, UnicodeEncodeError) as error:
         raise SelectorError(f"CEL compile error: {error}") from None
 
 
 def variable(driver: str, device: Device) -> dict[str, Value]:
-    """What the expression sees as `device`. Raises SelectorError for a version that is none."""
+    """Return the value of the variable `device`. Raises SelectorError for an invalid version."""
     attributes, capacity = Domains(), Domains()
     for name, attribute in device.attributes:
         domain, plain = _split(name, driver)
@@ -143,13 +147,13 @@ def _value(name: str, attribute: Attribute) -> Value:
 
 
 class Selectors:
-    """Remembers compiled selectors and what they said: each pair is judged once.
+    """Compiled selectors and their verdicts: each selector evaluates equal devices once.
 
-    The selectors used least recently are forgotten first, with their verdicts.
+    The selectors used least recently are dropped first, with their verdicts.
     """
 
     def __init__(self, verdicts: int = 65_536) -> None:
-        """At most so many verdicts are kept."""
+        """Keep at most so many verdicts."""
         self._most = verdicts
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self.length = 0
@@ -160,27 +164,30 @@ class Selectors:
         self.cost = 0
 
     def __len__(self) -> int:
-        """How many verdicts are kept."""
+        """Return the number of verdicts."""
         return self._verdicts
 
     def allow(self, cost: int | None) -> None:
-        """What judging may cost from now on, for the decision of one root; None: any cost.
+        """Set the cost that the decision of one root may spend from now on; None: no limit.
 
-        A decision that is cut short can be made anew: it finds all verdicts that it got.
+        A postponed decision can be repeated later: it finds all the verdicts that it got.
         """
         self._allowance = cost
 
     def judge(self, text: str, driver: str, device: Device) -> bool | str:
-        """Whether the device is selected, or the text of the error.
+        """Return the verdict on the device, or the text of the error.
 
-        Raises PostponedError if it is not known yet and the allowance is used up.
+        Raises PostponedError if the verdict is unknown and the allowance is used up.
         """
         known = self._find(text)
         if not isinstance(known.selector, Selector):
             return known.selector
+        # Exactly what `variable` exposes: devices that differ elsewhere have the same verdict.
         key = (driver, device.attributes, device.capacity, device.shared)
         verdict = known.verdicts.get(key)
         if verdict is None:
+            # The check comes before the work, the charge after it: one evaluation may overdraw the
+            # allowance, so each attempt makes progress.
             self._spend(0)
             verdict = known.verdicts[key] = self._judge(known.selector, driver, device)
             self._verdicts += 1
@@ -188,7 +195,7 @@ class Selectors:
         return verdict
 
     def problem(self, text: str) -> str:
-        """Why the selector cannot be compiled; empty if it can. Raises PostponedError."""
+        """Return the error of the compilation, empty if there is none. Raises PostponedError."""
         selector = self._find(text).selector
         return selector if isinstance(selector, str) else ""
 
@@ -198,6 +205,7 @@ class Selectors:
             verdict, cost = selector.measure(driver, device)
         except SelectorError as error:
             self.errors += 1
+            # measure() does not report the cost of a failure, so 100 is an estimate.
             self._charge(COST if f"more than {COST}" in str(error) else 100)
             return str(error)
         self._charge(cost)
@@ -213,6 +221,7 @@ class Selectors:
         try:
             found = _Known(compile_selector(text))
         except SelectorError as error:
+            # Errors are kept as well: a selector that does not compile is not parsed for every pod.
             found = _Known(str(error))
         self._known[text] = found
         self.length += len(text)
@@ -229,6 +238,7 @@ class Selectors:
             self._allowance -= cost
 
     def _forget(self) -> None:
+        # The last selector stays, as its verdict is about to be returned.
         while len(self._known) > 1 and (
             self._verdicts > self._most or self.length > _TEXT or len(self._known) > _COMPILED
         ):
@@ -238,12 +248,13 @@ class Selectors:
         if self._verdicts > self._most:
             known = next(iter(self._known.values()))
             self._verdicts -= len(known.verdicts) - 1
+            # One selector alone can exceed the limit: it keeps its newest verdict.
             last = next(reversed(known.verdicts))
             known.verdicts = {last: known.verdicts[last]}
 
 
 class _Known:
-    """A selector, or why it cannot be compiled, and what it said of devices."""
+    """A selector, or the reason why it does not compile, and its verdicts on devices."""
 
     __slots__ = ("selector", "verdicts")
 
@@ -253,7 +264,8 @@ class _Known:
 
 
 _COMPILED: Final = 2048
-"""How many selectors are kept."""
+"""Number of selectors kept; the least recently used are dropped."""
 
 _TEXT: Final = 256 * 1024
-"""How long the kept selectors are together: compiled, a byte of text takes up to 180 bytes."""
+"""Characters of all selectors kept; the least recently used are dropped. A compiled selector takes
+up to 180 bytes for each byte of its text."""

@@ -1,4 +1,4 @@
-"""The tree of a CEL expression."""
+"""Syntax tree of a CEL expression."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A variable, or a type."""
+    """A variable or a type."""
 
     name: str
 
@@ -40,7 +40,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`name(arguments)`; if `member`, the first argument is what stands before the dot."""
+    """`name(arguments)`; if `member`, the first argument is the operand before the dot."""
 
     name: str
     arguments: tuple[Node, ...]
@@ -49,21 +49,21 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """`[items]`; each item is left out where its flag is set and it is an empty optional."""
+    """`[items]`. An item whose flag is set is omitted if it is an empty optional."""
 
     items: tuple[tuple[Node, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
-    """`{key: value}`; an entry is left out where its flag is set and its value is empty."""
+    """`{key: value}`. An entry whose flag is set is omitted if its value is an empty optional."""
 
     entries: tuple[tuple[Node, Node, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Logic:
-    """All terms must be true, or any."""
+    """`&&` of all terms if `every`, else `||`."""
 
     every: bool
     terms: tuple[Node, ...]
@@ -80,7 +80,7 @@ class Conditional:
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """`target.name(variables, bodies)`, where the bodies are evaluated for each element."""
+    """`target.name(variables, bodies)`: the bodies are evaluated for each element."""
 
     name: str
     target: Node

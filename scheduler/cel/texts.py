@@ -1,4 +1,4 @@
-"""Functions of texts: CEL's own, its strings extension, and Kubernetes' find and findAll."""
+"""CEL functions of texts: CEL's own, the strings extension, and Kubernetes' find and findAll."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ def _contains(frame: Frame, one: Value, other: Value) -> Value:
 
 
 def _pattern(frame: Frame, text: str, given: Value, function: str) -> Any:
-    """The regular expression, after charging for looking through the text with it."""
+    """Return the regular expression, and charge for a search of the text with it."""
     if not isinstance(given, Pattern):
         _text(given, function)
         frame.charge(COMPILATION)
         given = Pattern(given)
+    # kube-scheduler's estimate: a quarter of the pattern for each ten characters.
     frame.charge(max(1, tenths(len(text) + 1) * -(-len(given.text) // 4)))
     return given.regex
 
@@ -64,6 +65,7 @@ def _find_all(frame: Frame, one: Value, other: Value, most: Value = -1) -> Value
     text, limit = _text(one, "findAll"), _number(most, "findAll")
     regex = _pattern(frame, text, other, "findAll")
     made: list[Value] = []
+    # Go's FindAllString finds none with a limit of 0, and all with a negative one.
     if limit == 0:
         return made
     for found in regex.finditer(text):
@@ -77,6 +79,7 @@ def _find_all(frame: Frame, one: Value, other: Value, most: Value = -1) -> Value
 def _char_at(frame: Frame, one: Value, at: Value) -> Value:
     text, place = _text(one, "charAt"), _number(at, "charAt")
     frame.charge(1)
+    # CEL's charAt returns an empty text at the position after the last character.
     if not 0 <= place <= len(text):
         raise EvaluationError(f"index out of range: {place}")
     return text[place : place + 1]
@@ -88,6 +91,7 @@ def _index_of(frame: Frame, one: Value, part: Value, start: Value = 0) -> Value:
     text, sought = _text(one, "indexOf"), _text(part, "indexOf")
     place = _number(start, "indexOf")
     frame.charge(max(1, tenths(len(text)) * max(1, tenths(len(sought)))))
+    # As in kube-scheduler: an empty text is found anywhere, even beyond the end.
     if not sought:
         return place
     if not 0 <= place <= len(text):
@@ -132,8 +136,10 @@ def _replace(frame: Frame, one: Value, old: Value, new: Value, most: Value = -1)
     text, gone, come = _text(one, "replace"), _text(old, "replace"), _text(new, "replace")
     limit = _number(most, "replace")
     frame.charge(max(1, tenths(2 * len(text)) * max(1, tenths(len(gone)))))
+    # An empty text is replaced between all characters and at both ends, as in Go.
     times = len(text) + 1 if not gone else text.count(gone)
     times = times if limit < 0 else min(times, limit)
+    # The result may be far longer than its parts, so its length is charged before it exists.
     frame.charge(tenths(times * len(come)))
     return text.replace(gone, come, limit if limit >= 0 else -1)
 
@@ -145,6 +151,7 @@ def _split(frame: Frame, one: Value, by: Value, most: Value = -1) -> Value:
     frame.charge(max(1, tenths(2 * len(text)) * max(1, tenths(len(separator))), pieces))
     if limit == 0:
         return []
+    # Go splits by an empty separator into characters; Python raises an error.
     if separator:
         return text.split(separator, limit - 1 if limit > 0 else -1)
     if limit < 0 or limit >= len(text):
@@ -161,8 +168,10 @@ def _join(frame: Frame, of: Value, by: Value = "") -> Value:
     return separator.join(of)
 
 
+# ASCII only, as the names of the functions state; str.lower() changes other letters, too.
 _LOWER: Final = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _UPPER: Final = {lower: upper for upper, lower in _LOWER.items()}
+# Unicode's White_Space, as in Go. Python's strip() also removes U+001C to U+001F.
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
 )

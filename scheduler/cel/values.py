@@ -1,4 +1,4 @@
-"""The values of CEL, as far as devices and their selectors need them.
+"""CEL values, as far as devices and their selectors need them.
 
 bool, int, str, bytes, float, list, dict and None are Python's. Keys of maps are numbers or texts.
 """
@@ -22,17 +22,19 @@ MOST: Final = 2**64 - 1
 """The largest uint."""
 
 Value = Any
-"""Any of the types in this module; operations look at the type themselves."""
+"""Any of the types in this module. Operations check the type themselves."""
 
 
+# A type of its own: 1u == 1 is true in CEL, but 1u + 1 is an error.
 class UInt(int):
-    """An unsigned number of 64 bits."""
+    """An unsigned integer of 64 bits."""
 
     __slots__ = ()
 
 
+# Not filled in advance: an expression may name any domain.
 class Domains(dict[str, Value]):
-    """A map by domain: one that is not there reads as an empty map, though `in` does not see it."""
+    """A map by domain. A missing domain reads as an empty map, but `in` does not find it."""
 
     __slots__ = ()
 
@@ -48,7 +50,7 @@ class Maybe:
 
     @property
     def value(self) -> Value:
-        """Raises EvaluationError if there is none."""
+        """The value. Raises EvaluationError if there is none."""
         if not self.present:
             raise EvaluationError("optional.none() dereference")
         return self._value
@@ -71,7 +73,7 @@ TYPES: Final[Mapping[str, Type]] = {
         *("list", "map", "null_type", "type"),
     )
 }
-"""Types that expressions can name."""
+"""The types that expressions can name."""
 
 _NAMES: Final[Mapping[type, str]] = {
     bool: "bool",
@@ -99,29 +101,32 @@ _OPAQUE: Final = ("kubernetes.Quantity", "kubernetes.Semver", "net.IP", "net.CID
 
 
 def type_name(value: Value) -> str:
-    """How CEL calls the value's type."""
+    """Return CEL's name of the value's type."""
     return _NAMES[type(value)]
 
 
 def is_number(value: Value) -> bool:
-    """Whether it is an int, uint or double."""
+    """True for an int, uint or double."""
+    # Not isinstance: a bool is an int in Python, and no number in CEL.
     return type(value) in _NUMBERS
 
 
 def size_of(value: Value) -> int:
-    """The size by which operations are charged: 1 for all but texts, bytes, lists and maps."""
+    """Return the size by which operations charge: 1 for all but texts, bytes, lists and maps."""
     if isinstance(value, Maybe) and value.present:
         value = value.value
     return len(value) if isinstance(value, (str, bytes, list, dict)) else 1
 
 
 def equal(one: Value, other: Value) -> bool:
-    """`one == other`. Raises EvaluationError where CEL has no answer."""
+    """Evaluate `one == other`. Raises EvaluationError where CEL defines no result."""
     if one is None or other is None:
         return one is None and other is None
+    # CEL compares numbers by value across types: 1 == 1.0 == 1u.
     if is_number(one):
         return is_number(other) and bool(one == other)
     name = type_name(one)
+    # Kubernetes' types do not compare with others; CEL's own types just differ.
     if name in _OPAQUE:
         if type_name(other) != name:
             raise no_overload()
@@ -144,7 +149,7 @@ def _equal_maps(one: dict[Any, Value], other: dict[Any, Value]) -> bool:
 
 
 def _differ(one: Value, other: Value) -> bool:
-    """Whether they are surely not equal: inside of lists and maps, having no answer is equal."""
+    """True if they certainly differ. In lists and maps, values without a result count as equal."""
     try:
         return not equal(one, other)
     except EvaluationError:
@@ -152,7 +157,7 @@ def _differ(one: Value, other: Value) -> bool:
 
 
 def same(one: Value, other: Value) -> bool:
-    """Whether they are surely equal: looking for an element passes over those without answer."""
+    """True if they certainly are equal. A search ignores elements that do not compare."""
     try:
         return equal(one, other)
     except EvaluationError:
@@ -160,22 +165,23 @@ def same(one: Value, other: Value) -> bool:
 
 
 def order(one: Value, other: Value, operator: str = "") -> int | None:
-    """-1, 0 or 1, None for a NaN. Raises EvaluationError for values that have no order."""
+    """Return -1, 0 or 1, or None for a NaN. Raises EvaluationError for values without order."""
     if is_number(one) and is_number(other):
         if math.isnan(one) or math.isnan(other):
             return None
     elif type(one) is not type(other) or not isinstance(one, (str, bytes, bool)):
         raise no_overload(operator)
+    # Python orders texts by code point, which is the order of Go's UTF-8 bytes.
     return int(one > other) - int(one < other)
 
 
 def is_key(value: Value) -> bool:
-    """Whether it can be a key of a map."""
+    """True if the value can be a key of a map."""
     return type(value) in (str, int, UInt) or (type(value) is float and value.is_integer())
 
 
 def key_of(value: Value) -> Any:
-    """The value as a key of a map. Raises EvaluationError if it cannot be one."""
+    """Return the value as a key of a map. Raises EvaluationError if it cannot be one."""
     if not is_key(value):
         raise EvaluationError(f"unsupported key type: {type_name(value)}")
     return value

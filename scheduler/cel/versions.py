@@ -20,18 +20,20 @@ _MOST: Final = 2**64 - 1
 
 @functools.total_ordering
 class Version:
-    """A version; build metadata is left out, as it does not take part in comparisons."""
+    """A version without build metadata, which does not take part in comparisons."""
 
     __slots__ = ("_key", "numbers")
 
     __hash__ = None  # type: ignore[assignment]  # looking one up in a constant list fails upstream
 
     def __init__(self, numbers: tuple[int, int, int], before: tuple[str, ...]) -> None:
-        """`before` has the identifiers of the pre-release, none for a release."""
+        """Create a version. `before` has the identifiers of the pre-release, if it is one."""
         self.numbers = numbers
+        # semver.org, rule 11: numbers sort below letters, which compare as text.
         identifiers = tuple(
             (0, int(part), "") if part.isdigit() else (1, 0, part) for part in before
         )
+        # A pre-release sorts before its release.
         self._key = (numbers, not before, identifiers)
 
     def __eq__(self, other: object) -> bool:
@@ -43,7 +45,7 @@ class Version:
 
 @functools.lru_cache(maxsize=1024)
 def parse_version(text: str) -> Version:
-    """Raises EvaluationError if the text is no semantic version."""
+    """Parse a semantic version. Raises EvaluationError if it is invalid."""
     match = _SYNTAX.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise EvaluationError(f"not a semantic version: {text[:64]!r}")
@@ -65,10 +67,11 @@ def _number(digits: str) -> int:
 
 
 def normalized(text: str) -> str:
-    """With leading zeros and a leading v removed, and missing numbers added.
+    """Return the text without a leading v and leading zeros, with missing numbers added.
 
     Raises EvaluationError for a short version that has a pre-release or build metadata.
     """
+    # At most three parts: further dots belong to a pre-release.
     parts = text.removeprefix("v").split(".", 2)
     parts = [_without_zeros(part) for part in parts]
     if len(parts) < 3 and ("+" in parts[-1] or "-" in parts[-1]):
@@ -80,4 +83,5 @@ def _without_zeros(part: str) -> str:
     if len(part) < 2:
         return part
     rest = part.lstrip("0")
+    # A part of zeros keeps one of them, also before a pre-release such as `00-rc`.
     return rest if rest[:1].isdigit() else "0" + rest

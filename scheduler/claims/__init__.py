@@ -1,4 +1,4 @@
-"""Write to ResourceClaims: allocations, finalizers, releases.
+"""Writes to ResourceClaims: allocations, finalizers, releases.
 
-`AllocationWriter` is the entry point.
+`allocation_writer.Allocations` is the entry point.
 """

@@ -1,15 +1,16 @@
-"""Writes what was decided about devices into ResourceClaims, before the pods are bound.
+"""Writer of allocations: it stores decided devices in ResourceClaims before pods are bound.
 
-First the finalizer, then one write of the status with the allocation and all its consumers: an
-allocation without consumers would be nobody's to take back. Then it is waited for until the watch
-delivers that write: if another scheduler has given a device away before, its claim is known by
-then, and it keeps the device.
+The finalizer comes first, then one write of the status with the allocation and all its consumers:
+an allocation without consumers would be released by nobody. Then it waits until the watch delivers
+that write. If another scheduler has allocated a device earlier, its claim is known by then, and it
+keeps the device.
 
-A claim for extended resources is made with the finalizer, and its pod's status names it in the end.
+A claim for extended resources is created with the finalizer. After its allocation, the pod's status
+names it.
 
-Claims tell all there is to know about devices: a new leader finds in them what its predecessor
-wrote. A waiting pod whose claim is allocated can only go where that is usable, and if it cannot be
-placed there, or is not decided for a while, the claim is freed (`claim_releases`).
+Claims contain everything about allocated devices: a new leader finds in them what its predecessor
+wrote. A waiting pod whose claim is allocated can only go to nodes that can use the allocation. If
+it cannot be placed there, or is not decided for a while, the claim is released (`claim_releases`).
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.device_handlers import ObservedClaim
 
 _TRIES: Final = 5
-"""How often a claim is read and written again that others wrote to meanwhile."""
+"""Repeated writes of a claim after conflicts. After the last one the pods are not bound."""
 
 _IMMUTABLE: Final = "field is immutable"
 _NOT_COMPACT: Final = (
@@ -58,10 +59,11 @@ _NOT_COMPACT: Final = (
 """The API server compares a patched spec, which it writes without blanks, with the stored bytes."""
 
 _TOLD: Final = 16
-"""Claims whose pods are told that others have their devices, too, each time."""
+"""Claims whose pods get an event for one device that is allocated twice; others get none."""
 
 _READY_WITHIN: Final = 600.0
-"""Seconds within which drivers have to make devices with binding conditions ready."""
+"""Seconds for drivers to make devices with binding conditions ready. After that the pods are not
+bound."""
 
 _created, _allocated, _reserved, _finalized, _conflict, _failed = map(
     CLAIM_WRITES.labels,
@@ -71,7 +73,7 @@ _created, _allocated, _reserved, _finalized, _conflict, _failed = map(
 
 @dataclass(slots=True)
 class _Effort:
-    """To have claims stand together; once there is a `problem` with one, all are given up."""
+    """An attempt to write several claims. One `problem` ends the attempt for all of them."""
 
     deadline: float
     fence: Fence
@@ -80,18 +82,19 @@ class _Effort:
 
     def fail(self, problem: str) -> None:
         self.problem = self.problem or problem
+        # Others may be waiting for the watch or a driver. They wake up and find the problem.
         for event in self.waiting:
             event.set()
 
 
 _Step = tuple[PatchBuilder, str | None, PromCounter]
-"""A patch, the subresource that it is for, and what counts it."""
+"""A patch, its subresource, and the counter of its result."""
 
 
 class Allocations:
-    """Writes and confirms the allocations of pods that are about to be bound.
+    """Writer of the allocations of pods that are about to be bound.
 
-    `news` is told of each claim that changes.
+    `news` reports each claim that changes.
     """
 
     def __init__(
@@ -105,7 +108,7 @@ class Allocations:
         clock: Clock,
         writers: int = 160,
     ) -> None:
-        """At most so many `writers` write at once; with fewer, statuses take more of the time."""
+        """Limit concurrent writes to `writers`. With fewer, statuses take more of the time."""
         self._access = access
         self._state = state
         self._devices = state.devices
@@ -121,19 +124,20 @@ class Allocations:
         news.subscribe(self._claim_changed)
 
     def lead(self, *, leads: bool) -> None:
-        """Whether this process leads: only then it tells of devices that were allocated twice."""
+        """Record if this process is the leader. Only a leader reports devices allocated twice."""
         self._leads = leads
 
     async def stand(self, pods: Iterable[Pod], deadline: float, fence: Fence) -> str:
         """Write all claims of these assumed pods, and wait until they are confirmed and ready.
 
-        Returns the problem with the first that cannot be had, else nothing.
+        Return the problem with the first claim that fails, or an empty text.
         """
         users: dict[ClaimKey, list[Pod]] = {}
         for pod in pods:
             for key in pod.info.device_claims:
                 users.setdefault(key, []).append(pod)
         effort = _Effort(deadline, fence)
+        # All claims together: a gang starts only when the last of its claims is ready.
         async with asyncio.TaskGroup() as group:
             for key, of in users.items():
                 group.create_task(self._stand(key, of, effort))
@@ -142,6 +146,7 @@ class Allocations:
     async def _stand(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
         try:
             needed = not self._extended.unneeded(key, pods[0])
+            # Before the lock: the task that has it includes these pods in its write (`_others`).
             with self._used_by(key, pods):
                 async with self._access.locked(key):
                     if needed:
@@ -149,12 +154,14 @@ class Allocations:
                     if not effort.problem:
                         await self._extended.tell(key, pods[0], effort.deadline, effort.fence)
                 if needed:
+                    # Outside the lock: a driver may take minutes, and other pods become consumers
+                    # meanwhile.
                     await self._confirm(key, pods, effort)
         except (UnusableError, KubeError) as error:
             effort.fail(str(error))
 
     def with_conditions(self, pods: Iterable[Pod]) -> bool:
-        """Whether drivers have to make devices of these pods ready."""
+        """True if drivers have to make devices of these pods ready."""
         allocations = (self._devices.allocation(k) for pod in pods for k in pod.info.device_claims)
         return any(each and _conditional(each) for each in allocations)
 
@@ -165,14 +172,16 @@ class Allocations:
         waits, conflicts = backoff(), 0
         while not effort.problem:
             try:
-                # One turn for all writes of a claim: the first pods are bound while others wait.
+                # Acquired once for all writes of a claim. With a turn for each write, the second
+                # write of the first claim would queue behind the first writes of all others.
                 async with self._semaphore.acquired(key[0]):
                     await self._write_all(key, pods, effort)
                 return
             except (Conflict, Invalid):
-                # Invalid, too: the uid may be another one's by now.
+                # Invalid, too: the API server answers so if the name has another UID by now.
                 _conflict.inc()
                 conflicts += 1
+                # Nobody else wrote to it, so a repetition would fail in the same way.
                 if not await self._access.read(key) or conflicts > _TRIES:
                     raise
             except RETRIABLE as error:
@@ -183,18 +192,20 @@ class Allocations:
                 await self._clock.sleep(min(waits.next(error), left))
 
     async def _write_all(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
-        """Write what is missing, one thing after the other."""
+        """Write what is missing, one patch after the other."""
         while not effort.problem:
+            # Each write changes what is known of the claim, so the next one is chosen only then.
             if not await self._write_next(key, pods, effort.fence):
                 return
 
     async def _write_next(self, key: ClaimKey, pods: list[Pod], fence: Fence) -> bool:
-        """One write; false if nothing is missing."""
+        """Send one write. False if nothing is missing."""
         await self._freeze.over()
         lacking = [pod for pod in self._alive(pods) if self._extended.lacks(key, pod)]
         step = None if lacking else self._next_write(key, pods)
         if not (lacking or step):
             return False
+        # Directly before the request: after the lease another leader may decide about the claim.
         if not fence.valid():
             raise UnusableError("the lease is lost")
         if step is None:
@@ -214,11 +225,12 @@ class Allocations:
         return True
 
     def _next_write(self, key: ClaimKey, pods: list[Pod]) -> _Step | None:
-        """What to write next, and where; None if nothing is missing. Raises UnusableError."""
+        """Return the next write, None if nothing is missing. Raises UnusableError."""
         claim, seen, pods = *self._usable(key), self._alive(pods)
         missing = [pod for pod in pods if pod.info.uid not in claim.reserved]
         if not missing:
             return None
+        # The API server would reject the write; this names the numbers.
         if len(seen.consumers) + len(missing) > MOST_CONSUMERS:
             raise UnusableError(
                 f"resourceclaim {key[1]} has {len(seen.consumers)} consumers and would get"
@@ -232,10 +244,14 @@ class Allocations:
             return consumers_patch(seen, missing), "status", _reserved
         allocation = self._devices.assumed.get(key)
         if allocation is None:
+            # The decision was given up between two writes.
             raise UnusableError(f"claim {key[1]} got deallocated in the meantime")
         if not self._reaches(allocation, pods):
             raise UnusableError(f"the devices for claim {key[1]} cannot be used on its pod's node")
+        # Another scheduler may have allocated a device since the decision.
         self._check_free(key, allocation)
+        # Order as upstream: with the allocation first, a claim could be deleted while its devices
+        # are in use.
         if FINALIZER not in seen.finalizers:
             return finalizer_patch(seen), None, _finalized
         missing += self._others(key, claim, allocation, missing, room)
@@ -250,11 +266,13 @@ class Allocations:
         missing: list[Pod],
         room: int,
     ) -> list[Pod]:
-        """Up to `room` pods of others that wait to become consumers, too: one write serves all."""
+        """Return up to `room` pods that wait to become consumers, too: one write serves all."""
         own = {pod.info.uid for pod in missing} | claim.reserved
         waiting = [pod for uid, pod in self._users.get(key, {}).items() if uid not in own]
         if not waiting:
             return []
+        # A pod on a node that cannot use the allocation is not bound, so it must not use up an
+        # entry.
         admitted = self._devices.admitted(allocation.nodes)
         return [pod for pod in self._alive(waiting) if admitted[pod.row]][: max(0, room)]
 
@@ -267,14 +285,14 @@ class Allocations:
         return claim, seen
 
     def _alive(self, pods: list[Pod]) -> list[Pod]:
-        """Those that are still to be bound; the binder tells of the others."""
+        """Return the pods that are still to be bound. The binder reports the others."""
         known = self._state.pods
         return [
             pod for pod in pods if known.get(pod.info.uid) is pod and pod.assumed and pod.row >= 0
         ]
 
     def _reaches(self, allocation: Allocation, pods: list[Pod]) -> bool:
-        """Whether all pods are where the allocation can be used."""
+        """True if all pods are on nodes that can use the allocation."""
         return self._devices.reached(allocation.nodes, (pod.row for pod in pods))
 
     def _check_free(self, key: ClaimKey, allocation: Allocation) -> None:
@@ -288,7 +306,7 @@ class Allocations:
     # Confirming
 
     async def _confirm(self, key: ClaimKey, pods: list[Pod], effort: _Effort) -> None:
-        """Wait until the watch delivered what was written, nobody was first, and it is ready.
+        """Wait until the watch delivers the write, no other claim was first, and devices are ready.
 
         Raises UnusableError.
         """
@@ -298,18 +316,26 @@ class Allocations:
         with self._news.listening(key, changed.set):
             while not effort.problem:
                 await self._freeze.over()
+                # Before the state is read: a change after the read sets it again, so none is
+                # missed.
                 changed.clear()
+                # The binder has given these pods up, and reports why.
                 if not self._alive(pods):
                     return
                 claim, seen = self._usable(key)
                 if claim.allocation is None:
                     raise UnusableError(f"claim {key[1]} got deallocated in the meantime")
+                # Until the watch delivers the write, older writes of other schedulers may be
+                # unknown.
                 if not self._claims.awaits(key):
                     if not ready_until:
                         self._check_first(key, claim.allocation)
+                        # From here on only drivers are waited for, which may take longer than a
+                        # binding may.
                         ready_until = self._clock.monotonic() + _READY_WITHIN
                     if _is_ready(key, claim.allocation, seen):
                         return
+                # A leader whose lease ends must not bind any more, so it need not wait longer.
                 until = min(ready_until or effort.deadline, effort.fence.until)
                 if self._clock.monotonic() >= until:
                     what = "was not made ready" if ready_until else "was not confirmed"
@@ -317,17 +343,19 @@ class Allocations:
                 await wait_until(changed, until, self._clock)
 
     def _check_first(self, key: ClaimKey, allocation: Allocation) -> None:
-        """Raises UnusableError if claims that were allocated before left too little for it."""
+        """Raise UnusableError if claims that were allocated earlier left too little for it."""
         ours = self._claims.observed[key].allocated
         for excess in self._devices.excess.of(key, allocation, self._older_than(ours)):
             CLAIM_RACES_LOST.inc()
             raise UnusableError(f"{excess.what} was allocated to another claim before")
 
     def _older_than(self, version: int) -> Callable[[ClaimKey], bool]:
-        """Whether a claim was allocated before that version, or may have been."""
+        """Return a test of claims: true if allocated before that version, or possibly before."""
 
         def is_older(key: ClaimKey) -> bool:
             seen = self._claims.observed.get(key)
+            # `since` is the earliest version possible. In doubt the other claim was first: two that
+            # both give way are decided again, two that both stay share a device.
             return seen is not None and 0 < seen.since < version
 
         return is_older
@@ -337,12 +365,13 @@ class Allocations:
         if not self._leads or claim is None or claim.allocation is None:
             return
         seen = self._claims.observed[key]
+        # Only the event with the allocation reports it, not each later one of the claim.
         if key not in self._users and seen.allocated == seen.version:
-            # One that is being written is given back if it came second.
+            # Not for claims that are being written: these are released if they came second.
             self._look_for_twice(key, claim.allocation, seen.allocated)
 
     def _look_for_twice(self, key: ClaimKey, allocation: Allocation, version: int) -> None:
-        """Tell the pods of claims that have one thing together; nobody is evicted for it."""
+        """Report claims that share a device to their pods. No pod is evicted for it."""
         for excess in self._devices.excess.of(key, allocation, self._older_than(version)):
             DEVICES_TWICE.inc()
             for each in (key, *sorted(excess.others)[:_TOLD]):
@@ -355,12 +384,13 @@ class Allocations:
         )
         for uid in sorted(self._devices.claims[key].reserved):
             pod = self._state.pods.get(uid)
+            # The list of consumers may name the UID of a pod in another namespace.
             if pod is not None and pod.info.namespace == key[0]:
                 self._events.pod(pod, "Warning", "DeviceAllocatedTwice", message)
 
     @contextmanager
     def _used_by(self, key: ClaimKey, pods: list[Pod]) -> Iterator[None]:
-        """Inside, the pods are among those that the claim is being written for."""
+        """Register the pods as users of the claim while it is being written."""
         users = self._users.setdefault(key, {})
         users.update((pod.info.uid, pod) for pod in pods)
         try:
@@ -377,7 +407,7 @@ def _conditional(allocation: Allocation) -> bool:
 
 
 def _is_ready(key: ClaimKey, allocation: Allocation, seen: ObservedClaim) -> bool:
-    """Whether drivers say so of all devices that need it. Raises UnusableError if one failed."""
+    """True if all devices meet their binding conditions. Raises UnusableError if one failed."""
     said = {
         (each.driver, each.pool, each.device): {
             it.type for it in each.conditions if it.status == "True"

@@ -1,4 +1,4 @@
-"""Reads and patches ResourceClaims, one writer of a claim at a time, and takes in the answers."""
+"""Reads and writes of ResourceClaims: one writer per claim, and responses update the cache."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from scheduler.watch.device_handlers import ResourceClaimHandler
 
 
 class UnusableError(Exception):
-    """The claim cannot be what it was decided to be; the text says why."""
+    """The claim cannot be used as decided. The text has the reason."""
 
 
 class ClaimAccess:
-    """What all that write to claims share. `claims` has them as they were last seen."""
+    """The shared part of all writers of claims. `claims` has them as they were last seen."""
 
     def __init__(self, api: ClaimApi, claims: ResourceClaimHandler, freeze: Freeze) -> None:
-        """Nothing is taken in during a `freeze`."""
+        """Start with no locks. Responses are not applied during a `freeze`."""
         self.claims = claims
         self.freeze = freeze
         self._api = api
@@ -35,8 +35,9 @@ class ClaimAccess:
 
     @asynccontextmanager
     async def locked(self, key: ClaimKey) -> AsyncIterator[None]:
-        """Nobody else writes to the claim inside. Locks that nobody needs are not kept."""
+        """Be the only writer of the claim inside. Locks without users are dropped."""
         lock, users = self._locks.get(key, (asyncio.Lock(), 0))
+        # Counted before the wait, so that the lock is not dropped while others queue for it.
         self._locks[key] = (lock, users + 1)
         try:
             async with lock:
@@ -54,38 +55,42 @@ class ClaimAccess:
         await self._learn(decode_resource_claim(answer))
 
     async def create(self, claim: Json) -> None:
-        """Make a claim. Raises kube.base.errors: AlreadyExists, Invalid, Forbidden."""
+        """Create a claim. Raises kube.base.errors: AlreadyExists, Invalid, Forbidden."""
         answer = await self._api.create(RESOURCE_CLAIMS, claim)
         await self.freeze.over()
         self.claims.created(_decoded(answer))
 
     async def take_over(self, key: ClaimKey, owner: str) -> None:
-        """Take in a claim that is not known yet. Raises UnusableError unless it is the owner's."""
+        """Read a claim that is not known yet. Raises UnusableError unless it is the owner's."""
         try:
             answer = await self._api.get(RESOURCE_CLAIMS, key[1], key[0])
         except NotFound:
             raise UnusableError(f"resourceclaim {key[1]} is gone") from None
         claim = _decoded(answer)
         controller = claim.metadata.controller
+        # The name can be computed from the pod, so any user may have created a claim of this name.
         if controller is None or controller.uid != owner:
             raise UnusableError(f"resourceclaim {key[1]} was made for another: delete it")
         await self.freeze.over()
         self.claims.created(claim, by_others=True)
 
     async def forget(self, key: ClaimKey) -> None:
-        """There is none of the name, which the watch may have said before it was known."""
+        """Record that no claim has the name. The watch may have reported that too early."""
         await self.freeze.over()
+        # A response can overtake the watch: the deletion arrived before the claim was known.
         self.claims.delete(key)
 
     async def delete(self, key: ClaimKey, uid: str) -> None:
-        """Delete the claim. Raises kube.base.errors: Conflict if another one has its name."""
+        """Delete the claim. Raises kube.base.errors: Conflict if another claim has the name."""
         await self._api.delete(RESOURCE_CLAIMS, key[1], key[0], uid=uid)
 
     async def read(self, key: ClaimKey) -> bool:
-        """Take in what others wrote; whether that was news.
+        """Read what others wrote. True if anything has changed.
 
-        Raises UnusableError if the claim is gone, or another one has its name.
+        Raises UnusableError if the claim was deleted, or another one has its name.
         """
+        # Taken before the request: the watch may deliver the news during it, which counts as news,
+        # too.
         seen = self.claims.observed.get(key)
         try:
             answer = await self._api.get(RESOURCE_CLAIMS, key[1], key[0])
@@ -97,7 +102,7 @@ class ClaimAccess:
         return self.claims.observed.get(key) != seen
 
     async def _learn(self, claim: ResourceClaim, *, by_others: bool = False) -> None:
-        """What the server answered is so, whether the watch has delivered it or not."""
+        """Apply the response of the server, whether the watch has delivered it or not."""
         await self.freeze.over()
         self.claims.written(claim, by_others=by_others)
 

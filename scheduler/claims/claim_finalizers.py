@@ -1,12 +1,12 @@
-"""Writes the finalizer of a pod's own ResourceClaim as soon as the claim is there.
+"""Early writer of finalizers: a pod's own ResourceClaim gets it as soon as it exists.
 
-It commits to nothing, and is the first of three writes that a pod with a claim takes one after the
-other. kube-controller-manager names a new claim in its pod's status first, and only then the pod is
-decided, so this write is nearly always done by then. What fails is tried again when the claim is
-allocated (`allocations`).
+The finalizer is the first of three writes that a pod with a claim needs one after the other, and
+commits to nothing. kube-controller-manager first names a new claim in its pod's status, and only
+then the pod is decided, so the finalizer is nearly always written by then. A failed write is
+repeated with the allocation (`allocation_writer`).
 
-A claim that was there when this process began to lead is left to that. So is one for extended
-resources: it is made with the finalizer.
+Claims that exist when this process becomes the leader are left to the allocation. So are claims for
+extended resources, which are created with the finalizer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scheduler.watch.claim_notifications import ClaimNews
 from scheduler.watch.device_handlers import ObservedClaim
 
 FINALIZERS: Final = 8
-"""Claims that get theirs at once: few, so that those that are being allocated come first."""
+"""Claims that get their finalizers at once; others queue. Few, so that allocations come first."""
 
 _log = structlog.get_logger()
 
@@ -36,7 +36,7 @@ _finalized = CLAIM_WRITES.labels("finalizer")
 
 
 class ClaimFinalizers:
-    """`news` is told of each claim that changes."""
+    """Writer of finalizers. `news` reports each claim that changes."""
 
     def __init__(self, access: ClaimAccess, state: State, news: ClaimNews) -> None:
         self._access = access
@@ -47,7 +47,8 @@ class ClaimFinalizers:
         news.subscribe(self._claim_changed)
 
     async def run(self, fence: Fence) -> None:
-        """Write while the lease is held; until cancelled."""
+        """Write until cancelled, as long as the lease is valid."""
+        # A new queue for each term: keys of an earlier term are not written.
         self._queued, self._leads = FairQueue(FINALIZERS), True
         try:
             async with asyncio.TaskGroup() as group:
@@ -58,12 +59,13 @@ class ClaimFinalizers:
             self._known.clear()
 
     def _claim_changed(self, key: ClaimKey) -> None:
+        # Not in a standby, which would keep every claim until it is the leader.
         if self._leads and key not in self._known and self._lacking(key) is not None:
             self._known.add(key)
             self._queued.put(key[0], key)
 
     def _lacking(self, key: ClaimKey) -> ObservedClaim | None:
-        """The claim, if a pod that waits here owns it and it lacks the finalizer."""
+        """Return the claim if a waiting pod here owns it and it lacks the finalizer."""
         claim, seen = self._state.devices.claims.get(key), self._access.claims.observed.get(key)
         if claim is None or seen is None or claim.terminating or claim.allocation is not None:
             return None
@@ -88,6 +90,7 @@ class ClaimFinalizers:
     async def _write(self, key: ClaimKey, fence: Fence) -> None:
         async with self._access.locked(key):
             await self._access.freeze.over()
+            # Asked again: while it was queued the pod may have gone, or the allocation was faster.
             seen = self._lacking(key)
             if seen is not None and fence.valid():
                 await self._access.patch(key, finalizer_patch(seen), None)

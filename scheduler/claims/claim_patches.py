@@ -1,4 +1,4 @@
-"""Allocations as the JSON of a ResourceClaim's status, and the patches that write them. No I/O."""
+"""Allocations as JSON of a ResourceClaim's status, and the patches that write them. No I/O."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from scheduler.decoding.device_objects import Consumer
 from scheduler.watch.device_handlers import ObservedClaim
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-"""Keeps a claim with an allocation from going; kube-controller-manager takes it away."""
+"""Protects a claim with an allocation from deletion. kube-controller-manager removes it."""
 
 
 def finalizer_patch(claim: ObservedClaim) -> PatchBuilder:
-    """Adds the finalizer to a claim that lacks it."""
+    """Add the finalizer to a claim that lacks it."""
     patch = _patch(claim)
     if claim.finalizers:
         return patch.add("/metadata/finalizers/-", FINALIZER)
@@ -32,8 +32,9 @@ def finalizer_patch(claim: ObservedClaim) -> PatchBuilder:
 def allocation_patch(
     claim: ObservedClaim, allocation: Allocation, pods: Iterable[Pod], moment: str
 ) -> PatchBuilder:
-    """The allocation and all its consumers together, for the status of an unallocated claim."""
+    """Write the allocation and all its consumers together, to an unallocated claim's status."""
     patch = _patch(claim)
+    # JSON Patch fails below a parent that does not exist.
     if not claim.has_status:
         patch.add("/status", {})
     patch.add("/status/allocation", allocation_json(allocation, moment))
@@ -41,12 +42,12 @@ def allocation_patch(
 
 
 def consumers_patch(claim: ObservedClaim, pods: Iterable[Pod]) -> PatchBuilder:
-    """Pods more that may use an allocated claim."""
+    """Add pods as consumers of an allocated claim."""
     return _patch(claim).add("/status/reservedFor", _consumers(claim.consumers, pods))
 
 
 def release_patch(claim: ObservedClaim, left: list[Consumer]) -> PatchBuilder:
-    """The allocation goes with its last consumer; as long as any are `left`, it stays."""
+    """Remove consumers, and with the last one the allocation; others are `left`."""
     patch = _patch(claim)
     if left:
         return patch.replace("/status/reservedFor", _consumers(left, ()))
@@ -54,7 +55,7 @@ def release_patch(claim: ObservedClaim, left: list[Consumer]) -> PatchBuilder:
 
 
 def claim_spec(ask: Ask) -> Json:
-    """The spec of a claim that asks for numbers of devices of classes, and nothing else."""
+    """Return the spec of a claim that asks for numbers of devices of classes only."""
     requests = [
         {
             "name": option.name,
@@ -71,6 +72,8 @@ def claim_spec(ask: Ask) -> Json:
 
 
 def _patch(claim: ObservedClaim) -> PatchBuilder:
+    # Both are tested: the patch must not hit another claim of this name, nor overwrite consumers
+    # that others added.
     return PatchBuilder().of_uid(claim.uid).at_version(str(claim.version))
 
 
@@ -79,13 +82,14 @@ def _consumers(known: Iterable[Consumer], pods: Iterable[Pod]) -> list[Json]:
     for each in known:
         group = {"apiGroup": each.api_group} if each.api_group else {}
         there.append({**group, "resource": each.resource, "name": each.name, "uid": each.uid})
+    # A repeated write may find the entries of the first one.
     uids = {each["uid"] for each in there}
     new = (pod.info for pod in pods if pod.info.uid not in uids)
     return [*there, *({"resource": "pods", "name": p.name, "uid": p.uid} for p in new)]
 
 
 def allocation_json(allocation: Allocation, moment: str) -> Json:
-    """`status.allocation`, made at that moment (RFC 3339); shares get their IDs."""
+    """Return `status.allocation` with this timestamp (RFC 3339). Shares get their IDs."""
     devices: Json = {"results": [_result(each) for each in allocation.devices]}
     if allocation.config:
         devices["config"] = [_config(each) for each in allocation.config]
@@ -103,6 +107,7 @@ def _result(device: AllocatedDevice) -> Json:
     if device.tolerations:
         written["tolerations"] = [_toleration(each) for each in device.tolerations]
     if device.share is not None:
+        # Created as late as the write: a decision that is not written needs none.
         written["shareID"] = device.share or str(uuid.uuid4())
     if device.consumed:
         written["consumedCapacity"] = _amounts(device.consumed)
@@ -139,7 +144,7 @@ def _amounts(amounts: Amounts) -> dict[str, str]:
 
 
 def _quantity(nano: int) -> str:
-    """In whole units where that is exact; the API server keeps it in its own shortest form."""
+    """Return a quantity in full units if exact. The API server writes its shortest form."""
     whole, rest = divmod(nano, NANO)
     return f"{nano}n" if rest else str(whole)
 

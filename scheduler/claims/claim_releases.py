@@ -1,10 +1,10 @@
-"""Gives devices back that pods hold which are not bound after all.
+"""Release of devices of pods that are not bound after all.
 
-What was written for a pod that gives its place back is cleared. So is what pods hold whose root
-cannot be placed with it, and what pods hold that are neither placed nor refused for a while: an
-earlier leader may have died after it wrote their claims, and they may lack members since. Claims
-for extended resources, which were made for a placement, are deleted then. Claims of pods that have
-run are kube-controller-manager's to clean up.
+Devices are released in three cases. A pod that loses its assumed node loses what was written for
+it. A root that cannot be placed with its devices loses them. And so does a pod that is neither
+placed nor refused for a while: an earlier leader may have died after it wrote the claims, and the
+group may lack members since. Claims for extended resources were created for one placement, so they
+are deleted. kube-controller-manager cleans up the claims of pods that have run.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ from scheduler.support.metrics import CLAIM_WRITES
 from scheduler.watch.claim_notifications import ClaimNews
 
 _TRIES: Final = 5
-"""How often a claim is read and written again that others wrote to meanwhile."""
+"""Writes of a claim, after conflicts, in one attempt. The next attempt comes after `_LOOK`."""
 
 RELEASES: Final = 16
-"""Claims that are released at the same time."""
+"""Claims that are released at the same time; others queue."""
 
 _LOOK: Final = 5.0
-"""Seconds between two looks for claims that are held in vain, and between two tries."""
+"""Seconds between two checks for claims of idle pods, and between two attempts to release one."""
 
 IN_VAIN: Final = 30.0
-"""Seconds for which a pod that waits may hold devices, without being placed or refused."""
+"""Seconds that a waiting pod may keep devices without being placed or refused; then they are
+released."""
 
 _released, _deleted, _conflict, _failed = map(
     CLAIM_WRITES.labels, ("released", "deleted", "conflict", "failed")
@@ -50,9 +51,9 @@ _log = structlog.get_logger()
 
 
 class ClaimReleases:
-    """Frees claims of waiting pods. `reshape` counts such a pod (UID) with its claims as they are.
+    """Releases claims of waiting pods. `reshape` evaluates a pod (UID) with its current claims.
 
-    `news` is told of each claim that changes.
+    `news` reports each claim that changes.
     """
 
     def __init__(
@@ -78,27 +79,29 @@ class ClaimReleases:
         news.subscribe(self._claim_changed)
 
     def forgotten(self, pod: Pod) -> None:
-        """The pod is not assumed any more: what was written for it is given back."""
+        """Release what was written for a pod that is not assumed any more."""
         if pod.info.device_claims:
+            # Read first: reshape() replaces the pod's claims.
             keys = pod.info.device_claims
             self._reshape(pod.info.uid)
             for key in keys:
                 self._offer(key)
 
     def refused(self, entity: Group | Pod) -> None:
-        """The root cannot be placed with the devices that its waiting pods have."""
+        """Release the devices of a root that cannot be placed with them."""
         for pod in _waiting(entity):
             for key in pod.info.device_claims:
                 claim = self._claims.get(key)
+                # Not a shared claim that the pod does not consume yet.
                 if claim is not None and pod.info.uid in claim.reserved:
                     self._offer(key)
 
     def lead(self, *, leads: bool) -> None:
-        """Whether this process leads: only then it gives back what waiting pods hold."""
+        """Record whether this process is the leader. Only the leader releases devices."""
         self._leads = leads
 
     def reset(self) -> None:
-        """Begin a new term: look at what waiting pods hold, whoever gave it to them."""
+        """Start a new term: check what waiting pods have, whoever allocated it."""
         self._queued = FairQueue(RELEASES)
         self._offered.clear()
         self._idle.clear()
@@ -106,12 +109,13 @@ class ClaimReleases:
         for pod in list(self._state.pods.values()):
             if pod.info.device_claims and self._is_idle(pod.info.uid):
                 self._reshape(pod.info.uid)
+                # The full time for each: the new leader has not decided any of them yet.
                 self._idle.update((key, now) for key in pod.info.device_claims)
         for key in filter(self._is_left_over, list(self._claims)):
             self._offer(key)
 
     async def run(self, fence: Fence) -> None:
-        """Give back while the lease is held; until cancelled."""
+        """Release until cancelled, as long as the lease is valid."""
         self._leads = True
         try:
             async with asyncio.TaskGroup() as group:
@@ -126,7 +130,8 @@ class ClaimReleases:
 
     def _claim_changed(self, key: ClaimKey) -> None:
         if not self._leads:
-            return  # of what the leader writes nothing is noted: nobody would look at it
+            # A standby would record each claim that the leader writes, until it is the leader.
+            return
         claim = self._claims.get(key)
         if claim is not None and claim.allocation and any(map(self._is_idle, claim.reserved)):
             self._idle.setdefault(key, self._clock.monotonic())
@@ -134,25 +139,27 @@ class ClaimReleases:
             self._offer(key)
 
     def _is_left_over(self, key: ClaimKey) -> bool:
-        """Whether it was made for extended resources of a pod that waits, and has no allocation."""
+        """True for an unallocated claim that was created for a waiting pod's extended resources."""
         claim, pod = self._claims.get(key), self._extended.owner(key)
         if claim is None or pod is None or claim.allocation or claim.terminating:
             return False
         return self._is_idle(pod.info.uid)
 
     def _look_for_idle(self) -> None:
-        """Give back what pods have held for long that are neither placed nor refused."""
+        """Release what pods keep for long that are neither placed nor refused."""
         now = self._clock.monotonic()
         for key, since in list(self._idle.items()):
             claim = self._claims.get(key)
             if claim is None or not any(map(self._is_idle, claim.reserved)):
                 del self._idle[key]
             elif now - since >= IN_VAIN:
+                # The release may not succeed, or not for all consumers: it is checked again after
+                # that time.
                 self._idle[key] = now
                 self._offer(key)
 
     def _is_idle(self, uid: str) -> bool:
-        """Whether this is a pod of ours that waits, or may not be decided."""
+        """True for a pod of this scheduler that waits, or may not be decided."""
         pod = self._state.pods.get(uid)
         return pod is not None and pod.info.ours and not pod.placed and not pod.ended
 
@@ -171,20 +178,24 @@ class ClaimReleases:
                 _log.exception("ResourceClaim not given back", namespace=key[0], claim=key[1])
             self._queued.done(key[0])
             if wait:
+                # It remains offered meanwhile: no other event may repeat the request before the
+                # server's Retry-After.
                 group.create_task(self._put_later(key, wait))
             else:
                 self._offered.discard(key)
 
     async def _put_later(self, key: ClaimKey, wait: float) -> None:
-        """Until then nobody else offers it."""
+        """Queue the claim after a wait. Nobody else queues it until then."""
         await self._clock.sleep(wait)
         self._queued.put(key[0], key)
 
     async def _release(self, key: ClaimKey, fence: Fence) -> float:
-        """Free the claim of pods that wait; after how many seconds to try again (0: never)."""
+        """Release the claim of waiting pods. Return seconds until the next attempt (0: none)."""
         async with self._access.locked(key):
             for _ in range(_TRIES):
                 await self._access.freeze.over()
+                # From the current state in each attempt: the pod may be assumed again by now, and
+                # keeps its devices.
                 patch, left_over = self._patch(key), self._is_left_over(key)
                 if not (patch or left_over) or not fence.valid():
                     return 0.0
@@ -196,6 +207,8 @@ class ClaimReleases:
                     await self._access.patch(key, patch, "status")
                     _released.inc()
                 except NotFound:
+                    # The watch may have reported the deletion before the claim was known here, so
+                    # no other event follows.
                     if left_over:
                         await self._access.forget(key)
                     return 0.0
@@ -216,7 +229,7 @@ class ClaimReleases:
         return _LOOK
 
     async def _read(self, key: ClaimKey) -> float:
-        """After how many seconds what others wrote may be known (0: it is)."""
+        """Read what others wrote. Return the seconds until the next attempt, 0 if it succeeded."""
         try:
             await self._access.read(key)
         except (KubeError, UnusableError) as error:
@@ -230,27 +243,30 @@ class ClaimReleases:
         left = [
             each
             for each in seen.consumers
+            # Consumers that are no pods of this scheduler belong to others, and stay.
             if each.api_group or each.resource != "pods" or not self._waits_with(each.uid, key)
         ]
         return release_patch(seen, left) if len(left) < len(seen.consumers) else None
 
     def _waits_with(self, uid: str, key: ClaimKey) -> bool:
-        """Whether the consumer is a pod of ours that waits, of the claim's namespace."""
+        """True if the consumer is a waiting pod of this scheduler, in the claim's namespace."""
         pod = self._state.pods.get(uid)
         return pod is not None and self._is_idle(uid) and pod.info.namespace == key[0]
 
 
 def _pause(error: Exception) -> float:
-    """As long as between two looks, or longer if the server asks for that."""
+    """Return the seconds between two attempts, or more if the server asks for it."""
     return max(_LOOK, Backoff(first=_LOOK, limit=_LOOK).next(error))
 
 
 def _waiting(entity: Group | Pod) -> Iterator[Pod]:
-    """The waiting pods of a root that may hold a claim."""
+    """Yield the waiting pods of a root that may have a claim."""
     if isinstance(entity, Pod):
         yield entity
         return
     for leaf in entity.leaves():
         for shape, pods in leaf.pending.items():
+            # Only an allocated or shared claim is requested by its key; other shapes have nothing
+            # to release.
             if any(isinstance(ask, tuple) for ask in shape.requirements.asks):
                 yield from pods.values()

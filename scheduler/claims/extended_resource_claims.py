@@ -1,9 +1,10 @@
-"""The ResourceClaims whose devices stand for extended resources of pods (KEP-5004).
+"""ResourceClaims whose devices provide extended resources of pods (KEP-5004).
 
-Nobody else makes them: a pod's claim asks for what its node does not offer itself, so it is made
-once it is decided which node that is, before its allocation is written. Then the pod's status names
-it, which the kubelet goes by. Its name follows from the pod, so a claim that was begun is found
-again. It is deleted if its pod is not bound after all, and goes with the pod, which owns it.
+The scheduler creates them. A pod's claim asks for what its node does not offer itself, so it is
+created after the node is decided and before its allocation is written. Then the pod's status names
+it, which the kubelet reads. Its name depends on the pod only, so a later leader finds a claim that
+an earlier one created. It is deleted if its pod is not bound after all. Otherwise it is deleted
+with the pod, which owns it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from scheduler.support.ports import ClaimApi, ContainersOfPods
 from scheduler.support.retry import retry
 
 ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
-"""On a claim for extended resources, with the value "true"."""
+"""Annotation of a claim for extended resources, with the value "true"."""
 
 _STATUS: Final = "/status/extendedResourceClaimStatus"
 
@@ -39,7 +40,10 @@ _OFF: Final = (
 
 
 class ExtendedClaims:
-    """Makes and deletes them, and tells pods of them. `pods` has what the pods request."""
+    """Creates and deletes these claims, and writes them to the status of pods.
+
+    `pods` has what the pods request.
+    """
 
     def __init__(
         self, api: ClaimApi, access: ClaimAccess, state: State, pods: ContainersOfPods, clock: Clock
@@ -52,13 +56,13 @@ class ExtendedClaims:
         self._clock = clock
 
     def owner(self, key: ClaimKey) -> Pod | None:
-        """The pod that the claim was made for; None if it is no such claim, or its pod is gone."""
+        """Return the pod of such a claim; None for other claims, and if the pod is deleted."""
         claim = self._devices.claims.get(key)
         pod = self._state.pods.get(claim.owner) if claim is not None and claim.owner else None
         return pod if pod is not None and claim_key(pod.info) == key else None
 
     def unneeded(self, key: ClaimKey, pod: Pod) -> bool:
-        """Whether the assumed pod needs no such claim, as its node offers what it requests."""
+        """True if the assumed pod needs no such claim, because its node offers what it requests."""
         wants = pod.info.requirements
         if not wants.extended or claim_key(pod.info) != key or key in self._devices.assumed:
             return False
@@ -68,7 +72,7 @@ class ExtendedClaims:
         return all(offered.get(name, 0) > 0 for name in requested)
 
     def lacks(self, key: ClaimKey, pod: Pod) -> bool:
-        """Whether the claim of the assumed pod is one of these and has to be made."""
+        """True if the claim of the assumed pod is one of these and does not exist."""
         return key not in self._devices.claims and claim_key(pod.info) == key
 
     async def make(self, key: ClaimKey, pod: Pod) -> None:
@@ -78,13 +82,14 @@ class ExtendedClaims:
             raise UnusableError(f"claim {key[1]} got deallocated in the meantime")
         try:
             await self._access.create(_claim(key, pod, allocation))
+        # An earlier leader created it, or this one did and the watch has not delivered it.
         except AlreadyExists:
             await self._access.take_over(key, pod.info.uid)
         except Invalid as error:
             raise UnusableError(str(error)) from None
 
     async def tell(self, key: ClaimKey, pod: Pod, deadline: float, fence: Fence) -> None:
-        """Have the pod's status name the claim if it is one of these; none if it needs none.
+        """Write the name of the claim to the pod's status, or remove it if the pod needs no claim.
 
         Raises KubeError and UnusableError.
         """
@@ -93,11 +98,15 @@ class ExtendedClaims:
             return
         claim, said = self._devices.claims.get(key), self._pods.claim_said(info.uid)
         if claim is not None and said != key[1]:
+            # The patch tests the UID: another pod may have the name by now.
             status = _status(claim, self._pods, info.uid)
             patch = PatchBuilder().of_uid(info.uid).add(_STATUS, status)
             answer = await self._patched(pod, patch, deadline, fence)
+            # An API server without the feature drops the field without an error; the kubelet would
+            # start the pod without its devices.
             if (answer.get("status") or {}).get("extendedResourceClaimStatus") != status:
                 raise UnusableError(_OFF)
+        # An earlier attempt had another node, whose missing resource the claim provided.
         elif claim is None and said:
             patch = PatchBuilder().of_uid(info.uid).remove(_STATUS)
             await self._patched(pod, patch, deadline, fence)
@@ -105,6 +114,8 @@ class ExtendedClaims:
     async def delete(self, key: ClaimKey) -> None:
         """Delete a claim that has no allocation. Raises KubeError."""
         seen = self._access.claims.observed[key]
+        # The scheduler added it at the creation. With it the deletion would have to wait for
+        # others.
         if FINALIZER in seen.finalizers:
             at = seen.finalizers.index(FINALIZER)
             patch = PatchBuilder().of_uid(seen.uid).at_version(str(seen.version))
@@ -112,7 +123,7 @@ class ExtendedClaims:
         await self._access.delete(key, seen.uid)
 
     async def _patched(self, pod: Pod, patch: PatchBuilder, deadline: float, fence: Fence) -> Json:
-        """The pod as it is after the write."""
+        """Patch the pod's status, and return the pod from the response."""
         info, answers = pod.info, list[Json]()
 
         async def write() -> None:
@@ -129,9 +140,10 @@ class ExtendedClaims:
 
 
 def _claim(key: ClaimKey, pod: Pod, allocation: Allocation) -> Json:
-    """The claim, with the finalizer that it would get next."""
+    """Return the claim to create, with the finalizer that it would get next."""
     if allocation.ask is None:
         raise AssertionError("only claims for extended resources are made here")
+    # Without blockOwnerDeletion, which would need a right to update pods/finalizers.
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.info.name, "uid": pod.info.uid}
     metadata = {
         "name": key[1],

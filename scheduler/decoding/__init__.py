@@ -1,4 +1,4 @@
-"""From the bytes of a watch to values, within limits.
+"""Decoding of watched objects to values of the decision core, within limits.
 
 `decode` is the entry point.
 """

@@ -1,4 +1,4 @@
-"""From watched nodes, pods, groups and budgets to the values of the decision core."""
+"""Decoding of nodes, pods, groups and budgets to the values of the decision core."""
 
 from __future__ import annotations
 
@@ -59,9 +59,11 @@ from scheduler.decoding.requirements import requirements_of, requirements_of_oth
 NEVER: Final = "Never"
 
 MIRROR: Final = "kubernetes.io/config.mirror"
-"""The annotation of mirror pods, which show static pods of a kubelet."""
+"""Annotation of mirror pods, which represent a kubelet's static pods."""
 
 _USUAL_PREEMPTION: Final = PreemptionInfo()
+# Most pods have these values: comparing tuples is cheaper than creating a PreemptionInfo for each
+# event.
 _USUAL_VALUES: Final = astuple(_USUAL_PREEMPTION)
 _NO_MEMBERSHIP: Final = MembershipInfo()
 
@@ -69,17 +71,18 @@ _DIGITS: Final = 6
 """Digits of `hold-seconds`. An annotation with more is ignored."""
 
 _LONGEST: Final = 253
-"""The longest name of an object."""
+"""Characters of an object's name. A longer one in the annotation of the owner is ignored."""
 
 _LONGEST_MESSAGE: Final = 1024
-"""What is kept of a condition's message: who may write a status may write any."""
+"""Characters kept of a condition's message. Longer ones are cut, as anybody who may write a status
+may write any text."""
 
 FAR_AWAY: Final = 1e12
-"""Stands for times after the year 9999: a pod may be deleted with any grace period."""
+"""A time after the year 9999 in seconds: a pod may be deleted with any grace period."""
 
 
 def node_info(node: Node) -> NodeInfo:
-    """Raises kube.client.quantity.QuantityError for an allocatable that is no quantity."""
+    """Decode a node. Raises kube.client.quantity.QuantityError for an invalid allocatable."""
     return NodeInfo(
         name=node.metadata.name,
         allocatable=amounts(node.status.allocatable),
@@ -93,17 +96,21 @@ def node_info(node: Node) -> NodeInfo:
 def pod_info(
     pod: Pod, before: PodInfo | None = None, schedulers: SchedulerNames = USUAL
 ) -> PodInfo:
-    """`before` is the same pod as decoded the last time; `schedulers` say whether it is Muster's.
+    """Decode a pod; `schedulers` decides whether it is Muster's.
 
-    Raises kube.client.quantity.QuantityError for a request that is no quantity.
+    `before` is the same pod as it was decoded for the previous event. Raises
+    kube.client.quantity.QuantityError for an invalid request.
     """
     meta, spec, owner = pod.metadata, pod.spec, pod.metadata.controller
     ours = spec.scheduler_name in schedulers
     if before is not None and _just_bound(pod, before):
+        # A binding is the most frequent event of all and changes no requirement: this saves half of
+        # its cost.
         requirements, to_group = before.requirements, before.group_affinity
     elif ours:
         requirements, to_group = requirements_of(pod)
     else:
+        # Muster never places this pod, so only what it takes from others counts.
         requirements, to_group = requirements_of_others(pod), ()
     reference, claims = _reference_and_claims(pod, owner, ours=ours)
     group = None if reference is None else reference.name
@@ -126,6 +133,7 @@ def pod_info(
         generation=meta.generation,
         nominated=pod.status.nominated_node_name,
         group_affinity=to_group,
+        # One string for all pods: every pod is kept for as long as it exists.
         scheduler=intern(spec.scheduler_name) if ours else "",
         preemption=_preemption(pod, owner),
         membership=_membership(pod, owner, group, claims, asks=asks),
@@ -135,6 +143,8 @@ def pod_info(
 
 
 def _conditions(pod: Pod) -> Literal["", "some", "target"]:
+    # An eviction patches its condition in: it needs to know if there is a list, and this entry in
+    # it.
     found = pod.status.conditions
     if any(condition.type == CONDITION_DISRUPTION_TARGET for condition in found):
         return "target"
@@ -142,7 +152,7 @@ def _conditions(pod: Pod) -> Literal["", "some", "target"]:
 
 
 def _preemption(pod: Pod, owner: OwnerReference | None) -> PreemptionInfo:
-    """What preemption goes by; one value for all pods that say nothing of it."""
+    """Return what preemption reads of the pod; pods that set none of it share one value."""
     meta, spec = pod.metadata, pod.spec
     mark = next(filter(_targets, pod.status.conditions), None)
     grace = spec.termination_grace_period_seconds
@@ -155,7 +165,7 @@ def _preemption(pod: Pod, owner: OwnerReference | None) -> PreemptionInfo:
         _USUAL_PREEMPTION.grace if grace is None else float(grace),
         _owner_uid(owner, "apps/", "DaemonSet"),
         _owner_uid(owner, "v1", "Node") if MIRROR in meta.annotations else "",
-        # All victims of a plan say the same.
+        # All victims of a plan have the same message.
         intern(mark.message[:_LONGEST_MESSAGE]) if mark is not None else "",
     )
     return _USUAL_PREEMPTION if values == _USUAL_VALUES else PreemptionInfo(*values)
@@ -164,7 +174,7 @@ def _preemption(pod: Pod, owner: OwnerReference | None) -> PreemptionInfo:
 def _membership(
     pod: Pod, owner: OwnerReference | None, group: str | None, claims: Owners, *, asks: bool
 ) -> MembershipInfo:
-    """What it has to do with its group; one value for all pods that have no other."""
+    """Return how the pod relates to its group; pods without such a relation share one value."""
     failed = pod.status.phase == "Failed"
     managed = group is not None and pod.metadata.annotations.get(ANNOTATION_MANAGED_GROUP) == group
     if not (claims or managed or failed or asks or (group and owner)):
@@ -179,7 +189,7 @@ def _membership(
 
 
 def _bound_at(pod: Pod) -> str:
-    """When it was bound, as far as it still says so; else when it was made."""
+    """Return the time of the binding if the status has it, else of the creation."""
     for condition in pod.status.conditions:
         if condition.type == CONDITION_POD_SCHEDULED and condition.status == "True":
             return condition.last_transition_time or pod.metadata.creation_timestamp
@@ -187,19 +197,20 @@ def _bound_at(pod: Pod) -> str:
 
 
 def _owner_uid(owner: OwnerReference | None, version: str, kind: str) -> str:
-    """The UID of the owner that manages the pod, if it is of this kind."""
+    """Return the UID of the controlling owner if it is of this kind, else an empty text."""
     if owner is None or owner.kind != kind or not owner.api_version.startswith(version):
         return ""
     return owner.uid
 
 
 def _just_bound(pod: Pod, before: PodInfo) -> bool:
-    """Whether it got a node and nothing else of its spec or labels changed.
+    """True if the pod got a node and nothing else of its spec or labels changed.
 
-    Binding does not change the generation. API servers before 1.33 do not maintain it and keep what
-    a user wrote, so it is trusted only for this event, the most frequent of all.
+    Binding does not change the generation.
     """
     meta = pod.metadata
+    # API servers before 1.33 do not maintain the generation and keep what a user wrote. So it is
+    # trusted for this event only.
     return (
         0 < meta.generation == before.generation
         and not before.node
@@ -209,19 +220,19 @@ def _just_bound(pod: Pod, before: PodInfo) -> bool:
 
 
 def disruption_budget(obj: PodDisruptionBudget) -> DisruptionBudget:
-    """The pods that the budget protects, and how many of them may be disrupted now."""
+    """Decode a PodDisruptionBudget: its selector, and the disruptions it allows now."""
     meta = obj.metadata
     selected = label_expressions(obj.spec.selector)
     return DisruptionBudget((meta.namespace, meta.name), selected, obj.status.disruptions_allowed)
 
 
 def _duration(annotations: Mapping[str, str], name: str) -> float:
-    """An annotation's duration in seconds; 0 if it is none."""
+    """Return an annotation's duration in seconds, 0 if it is absent or invalid."""
     return seconds(annotations.get(name)) or 0.0
 
 
 def _targets(condition: ConditionType) -> bool:
-    """Whether this scheduler set the DisruptionTarget condition; others use the type, too."""
+    """True if this scheduler set the DisruptionTarget condition; others use the type, too."""
     return (
         condition.type == CONDITION_DISRUPTION_TARGET
         and condition.status == "True"
@@ -230,11 +241,12 @@ def _targets(condition: ConditionType) -> bool:
 
 
 def _seconds(moment: str | None) -> float:
-    """A time in seconds since 1970; 0 for None."""
+    """Return a time in seconds since 1970, 0 for None."""
     if not moment:
         return 0.0
     try:
         return datetime.fromisoformat(moment).timestamp()
+    # The API server accepts years that datetime does not. Such a time is later than all others.
     except (ValueError, OverflowError):
         return FAR_AWAY
 
@@ -242,9 +254,11 @@ def _seconds(moment: str | None) -> float:
 def _reference_and_claims(
     pod: Pod, owner: OwnerReference | None, *, ours: bool
 ) -> tuple[GroupReference | None, Owners]:
-    """How the pod names its PodGroup, if it has one, and whose that has to be."""
+    """Return the reference of the pod to its PodGroup, if any, and the owners it may have."""
     meta, spec, said = pod.metadata, pod.spec, pod.spec.workload_ref
     workload = None
+    # kube-scheduler's own gangs use workloadRef, too: only Muster's pods mean Muster's groups by
+    # it.
     if said is not None and ours:
         workload = WorkloadForm(said.name, said.pod_group, said.pod_group_replica_key)
     reference = group_of_pod(
@@ -262,6 +276,7 @@ def _reference_and_claims(
         reference,
         meta.labels,
         meta.annotations,
+        # A bound pod stays in its group, even if a later group of the name has another owner.
         certain=bool(spec.node_name),
         workload=workload_form(meta.labels, workload) if of_template else None,
         controller=owner,
@@ -269,7 +284,7 @@ def _reference_and_claims(
 
 
 def group_spec(kind: str, group: GroupObject, gates: FeatureGates = features.USUAL) -> GroupSpec:
-    """`kind` is PodGroup or CompositePodGroup; `gates` is what is on."""
+    """Decode a group. `kind` is PodGroup or CompositePodGroup; `gates` are the enabled features."""
     meta, spec = group.metadata, group.spec
     key: GroupKey = (kind, meta.namespace, meta.name)
     policy, owner = spec.scheduling_policy, made_for(meta)
@@ -300,35 +315,38 @@ def group_spec(kind: str, group: GroupObject, gates: FeatureGates = features.USU
 def _off(
     kind: str, group: GroupObject, owner: OwnerId | None, gates: FeatureGates
 ) -> tuple[str, str]:
-    """The gates that are off: of what the group's placement uses, and of what it was made by."""
+    """Return the disabled gates that the group's placement uses, and that created the group."""
     spec, used = group.spec, []
     if kind == COMPOSITE_POD_GROUP or spec.parent_composite_pod_group_name:
         used.append(Feature.COMPOSITE_POD_GROUP)
     if spec.scheduling_constraints is not None and spec.scheduling_constraints.topology:
         used.append(Feature.TOPOLOGY)
+    # Kept apart: a disabled owner kind blocks only groups that were never scheduled. A running gang
+    # may still replace lost pods.
     maker = feature_of_owner(owner)
     off = next((str(it) for it in used if it not in gates), "")
     return off, str(maker) if maker is not None and maker not in gates else ""
 
 
 def hold_seconds(annotations: Mapping[str, str]) -> float | None:
-    """For how long places are to be held; None if the annotation is absent or no number."""
+    """Return the seconds to hold places, None if the annotation is absent or no number."""
     written = annotations.get(ANNOTATION_HOLD_SECONDS, "")
     return float(written) if written.isdecimal() and len(written) <= _DIGITS else None
 
 
 def _requested(written: str | None) -> float | None:
-    """When capacity was requested; the annotation may be written by hand."""
+    """Return the time of the capacity request. Users can write the annotation, too."""
     if written is None:
         return None
     if written == CAPACITY_FAILED:
+        # No nodes will come: the preemption delay, which counts from the request, is over at once.
         return -FAR_AWAY
     moment = _seconds(written)
     return moment if 0.0 < moment < FAR_AWAY else None
 
 
 def _owner(owner_id: OwnerId | None) -> tuple[str, str] | None:
-    """Kind and name of what the group was made for; the annotation may be written by hand."""
+    """Return kind and name of the owner of the group. Users can write the annotation, too."""
     if owner_id is None or not all(0 < len(part) <= _LONGEST for part in owner_id[1:3]):
         return None
     return owner_id.kind, owner_id.name
@@ -338,7 +356,7 @@ _SCHEDULED: Final = (CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULE
 
 
 def initially_scheduled(group: GroupObject) -> bool:
-    """Whether the status, which may be written by hand, says that it was scheduled."""
+    """True if the status reports the group as scheduled. Users can write the status, too."""
     conditions = (group.status or {}).get("conditions")
     if not isinstance(conditions, list):
         return False
@@ -349,9 +367,10 @@ def initially_scheduled(group: GroupObject) -> bool:
 
 
 def topology_of(constraints: Constraints | None) -> Topology | None:
-    """The topology constraint, if there is one."""
+    """Return the topology constraint, if any."""
     if constraints is None or not constraints.topology:
         return None
+    # The API allows one constraint.
     first = constraints.topology[0]
     return Topology(first.key, first.preferred)
 

@@ -1,7 +1,8 @@
-"""From watched slices, device classes and resource claims to the values of the decision core.
+"""Decoding of slices, device classes and resource claims to values of the decision core.
 
-A claim or class with anything that is not known is refused by the field's name, a slice is left out
-(its pool is incomplete then), a device is hidden. Nothing here raises for what a tenant can write.
+Decoding is strict. A claim or class with an unknown field is refused with the field's name. A slice
+with one is omitted, which makes its pool incomplete; a device with one is hidden. Nothing that a
+tenant can write raises an unexpected error here.
 """
 
 from __future__ import annotations
@@ -80,20 +81,20 @@ ALL: Final = "All"
 _UNKNOWN_FIELD: Final = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$(.*)`)?")
 _ELSEWHERE: Final = re.compile(r"(.*) - at `\$(.*)`", re.DOTALL)
 _LONG: Final = 16 * 1024
-"""Specs of claims up to this many bytes are remembered."""
+"""Bytes of a claim's spec that is cached; longer ones are decoded each time."""
 
 _NAME: Final = itemgetter(0)
 
 _SHOWN: Final = 300
-"""How much of what somebody wrote is repeated in a text."""
+"""Characters of user input that a message repeats; the rest is cut."""
 
 
 class NotUnderstoodError(Exception):
-    """The object has something that Muster does not know; the text names the field."""
+    """The object has something that Muster does not know. The text names the field."""
 
 
 def device_class_info(device_class: DeviceClass, *, implicit: bool = False) -> DeviceClassInfo:
-    """The class; `implicit`: it also stands for the extended resource with its name.
+    """Decode a class; with `implicit` it also maps the extended resource of its name.
 
     Raises NotUnderstoodError.
     """
@@ -113,7 +114,7 @@ def device_class_info(device_class: DeviceClass, *, implicit: bool = False) -> D
 
 
 def device_taint_rule(rule: TaintRule) -> DeviceTaintRule:
-    """Raises NotUnderstoodError."""
+    """Decode a DeviceTaintRule. Raises NotUnderstoodError."""
     try:
         spec = decode_taint_rule_spec(rule.spec)
     except msgspec.DecodeError as error:
@@ -131,13 +132,14 @@ def device_taint_rule(rule: TaintRule) -> DeviceTaintRule:
 
 
 def resource_claim_info(claim: ResourceClaim) -> tuple[DeviceClaimInfo, str]:
-    """The claim, and why its spec is not understood; empty if it is.
+    """Decode a claim; also return why its spec is not understood, or an empty text.
 
-    The devices that it has are known either way: nobody else may get them.
+    The devices that it has are decoded in any case, so that no other claim gets them.
     """
     meta, status = claim.metadata, claim.status or ClaimStatusTaken()
     ask, problem = ask_of(bytes(claim.spec))
     owner = meta.controller
+    # reservedFor may name other kinds. Muster does not watch those, but the claim is in use.
     pods = [it for it in status.reserved_for if it.resource == "pods" and not it.api_group]
     allocation = None
     if status.allocation is not None:
@@ -157,10 +159,12 @@ def resource_claim_info(claim: ResourceClaim) -> tuple[DeviceClaimInfo, str]:
 
 
 def ask_of(spec: bytes) -> tuple[Ask, str]:
-    """What a claim's spec asks for, and why it is not understood; empty if it is.
+    """Decode a claim's spec; also return why it is not understood, or an empty text.
 
-    Equal bytes are decoded once, as far as they are remembered.
+    Equal bytes are decoded once while they are cached.
     """
+    # All claims of a template have equal specs. Long ones stay out, or a tenant could fill the
+    # memory.
     return _remembered_ask(spec) if len(spec) <= _LONG else _ask_or_problem(spec)
 
 
@@ -171,11 +175,12 @@ def _ask_or_problem(spec: bytes) -> tuple[Ask, str]:
         return Ask(()), str(error)
 
 
+# Errors are cached, too: the claim is decoded again with each of its events.
 _remembered_ask = functools.lru_cache(maxsize=1024)(_ask_or_problem)
 
 
 def slice_info(resource_slice: ResourceSlice) -> tuple[SliceInfo, tuple[str, ...]]:
-    """The slice, and why devices of it are hidden. Raises NotUnderstoodError."""
+    """Decode a slice; also return why devices of it are hidden. Raises NotUnderstoodError."""
     try:
         spec = decode_slice_spec(resource_slice.spec)
     except msgspec.DecodeError as error:
@@ -186,6 +191,7 @@ def slice_info(resource_slice: ResourceSlice) -> tuple[SliceInfo, tuple[str, ...
         try:
             devices.append(_device(decode_device(raw)))
         except msgspec.DecodeError as error:
+            # One device with an unknown field must not cost the node all the others of the slice.
             hidden.append(str(_not_understood(f"spec.devices[{at}]", error)))
         except NotUnderstoodError as error:
             hidden.append(f"spec.devices[{at}].{error}")
@@ -207,6 +213,7 @@ def slice_info(resource_slice: ResourceSlice) -> tuple[SliceInfo, tuple[str, ...
 
 def _not_understood(where: str, error: msgspec.DecodeError) -> NotUnderstoodError:
     text = str(error)
+    # msgspec reports fields in its error text only.
     if found := _UNKNOWN_FIELD.fullmatch(text):
         field = f"{where}{found[2] or ''}.{found[1]}"
         return NotUnderstoodError(f"uses {field[:_SHOWN]}, which Muster does not know")
@@ -263,6 +270,7 @@ def _option(where: str, name: str, written: ExactRequest | SubRequest) -> Device
         selectors=_expressions(where, written.selectors),
         count=written.count or 1,
         every=mode == ALL,
+        # Alternatives of firstAvailable have no adminAccess.
         admin=isinstance(written, ExactRequest) and bool(written.admin_access),
         tolerations=tuple(map(_toleration, written.tolerations)),
         capacity=_amounts(f"{where}.capacity.requests", wanted),
@@ -298,6 +306,7 @@ def _claim_config(where: str, written: ConfigWritten) -> DeviceConfig:
 def _config(where: str, opaque: Opaque | None, requests: tuple[str, ...]) -> DeviceConfig:
     if opaque is None:
         raise NotUnderstoodError(f"{where} has no opaque, which is all that Muster knows")
+    # Kept as text: nobody but the driver reads it, and text compares and hashes.
     return DeviceConfig(msgspec.json.encode({"opaque": opaque}).decode(), requests)
 
 
@@ -323,6 +332,7 @@ def _amount(where: str, written: Amount) -> int:
 
 
 def _amounts(where: str, written: Mapping[str, Amount]) -> Amounts:
+    # Sorted, so that equal amounts compare equal whatever the order of the JSON.
     return tuple((name, _amount(f"{where}[{name}]", written[name])) for name in sorted(written))
 
 
@@ -338,6 +348,8 @@ def _allocation(taken: AllocationTaken) -> tuple[Allocation, str]:
         try:
             consumed = _amounts("status.allocation.consumedCapacity", each.consumed_capacity)
         except NotUnderstoodError as error:
+            # The device is in use, whatever it consumes of its capacity; the problem refuses the
+            # claim.
             consumed, problem = (), str(error)
         devices.append(_taken(each, consumed))
     return Allocation(tuple(devices), nodes=None if nodes is None else _terms(nodes)), problem
@@ -361,6 +373,7 @@ def _terms(selector: NodeSelector) -> tuple[Term, ...]:
 
 
 def _slice_scope(spec: SliceSpec) -> NodeScope | None:
+    # Each device has a scope of its own then.
     if spec.per_device_node_selection:
         return None
     return _scope(spec)
@@ -376,9 +389,13 @@ def _scope(written: SliceSpec | DeviceWritten) -> NodeScope:
 
 
 def _device(written: DeviceWritten) -> DeviceInfo:
+    # Only a slice with perDeviceNodeSelection has these fields; other devices have the slice's
+    # scope.
     elsewhere = written.node_name or written.node_selector is not None or written.all_nodes
     return DeviceInfo(
         name=written.name,
+        # Sorted, as capacities: devices that differ in the order only are of one kind, which each
+        # selector evaluates once.
         attributes=tuple(
             (name, _attribute(name, written.attributes[name]))
             for name in sorted(written.attributes)
@@ -415,7 +432,7 @@ def _attribute(name: str, written: AttributeWritten) -> Attribute:
 def _attribute_value(
     kind: Literal["bool", "int", "string", "version"], value: bool | int | str
 ) -> Attribute:
-    """Equal attributes of many devices are one object."""
+    """Return an attribute; equal ones of many devices are one object."""
     return Attribute(kind, value)
 
 

@@ -1,9 +1,9 @@
 """The objects of `resource.k8s.io/v1` that the scheduler watches, decoded strictly.
 
-What decides where a pod may run is decoded with every field that Kubernetes 1.34 to 1.36 has there
-and Muster knows; a field that is not known raises msgspec.ValidationError, for nobody may guess
-what it means. Metadata and the status of claims have the fields in use and no others: what others
-wrote into a status is read as far as it says which devices are in use.
+What decides where a pod may run has every field that Kubernetes 1.34 to 1.36 has there and Muster
+knows. An unknown field raises msgspec.ValidationError, because its meaning cannot be guessed.
+Metadata and the status of claims have only the fields in use: of a status that others wrote, only
+the devices in use matter.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class _Struct(msgspec.Struct, rename="camel", gc=False):
     pass
 
 
+# For specs that decide where a pod may run: an unknown field is an error.
 class _Strict(msgspec.Struct, rename="camel", gc=False, forbid_unknown_fields=True):
     pass
 
@@ -34,7 +35,7 @@ class CelSelector(_Strict):
 
 
 class DeviceSelector(_Strict):
-    """How devices are selected; CEL is the only way so far."""
+    """A selector of devices; CEL is the only kind so far."""
 
     cel: CelSelector | None = None
 
@@ -50,7 +51,7 @@ class TolerationWritten(_Strict):
 
 
 class CapacityRequirements(_Strict):
-    """What a request needs of the capacities of a device."""
+    """The amounts that a request needs of a device's capacities."""
 
     requests: dict[str, Amount] = {}
 
@@ -68,7 +69,7 @@ class SubRequest(_Strict):
 
 
 class ExactRequest(_Strict):
-    """The one way to meet a request."""
+    """The only alternative of a request."""
 
     device_class_name: str = ""
     selectors: list[DeviceSelector] = []
@@ -99,6 +100,7 @@ class Opaque(_Strict):
     """Configuration that only the driver understands."""
 
     driver: str = ""
+    # Bytes keep nulls and unknown fields: only the driver knows their meaning.
     parameters: msgspec.Raw = msgspec.Raw(b"null")
 
 
@@ -110,7 +112,7 @@ class ConfigWritten(_Strict):
 
 
 class DeviceClaimWritten(_Strict):
-    """What a claim asks for."""
+    """The requests, constraints and configuration of a claim."""
 
     requests: list[RequestWritten] = []
     constraints: list[ConstraintWritten] = []
@@ -124,15 +126,16 @@ class ClaimSpecWritten(_Strict):
 
 
 class PodClaimEntry(_Strict):
-    """An entry of a pod's `spec.resourceClaims`: a claim by name, or one made from a template."""
+    """An entry of a pod's `spec.resourceClaims`: the name of a claim or of a template."""
 
     name: str = ""
     resource_claim_name: str | None = None
     resource_claim_template_name: str | None = None
 
 
+# Not strict: a device is in use, whatever else the status says about it.
 class ResultTaken(_Struct):
-    """A device that a claim has."""
+    """A device allocated to a claim."""
 
     request: str = ""
     driver: str = ""
@@ -142,25 +145,26 @@ class ResultTaken(_Struct):
     tolerations: list[TolerationSpec] = []
     binding_conditions: list[str] = []
     binding_failure_conditions: list[str] = []
+    # Camel case would be shareId.
     share_id: str | None = msgspec.field(default=None, name="shareID")
     consumed_capacity: dict[str, Amount] = {}
 
 
 class ResultsTaken(_Struct):
-    """The devices that a claim has."""
+    """The devices allocated to a claim."""
 
     results: list[ResultTaken] = []
 
 
 class AllocationTaken(_Struct):
-    """An allocation, and the nodes that can use it; None: all of them."""
+    """An allocation, and the nodes that can use it (None: all nodes)."""
 
     devices: ResultsTaken = msgspec.field(default_factory=ResultsTaken)
     node_selector: NodeSelector | None = None
 
 
 class Consumer(_Struct):
-    """Who may use a claim. A pod has no API group, and the resource pods."""
+    """A consumer of a claim. A pod has no API group, and the resource `pods`."""
 
     api_group: str = ""
     resource: str = ""
@@ -176,7 +180,7 @@ class ConditionOfDevice(_Struct):
 
 
 class DeviceStatus(_Struct):
-    """What the driver says of an allocated device."""
+    """The driver's status of an allocated device."""
 
     driver: str = ""
     pool: str = ""
@@ -193,13 +197,14 @@ class ClaimStatusTaken(_Struct):
 
 
 class ClaimMetadata(Metadata):
-    """The metadata of a claim in use."""
+    """The metadata of a claim, as far as used."""
 
     finalizers: list[str] = msgspec.field(default_factory=list)
 
 
+# The spec is decoded on its own: an unknown field must not hide the devices of the status.
 class ResourceClaim(_Struct):
-    """A ResourceClaim; its spec stays bytes, as equal ones are decoded once."""
+    """A ResourceClaim. Its spec is kept as bytes, because equal specs are decoded once."""
 
     metadata: ClaimMetadata
     spec: msgspec.Raw = msgspec.Raw(b"{}")
@@ -207,7 +212,7 @@ class ResourceClaim(_Struct):
 
 
 class TemplateSpec(_Struct):
-    """What claims that are made of a template have."""
+    """The part of a template that its claims copy."""
 
     spec: msgspec.Raw = msgspec.Raw(b"{}")
 
@@ -220,7 +225,7 @@ class ClaimTemplate(_Struct):
 
 
 class ClassConfig(_Strict):
-    """Configuration that comes with a class."""
+    """Configuration of a class."""
 
     opaque: Opaque | None = None
 
@@ -233,6 +238,7 @@ class ClassSpec(_Strict):
     extended_resource_name: str | None = None
 
 
+# `device_decode` decodes the spec strictly, and names an unknown field.
 class DeviceClass(_Struct):
     """A DeviceClass."""
 
@@ -258,7 +264,7 @@ class RangeWritten(_Strict):
 
 
 class PolicyWritten(_Strict):
-    """How a capacity is handed out."""
+    """The rules by which requests consume a capacity."""
 
     default: Amount | None = None
     valid_values: list[Amount] = []
@@ -286,7 +292,7 @@ class CounterSetWritten(_Strict):
 
 
 class ConsumptionWritten(_Strict):
-    """What a device takes of a counter set."""
+    """The counters of a set that a device consumes."""
 
     counter_set: str = ""
     counters: dict[str, CounterWritten] = {}
@@ -327,7 +333,7 @@ class PoolWritten(_Strict):
 
 
 class SliceSpec(_Strict):
-    """The spec of a ResourceSlice; devices stay bytes, so that one unknown hides itself alone."""
+    """The spec of a ResourceSlice. Devices stay bytes, so that an unknown one hides only itself."""
 
     driver: str = ""
     pool: PoolWritten = msgspec.field(default_factory=PoolWritten)
@@ -340,7 +346,7 @@ class SliceSpec(_Strict):
 
 
 class TaintRuleSelector(_Strict):
-    """Which devices a rule taints; Kubernetes 1.34 and earlier know a class and selectors."""
+    """The devices that a rule taints. Only Kubernetes 1.34 and earlier have class and selectors."""
 
     driver: str | None = None
     pool: str | None = None
@@ -370,7 +376,7 @@ class ResourceSlice(_Struct):
     spec: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-# Each raises msgspec.DecodeError, of which msgspec.ValidationError is one.
+# Each raises msgspec.DecodeError, the base of msgspec.ValidationError.
 decode_resource_claim: Final = Decoder(ResourceClaim)
 decode_claim_template: Final = Decoder(ClaimTemplate)
 decode_device_class: Final = Decoder(DeviceClass)

@@ -1,4 +1,4 @@
-"""What pods request of extended resources that a device class may stand for, and their claim."""
+"""Extended resources that a device class may map, as pods request them, and the pod's claim."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ from scheduler.decoding.objects import Container, Pod
 from scheduler.decoding.requests import amount
 
 _LONGEST = 253
-"""The longest name of an object."""
+"""Characters of an object's name. The pod's part of a claim's name is cut."""
 
 
 def claim_key(info: PodInfo) -> ClaimKey:
-    """The only claim that is ever made for extended resources of the pod.
+    """Return the key of the only claim that is ever created for extended resources of the pod.
 
-    Its name tells pods of one name apart, so what an earlier leader began is found by it.
+    The name depends on the pod's UID, so a later leader finds what an earlier one began.
     """
     return _claim_key(info.namespace, info.name, info.uid)
 
 
 @lru_cache(maxsize=4096)
 def _claim_key(namespace: str, name: str, uid: str) -> ClaimKey:
+    # Another pod of this name may follow: it must not take over the claim of this one.
     digest = hashlib.sha256(uid.encode()).hexdigest()[:8]
     end = f"-extended-resources-{digest}"
     return (namespace, name[: _LONGEST - len(end)].rstrip("-.") + end)
 
 
 def containers_of(pod: Pod, requests: Iterable[tuple[str, int]]) -> tuple[ContainerDevices, ...]:
-    """The containers that request such resources; `requests` are those of the pod.
+    """Return the containers that request such resources; `requests` are those of the pod.
 
-    Raises kube.client.quantity.QuantityError for a request that is no quantity.
+    Raises kube.client.quantity.QuantityError for an invalid request.
     """
+    # Nearly all pods end here, without a look at their containers.
     if not any(may_be_mapped(name) for name, _ in requests):
         return ()
     first = len(pod.spec.init_containers)
@@ -55,6 +57,7 @@ def _container(container: Container, index: int, *, init: bool) -> ContainerDevi
     return ContainerDevices(
         name=container.name,
         index=index,
+        # A sidecar keeps its devices as long as the pod runs.
         ends=init and container.restart_policy != "Always",
         amounts=tuple(each for each in amounts if each[2] > 0),
     )

@@ -1,6 +1,6 @@
-"""The ResourceClaims that the pods of a PodGroup share, and whether they were made for it.
+"""The ResourceClaims that the pods of a PodGroup share, and whether they belong to the group.
 
-Its namespace may have others of their names, made before the group was.
+The namespace may have older claims of the same names.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from scheduler.decoding.objects import GroupObject
 
 @dataclass(frozen=True, slots=True)
 class GroupClaims:
-    """What the PodGroup `name` says: `templates` by entry, and the names of the claims `made`.
+    """The shared claims of PodGroup `name`: `templates` by entry, `made` the names in its status.
 
-    `pods_name` is how its pods name it, and `taken` what to do where their claim is another's.
+    `pods_name` is the name by which its pods refer to it. `taken` is the advice for the case that
+    their claim belongs to another group.
     """
 
     namespace: str
@@ -35,14 +36,16 @@ class GroupClaims:
 
     @classmethod
     def of(cls, group: GroupObject | None) -> GroupClaims | None:
-        """None if its pods share none."""
+        """Return the shared claims of the group, None if it has none."""
         if group is None or not group.spec.resource_claims:
             return None
         templates = {
             each.name: each.resource_claim_template_name
+            # Entries that name a claim have no template, so their claim belongs to a user.
             for each in group.spec.resource_claims[:MAX_RESOURCE_CLAIMS]
             if each.resource_claim_template_name and not each.resource_claim_name
         }
+        # The status is read as untyped JSON: users can write it, too.
         said = map(mapping, listing((group.status or {}).get("resourceClaimStatuses")))
         made = {text(it.get("resourceClaimName")) for it in said if it.get("name") in templates}
         meta = group.metadata
@@ -53,6 +56,7 @@ class GroupClaims:
     def lack_of(self, claim: DeviceClaimInfo) -> str:
         """Why a pod of the group cannot use a claim that it names yet; empty if it can."""
         name, group = claim.key[1], f"{self.namespace}/{self.name}"
+        # A claim of another name is not shared through the group.
         if name not in self.made | {names.group_claim(self.pods_name, it) for it in self.templates}:
             return ""
         if claim.owner != self.uid and self.taken:
@@ -64,6 +68,6 @@ class GroupClaims:
         return ""
 
     def lack_of_own(self, entry: str, template: str) -> str:
-        """The same of a claim that was made for the pod alone, from the group's template."""
+        """Return why the pod should not use a claim of its own from the group's template, if so."""
         shared = template and self.templates.get(entry) == template
         return f"{shared_words(self.pods_name, entry)}." if shared else ""

@@ -1,7 +1,7 @@
-"""The disks that a pod's volumes name themselves, without a claim.
+"""In-line disks: the disks that a pod's volumes name without a claim.
 
-VolumeRestrictions compares four kinds of them as they are written. The kinds of removed cloud
-providers are attached by CSI drivers; NodeVolumeLimits counts those by the driver's own handle
+VolumeRestrictions compares four kinds of them as written. CSI drivers attach the kinds of removed
+cloud providers; NodeVolumeLimits counts those by the driver's own handle
 (k8s.io/csi-translation-lib).
 """
 
@@ -22,7 +22,7 @@ _GCE: Final = "gcePersistentDisk"
 _AWS: Final = "awsElasticBlockStore"
 _AWS_PREFIX: Final = "aws://"
 _POOL: Final = "rbd"
-"""The default of an rbd volume's pool."""
+"""The default pool of an rbd volume."""
 
 NOT_FILTERED: Final = frozenset({
     "name", "azureFile", "cephfs", "configMap", "csi", "downwardAPI", "emptyDir", "fc",
@@ -30,13 +30,13 @@ NOT_FILTERED: Final = frozenset({
     "photonPersistentDisk", "projected", "quobyte", "scaleIO", "secret", "storageos",
     "vsphereVolume",
 })  # fmt: skip
-"""The kinds that no filter looks at."""
+"""The kinds that no filter reads."""
 
 KNOWN: Final = NOT_FILTERED | {
     "awsElasticBlockStore", "azureDisk", "cinder", "ephemeral", "gcePersistentDisk", "iscsi",
     "persistentVolumeClaim", "portworxVolume", "rbd",
 }  # fmt: skip
-"""All kinds of Kubernetes 1.36; a filter could concern a kind that came later."""
+"""All kinds of Kubernetes 1.36. A later kind may concern a filter, so its pods are refused."""
 
 
 class _Struct(msgspec.Struct, rename="camel", gc=False):
@@ -82,17 +82,20 @@ _volume_id: Final = Decoder(_VolumeId)
 
 
 def disks(volumes: Iterable[Volume]) -> tuple[Disk, ...]:
-    """What VolumeRestrictions compares, sorted; of a disk that is named twice the stronger use.
+    """Return the disks that VolumeRestrictions compares, sorted; the stronger use of each.
 
     A pod does not conflict with itself. It shares a disk if all of its volumes do.
     """
+    # An exclusive use sorts before a shared one of the same disk, so groupby's first is the
+    # stronger.
     found = sorted({disk for volume in volumes for disk in _disks(volume)}, key=_by_strength)
     return tuple(next(same) for _, same in groupby(found, key=lambda disk: disk.key))
 
 
 def attachments(volumes: Iterable[Volume]) -> tuple[Attachment, ...]:
-    """What NodeVolumeLimits counts, sorted."""
+    """Return the attachments that NodeVolumeLimits counts, sorted."""
     found = {attachment for volume in volumes for attachment in _attachments(volume)}
+    # Sorted, so that pods that name the same disks in another order share a shape.
     return tuple(sorted(found, key=lambda it: (it.driver, it.handle)))
 
 
@@ -106,12 +109,14 @@ def _disks(volume: Volume) -> Iterator[Disk]:
         yield Disk(_GCE, gce.pd_name, shared=gce.read_only)
     elif _AWS in volume:
         aws = _aws(volume[_AWS])
-        yield Disk(_AWS, aws.volume_id)  # not even readers share it
+        # As in VolumeRestrictions, not even readers share it.
+        yield Disk(_AWS, aws.volume_id)
     elif "iscsi" in volume:
         iscsi = _iscsi(volume["iscsi"])
         yield Disk("iscsi", iscsi.iqn, shared=iscsi.read_only)
     elif "rbd" in volume:
         rbd = _rbd(volume["rbd"])
+        # Two rbd volumes are the same if they have one monitor in common.
         for monitor in rbd.monitors:
             location = (rbd.pool or _POOL, monitor)
             yield Disk("rbd", rbd.image, location, shared=rbd.read_only)
@@ -126,7 +131,7 @@ def _attachments(volume: Volume) -> Iterator[Attachment]:
 
 
 def _aws_handle(raw: msgspec.Raw) -> str:
-    """The volume's own ID, from `aws://zone/vol-1` as well; empty if the address has none."""
+    """Return the volume's ID, also from `aws://zone/vol-1`; empty if the address has none."""
     name = _aws(raw).volume_id
     if not name.startswith(_AWS_PREFIX):
         return name
@@ -135,7 +140,7 @@ def _aws_handle(raw: msgspec.Raw) -> str:
 
 
 def _azure_handle(raw: msgspec.Raw) -> str:
-    """Empty for a disk that its driver does not manage, and so does not attach."""
+    """Return the disk's URI, empty for an unmanaged disk, which the driver does not attach."""
     disk = _azure(raw)
     return disk.disk_uri if disk.kind.lower() == "managed" else ""
 
@@ -156,4 +161,4 @@ _ATTACHED: Final[Mapping[str, tuple[str, Callable[[msgspec.Raw], str]]]] = {
         lambda raw: _volume_id(raw).volume_id,
     ),
 }
-"""By kind: the CSI driver that took it over, and how to read the disk's handle there."""
+"""By kind: the CSI driver that replaces it, and the function that reads the disk's handle."""

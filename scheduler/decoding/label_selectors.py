@@ -1,4 +1,4 @@
-"""Selectors of pods and of nodes, as the decision core has them."""
+"""Selectors of pods and nodes as values of the decision core."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from scheduler.decoding.objects import LabelSelector, NodeSelectorTerm
 def label_expressions(
     selector: LabelSelector | None, added: tuple[Expression, ...] = ()
 ) -> tuple[Expression, ...] | None:
-    """The label selector in one form and one order, so that equal ones compare equal."""
+    """Return the label selector in one form and order, so that equal ones compare equal."""
     if selector is None:
         return None
     found = {Expression(key, "In", (value,)) for key, value in selector.match_labels.items()}
     for entry in selector.match_expressions:
         found.add(Expression(entry.key, entry.operator, tuple(sorted(entry.values))))
+    # The order has no meaning in Kubernetes. Pods of equal selectors share a shape only if theirs
+    # compare equal.
     return tuple(sorted(found.union(added), key=lambda e: (e.key, e.operator, e.values)))
 
 

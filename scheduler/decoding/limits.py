@@ -1,8 +1,8 @@
-"""How much of each kind a pod may ask for, so that no pod costs more than others to decide.
+"""Limits of what a pod may request, so that no pod costs much more than others to decide.
 
-The limits are far above what is useful. A pod beyond one is refused and says which. Of a pod with
-too many terms about other pods, none is considered, whoever places it and wherever it runs; of too
-many disks, the first.
+The limits are far above what is useful. A pod beyond one is unschedulable, and its message names
+the limit. Of a pod with too many terms about other pods, no term counts, whichever scheduler places
+it. Of too many disks, the first count.
 """
 
 from __future__ import annotations
@@ -14,62 +14,66 @@ from scheduler.decoding.node_uses import NodeUses
 from scheduler.decoding.objects import Affinity, LabelSelector, PodAffinityTerm, PodSpec
 
 NODE_SELECTOR_LABELS: Final = 64
-"""Labels of a nodeSelector. A pod with more is refused."""
+"""Labels of a nodeSelector. A pod with more is unschedulable."""
 
 NODE_AFFINITY_TERMS: Final = 64
-"""Terms of node affinity. A pod with more is refused."""
+"""Terms of node affinity. A pod with more is unschedulable."""
 
 NODE_AFFINITY_EXPRESSIONS: Final = 256
-"""Expressions in node affinity. A pod with more is refused."""
+"""Expressions in node affinity. A pod with more is unschedulable."""
 
 NODE_AFFINITY_VALUES: Final = 4096
-"""Values in node affinity. A pod with more is refused."""
+"""Values in node affinity. A pod with more is unschedulable."""
 
 TOLERATIONS: Final = 128
-"""Tolerations. A pod with more is refused."""
+"""Tolerations. A pod with more is unschedulable."""
 
 POD_TERMS: Final = 64
-"""Terms about other pods and spread constraints. With more, the pod is refused, and none counts."""
+"""Terms about other pods and spread constraints. A pod with more is unschedulable, and none of them
+counts."""
 
 POD_EXPRESSIONS: Final = 256
-"""Expressions about other pods. With more, the pod is refused, and no term counts."""
+"""Expressions about other pods. A pod with more is unschedulable, and no term counts."""
 
 POD_VALUES: Final = 1024
-"""Label values about other pods. With more, the pod is refused, and no term counts."""
+"""Label values about other pods. A pod with more is unschedulable, and no term counts."""
 
 NAMESPACES: Final = 256
-"""Namespaces in terms. With more, the pod is refused, and no term counts."""
+"""Namespaces in terms. A pod with more is unschedulable, and no term counts."""
 
 RESOURCES: Final = 64
-"""Resources that a pod requests. A pod with more is refused."""
+"""Resources that a pod requests. A pod with more is unschedulable."""
 
 HOST_PORTS: Final = 1024
-"""Host ports. A pod with more is refused."""
+"""Host ports. A pod with more is unschedulable."""
 
 CLAIMS: Final = 256
-"""Volume claims. A pod with more is refused."""
+"""PersistentVolumeClaims. A pod with more is unschedulable."""
 
 RESOURCE_CLAIMS: Final = 64
-"""ResourceClaims. A pod with more is refused."""
+"""ResourceClaims. A pod with more is unschedulable."""
 
 DISKS: Final = 256
-"""Disks, an rbd image for each monitor. A pod with more is refused; if it runs, the first count."""
+"""Disks, an rbd image for each monitor. A pod with more is unschedulable; if it runs, the first
+count."""
 
 LABELS: Final = 128
-"""Labels of a pod that selectors see: of more, the first by name."""
+"""Labels of a pod that selectors see. Of more, the first by name count."""
 
 _Counted = tuple[str, int, int]
-"""What is counted, how many there are, and how many are allowed."""
+"""Name of the feature, the number found, and the number allowed."""
 
 
 def labels(of_pod: dict[str, str]) -> dict[str, str]:
-    """The labels of a pod that are considered: of too many, the first by name."""
+    """Return the labels of a pod that count: of too many, the first by name."""
+    # By name, so that every process drops the same labels.
     return of_pod if len(of_pod) <= LABELS else dict(sorted(of_pod.items())[:LABELS])
 
 
 def excess(spec: PodSpec, uses: NodeUses) -> str:
-    """What the pod has too many of, how many, and the limit; empty if it keeps all limits."""
+    """Return what the pod has too many of, the number and the limit; empty within all limits."""
     volumes = uses.volumes
+    # One volume may be in both, so their sum would count it twice.
     disks = max(len(volumes.disks), len(volumes.attachments))
     return _beyond(
         (
@@ -85,12 +89,13 @@ def excess(spec: PodSpec, uses: NodeUses) -> str:
 
 
 def excess_of_claims(count: int) -> str:
-    """The same for its ResourceClaims."""
+    """Return the excess of a pod with so many ResourceClaims; empty within the limit."""
     return _beyond((("resource claims", count, RESOURCE_CLAIMS),))
 
 
 def excess_about_pods(spec: PodSpec) -> str:
-    """The same for its terms about other pods alone."""
+    """Return the excess of the pod's terms about other pods; empty within the limits."""
+    # Most pods have neither, and every event of a pod comes here.
     if spec.affinity is None and not spec.topology_spread_constraints:
         return ""
     return _beyond(_about_pods(spec))
@@ -125,6 +130,7 @@ def _about_pods(spec: PodSpec) -> tuple[_Counted, ...]:
     selectors = [term.label_selector for term in terms]
     selectors += [term.namespace_selector for term in terms]
     selectors += [spread.label_selector for spread in spreads]
+    # Each key becomes an expression of the selector.
     keys = sum(len(term.match_label_keys) + len(term.mismatch_label_keys) for term in terms)
     keys += sum(len(spread.match_label_keys) for spread in spreads)
     sizes = [_size(selector) for selector in selectors if selector is not None]
@@ -144,7 +150,7 @@ def _terms(affinity: Affinity | None) -> Iterator[PodAffinityTerm]:
 
 
 def _size(selector: LabelSelector) -> tuple[int, int]:
-    """The numbers of expressions and of values."""
+    """Return the numbers of expressions and of values."""
     expressions = selector.match_expressions
     labels = len(selector.match_labels)
     return labels + len(expressions), labels + sum(len(e.values) for e in expressions)

@@ -1,4 +1,4 @@
-"""What a pod uses of its node: requests, host ports, and what its volumes name."""
+"""Usage of a node by a pod: requests, host ports, and the volumes it names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler.decoding.requests import pod_requests
 
 
 class PodVolumes(NamedTuple):
-    """`unknown` is a kind of one of them that came with a later Kubernetes."""
+    """The volumes of a pod. `unknown` is a kind that a later Kubernetes added, if any."""
 
     claims: tuple[ClaimKey, ...] = ()
     disks: tuple[Disk, ...] = ()
@@ -30,7 +30,7 @@ _claim_source: Final = Decoder(ClaimSource)
 
 
 class NodeUses(NamedTuple):
-    """As in `Requirements`."""
+    """Requests, ports and volumes, as `Requirements` has them."""
 
     requests: tuple[tuple[str, int], ...]
     ports: tuple[HostPort, ...]
@@ -38,15 +38,17 @@ class NodeUses(NamedTuple):
 
 
 def node_uses(pod: Pod) -> NodeUses:
-    """Raises kube.client.quantity.QuantityError for a request that is no quantity."""
+    """Return the usage of a pod. Raises kube.client.quantity.QuantityError for an invalid one."""
     return NodeUses(pod_requests(pod), _host_ports(pod.spec), _volumes(pod))
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    """Host ports of containers and sidecars; other init containers have ended by then."""
+    """Return the host ports of containers and sidecars."""
+    # Other init containers have ended when the pod's containers use their ports.
     sidecars = [c for c in spec.init_containers if c.restart_policy == "Always"]
-    # There may be tens of thousands: made into values last, once they are sorted.
+    # A pod may have tens of thousands. Tuples sort much faster than the values created from them.
     ports = {
+        # As upstream: without an address, the port is taken on all of them.
         (port.protocol or "TCP", port.host_port, port.host_ip or "0.0.0.0")  # noqa: S104
         for container in (*spec.containers, *sidecars)
         for port in container.ports
@@ -57,8 +59,10 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 
 def _volumes(pod: Pod) -> PodVolumes:
     kinds: set[str] = set().union(*pod.spec.volumes)
-    if kinds <= inline_volumes.NOT_FILTERED:  # those of nearly all pods
+    # Nearly all pods have only these kinds, such as the volume of a service account's token.
+    if kinds <= inline_volumes.NOT_FILTERED:
         return NO_VOLUMES
+    # A kind that is null counts as absent, as it does in Go.
     volumes = [without_nulls(volume) for volume in pod.spec.volumes]
     kinds = set().union(*volumes)
     return PodVolumes(
@@ -70,12 +74,14 @@ def _volumes(pod: Pod) -> PodVolumes:
 
 
 def _claims(pod: Metadata, volumes: Iterable[Volume]) -> list[ClaimKey]:
-    """The pod's claims: by name, and those of its generic ephemeral volumes."""
+    """Return the pod's claims: by name, and those of its generic ephemeral volumes."""
     names: set[str] = set()
     for volume in volumes:
         if "persistentVolumeClaim" in volume:
             names.add(_claim_source(volume["persistentVolumeClaim"]).claim_name)
         elif "ephemeral" in volume:
+            # A volume without a name counts as one with an empty name, as in Go.
             name = msgspec.json.decode(volume.get("name", b'""'), type=str)
+            # The name that kube-controller-manager gives the claim.
             names.add(f"{pod.name}-{name}")
     return [(pod.namespace, name) for name in sorted(names)]

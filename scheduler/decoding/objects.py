@@ -1,7 +1,4 @@
-"""The objects the scheduler watches, decoded by msgspec with the fields in use and no others.
-
-They opt out of garbage collection: none has reference cycles, and a cluster has many.
-"""
+"""Watched objects of the scheduler, decoded by msgspec with only the fields in use."""
 
 from __future__ import annotations
 
@@ -14,12 +11,14 @@ from kube.client.decoding import Decoder
 from kube.client.meta import Json, OwnerReference
 
 
+# None of these objects has reference cycles, and a cluster has many: the garbage collector would
+# walk all of them for nothing.
 class _Struct(msgspec.Struct, rename="camel", gc=False):
     pass
 
 
 class Metadata(_Struct):
-    """The metadata in use; times stay text, which sorts as they do."""
+    """The metadata in use. Times remain text, which sorts in the same order."""
 
     name: str = ""
     namespace: str = ""
@@ -29,6 +28,7 @@ class Metadata(_Struct):
     creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
+    # msgspec gives each object a copy of an empty default.
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: list[OwnerReference] = []
@@ -36,7 +36,7 @@ class Metadata(_Struct):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that manages the object, if one does."""
+        """The owner that controls the object, if any."""
         for reference in self.owner_references:
             if reference.controller:
                 return reference
@@ -44,13 +44,13 @@ class Metadata(_Struct):
 
 
 class ResourceRequirements(_Struct):
-    """Only requests: the API server defaults them from limits."""
+    """Requests only: the API server defaults them from limits."""
 
     requests: dict[str, str | int] = {}
 
 
 class ContainerPort(_Struct):
-    """A port, as far as it takes one of the host."""
+    """A port, as far as it uses one of the host."""
 
     host_port: int = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
@@ -75,14 +75,14 @@ class NodeSelectorRequirement(_Struct):
 
 
 class NodeSelectorTerm(_Struct):
-    """Matches a node if all expressions and fields match."""
+    """A term that matches a node if all expressions and fields match."""
 
     match_expressions: list[NodeSelectorRequirement] = []
     match_fields: list[NodeSelectorRequirement] = []
 
 
 class NodeSelector(_Struct):
-    """Matches a node if one of the terms matches."""
+    """A selector that matches a node if one of its terms matches."""
 
     node_selector_terms: list[NodeSelectorTerm] = []
 
@@ -145,6 +145,7 @@ class Affinity(_Struct):
     pod_anti_affinity: PodAffinity | None = None
 
 
+# Frozen: tolerations are part of the key under which requirements of plain pods are cached.
 class TolerationSpec(msgspec.Struct, frozen=True, gc=False):
     """A toleration as written."""
 
@@ -168,7 +169,7 @@ class SpreadConstraint(_Struct):
 
 
 class ClaimSource(_Struct):
-    """A volume by the name of its claim."""
+    """A volume that names its PersistentVolumeClaim."""
 
     claim_name: str = ""
 
@@ -203,8 +204,11 @@ class PodSpec(_Struct):
     affinity: Affinity | None = None
     tolerations: tuple[TolerationSpec, ...] = ()
     topology_spread_constraints: list[SpreadConstraint] = []
+    # By kind and not decoded: no filter reads the kinds that nearly all pods have.
     volumes: list[dict[str, msgspec.Raw]] = []
+    # Only their presence matters.
     scheduling_gates: list[msgspec.Raw] = []
+    # Decoded strictly, one by one, so that a message can name the entry (`pod_claims`).
     resource_claims: list[msgspec.Raw] = []
     scheduling_group: SchedulingGroup | None = None
     workload_ref: WorkloadRef | None = None
@@ -221,7 +225,7 @@ class ConditionType(_Struct):
 
 
 class ContainerStatus(_Struct):
-    """What the kubelet has set aside for a container, and what it uses since the last resize."""
+    """The resources that the kubelet has allocated to a container, and those in use."""
 
     name: str = ""
     resources: ResourceRequirements | None = None
@@ -229,20 +233,20 @@ class ContainerStatus(_Struct):
 
 
 class ClaimOfPod(_Struct):
-    """Which ResourceClaim an entry of the spec means; without a name the entry needs none."""
+    """The ResourceClaim of an entry of the spec. An entry without a name needs none."""
 
     name: str = ""
     resource_claim_name: str | None = None
 
 
 class ClaimForResources(_Struct):
-    """The ResourceClaim whose devices stand for extended resources of the pod."""
+    """The ResourceClaim whose devices provide the pod's extended resources."""
 
     resource_claim_name: str = ""
 
 
 class PodStatus(_Struct):
-    """Phase, start, nominated node, conditions, ResourceClaims, and what a resize changes."""
+    """Phase, start, nominated node, conditions, ResourceClaims, and the state of a resize."""
 
     phase: str = ""
     start_time: str | None = None
@@ -273,7 +277,7 @@ class TaintSpec(_Struct):
 
 
 class NodeSpec(_Struct):
-    """Taints, and whether the node is cordoned."""
+    """Taints, and the flag of a cordoned node."""
 
     unschedulable: bool = False
     taints: list[TaintSpec] = []
@@ -342,14 +346,14 @@ class PodTemplateMetadata(_Struct):
 
 
 class PodTemplate(_Struct):
-    """What decides where pods may run that do not exist yet."""
+    """The fields that decide where pods may run that do not exist yet."""
 
     metadata: PodTemplateMetadata = msgspec.field(default_factory=PodTemplateMetadata)
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
 
 
 class ExpectedPodsSpec(_Struct):
-    """Pods of one kind that a group will have, those that exist included."""
+    """Pods of one kind that a group will have, including those that exist."""
 
     name: str = ""
     count: int = 0
@@ -373,7 +377,7 @@ class GroupObjectSpec(_Struct):
 
 
 class GroupObject(_Struct):
-    """A PodGroup or CompositePodGroup; the status stays a dict, as the scheduler writes it."""
+    """A PodGroup or CompositePodGroup. The status remains a dict, as the scheduler writes it."""
 
     metadata: Metadata
     spec: GroupObjectSpec = msgspec.field(default_factory=GroupObjectSpec)
@@ -381,19 +385,20 @@ class GroupObject(_Struct):
 
 
 def pod_of(obj: Mapping[str, Any]) -> Pod:
-    """A pod from JSON that may have been written as YAML. Raises msgspec.ValidationError."""
-    # What its volumes and claims are is looked at later and kept as bytes until then.
+    """Decode a pod from JSON that may come from YAML. Raises msgspec.ValidationError."""
+    # Volumes and claims are kept as bytes until they are read, and only JSON decodes to bytes.
     return _written_pod(msgspec.json.encode(obj))
 
 
 def group_of(obj: Mapping[str, Any]) -> GroupObject:
-    """A group from JSON that may have been written as YAML. Raises msgspec.ValidationError."""
-    # What its expected pods have of claims and volumes is kept as bytes.
+    """Decode a group from JSON that may come from YAML. Raises msgspec.ValidationError."""
+    # As in pod_of: claims and volumes of its expected pods are kept as bytes.
     return _written_group(msgspec.json.encode(obj))
 
 
+# One struct for each level: a recursive one would follow user input to any depth.
 class LeafTemplate(_Struct):
-    """A template of PodGroups, with what groups are compared with."""
+    """A template of PodGroups, with the fields that groups are compared by."""
 
     name: str = ""
     scheduling_policy: Policy | None = None
@@ -404,7 +409,7 @@ class LeafTemplate(_Struct):
 
 
 class LowestTemplate(LeafTemplate):
-    """A template of composites on level 3: no composite may be below it."""
+    """A template of composites on level 3, which can have no composites below."""
 
     pod_group_templates: list[LeafTemplate] = []
 
@@ -422,7 +427,7 @@ class HighestTemplate(LowestTemplate):
 
 
 class WorkloadSpec(_Struct):
-    """The templates; there are at most four levels, deeper ones are not read."""
+    """The templates, on at most four levels; deeper ones are ignored."""
 
     pod_group_templates: list[LeafTemplate] = []
     composite_pod_group_templates: list[HighestTemplate] = []
@@ -436,19 +441,19 @@ class Workload(_Struct):
 
 
 class Namespace(_Struct):
-    """A namespace; namespace selectors look at its labels."""
+    """A namespace. Namespace selectors match its labels."""
 
     metadata: Metadata
 
 
 class PodDisruptionBudgetSpec(_Struct):
-    """The selector of the pods; an empty one selects all, None selects none."""
+    """The selector of the pods. An empty one selects all, None selects none."""
 
     selector: LabelSelector | None = None
 
 
 class PodDisruptionBudgetStatus(_Struct):
-    """What the disruption controller computed."""
+    """The result of the disruption controller."""
 
     disruptions_allowed: int = 0
 
@@ -469,5 +474,6 @@ decode_node: Final = Decoder(Node)
 decode_pod: Final = Decoder(Pod)
 decode_workload: Final = Decoder(Workload)
 
+# YAML that people write may have text in place of numbers and booleans.
 _written_group: Final = Decoder(GroupObject, strict=False)
 _written_pod: Final = Decoder(Pod, strict=False)

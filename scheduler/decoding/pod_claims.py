@@ -1,12 +1,12 @@
-"""Which ResourceClaims pods use, and what these ask for: part of what a pod requires.
+"""ResourceClaims of pods, and their requests, which are part of what a pod requires.
 
-A pod's requirements depend on its claims, so it is counted anew when one of them comes, changes or
-goes. Until all of them are there it waits, as if it had a scheduling gate.
+A pod's requirements depend on its claims. So they are computed again when one of the claims
+appears, changes or is deleted. Until all of them exist the pod waits, as with a scheduling gate.
 
-A pod also uses devices if it requests extended resources that a device class stands for. Their
-claim is made once it is decided where the pod goes: one that is there before is of an earlier
-attempt. With an allocation it is used, without one it is deleted, as it may ask for what another
-node lacks.
+A pod also uses devices if it requests extended resources that a device class maps. The scheduler
+creates the claim for these after it has decided the pod's node. A claim that exists earlier comes
+from an earlier attempt: with an allocation it is used, without one it is deleted, because it may
+request what another node lacks.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ from scheduler.decoding.objects import GroupObject, Pod
 NOT_SERVED: Final = "resourceClaims (resource.k8s.io/v1 is not served, or may not be read)"
 
 _NO_TEMPLATE: Final = "-"
-"""Stands for the template of a claim that the scheduler has made for one pod."""
+"""Template of the claim that the scheduler creates for a pod's extended resources."""
 
 MOST_NAMING: Final = 1024
-"""Pods that are counted anew when a claim changes, at most; 256 can use it at once."""
+"""Pods that wait for one claim and are evaluated when it changes; others wait for one of these to
+leave. 256 pods can use a claim at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """An entry of the spec: the name of its claim, empty as long as that is not made.
+    """An entry of the spec: the name of its claim, empty until that is created.
 
-    One of the pod's `own` is from a template.
+    A claim of the pod's `own` comes from a template.
     """
 
     name: str
@@ -59,11 +60,11 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """The entries of a pod that need a claim, or why they are not understood.
+    """The entries of a pod that need a claim, or the reason why they are not understood.
 
-    `claims`: the spec has any entries. `extended` are the containers of a waiting pod that request
-    extended resources, `made` the name of the claim for these as far as its status says so. `keys`
-    are the claims that concern it.
+    `claims` is true if the spec has any entries. `extended` are the containers of a waiting pod
+    that request extended resources, `made` the name of their claim in the pod's status. `keys` are
+    the claims whose changes concern the pod.
     """
 
     entries: tuple[_Entry, ...]
@@ -75,10 +76,10 @@ class _Uses:
 
 
 class PodClaims:
-    """The claims of the pods that have some; others cost nothing.
+    """The claims of the pods that have some; other pods cost nothing.
 
-    `problems` says of which claims the spec is not understood, and why. Pods with claims are
-    refused until `serve` is called, and after that as well where `refused` gives a reason.
+    `problems` has the claims whose spec is not understood, with the reason. Pods with claims are
+    refused until `serve` is called, and also after that if `refused` has a reason.
     """
 
     def __init__(
@@ -89,18 +90,22 @@ class PodClaims:
         self._problems = problems
         self._uses: dict[str, _Uses] = {}
         self._requirements: dict[str, Requirements] = {}
+        # A dict as an ordered set: the first MOST_NAMING pods of a claim count.
         self._naming: dict[ClaimKey, dict[str, None]] = {}
         self._of_groups: dict[Key, GroupClaims] = {}
         self._requesting: dict[str, dict[str, None]] = {}
 
     def serve(self) -> None:
-        """The API server serves resource.k8s.io/v1, and all claims that there are are known."""
+        """Record that the API server serves resource.k8s.io/v1 and all claims are known."""
+        # A disabled feature gate remains the reason.
         if self._why_refused == NOT_SERVED:
             self._why_refused = ""
 
     def note(self, pod: Pod, info: PodInfo) -> None:
-        """The pod is there, with these entries; `info` says what it requires besides."""
+        """Record the claims of a pod; `info` has its other requirements."""
         uid, requirements = info.uid, info.requirements
+        # Extended resources of a bound pod are decided: its node offers them, or its status names
+        # the claim.
         waits = info.ours and not info.node
         extended = containers_of(pod, requirements.requests) if waits else ()
         made = pod.status.extended_resource_claim_status
@@ -114,6 +119,7 @@ class PodClaims:
             keys = (*uses.keys, claim_key(info)) if extended else uses.keys
             uses = replace(uses, extended=extended, made=name, keys=keys)
         self._requirements[uid] = requirements
+        # Most events of a pod change nothing here, so its rank among the pods of a claim remains.
         if self._uses.get(uid) != uses:
             self.forget(uid)
             self._uses[uid], self._requirements[uid] = uses, requirements
@@ -123,7 +129,7 @@ class PodClaims:
                 self._requesting.setdefault(resource, {})[uid] = None
 
     def forget(self, uid: str) -> list[str]:
-        """The pod is gone; the UIDs of pods that count anew because of it."""
+        """Drop a deleted pod. Return the UIDs of pods that have to be evaluated because of it."""
         uses = self._uses.pop(uid, None)
         self._requirements.pop(uid, None)
         promoted: list[str] = []
@@ -143,55 +149,59 @@ class PodClaims:
             if not naming:
                 del self._naming[key]
             elif full:
+                # A pod beyond the limit moves up.
                 promoted += islice(naming, MOST_NAMING - 1, MOST_NAMING)
         return promoted
 
     def all(self) -> list[str]:
-        """The UIDs of all pods with claims."""
+        """Return the UIDs of all pods with claims."""
         return list(self._uses)
 
     def has(self, uid: str) -> bool:
-        """Whether the pod has claims."""
+        """True if the pod has claims."""
         return uid in self._uses
 
     def requesting(self, resource: str) -> list[str]:
-        """The UIDs of the waiting pods that request the extended resource."""
+        """Return the UIDs of the waiting pods that request the extended resource."""
         return list(self._requesting.get(resource, ()))
 
     def containers_of(self, uid: str) -> tuple[ContainerDevices, ...]:
-        """The containers of a waiting pod that request extended resources."""
+        """Return the containers of a waiting pod that request extended resources."""
         uses = self._uses.get(uid)
         return () if uses is None else uses.extended
 
     def claim_said(self, uid: str) -> str:
-        """The name that the pod's status has of the claim for extended resources."""
+        """Return the name of the claim for extended resources in the pod's status."""
         uses = self._uses.get(uid)
         return "" if uses is None else uses.made
 
     def naming(self, key: ClaimKey) -> list[str]:
-        """The UIDs of the pods that a change of the claim concerns."""
+        """Return the UIDs of the pods that a change of the claim concerns."""
         return list(islice(self._naming.get(key, ()), MOST_NAMING))
 
     def group_is(self, key: Key, group: GroupObject | None) -> bool:
-        """A PodGroup changed or is gone (None); whether its pods with claims count anew then."""
+        """Record a PodGroup (None: deleted). True if its pods with claims have to be evaluated."""
         before, now = self._of_groups.pop(key, None), GroupClaims.of(group)
         if now is not None:
             self._of_groups[key] = now
         return before != now
 
     def applied(self, info: PodInfo, known: KnownPod | None) -> PodInfo:
-        """The pod as it counts with its claims as they are.
+        """Return the pod with the requirements of its claims as they are now.
 
-        One that is being bound keeps what it asked for: its devices are assumed.
+        A pod that is being bound keeps its requests, because its devices are assumed.
         """
         uses = self._uses.get(info.uid)
         if uses is None:
             return info
         if info.node:
+            # A bound pod requests nothing any more, but it is a consumer of its claims.
             keys = _keys(info, uses)
             return replace(info, device_claims=keys, unclaimed="") if keys else info
         if not info.ours:
             return info
+        # Once its own claim is written, that counts as allocated, and the pod would get another
+        # shape.
         if known is not None and known.assumed:
             wants, keys = known.info.requirements, known.info.device_claims
             return self._with(info, wants.asks, keys, wants.extended)
@@ -202,7 +212,7 @@ class PodClaims:
         return self._asking(info, uses, resource)
 
     def _asking(self, info: PodInfo, uses: _Uses, resource: str) -> PodInfo:
-        """Asking for its claims, and for devices if one stands for an extended `resource`."""
+        """Return the pod with the requests of its claims, and of a mapped extended `resource`."""
         asks: list[Ask | ClaimKey] = []
         keys: list[ClaimKey] = []
         for entry in uses.entries:
@@ -213,7 +223,10 @@ class PodClaims:
                 return replace(self._with(info, (), ()), unclaimed=lack)
             if problem := self._problems.get(key):
                 return self._refused(info, f'ResourceClaim "{entry.claim}", which {problem}')
-            if key not in keys:  # two entries may mean one claim
+            # Two entries may name one claim, which counts once.
+            if key not in keys:
+                # An own claim that is not allocated counts by its spec, not its name: so equal pods
+                # share a shape.
                 asks.append(claim.ask if entry.own and claim.allocation is None else key)
                 keys.append(key)
         if not uses.extended:
@@ -221,6 +234,8 @@ class PodClaims:
         key = claim_key(info)
         claim = self._table.claims.get(key)
         if claim is None:
+            # No claim yet: a decision may still choose any node, with devices or with the node's
+            # own resource.
             extended = uses.extended if resource else ()
             return self._with(info, tuple(asks), (*keys, key) if resource else (*keys,), extended)
         lack = self._lack(info, _Entry("", key[1], _NO_TEMPLATE), key, claim)
@@ -262,10 +277,12 @@ class PodClaims:
             return claim_messages.not_found("ResourceClaim", key)
         if claim.terminating:
             return claim_messages.terminating(name)
+        # The name may belong to a claim of a tenant, or of an earlier pod with this name.
         if entry.own and claim.owner != info.uid:
             return claim_messages.of_another_owner(key, "Pod", pod)
         if shared is not None and not entry.own and (text := shared.lack_of(claim)):
             return text
+        # A claim that thousands of pods name would cost that many evaluations with each change.
         naming = self._naming.get(key, {})
         if len(naming) > MOST_NAMING and info.uid not in islice(naming, MOST_NAMING):
             return claim_messages.named_by_too_many(name, MOST_NAMING)
@@ -280,7 +297,7 @@ def _keys(info: PodInfo, uses: _Uses) -> tuple[ClaimKey, ...]:
 
 
 def _uses_of(pod: Pod) -> _Uses:
-    """What its spec says of claims. Too many are not looked at: changes of them cost nothing."""
+    """Return the claims in spec and status of the pod. Too many are ignored and cost nothing."""
     if problem := excess_of_claims(len(pod.spec.resource_claims)):
         return _Uses((), problem, claims=True)
     made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
@@ -299,6 +316,7 @@ def _uses_of(pod: Pod) -> _Uses:
             return _Uses((), problem, claims=True)
         elif entry.name not in made:
             entries.append(_Entry(entry.name, "", entry.resource_claim_template_name))
+        # A status entry without a name means that the pod needs no claim for this entry.
         elif (name := made[entry.name]) is not None:
             entries.append(_Entry(entry.name, name, entry.resource_claim_template_name))
     namespace = pod.metadata.namespace

@@ -1,7 +1,7 @@
-"""From a pod's spec to its terms about other pods: affinity, anti-affinity, topology spread.
+"""Terms of a pod about other pods: affinity, anti-affinity, topology spread.
 
-`matchLabelKeys` are merged into the selector here. Real API servers have done so already; doing it
-again changes nothing.
+`matchLabelKeys` are merged into the selector here. Real API servers have already merged them; a
+second merge changes nothing.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ from scheduler.decoding.label_selectors import label_expressions
 from scheduler.decoding.objects import Pod, PodAffinityTerm, SpreadConstraint
 
 _LONGEST: Final = 2048
-"""Bytes of a term about the pod's own group, far more than admission writes."""
+"""Bytes of a term about the pod's own group. A longer one counts as a term about any pods;
+admission writes far shorter ones."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(PodAffinityTerm).decode
 
 
 def required_affinity(pod: Pod) -> tuple[tuple[PodTerm, ...], tuple[GroupTerm, ...]]:
-    """Required pod affinity; apart from it what is about the pod's own group, as admission says it.
+    """Return required pod affinity, and apart from it the terms about the pod's own group.
 
-    All pods of a gang have the same terms of that kind: they cost next to nothing.
+    All pods of a gang have the same terms of that kind, which are cached.
     """
     affinity = pod.spec.affinity
     if affinity is None or affinity.pod_affinity is None:
         return (), ()
     terms = affinity.pod_affinity.required
+    # Kept apart: a topology constraint that requires the same makes these terms redundant.
     found = [_own(pod, term) or _term(pod, term) for term in terms]
     return (
         tuple(each for each in found if isinstance(each, PodTerm)),
@@ -49,7 +51,7 @@ def required_affinity(pod: Pod) -> tuple[tuple[PodTerm, ...], tuple[GroupTerm, .
 
 
 def required_anti_affinity(pod: Pod) -> tuple[PodTerm, ...]:
-    """Required pod anti-affinity."""
+    """Return required pod anti-affinity."""
     affinity = pod.spec.affinity
     if affinity is None or affinity.pod_anti_affinity is None:
         return ()
@@ -57,12 +59,12 @@ def required_anti_affinity(pod: Pod) -> tuple[PodTerm, ...]:
 
 
 def spread(pod: Pod) -> tuple[Spread, ...]:
-    """Topology spread constraints with DoNotSchedule."""
+    """Return topology spread constraints with DoNotSchedule."""
     return tuple(_spreads(pod, "DoNotSchedule"))
 
 
 def preferred_affinity(pod: Pod) -> tuple[WeightedPodTerm, ...]:
-    """Preferred pod affinity, and preferred anti-affinity with negative weights."""
+    """Return preferred pod affinity, and preferred anti-affinity with negative weights."""
     affinity = pod.spec.affinity
     if affinity is None:
         return ()
@@ -75,21 +77,22 @@ def preferred_affinity(pod: Pod) -> tuple[WeightedPodTerm, ...]:
 
 
 def preferred_spread(pod: Pod) -> tuple[Spread, ...]:
-    """Topology spread constraints with ScheduleAnyway."""
+    """Return topology spread constraints with ScheduleAnyway."""
     return tuple(_spreads(pod, "ScheduleAnyway"))
 
 
 def _own(pod: Pod, term: PodAffinityTerm) -> GroupTerm | None:
-    """The term as one about the pod's own group, if it is one."""
+    """Return the term as one about the pod's own group, None if it is not."""
     labels = pod.metadata.labels
-    # The group of a pod that has no such label is named in another way. Where the pods with that
-    # label are of several groups, the term is about them all.
+    # A pod without this label names its group in another way. With group-by, several groups share
+    # the value of the label, so the term is about all of them.
     if LABEL_POD_GROUP not in labels or ANNOTATION_GROUP_BY in pod.metadata.annotations:
         return None
     if not OWN_UIDS.issuperset(term.match_label_keys):
         return None
     if term.namespaces or term.namespace_selector is not None or term.mismatch_label_keys:
         return None
+    # The encoded term is the key of the cache: msgspec structs of lists cannot be hashed.
     written = _encode(term)
     if len(written) > _LONGEST:
         return None
@@ -101,7 +104,7 @@ def _own(pod: Pod, term: PodAffinityTerm) -> GroupTerm | None:
 def _group_term(
     written: bytes, namespace: str, own: tuple[tuple[str, str], ...]
 ) -> GroupTerm | None:
-    """The same from the encoded term and those labels of the pod that matter to it."""
+    """Return the term from its encoded form and the labels of the pod that it depends on."""
     term, labels = _decode(written), dict(own)
     added = _match_labels(labels, term.match_label_keys, "In")
     rules = label_expressions(term.label_selector, added)
@@ -118,6 +121,7 @@ def _spreads(pod: Pod, when_unsatisfiable: str) -> Iterator[Spread]:
 
 
 def _term(pod: Pod, term: PodAffinityTerm) -> PodTerm:
+    # As upstream: a term with neither namespaces nor a selector of them means the pod's own.
     own = not term.namespaces and term.namespace_selector is None
     namespaces = (pod.metadata.namespace,) if own else tuple(sorted(term.namespaces))
     added = (
@@ -142,6 +146,7 @@ def _spread(pod: Pod, constraint: SpreadConstraint) -> Spread:
         constraint.topology_key,
         constraint.max_skew,
         constraint.min_domains or 1,
+        # The API's defaults differ: Honor for affinity, Ignore for taints.
         honours_affinity=constraint.node_affinity_policy != "Ignore",
         honours_taints=constraint.node_taints_policy == "Honor",
     )
@@ -150,5 +155,5 @@ def _spread(pod: Pod, constraint: SpreadConstraint) -> Spread:
 def _match_labels(
     labels: Mapping[str, str], keys: Iterable[str], operator: str
 ) -> tuple[Expression, ...]:
-    """An expression for each of the keys that the pod has as a label, with its value."""
+    """Return an expression for each of the keys that the pod has as a label, with its value."""
     return tuple(Expression(key, operator, (labels[key],)) for key in keys if key in labels)

@@ -1,9 +1,9 @@
-"""From a pod to what it requests of each resource, and quantities in the decision core's units.
+"""Resource requests of a pod, in the units of the decision core.
 
 Requests follow kube-scheduler: the sum of all containers and sidecars, or the largest init
 container with the sidecars started before it if that is more; or pod-level requests; plus overhead.
-While a pod is resized in place, the most of what its spec asks for, what the kubelet has allocated
-and what is in use counts; what the spec asks for does not while the resize is infeasible.
+While a pod is resized in place, each resource counts as the maximum of the spec, the kubelet's
+allocation and the usage. The spec does not count while the resize is infeasible.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ _POD_LEVEL: Final = ("cpu", "memory")
 _HUGE_PAGES: Final = "hugepages-"
 
 
+# The same few quantities occur in all pods of a cluster.
 @lru_cache(maxsize=4096)
 def amount(resource: str, quantity: str | int) -> int:
-    """A quantity in the unit of the decision core: milli for cpu, whole units otherwise.
+    """Return a quantity in the unit of the decision core: milli for cpu, whole units otherwise.
 
     Raises kube.client.quantity.QuantityError.
     """
@@ -33,21 +34,22 @@ def amount(resource: str, quantity: str | int) -> int:
 
 
 def amounts(quantities: _Quantities) -> Amounts:
-    """A resource list in the core's units."""
+    """Return a resource list in the core's units."""
     return {resource: amount(resource, q) for resource, q in quantities.items()}
 
 
 def pod_requests(pod: Pod) -> tuple[tuple[str, int], ...]:
-    """The requests of the pod, sorted by resource, without zeros.
+    """Return the requests of the pod, sorted by resource, without zeros.
 
     As upstream, a total that an int64 cannot hold is cut off.
     """
     spec, status = pod.spec, pod.status
     statuses: _Statuses = {}
+    # Only running pods have statuses: the map is not built for each pending pod.
     if status.container_statuses or status.init_container_statuses:
         known = (*status.container_statuses, *status.init_container_statuses)
         statuses = {each.name: each for each in known if each.resources is not None}
-    # Only what a node has resized can be infeasible for it.
+    # Only a kubelet finds a resize infeasible, so other pods' conditions are not read.
     infeasible = bool(statuses or status.resources) and _infeasible(pod)
     running: Amounts = {}
     for container in spec.containers:
@@ -55,6 +57,7 @@ def pod_requests(pod: Pod) -> tuple[tuple[str, int], ...]:
     if spec.init_containers:
         _add_init_containers(running, spec.init_containers, statuses, infeasible=infeasible)
     if spec.resources is not None:
+        # Pod-level requests replace the containers' requests, resource by resource.
         running.update(_pod_level(pod, spec.resources.requests, infeasible=infeasible))
     if spec.overhead:
         _add(running, amounts(spec.overhead))
@@ -75,7 +78,8 @@ def _requests(container: Container, statuses: _Statuses, *, infeasible: bool) ->
 def _most(
     wanted: _Quantities, used: _Quantities, allocated: _Quantities, *, infeasible: bool
 ) -> Amounts:
-    """The most of each resource; what is wanted does not count if it is infeasible."""
+    """Return the maximum of each resource. The wanted amounts do not count if infeasible."""
+    # The usual case, without a resize, needs one conversion instead of three.
     if wanted == used == allocated:
         return amounts(wanted)
     most = amounts(used)
@@ -86,7 +90,7 @@ def _most(
 
 
 def _pod_level(pod: Pod, wanted: _Quantities, *, infeasible: bool) -> Amounts:
-    """The pod-level requests, which replace those of the containers."""
+    """Return the pod-level requests, which replace those of the containers."""
     own = [name for name in wanted if name in _POD_LEVEL or name.startswith(_HUGE_PAGES)]
     if pod.status.resources is None:
         return {name: amount(name, wanted[name]) for name in own}
@@ -96,7 +100,7 @@ def _pod_level(pod: Pod, wanted: _Quantities, *, infeasible: bool) -> Amounts:
 
 
 def _infeasible(pod: Pod) -> bool:
-    """Whether the kubelet has found that the node cannot hold the pod as resized."""
+    """True if the kubelet has found that the node cannot run the pod as resized."""
     for condition in pod.status.conditions:
         if condition.type == "PodResizePending":
             return condition.reason == "Infeasible"
@@ -110,7 +114,7 @@ def _add_init_containers(
     *,
     infeasible: bool,
 ) -> None:
-    """Add the sidecars, and raise to what the init containers need."""
+    """Add the sidecars, and raise the requests to those of the init containers."""
     sidecars: Amounts = {}
     starting: Amounts = {}
     for container in init_containers:
@@ -119,9 +123,12 @@ def _add_init_containers(
             _raise(starting, sidecars)
         else:
             requests = amounts(container.resources.requests)
+            # Sidecars that were started earlier run next to this init container, later ones do not
+            # yet.
             _add(requests, sidecars)
             _raise(starting, requests)
     _add(running, sidecars)
+    # The start may need more than all containers that run afterwards.
     _raise(running, starting)
 
 

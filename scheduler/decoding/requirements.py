@@ -1,4 +1,4 @@
-"""From a pod to its requirements: requests, selectors, ports, affinity, spread, claims."""
+"""Requirements of a pod: requests, selectors, ports, affinity, spread, claims."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from scheduler.decoding.objects import Pod, PodSpec, TolerationSpec
 
 
 def requirements_of_others(pod: Pod) -> Requirements:
-    """For pods of other schedulers: only what matters to pods that are placed beside them."""
+    """Return the requirements of another scheduler's pod, as far as they affect pods next to it."""
     return _of_others(pod, node_uses(pod))
 
 
 def _of_others(pod: Pod, uses: NodeUses, excess: str = "") -> Requirements:
     if not excess and _is_plain(pod.spec, uses):
         return _plain(uses.requests, (), ())
+    # Terms of running pods affect every later decision, so the limit holds for other schedulers,
+    # too.
     considered = not limits.excess_about_pods(pod.spec)
     volumes = uses.volumes
     return Requirements(
@@ -35,11 +37,13 @@ def _of_others(pod: Pod, uses: NodeUses, excess: str = "") -> Requirements:
 
 
 def requirements_of(pod: Pod) -> tuple[Requirements, tuple[GroupTerm, ...]]:
-    """For pods that this scheduler places; the affinity to its own group apart from the rest."""
+    """Return the requirements of a pod of this scheduler, and the affinity to its own group."""
     spec, uses = pod.spec, node_uses(pod)
     excess = limits.excess(spec, uses)
     if excess:
+        # The pod is unschedulable, but if it runs nevertheless, its node is in use.
         return _of_others(pod, uses, excess), ()
+    # Sorted, so that equal selectors compare equal.
     selector = tuple(sorted(spec.node_selector.items()))
     if _is_plain(spec, uses):
         return _plain(uses.requests, selector, spec.tolerations), ()
@@ -66,7 +70,7 @@ def requirements_of(pod: Pod) -> tuple[Requirements, tuple[GroupTerm, ...]]:
 
 
 def _is_plain(spec: PodSpec, uses: NodeUses) -> bool:
-    """Whether the pod has none of what few pods have, and nothing too large to be kept."""
+    """True if the pod uses no rare features, and its requests are short enough to cache."""
     return len(uses.requests) <= limits.RESOURCES and not (
         spec.affinity
         or spec.topology_spread_constraints
@@ -75,13 +79,14 @@ def _is_plain(spec: PodSpec, uses: NodeUses) -> bool:
     )
 
 
+# Values that are large or rare are not cached, so a tenant cannot fill the memory with them.
 @lru_cache(maxsize=256)
 def _plain(
     requests: tuple[tuple[str, int], ...],
     selector: tuple[tuple[str, str], ...],
     tolerations: tuple[TolerationSpec, ...],
 ) -> Requirements:
-    """One value for all pods of a template: it is made and kept once, and compared at no cost."""
+    """Return one value for all pods of a template: created once, and cheap to compare."""
     return Requirements(requests=requests, selector=selector, tolerations=_tolerations(tolerations))
 
 
@@ -106,6 +111,6 @@ def _preferred_node_affinity(spec: PodSpec) -> tuple[tuple[int, Term], ...]:
 
 
 def _unsupported(unknown_volume: str) -> Iterable[str]:
-    """Features that this scheduler does not support, by their names in the pod's spec."""
+    """Yield the features that this scheduler does not support, by their names in the pod's spec."""
     if unknown_volume:
         yield f"volumes of an unknown kind ({unknown_volume})"

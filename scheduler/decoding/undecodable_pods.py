@@ -1,4 +1,4 @@
-"""What is held of a pod that cannot be taken in as it is: its node must not count as free."""
+"""Bound pods that cannot be decoded: their nodes must not count as free."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class HeldMetadata(msgspec.Struct, rename="camel", gc=False):
 
 
 class HeldSpec(msgspec.Struct, rename="camel", gc=False):
-    """The node, and the containers, each of which may be unreadable."""
+    """The node, and the containers, each of which may be undecodable."""
 
     node_name: str = ""
     containers: list[msgspec.Raw] = []
@@ -37,7 +37,7 @@ class HeldStatus(msgspec.Struct, gc=False):
 
 
 class HeldPod(msgspec.Struct, gc=False):
-    """As little of a pod as its place depends on."""
+    """The fields of a pod that are needed to account for it on its node."""
 
     metadata: HeldMetadata
     spec: HeldSpec = msgspec.field(default_factory=HeldSpec)
@@ -49,18 +49,19 @@ class _HeldContainer(msgspec.Struct, gc=False):
 
 
 decode_held_pod: Final = Decoder(HeldPod)
-"""Raises msgspec.DecodeError."""
+"""Decoder of such pods. Raises msgspec.DecodeError."""
 
 _container: Final = Decoder(_HeldContainer)
 
 
 def held_pod_info(pod: HeldPod, before: PodInfo | None, node: NodeInfo | None) -> PodInfo:
-    """A bound pod as it was `before`; else one of no group that takes what can be read of it.
+    """Return a bound pod as it was `before`, else a pod without a group and with readable requests.
 
-    Such a pod takes no more of its `node` than there is: more than that cannot run.
+    A pod that was not known takes no more of its `node` than there is, because more cannot run.
     """
     meta = pod.metadata
     if before is not None:
+        # Its group counts it, and its terms about other pods remain in force.
         info = before
     else:
         info = PodInfo(meta.uid, meta.namespace, meta.name, _requirements(pod, node), ours=False)
@@ -73,9 +74,11 @@ def held_pod_info(pod: HeldPod, before: PodInfo | None, node: NodeInfo | None) -
 
 
 def _requirements(pod: HeldPod, node: NodeInfo | None) -> Requirements:
-    """The containers' requests, those that are quantities and of which the node has some."""
+    """Return the containers' requests, if they are quantities and the node has the resource."""
     there = node.allocatable if node is not None else {}
     total: dict[str, int] = {}
+    # Each container separately: one that cannot be decoded must not hide the requests of the
+    # others.
     for raw in pod.spec.containers:
         for resource, taken in _readable(raw).items():
             total[resource] = min(total.get(resource, 0) + taken, there.get(resource, 0))

@@ -1,4 +1,4 @@
-"""From watched claims, volumes, StorageClasses and CSINodes to the values of the decision core."""
+"""Decoding of claims, volumes, StorageClasses and CSINodes to values of the decision core."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ from scheduler.decoding.volume_objects import Claim, CsiNode, StorageClass, Volu
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+# Raw of a field that is absent, and of one that a Go client wrote as nil.
 _ABSENT: Final = (b"", b"null")
 _STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
 def claim_info(claim: Claim) -> ClaimInfo:
-    """Bound to `volume` only with the annotation; without it the volume is merely requested.
+    """Decode a claim. It is bound to `volume` only with the annotation of the volume controller.
 
-    Raises kube.client.quantity.QuantityError.
+    Without the annotation the volume is merely requested. Raises
+    kube.client.quantity.QuantityError.
     """
     meta, spec = claim.metadata, claim.spec
+    # A claim may name a volume in advance. Only the volume controller sets the annotation.
     bound = _BIND_COMPLETED in meta.annotations
     return ClaimInfo(
         key=(meta.namespace, meta.name),
         volume=spec.volume_name if bound else "",
+        # As in Kubernetes, the annotation of the beta takes precedence over the field.
         storage_class=meta.annotations.get(_STORAGE_CLASS, spec.storage_class_name or ""),
         selected_node=meta.annotations.get(SELECTED_NODE, ""),
         one_pod="ReadWriteOncePod" in spec.access_modes,
@@ -42,7 +46,7 @@ def claim_info(claim: Claim) -> ClaimInfo:
 
 
 def volume_info(volume: Volume) -> VolumeInfo:
-    """Raises kube.client.quantity.QuantityError."""
+    """Decode a volume. Raises kube.client.quantity.QuantityError."""
     meta, spec = volume.metadata, volume.spec
     required = spec.node_affinity.required if spec.node_affinity else None
     ref = spec.claim_ref
@@ -66,7 +70,8 @@ def volume_info(volume: Volume) -> VolumeInfo:
 
 
 def _migrated_driver(spec: VolumeSpec) -> str:
-    """The CSI driver that attaches a volume of a removed cloud provider; empty for other kinds."""
+    """Return the CSI driver of a volume of a removed cloud provider, empty for other kinds."""
+    # `inline_volumes` does not count this kind, so its driver is named here.
     if bytes(spec.vsphere_volume) not in _ABSENT:
         return "csi.vsphere.vmware.com"
     sources = {
@@ -93,7 +98,7 @@ def class_info(storage_class: StorageClass) -> StorageClassInfo:
 
 
 def attach_limits(node: CsiNode) -> dict[str, int]:
-    """How many volumes the node can attach, by driver; drivers without a limit are left out."""
+    """Return the number of volumes that the node can attach, by driver with a limit."""
     return {
         driver.name: driver.allocatable.count
         for driver in node.spec.drivers

@@ -1,4 +1,4 @@
-"""The storage objects the scheduler watches, decoded with the fields in use and no others."""
+"""Watched storage objects of the scheduler, decoded with only the fields in use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Struct(msgspec.Struct, rename="camel", gc=False):
 
 
 class StorageMetadata(_Struct):
-    """With the annotations that are part of the state of claims and volumes."""
+    """The metadata in use. Annotations are part of the state of claims and volumes."""
 
     name: str = ""
     namespace: str = ""
@@ -84,7 +84,7 @@ class CsiSource(_Struct):
 
 
 class ClaimRef(_Struct):
-    """The claim that a volume is reserved for; without a UID any claim of that name."""
+    """The claim that a volume is reserved for. Without a UID it is any claim of that name."""
 
     namespace: str = ""
     name: str = ""
@@ -96,6 +96,7 @@ class VolumeSpec(_Struct):
 
     node_affinity: VolumeAffinity | None = None
     csi: CsiSource | None = None
+    # Kinds of removed cloud providers: `inline_volumes` decodes the one that is set.
     aws_elastic_block_store: msgspec.Raw = msgspec.Raw()
     azure_disk: msgspec.Raw = msgspec.Raw()
     cinder: msgspec.Raw = msgspec.Raw()
@@ -140,7 +141,7 @@ class StorageClass(_Struct):
 
 
 class DriverLimit(_Struct):
-    """How many volumes a driver can attach; None for no limit."""
+    """The number of volumes that a driver can attach, None for no limit."""
 
     count: int | None = None
 
@@ -159,7 +160,7 @@ class CsiNodeSpec(_Struct):
 
 
 class CsiNode(_Struct):
-    """A CSINode; it has the node's name."""
+    """A CSINode. It has the node's name."""
 
     metadata: Metadata
     spec: CsiNodeSpec = msgspec.field(default_factory=CsiNodeSpec)

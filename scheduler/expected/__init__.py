@@ -1,1 +1,4 @@
-"""Pods that do not exist yet, as values."""
+"""Expected pods: pods that do not exist yet, as values.
+
+`pods.ExpectedPods` is the entry point.
+"""

@@ -1,7 +1,7 @@
-"""What expected pods ask of devices: their ResourceClaims as they will be made.
+"""Requests of expected pods for devices: their ResourceClaims as they will be created.
 
-A claim of a pod's own asks for what its ResourceClaimTemplate says now. It does not exist as long
-as the pod does not, so what it is assumed to have is known under a key that no claim has.
+A pod's own claim requests what its ResourceClaimTemplate has now. The claim does not exist before
+the pod does, so the devices assumed for it are kept under a key that no claim has.
 """
 
 from __future__ import annotations
@@ -27,24 +27,25 @@ from scheduler.decoding.objects import Metadata, Pod, PodSpec
 from scheduler.decoding.pod_claims import NOT_SERVED
 
 OWN: Final = "/"
-"""Before the number of a claim of a pod's own, in the key of its kind: no claim is called so."""
+"""Prefix of the number of an expected pod's own claim in its key. No claim's name has a slash."""
 
 TEMPLATE: Final = "template"
 CLAIM: Final = "claim"
 RESOURCE: Final = "resource"
 
 Thing = tuple[str, str, str]
-"""What a group's expected pods name: TEMPLATE, CLAIM or RESOURCE, the namespace and the name."""
+"""An object that a group's expected pods name: TEMPLATE, CLAIM or RESOURCE, namespace, name."""
 
 _AT_ONCE: Final = 128
-"""Groups that are counted again in one piece when an object that they name changes."""
+"""Groups evaluated in one step when an object that they name changes. The others follow in the next
+steps."""
 
 
 class ExpectedClaims:
-    """The ResourceClaimTemplates, and which groups have to be counted anew when they change.
+    """The ResourceClaimTemplates, and the groups to evaluate again when they change.
 
-    Until `serve` is called pods with claims are refused, and after that as well where `refused`
-    gives a reason. Where templates may not be read nothing is held of what they ask for.
+    Pods with claims are refused until `serve` is called, and also after that if `refused` has a
+    reason. If templates may not be read, no devices are held for their claims.
     """
 
     def __init__(self, table: DeviceTable, refused: str = "") -> None:
@@ -57,34 +58,37 @@ class ExpectedClaims:
         self._stale: dict[Key, None] = {}
 
     def serve(self, *, templates: bool) -> None:
-        """The API server serves claims, all of which are known; `templates`: and those as well."""
+        """Record that all claims are known; with `templates`, that templates are known, too."""
         self.templates_known = templates
         if self._why_refused == NOT_SERVED:
             self._why_refused = ""
         self._stale |= dict.fromkeys(self._named)
 
     def template_is(self, key: Key, spec: bytes | None) -> None:
-        """A ResourceClaimTemplate makes claims with this spec; None: it is gone."""
+        """Record the spec of a ResourceClaimTemplate (None: deleted)."""
         before = self._templates.pop(key, None)
         now = None if spec is None else ask_of(spec)
         if now is not None:
             self._templates[key] = now
+        # Metadata of a template changes without a meaning for its claims.
         if before != now:
             self.changed((TEMPLATE, *key))
 
     def changed(self, thing: Thing) -> None:
-        """Groups whose expected pods name it count them anew."""
+        """Record that groups are stale whose expected pods name the object."""
         self._stale |= self._naming.get(thing, {})
 
     def stale(self) -> list[Key]:
-        """Some groups whose expected pods are to be counted anew, which are told once."""
+        """Return some of the stale groups, each of them once."""
+        # Any number of groups may name one class or template, and the event loop must not wait for
+        # all.
         found = list(islice(self._stale, _AT_ONCE))
         for key in found:
             del self._stale[key]
         return found
 
     def note(self, group: Key, things: set[Thing]) -> None:
-        """The expected pods of the group name these."""
+        """Record the objects that the group's expected pods name."""
         self.forget(group)
         if things:
             self._named[group] = tuple(sorted(things))
@@ -92,7 +96,7 @@ class ExpectedClaims:
                 self._naming.setdefault(thing, {})[group] = None
 
     def forget(self, group: Key) -> None:
-        """The group expects nothing any more."""
+        """Drop a group that expects no pods any more."""
         self._stale.pop(group, None)
         for thing in self._named.pop(group, ()):
             del self._naming[thing][group]
@@ -100,18 +104,19 @@ class ExpectedClaims:
                 del self._naming[thing]
 
     def unseen(self, spec: PodSpec) -> bool:
-        """Whether devices of such a pod are not looked at before it exists."""
+        """True if the devices of such a pod are unknown before it exists."""
         return not self.templates_known and any(
             entry.resource_claim_template_name for entry in _readable(spec)
         )
 
     def applied(self, info: PodInfo, spec: PodSpec) -> tuple[PodInfo, set[Thing]]:
-        """A pod of the kind as it counts with its claims, and what it names.
+        """Return a pod of the kind with the requests of its claims, and the objects it names.
 
-        Raises kube.client.quantity.QuantityError for a request that is no quantity.
+        Raises kube.client.quantity.QuantityError for an invalid request.
         """
         extended = containers_of(Pod(_NO_META, spec), info.requirements.requests)
         resources = resources_of(extended)
+        # Named even if nothing maps the resource now: a class that does may appear.
         things = {(RESOURCE, "", resource) for resource in resources}
         if not (spec.resource_claims or extended):
             return info, things
@@ -139,9 +144,11 @@ class ExpectedClaims:
                 lack = self._lack(key)
                 if lack:
                     return replace(info, unclaimed=lack)
+                # Two entries may name one claim, which counts once.
                 if key not in keys:
                     asks.append(key)
                     keys.append(key)
+            # Without templates the pod is placed with no devices for this entry (`unseen`).
             elif self.templates_known:
                 template = entry.resource_claim_template_name or ""
                 found = self._templates.get((info.namespace, template))
@@ -152,6 +159,7 @@ class ExpectedClaims:
                 if problem:
                     return _refused(info, f'ResourceClaimTemplate "{template}", which {problem}')
                 asks.append(ask)
+                # The number in the spec: each expected pod of the kind adds its UID (`keys_of`).
                 keys.append((info.namespace, f"{OWN}{number}"))
         if extended:
             keys.append((info.namespace, f"{OWN}extended"))
@@ -170,7 +178,7 @@ _NO_META: Final = Metadata(name="", namespace="", uid="")
 
 
 def keys_of(info: PodInfo, uid: str) -> tuple[ClaimKey, ...]:
-    """The keys of the claims of the expected pod with this UID, of which `info` is the kind."""
+    """Return the keys of the claims of the expected pod with this UID; `info` is its kind."""
     return tuple(
         (namespace, f"{uid}{name}" if name.startswith(OWN) else name)
         for namespace, name in info.device_claims
@@ -178,7 +186,7 @@ def keys_of(info: PodInfo, uid: str) -> tuple[ClaimKey, ...]:
 
 
 def own_keys(info: PodInfo) -> list[ClaimKey]:
-    """Those of the keys that stand for claims of the expected pod's own."""
+    """Return the keys of the expected pod's own claims."""
     return [key for key in info.device_claims if OWN in key[1]]
 
 
@@ -188,7 +196,7 @@ def _refused(info: PodInfo, feature: str) -> PodInfo:
 
 
 def _problem(spec: PodSpec) -> str:
-    """Why its entries are not understood; empty if they are."""
+    """Return why its entries are not understood, or an empty text."""
     if problem := excess_of_claims(len(spec.resource_claims)):
         return problem
     for index, raw in enumerate(spec.resource_claims):
@@ -202,9 +210,10 @@ def _problem(spec: PodSpec) -> str:
 
 
 def _readable(spec: PodSpec) -> Iterator[PodClaimEntry]:
-    """Its entries, as long as there are not too many."""
+    """Yield its entries, none if there are too many."""
     for raw in () if excess_of_claims(len(spec.resource_claims)) else spec.resource_claims:
         try:
             yield decode_pod_claim(raw)
         except msgspec.DecodeError:
+            # `_problem` reports entries that cannot be decoded.
             continue

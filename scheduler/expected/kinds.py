@@ -1,4 +1,4 @@
-"""The kinds of pods that a group expects: who came of each, and which one a pod is nearest to."""
+"""Kinds of pods that a group expects: which pods arrived of each, and which kind a pod matches."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from scheduler.core.values.model import PodInfo, Requirements
 from scheduler.decoding.objects import GroupObject
 
 _FIELDS: Final = tuple(each.name for each in fields(Requirements) if each.name != "stage")
-"""What is compared of a pod that comes; its kind's stage is its own then."""
+"""Fields that an arriving pod is compared by. Its stage comes from the kind that it matches."""
 
 
 @dataclass(slots=True)
 class Kind:
-    """`info` is what each expected pod is a copy of; `numbers` are those in the state.
+    """A kind of expected pods. `info` is the pod to copy; `numbers` are the copies in the state.
 
-    Of those that `came`, `over` have succeeded; once more come than are expected, each of these
-    stands for one that is `replaced`: it runs after that.
-    `done` are pods that succeeded and are gone: no others come for them while members are left.
-    `unseen` is what its template has of which nothing is held, in words.
+    `came` are the UIDs of pods that arrived, and `over` those of them that succeeded. If more
+    arrive than expected, one of `over` moves to `replaced` for each: the new pod runs after that
+    one. `done` counts pods that succeeded and are deleted: none arrives for them while members
+    remain. `unseen` names the parts of the template for which nothing is held.
     """
 
     info: PodInfo
@@ -40,7 +40,8 @@ class Kind:
         return max(0, self.count - self.done - len(self.came))
 
     def replace_one(self) -> None:
-        """A pod comes for the first, by UID, of those that have succeeded."""
+        """Count a further pod in place of the first, by UID, that has succeeded."""
+        # By UID, so that every process and each replay chooses the same.
         uid = min(self.over)
         self.over.remove(uid)
         self.came.remove(uid)
@@ -49,9 +50,9 @@ class Kind:
 
 @dataclass(slots=True)
 class ExpectedGroup:
-    """Its kinds by name, as its object has them.
+    """The kinds of a group by name, as its object has them.
 
-    `expired`: no place is held any more until none of its tree runs.
+    If `expired`, no place is held until nothing of its tree runs.
     """
 
     key: Key
@@ -63,7 +64,7 @@ class ExpectedGroup:
     refused: str = ""
 
     def requests(self, counts: Mapping[str, int]) -> Counter[str]:
-        """What so many pods of each kind request."""
+        """Return the requests of so many pods of each kind."""
         found: Counter[str] = Counter()
         for name, count in counts.items():
             for resource, amount in self.kinds[name].info.requirements.requests:
@@ -76,7 +77,7 @@ class ExpectedGroup:
 
 
 def lack_of(info: PodInfo) -> str:
-    """Why expected pods are not placed wherever there is room; empty if they are."""
+    """Return why expected pods are not placed even with enough capacity, or an empty text."""
     unsupported = info.requirements.unsupported
     return info.unclaimed or (f"they use {', '.join(unsupported)}" if unsupported else "")
 
@@ -86,14 +87,15 @@ def is_held(pod: Pod | None) -> bool:
 
 
 def counts(info: PodInfo) -> bool:
-    """Whether the pod is one of those that the group expects: there, or it has done its work."""
+    """True if the pod is one of those that the group expects: it exists, or it succeeded."""
+    # A pod that is kept back names a group of another owner.
     return info.phase != "Failed" and not info.membership.held
 
 
 def nearest(info: PodInfo, kinds: Mapping[str, Kind]) -> str:
-    """The kind that asks for the most of the same; empty without one.
+    """Return the kind whose requirements differ least from the pod's; empty without kinds.
 
-    Those come first whose labels the pod has; of equal ones that of the lowest stage.
+    Kinds whose labels the pod has come first. Of equal ones, that of the lowest stage is returned.
     """
     return min(kinds, key=lambda name: _distance(kinds[name].info, info), default="")
 
@@ -101,6 +103,7 @@ def nearest(info: PodInfo, kinds: Mapping[str, Kind]) -> str:
 def _distance(expected: PodInfo, found: PodInfo) -> tuple[bool, int, int, str]:
     wanted, stage = expected.labels.items(), expected.requirements.stage
     return (
+        # Labels first: an initializer and its trainers may request the same.
         not wanted <= found.labels.items(),
         _differences(expected.requirements, found.requirements),
         0 if stage is None else stage.number,
@@ -109,6 +112,7 @@ def _distance(expected: PodInfo, found: PodInfo) -> tuple[bool, int, int, str]:
 
 
 def _differences(expected: Requirements, found: Requirements) -> int:
+    # A pod that was created from the template needs no comparison by field.
     if expected == found:
         return 0
     return sum(getattr(expected, name) != getattr(found, name) for name in _FIELDS)

@@ -1,4 +1,4 @@
-"""What a group says of an expected pod, as the pod of the state that stands for it."""
+"""Conversion of a group's expected pod to the pod that represents it in the state."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from scheduler.decoding.objects import (
 from scheduler.expected.claims import keys_of
 
 UID_PREFIX: Final = "expected/"
-"""No object of the API server has a UID with a slash."""
+"""Prefix of expected pods' UIDs. No object of the API server has a UID with a slash."""
 
 _LAST: Final = "~"
-"""Sorts after every time: pods that exist go first."""
+"""Creation time that sorts after all others: existing pods go first."""
 
 _ADDED: Final = tuple(
     TolerationSpec(f"node.kubernetes.io/{condition}", "Exists", "", "NoExecute")
     for condition in ("not-ready", "unreachable")
 )
-"""What the admission plug-in DefaultTolerationSeconds gives each pod."""
+"""Tolerations that the admission plugin DefaultTolerationSeconds adds to each pod."""
 
 
 def parse(uid: str) -> tuple[Key, str, int]:
-    """Namespace and name of the group, the kind, and the number of an expected pod."""
+    """Return group (namespace and name), kind and number of an expected pod."""
     _, namespace, name, kind, number = uid.split("/")
     return (namespace, name), kind, int(number)
 
 
 def uid_of(key: Key, kind: str, number: int) -> str:
-    """The UID of an expected pod."""
+    """Return the UID of an expected pod."""
     return f"{UID_PREFIX}{key[0]}/{key[1]}/{kind}/{number}"
 
 
 def has_volumes(kind: ExpectedPodsSpec) -> bool:
-    """Whether such a pod needs volumes that not all nodes can have: those of pods that exist."""
+    """True if such a pod needs volumes whose nodes are known only once it exists."""
     kinds = {"persistentVolumeClaim", "ephemeral"}
     return any(kinds & volume.keys() for volume in kind.template.spec.volumes)
 
@@ -53,7 +53,7 @@ def has_volumes(kind: ExpectedPodsSpec) -> bool:
 def info_of(
     key: Key, group: GroupObject, kind: ExpectedPodsSpec, schedulers: SchedulerNames
 ) -> PodInfo:
-    """A pod of the kind as it would be delivered."""
+    """Return a pod of the kind as a watch would deliver it."""
     written = kind.template.spec
     spec = PodSpec(
         scheduler_name=written.scheduler_name or schedulers.default,
@@ -70,6 +70,8 @@ def info_of(
         name=kind.name,
         namespace=key[0],
         uid=UID_PREFIX,
+        # The label wins over the template's: an expected pod is a member of the group that declares
+        # it.
         labels={**kind.template.metadata.labels, LABEL_POD_GROUP: key[1]},
     )
     info = decode.pod_info(Pod(metadata, spec), None, schedulers)
@@ -78,8 +80,11 @@ def info_of(
         info,
         requirements=replace(info.requirements, stage=stage),
         group=key[1],
+        # Members need the priority of their group.
         priority=group.spec.priority or 0,
         created=_LAST,
+        # Preemption compares the start times of victims: a pod that has not started is the
+        # youngest.
         started=decode.FAR_AWAY,
         gated=False,
         expected=True,
@@ -88,10 +93,11 @@ def info_of(
 
 def _with_added(written: tuple[TolerationSpec, ...]) -> tuple[TolerationSpec, ...]:
     keys = {each.key for each in written}
+    # An empty key tolerates everything.
     return (*written, *(each for each in _ADDED if each.key not in keys and "" not in keys))
 
 
 def numbered(info: PodInfo, key: Key, kind: str, number: int) -> PodInfo:
-    """One of the expected pods of a kind."""
+    """Return one of the expected pods of a kind."""
     uid, name = uid_of(key, kind, number), f"{kind}-{number} (expected)"
     return replace(info, uid=uid, name=name, device_claims=keys_of(info, uid))

@@ -1,9 +1,9 @@
-"""Pods that a group will have and that do not exist yet: the state has one of its own for each.
+"""Expected pods: members of a group that do not exist yet, each represented in the state.
 
-An owner that creates some pods only after others run says so in the group's `expectedPods`. For
-each kind there are as many expected pods as members are missing. A pod that comes is counted as one
-of the kind whose template asks for the same, or else of the nearest that still expects some. An
-expected pod whose place is held stays until the pod that came has taken the place over.
+An owner that creates some pods only after others run lists them in the group's `expectedPods`. For
+each kind, the state has as many expected pods as members are missing. A pod that arrives counts for
+the kind whose template has the same requirements, else for the nearest kind that still misses pods.
+An expected pod with a held place remains until the pod that arrived has taken the place over.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from scheduler.support.config import ExpectedLimits
 
 @dataclass(slots=True)
 class Changes:
-    """Expected pods to be set in the state, and the UIDs of those to be removed."""
+    """Expected pods to set in the state, and UIDs of those to remove."""
 
     set: list[PodInfo] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
@@ -40,9 +40,9 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a pod was that is gone: where it had room (-1: nowhere), and whether it succeeded.
+    """The last state of a pod: the row of the node that it used (-1: none), and if it succeeded.
 
-    `claims` are those that it used, with what they have.
+    `claims` are those that it used, with their allocations.
     """
 
     row: int
@@ -51,10 +51,11 @@ class Left:
 
     @classmethod
     def of(cls, state: State, uid: str) -> Left | None:
-        """As the pod is now; None if it is not known. What is evicted leaves its room to others."""
+        """Return the state of the pod as it is now, None if it is unknown."""
         pod = state.pods.get(uid)
         if pod is None:
             return None
+        # The preemptor gets the place of a victim, not the victim's replacement.
         evicted = uid in state.units.evicting or pod.info.preemption.targeted
         runs = pod.info.node and not pod.ended and not evicted
         allocation = state.devices.allocation
@@ -64,9 +65,9 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class KindNow:
-    """A kind of a group: UIDs of the pods that `came` and of those expected, and how many too many.
+    """A kind of a group: UIDs of the pods that `came` and of the expected ones.
 
-    Those in `excess` are expected ones whose places pods that came have not taken over yet.
+    `excess` of the expected ones have places that pods that arrived have not taken over yet.
     """
 
     name: str
@@ -78,8 +79,8 @@ class KindNow:
 class ExpectedPods:
     """The expected pods of all groups, within `limits` for each namespace.
 
-    ResourceQuotas do not see them, so without a limit a namespace could hold more than it may use.
-    `claims` are what they ask of devices: call `renewed` after changes of those.
+    ResourceQuotas do not count them, so without a limit a namespace could hold more than it may
+    use. `claims` has their requests for devices: call `renewed` after these change.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class ExpectedPods:
         *,
         claims_refused: str = "",
     ) -> None:
-        """`claims_refused` says why pods with ResourceClaims are refused; empty if they are not."""
+        """Start without groups. `claims_refused` is why pods with claims are refused, if so."""
         self.claims = ExpectedClaims(state.devices, claims_refused)
         self._state = state
         self._limits = limits
@@ -104,7 +105,7 @@ class ExpectedPods:
         self._touched: dict[Key, None] = {}
 
     def __iter__(self) -> Iterator[GroupKey]:
-        """The PodGroups that expect pods."""
+        """Return the PodGroups that expect pods."""
         return iter([(POD_GROUP.kind, *key) for key in self._groups])
 
     def __contains__(self, key: GroupKey) -> bool:
@@ -114,17 +115,20 @@ class ExpectedPods:
         return len(self._groups)
 
     def group_is(self, key: Key, group: GroupObject | None) -> Changes:
-        """A PodGroup is there, or gone (None).
+        """Apply a PodGroup (None: deleted).
 
-        Raises kube.client.quantity.QuantityError for a request in a template that is no quantity.
+        Raises kube.client.quantity.QuantityError for an invalid request in a template.
         """
         known = self._groups.get(key)
         written = [] if group is None else group.spec.expected_pods
         if known is None and not written:
             return Changes()
+        # All templates are decoded before anything changes: an invalid one leaves the group as it
+        # was.
         kinds = {} if group is None or not written else dict(self._kinds(key, group))
         if known is None:
             known = self._groups[key] = ExpectedGroup(key)
+            # Pods may arrive before the object of their group.
             self._take_in_members(known, kinds)
         known.obj = group
         changes = Changes()
@@ -138,7 +142,7 @@ class ExpectedPods:
         return changes
 
     def renewed(self) -> Changes:
-        """Some of the groups are counted anew, of which something changed that their pods name."""
+        """Evaluate some of the groups again whose pods name a changed object."""
         changes = Changes()
         for key in self.claims.stale():
             known = self._groups.get(key)
@@ -149,7 +153,8 @@ class ExpectedPods:
         return changes
 
     def pod_is(self, info: PodInfo, left: Left | None = None) -> Changes:
-        """A pod is so now; it may have come instead of an expected one. `left` is what it was."""
+        """Apply a pod, which may replace an expected one. `left` is its last state."""
+        # Every event of a pod comes here, and most clusters have no expected pods.
         if not self._groups or info.group is None:
             return self.forget(info.uid) if info.uid in self._of else Changes()
         key = (info.namespace, info.group)
@@ -166,9 +171,9 @@ class ExpectedPods:
         return self._balance(group, Changes())
 
     def forget(self, uid: str, left: Left | None = None) -> Changes:
-        """The pod is gone, or does not count any more; `left` is what it was, if that is known.
+        """Drop a pod that is deleted or does not count; `left` is its last state, if known.
 
-        Where it ran an expected pod has its place, for the one that its owner makes again.
+        An expected pod gets its place, for the replacement that its owner creates.
         """
         key, name = self._of.pop(uid, (None, ""))
         group = self._groups.get(key) if key is not None else None
@@ -177,19 +182,21 @@ class ExpectedPods:
         group.extra.discard(uid)
         kind = group.kinds.get(name)
         if kind is not None:
+            # Its owner creates no replacement for a pod that succeeded.
             kind.done += left is not None and left.succeeded and uid in kind.came
             for uids in (kind.came, kind.over, kind.replaced):
                 uids.discard(uid)
             self._take_in_extra(group)
             if left is not None and left.row >= 0:
                 self._succeed(group, name, kind, left)
+        # With no member left, the owner starts again and creates all pods.
         if not any(each.came for each in group.kinds.values()):
             for each in group.kinds.values():
                 each.done = 0
         return self._balance(group, Changes())
 
     def removed(self, uid: str) -> None:
-        """An expected pod was removed from the state: another took its place over."""
+        """Record that an expected pod left the state, as another took its place over."""
         key, name, number = parse(uid)
         group = self._groups.get(key)
         if group is not None and name in group.kinds:
@@ -199,7 +206,7 @@ class ExpectedPods:
             self._note_requests(group)
 
     def expire(self, key: GroupKey, *, expired: bool = True) -> Changes:
-        """The time of the group's held places is over, or begins anew."""
+        """End the time of the group's held places, or start it again."""
         group = self._groups.get(key[1:])
         if group is None or group.expired == expired:
             return Changes()
@@ -207,12 +214,12 @@ class ExpectedPods:
         return self._balance(group, Changes())
 
     def expired(self, key: GroupKey) -> bool:
-        """Whether no places are held for the group any more."""
+        """True if no places are held for the group any more."""
         group = self._groups.get(key[1:])
         return group is not None and group.expired
 
     def any_expired(self, root: Group) -> bool:
-        """Whether places of a group of the tree were given up as their time was over."""
+        """True if a group of the tree has lost its places because their time was over."""
         return bool(self._groups) and any(self.expired(leaf.key) for leaf in root.leaves())
 
     def touch_all(self) -> None:
@@ -220,12 +227,12 @@ class ExpectedPods:
         self._touched |= dict.fromkeys(self._groups)
 
     def take_touched(self) -> list[GroupKey]:
-        """The groups whose `problem` may be another one since the last call."""
+        """Return the groups whose `problem` may have changed since the last call."""
         touched, self._touched = self._touched, {}
         return [(POD_GROUP.kind, *key) for key in touched]
 
     def problem(self, key: GroupKey) -> str:
-        """Why the group's expected pods do not count, or how those that came differ; or empty."""
+        """Return why expected pods do not count, or how arrived ones differ, or an empty text."""
         group = self._groups.get(key[1:])
         if group is None:
             return ""
@@ -242,7 +249,7 @@ class ExpectedPods:
         return ""
 
     def staged(self, info: PodInfo) -> PodInfo:
-        """The pod with the stage of the kind that it was counted as."""
+        """Return the pod with the stage of the kind that it counts for."""
         key, name = self._of.get(info.uid, (None, "")) if self._of else (None, "")
         group = self._groups.get(key) if key is not None else None
         kind = group.kinds.get(name) if group is not None else None
@@ -253,11 +260,11 @@ class ExpectedPods:
         return replace(info, requirements=replace(info.requirements, stage=stage))
 
     def kind_of(self, uid: str) -> str:
-        """The kind that a pod was counted as; empty if none."""
+        """Return the kind that a pod counts for, empty if none."""
         return self._of.get(uid, (None, ""))[1]
 
     def kinds(self, key: GroupKey) -> list[KindNow]:
-        """The kinds of a PodGroup, as they are now."""
+        """Return the current kinds of a PodGroup."""
         group = self._groups.get(key[1:])
         if group is None:
             return []
@@ -272,7 +279,7 @@ class ExpectedPods:
         ]
 
     def new_places(self) -> list[str]:
-        """UIDs of the expected pods that took over places of pods that are gone; empties the list.
+        """Return, and clear, the UIDs of the expected pods that got places of deleted pods.
 
         No decision placed them, so no Reservation has them.
         """
@@ -280,7 +287,7 @@ class ExpectedPods:
         return found
 
     def _take_in_extra(self, group: ExpectedGroup) -> None:
-        """Pods that were too many may be those that were made again."""
+        """Count surplus pods as replacements: they may be older than the deletions."""
         for uid in sorted(group.extra) if any(it.missing for it in group.kinds.values()) else ():
             pod = self._state.pods.get(uid)
             if pod is not None:
@@ -288,13 +295,17 @@ class ExpectedPods:
                 self._take_in(group, pod.info)
 
     def _succeed(self, group: ExpectedGroup, name: str, kind: Kind, left: Left) -> None:
-        """An expected pod takes the place of one that is gone, if it fits there."""
+        """Give the place of a deleted pod to an expected one, if it fits there."""
+        # No place for more pods than expected: the replacement may have arrived and be placed
+        # already.
         placed = sum(not self._is_unplaced(uid) for uid in kind.came)
         held = sum(map(self._is_held_number, ((group.key, name, at) for at in kind.numbers)))
         if group.expired or group.refused or placed + held + kind.done >= kind.count:
             return
         waiting = [at for at in kind.numbers if not self._is_held_number((group.key, name, at))]
         free = (at for at in range(kind.count) if at not in kind.numbers)
+        # An expected pod without a place first, as a new one would count against the namespace's
+        # limit.
         at = min(waiting) if waiting else next(free, None)
         if at is None:
             return
@@ -309,7 +320,7 @@ class ExpectedPods:
             self._new_places.append(pod.info.uid)
 
     def _inherit(self, pod: StatePod, left: Left) -> bool:
-        """Assume the devices for an expected pod that the one before it has not given back yet."""
+        """Assume devices for an expected pod that its predecessor has not released yet."""
         keys, own = pod.info.device_claims, set(own_keys(pod.info))
         if not own or len(keys) != len(left.claims):
             return False
@@ -319,6 +330,9 @@ class ExpectedPods:
         if len(devices) < len(own):
             return False
         row = np.array([left.row])
+        # The devices are in use by the old claim until kube-controller-manager releases it, and
+        # others could get them then. So the check ignores that claim, and the expected pod shares
+        # its devices from now on.
         with self._state.nodes.trial():
             self._state.devices.free([claim for claim, _ in given.values()])
             if not int(self._state.framework.slots_in(pod.shape, row)[0]):
@@ -340,7 +354,8 @@ class ExpectedPods:
         succeeded = info.phase == "Succeeded"
         name = nearest(info, {name: kind for name, kind in group.kinds.items() if kind.missing})
         if not name:
-            # As many as are expected run at once: others come for those that are done.
+            # The count is of pods that run at the same time. A Job with more completions creates
+            # others after some have succeeded, so these replace them.
             ended = {it: kind for it, kind in group.kinds.items() if succeeded or kind.over}
             name = nearest(info, ended)
             if name and succeeded:
@@ -363,7 +378,7 @@ class ExpectedPods:
             kind.over.add(info.uid)
 
     def _replace(self, group: ExpectedGroup, name: str, new: Kind | None, changes: Changes) -> None:
-        """A kind as it is written now; None: it is no more."""
+        """Replace a kind by its new definition (None: it was removed)."""
         old = group.kinds[name]
         self._new_kinds |= dict.fromkeys(old.came)
         if new is None:
@@ -372,18 +387,21 @@ class ExpectedPods:
             self._of |= dict.fromkeys(old.came, (group.key, ""))
             for uid in old.replaced:
                 del self._of[uid]
+        # Only the count changed: expected pods keep their places.
         elif new.info == old.info:
             old.count, old.unseen = new.count, new.unseen
             return
         else:
             new.came, new.over, new.replaced = old.came, old.over, old.replaced
             group.kinds[name] = new
+        # Places were chosen for the old template, so they are not kept for the new one.
         changes.gone += [uid_of(group.key, name, at) for at in sorted(old.numbers)]
         self._in_namespace[group.key[0]] -= len(old.numbers)
 
     def _balance(self, group: ExpectedGroup, changes: Changes) -> Changes:
-        """As many expected pods as are missing; of those with a place only what came too late."""
+        """Match the number of expected pods to the missing ones."""
         self._touched[group.key] = None
+        # First, as a refused group expects nothing.
         self._limit(group)
         off = group.expired or bool(group.refused)
         for name, kind in group.kinds.items():
@@ -394,7 +412,7 @@ class ExpectedPods:
                 self._in_namespace[group.key[0]] += 1
                 changes.set.append(numbered(kind.info, group.key, name, at))
             surplus = len(kind.numbers) - wanted
-            # Pods that came, and wait still, are to take places over.
+            # Pods that arrived and still wait are about to take these places over.
             keep = 0 if off else min(surplus, sum(map(self._is_unplaced, kind.came)))
             for at in self._to_go(group, name, kind, surplus, keep):
                 kind.numbers.discard(at)
@@ -405,7 +423,7 @@ class ExpectedPods:
         return changes
 
     def _restage(self, changes: Changes) -> None:
-        """Let pods that are counted as another kind have the stage of that one."""
+        """Update the stage of pods that now count for another kind."""
         kinds, self._new_kinds = self._new_kinds, {}
         for uid in kinds:
             pod = self._state.pods.get(uid)
@@ -416,11 +434,11 @@ class ExpectedPods:
     def _to_go(
         self, group: ExpectedGroup, name: str, kind: Kind, surplus: int, keep: int
     ) -> list[int]:
-        """The numbers of expected pods that are too many, but `keep` that have a place."""
+        """Return the numbers of surplus expected pods, except `keep` that have a place."""
         if surplus <= 0:
             return []
         pods = {at: self._state.pods.get(uid_of(group.key, name, at)) for at in kind.numbers}
-        # Those without a place first, then the last.
+        # Pods without a place first: nothing is lost with them. Then the highest numbers.
         ordered = sorted(pods, key=lambda at: (is_held(pods[at]), -at))
         unplaced = sum(not is_held(pod) for pod in pods.values())
         return ordered[: max(surplus - keep, min(surplus, unplaced))]
@@ -430,11 +448,12 @@ class ExpectedPods:
         return pod is not None and not pod.placed and not pod.ended
 
     def _limit(self, group: ExpectedGroup) -> None:
-        """Expect nothing for a group with which its namespace would have too many."""
+        """Expect nothing for a group with which its namespace would exceed a limit."""
         namespace, own = group.key[0], sum(len(kind.numbers) for kind in group.kinds.values())
         wanted = sum(kind.missing for kind in group.kinds.values())
         others = self._in_namespace[namespace] - own
         group.refused = ""
+        # Only growth is refused: a group keeps what it has if the limit is lowered.
         if wanted > own and others + wanted > self._limits.pods:
             group.refused = (
                 f"its {wanted} expected pods do not count: with {others} of other groups namespace"
@@ -448,7 +467,7 @@ class ExpectedPods:
             )
 
     def _too_much(self, group: ExpectedGroup) -> str:
-        """The first resource of which its missing pods request more than is left; or empty."""
+        """Return the first resource whose limit its missing pods exceed, or an empty text."""
         if not self._limits.requests:
             return ""
         wanted = group.requests({name: kind.missing for name, kind in group.kinds.items()})
@@ -460,7 +479,7 @@ class ExpectedPods:
         return ""
 
     def _note_requests(self, group: ExpectedGroup) -> None:
-        """What its expected pods request, where that is limited."""
+        """Record the requests of its expected pods, if they are limited."""
         if not self._limits.requests:
             return
         now = group.requests({name: len(kind.numbers) for name, kind in group.kinds.items()})
@@ -472,9 +491,10 @@ class ExpectedPods:
             del self._requested[group.key[0]]
 
     def _kinds(self, key: Key, group: GroupObject) -> Iterator[tuple[str, Kind]]:
-        """What is beyond the limits of admission is left out."""
+        """Yield the kinds. Entries beyond the limits of admission are ignored."""
         things: set[Thing] = set()
         for each in group.spec.expected_pods[:MAX_EXPECTED_KINDS]:
+            # Admission rejects these, but must not be relied on: the name becomes a part of UIDs.
             if each.name and "/" not in each.name and 0 <= each.count <= MAX_EXPECTED_PODS:
                 spec = each.template.spec
                 info = info_of(key, group, each, self._schedulers)

@@ -1,1 +1,4 @@
-"""Places that are held for expected pods, over time."""
+"""Held places: capacity kept free for expected pods, and its time limits.
+
+`held_places.HeldPlaces` is the entry point.
+"""

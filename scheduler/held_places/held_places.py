@@ -1,8 +1,8 @@
-"""Places held for pods that a group expects: who has them, until when, and who takes them over.
+"""Held places: who has them, until when, and which pods take them over.
 
-A decision places a root's expected pods like all others; their places stay taken, and the
-Reservation of the root stays, until the pods come. A pod that comes takes the place of an expected
-one of its kind over. What has not come when the time is over is not waited for any more.
+A decision places a root's expected pods like all others. Their places remain taken, and the root's
+Reservation remains, until the pods arrive. A pod that arrives takes over the place of an expected
+pod of its kind. When the time is over, the scheduler does not wait for missing pods any more.
 """
 
 from __future__ import annotations
@@ -38,30 +38,31 @@ from scheduler.watch.event_handlers import PodHandler
 from scheduler.watch.published_places import told_expired, told_since
 
 _LOOK: Final = 1.0
-"""Seconds between two looks at what is held."""
+"""Seconds between two checks of held places."""
 
 _ALL_AFTER: Final = 30
-"""Looks in which all nodes are looked at; otherwise those that changed."""
+"""Checks within which every node is checked once. Each checks the nodes that changed, and a part of
+the others."""
 
 _MOST_SHOWN: Final = 1000
-"""Entries of `status.heldPlaces.pods`: who looks from outside knows of no others."""
+"""Entries of `status.heldPlaces.pods`. Observers of the cluster do not see further places."""
 
 EVICT: Final = "Evict"
-"""The value of the annotation on-hold-expired with which nothing goes on; else it is as Keep."""
+"""Value of the annotation on-hold-expired that evicts the running pods. Any other is as Keep."""
 
 _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """When places were first held for a root: by the monotonic clock, and what its status says."""
+    """The time when places were first held for a root: monotonic, and as its status reports it."""
 
     at: float
     stamp: datetime
 
 
 class HeldPlaces:
-    """The places that are held; `observed` are the group objects as last delivered."""
+    """The held places of all groups. `observed` has the last object of each group."""
 
     def __init__(
         self,
@@ -76,10 +77,10 @@ class HeldPlaces:
         store: Callable[[Placement], None],
         device_work: DeviceWork | None = None,
     ) -> None:
-        """`evict` is called with pods of a root and why.
+        """Start without places. `evict` is called with pods of a root and a reason.
 
-        `store` is given places that no decision chose, to be kept for the next leader. Without
-        `device_work` there is no limit to the work on devices.
+        `store` gets places that no decision chose, to keep them for the next leader. Without
+        `device_work` the work on devices is not limited.
         """
         self._state = shell.state
         self._pods = pods
@@ -101,7 +102,7 @@ class HeldPlaces:
         self._generation = -1
 
     def reset(self) -> None:
-        """Another process may have led meanwhile, and places of groups have expired."""
+        """Start a new term: another leader may have let places expire meanwhile."""
         self._begun.clear()
         self._ended.clear()
         self._told.clear()
@@ -112,20 +113,23 @@ class HeldPlaces:
                 self._set_expired(group, expired=told_expired(obj))
 
     def taken_over(self, root: Group | Pod, budget: Callable[[], SearchBudget]) -> Placement | None:
-        """Assume the places held for pods of the root that have come; None if there are none.
+        """Assume the places held for pods of the root that arrived; None if there are none.
 
-        A pod that does not fit where its kind was expected waits for a place like others. Raises
-        one of POSTPONED where finding devices takes long, and nothing was assumed.
+        A pod that does not fit the place of its kind waits for capacity like others. Raises one of
+        POSTPONED if finding devices takes too long and nothing was assumed.
         """
         if isinstance(root, Pod) or not root.expected_held:
             return None
         pods, rows = list[Pod](), list[int]()
         for leaf in root.leaves():
+            # A list, because each takeover changes the kinds that it is computed from.
             for pod, expected in list(self._came(leaf)):
                 try:
                     if not self._may_take_over(pod, expected):
                         continue
                 except POSTPONED:
+                    # Places that were taken over are returned to be bound; the rest follows with
+                    # the next attempt.
                     if not pods:
                         raise
                     break
@@ -150,7 +154,7 @@ class HeldPlaces:
         )
 
     def status(self, group: Group) -> Json | None:
-        """`status.heldPlaces` of a group; None if none are held, and none expired."""
+        """Return `status.heldPlaces` of a group, None if no places are held and none expired."""
         if group.composite or not (group.expected_held or self._expected.expired(group.key)):
             return None
         stamp = self._begun_for(group.top).stamp
@@ -167,7 +171,7 @@ class HeldPlaces:
         }
 
     async def run(self, fence: Fence) -> None:
-        """Look every second at what is held, while the lease is held; until cancelled."""
+        """Check every second what is held, as long as the lease is valid, until cancelled."""
         while True:
             await self._clock.sleep(_LOOK)
             await self._freeze.over()
@@ -176,7 +180,7 @@ class HeldPlaces:
                 self._store_new()
 
     def look(self) -> None:
-        """Give up what was held too long or cannot be used any more; let what ended begin anew."""
+        """Release what was held too long or cannot be used any more, and restart what ended."""
         self._pods.renew_expected()
         self._try_deferred()
         for key in self._expected.take_touched():
@@ -187,6 +191,7 @@ class HeldPlaces:
         for group in self._groups():
             total += group.expected_held
             roots[group.top.key] = group.top
+        # A root that appears again has its time from the start.
         for key in self._begun.keys() - roots.keys():
             del self._begun[key]
         self._ended &= roots.keys()
@@ -195,7 +200,7 @@ class HeldPlaces:
         HELD_PLACES.set(total)
 
     def _try_deferred(self) -> None:
-        """Pods whose devices were not given back yet may take their places over by now."""
+        """Requeue pods that waited for devices of their places, which may be released by now."""
         deferred, self._deferred = self._deferred, set()
         for uid in deferred:
             self._state.reconsider(uid)
@@ -203,7 +208,7 @@ class HeldPlaces:
             self._on_change()
 
     def _tell(self, key: GroupKey) -> None:
-        """One event for each change of what is wrong with a group's expected pods."""
+        """Record one event for each change of what is wrong with a group's expected pods."""
         problem, before = self._expected.problem(key), self._told.pop(key, "")
         if problem:
             self._told[key] = problem
@@ -211,8 +216,9 @@ class HeldPlaces:
                 self._events.entity(key, "Warning", "ExpectedPodsDiffer", problem)
 
     def _store_new(self) -> None:
-        """Have the places stored that expected pods took over from pods that are gone."""
+        """Store the places that expected pods took over from deleted pods."""
         found: dict[GroupKey, list[Pod]] = {}
+        # Without duplicates: an expected pod may get a place twice between two checks.
         for pod in self._assumed(dict.fromkeys(self._expected.new_places())):
             if pod.row >= 0 and pod.group is not None:
                 found.setdefault(pod.group.top.key, []).append(pod)
@@ -221,14 +227,16 @@ class HeldPlaces:
             self._store(Placement(root, tuple(pods), rows, len(pods), 0))
 
     def _look_at(self, root: Group) -> None:
-        if self._begins_anew(root):  # whatever its status says yet
+        # Whatever its status reports: that is written later.
+        if self._begins_anew(root):
             self._begun.pop(root.key, None)
             self._ended.add(root.key)
             for leaf in root.leaves():
                 self._set_expired(leaf, expired=False)
             return
         if not root.expected_held and not self._expected.any_expired(root):
-            self._begun.pop(root.key, None)  # all came: what is held later has its own time
+            # All pods arrived. Places that are held later have a time of their own.
+            self._begun.pop(root.key, None)
             self._ended.add(root.key)
             return
         begun = self._begun_for(root).at if root.expected_held else math.inf
@@ -236,14 +244,15 @@ class HeldPlaces:
         for leaf in root.leaves():
             if leaf.expected_held and age >= self._duration(leaf).total_seconds():
                 self._expire(leaf)
+        # A tree with its minimum needs no pods that did not come.
         if not root.standing and any(map(self._ends_with_hold, root.leaves())):
             self._evict_rest(root)
 
     def _begins_anew(self, root: Group) -> bool:
-        """Whether nothing of a tree runs: places may be held for it again, for the whole time.
+        """True if nothing of a tree runs: places may be held for it again, for the full time.
 
-        Pods that succeeded count as running. They do not keep one whose places expired from
-        beginning anew, once another pod of it waits.
+        Pods that succeeded count as running. But a tree whose places expired also begins again with
+        only such pods, once another pod of it waits.
         """
         if root.running_total == 0:
             return True
@@ -276,9 +285,9 @@ class HeldPlaces:
         return "the running pods continue, and later pods are scheduled like other pods"
 
     def _ends_with_hold(self, leaf: Group) -> bool:
-        """Whether the group's places have expired, and what runs of its tree is to go then.
+        """True if the group's places have expired, and running pods of its tree are to be evicted.
 
-        Where nothing is held, no time is over.
+        With no time to hold places, none is over.
         """
         if not self._duration(leaf):
             return False
@@ -287,9 +296,10 @@ class HeldPlaces:
         return asked == EVICT and self._expected.expired(leaf.key)
 
     def _evict_rest(self, root: Group) -> None:
-        """Evict what runs of a tree whose expected pods did not come in time.
+        """Evict the running pods of a tree whose expected pods did not arrive in time.
 
-        Also a new leader does so, as long as something of it runs. What could not be evicted stays.
+        A new leader does so, too, as long as something of the tree runs. Pods that cannot be
+        evicted remain.
         """
         units = self._state.units
         members = (pod for leaf in root.leaves() for pod in leaf.members.values())
@@ -297,6 +307,7 @@ class HeldPlaces:
             pod
             for pod in members
             if pod.info.node and not pod.ended and not units.leaves(pod)
+            # A pod whose eviction failed is not evicted again every second.
             if pod.info.uid not in units.spared
         ]
         if pods:
@@ -312,19 +323,20 @@ class HeldPlaces:
         return self._config.duration(leaf.spec.hold if leaf.spec is not None else None)
 
     def _assumed(self, uids: Iterable[str]) -> list[Pod]:
-        """Those of the expected pods that have a place."""
+        """Return the expected pods that have a place."""
         found = (self._state.pods.get(uid) for uid in uids)
         return [pod for pod in found if pod is not None and pod.assumed]
 
     def _groups(self) -> Iterator[Group]:
-        """The groups that expect pods, as far as they are known."""
+        """Yield the groups that expect pods, as far as they are known."""
         groups = self._state.forest.groups
         return (group for key in self._expected if (group := groups.get(key)) is not None)
 
     def _release_lost(self) -> bool:
-        """Free the places on nodes that are gone or that take no such pods any more."""
+        """Release the places on nodes that are deleted or do not take such pods any more."""
         lost = list(self._on_nodes_gone())
         rows, nodes = self._rows_to_look_at(), self._state.nodes
+        # A node can be overcommitted: by pods of other schedulers, or after its allocatable shrank.
         crowded = set(np.flatnonzero((nodes.free < 0).any(axis=0)).tolist())
         for row in rows:
             of_shape: dict[int, list[Pod]] = {}
@@ -332,6 +344,7 @@ class HeldPlaces:
                 if pod.info.expected:
                     of_shape.setdefault(pod.shape.index, []).append(pod)
             for pods in of_shape.values():
+                # Trials are expensive. A node that is not crowded and permits the shape needs none.
                 if row in crowded or not self._stay(pods[0]):
                     lost += pods[self._room(pods) :]
         for pod in lost:
@@ -339,8 +352,9 @@ class HeldPlaces:
         return bool(lost)
 
     def _on_nodes_gone(self) -> Iterator[Pod]:
-        """The expected pods whose nodes are gone."""
+        """Yield the expected pods whose nodes are deleted."""
         generation = self._state.nodes.generation
+        # Not while no node changed: there may be thousands of places.
         if generation != self._generation:
             for group in self._groups():
                 for pod in group.members.values() if group.expected_held else ():
@@ -349,9 +363,9 @@ class HeldPlaces:
         self._generation = generation
 
     def _rows_to_look_at(self) -> list[int]:
-        """The rows of nodes that changed since the last look, and some of the others.
+        """Return the rows of nodes that changed since the last check, and some of the others.
 
-        What pods of other nodes change, as by their affinity, is seen with those.
+        Changes caused by pods on other nodes, as by their affinity, are found with the others.
         """
         nodes = self._state.nodes
         self._looks += 1
@@ -361,25 +375,26 @@ class HeldPlaces:
         return sorted(row for row in changed if nodes.infos[row] is not None)
 
     def _stay(self, pod: Pod) -> bool:
-        """Whether such pods can have the node as long as it is not crowded."""
+        """True if such pods can keep the node as long as it is not crowded."""
         shape, framework = pod.shape, self._state.framework
         simple = not shape.filter_match_ids and framework.only_counts(shape)
         return simple and bool(framework.permitted(shape)[pod.row])
 
     def _room(self, pods: list[Pod]) -> int:
-        """How many of these pods of one shape, which have one node, could have it still."""
+        """Return how many of these pods, of one shape on one node, can keep the node."""
         if pods[0].shape.self_interacting:
             return len(pods)
         try:
             with self._work_allowed(pods[0]):
                 return self._slots_without(pods, pods[0].shape, self._returning(pods))
         except POSTPONED:
-            return len(pods)  # what was found out stays known: the next look goes on
+            # Results so far are cached: the next check continues from here.
+            return len(pods)
 
     def _slots_without(self, pods: list[Pod], shape: Shape, claims: Iterable[ClaimKey] = ()) -> int:
-        """For how many of the shape the node of these equal pods has room without them.
+        """Return how many pods of the shape fit on the node of these equal pods without them.
 
-        The devices of these `claims` are free then, too.
+        The devices of these `claims` count as free, too.
         """
         own, row = pods[0].shape, np.array([pods[0].row], np.int64)
         with self._state.nodes.trial():
@@ -396,21 +411,22 @@ class HeldPlaces:
         return self._device_work.allowed(pod.info.namespace, alone=False)
 
     def _may_take_over(self, pod: Pod, expected: Pod) -> bool:
-        """False if the devices of the place are about to be given back by the pod that had it."""
+        """False if the predecessor of the place is about to release its devices."""
         if expected.row < 0 or not expected.shape.requirements.needs_devices:
             return True
         with self._work_allowed(pod):
             if self._slots_without([expected], pod.shape):
                 return True
+        # The pod does not fit for another reason, and waiting would not help.
         if not self._returning([expected]):
             return True
         self._deferred.add(pod.info.uid)
         return False
 
     def _returning(self, pods: list[Pod]) -> set[ClaimKey]:
-        """Claims with devices of these places that are about to be given back.
+        """Return the claims that are about to release devices of these places.
 
-        They are those of the pods that had the places before.
+        They belong to the pods that had the places before.
         """
         use, returning = self._state.devices.use, self._state.devices.consumers.returning
         if not returning:
@@ -420,10 +436,11 @@ class HeldPlaces:
         return {claim for device in held for claim in use.takers(device) if claim in returning}
 
     def _begun_for(self, root: Group) -> _Begun:
-        """When places were first held for the root: what its status says, or else now."""
+        """Return when places were first held for the root: as its status reports it, else now."""
         begun = self._begun.get(root.key)
         if begun is None:
-            # A status may be written by hand: nothing began later than now.
+            # Users can write the status, too: a later time would hold the places for longer.
+            # A time that ended in this term may still be in the status, which is written later.
             leaves = root.leaves() if root.key not in self._ended else ()
             told = (told_since(self._observed.get(leaf.key)) for leaf in leaves)
             stamp = min((self._clock.now(), *filter(None, told)))
@@ -431,7 +448,7 @@ class HeldPlaces:
         return begun
 
     def _came(self, leaf: Group) -> Iterator[tuple[Pod, Pod]]:
-        """Pods of the leaf that wait, each with the expected pod whose place it is to have."""
+        """Yield the waiting pods of the leaf, each with the expected pod whose place it takes."""
         if not leaf.expected_held:
             return
         for kind in self._expected.kinds(leaf.key):
@@ -439,8 +456,10 @@ class HeldPlaces:
             yield from zip(waiting, self._assumed(kind.expected)[: kind.excess], strict=False)
 
     def _take_over(self, pod: Pod, expected: Pod, budget: SearchBudget) -> int | None:
-        """Assume the expected pod's node for the pod; its row, None if the pod does not fit."""
+        """Assume the expected pod's node for the pod. Return its row, None if it does not fit."""
         row, uid = expected.row, expected.info.uid
+        # Removed first, as the pod is to use its capacity. If the pod does not fit, the place is
+        # given up: there is nobody else to come.
         self._state.remove_pod(uid)
         self._expected.removed(uid)
         if row < 0:

@@ -1,1 +1,1 @@
-"""From watched bytes to the state: informers, the objects they decode, and event handlers."""
+"""Informers and event handlers: from watched objects to the state."""

@@ -1,4 +1,4 @@
-"""Tells those who wait for a claim that it changed: a PersistentVolumeClaim or a ResourceClaim."""
+"""Notifications that a PersistentVolumeClaim or a ResourceClaim changed."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from scheduler.core.values.model import ClaimKey
 
 
 class ClaimNews:
-    """Passes on which claims changed; `changed` is what the state is made with."""
+    """Notifies subscribers and waiters of changed claims. The state calls `changed`."""
 
     def __init__(self) -> None:
         self._listeners: dict[ClaimKey, set[Callable[[], None]]] = {}
         self._of_all: list[Callable[[ClaimKey], None]] = []
 
     def subscribe(self, listener: Callable[[ClaimKey], None]) -> None:
-        """Call it with each claim that changes."""
+        """Call the listener with each claim that changes."""
         self._of_all.append(listener)
 
     def changed(self, key: ClaimKey) -> None:
-        """Something is new about the claim, its volume, or what is assumed for it."""
+        """Notify of a change: of the claim, its volume, or what is assumed for it."""
         for of_all in self._of_all:
             of_all(key)
+        # A copy: a listener may end its wait, and unsubscribe, during the call.
         for listener in tuple(self._listeners.get(key, ())):
             listener()
 
     @contextmanager
     def listening(self, key: ClaimKey, listener: Callable[[], None]) -> Iterator[None]:
-        """Inside, the listener is called with each change of the claim."""
+        """Call the listener with each change of the claim inside."""
         self._listeners.setdefault(key, set()).add(listener)
         try:
             yield

@@ -1,6 +1,6 @@
-"""When pods that are being deleted should be gone, by the clock of this process.
+"""Times at which pods under deletion should be gone, by the clock of this process.
 
-The API server stamps the time of day, which may jump, and which differs between API servers.
+The API server's stamps are times of day, which may jump and differ between API servers.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from scheduler.core.values.model import PodInfo
 
 
 class Departures:
-    """Replaces deletionTimestamps by seconds of the monotonic clock."""
+    """Converts deletionTimestamps to seconds of the monotonic clock."""
 
     def __init__(self, clock: Clock) -> None:
-        """`clock` knows the time of day of the API server."""
+        """Start without pods. `clock` knows the time of day of the API server."""
         self._clock = clock
         self._stamps: dict[str, float] = {}
 
@@ -40,11 +40,14 @@ class Departures:
     def _leaves_by(
         self, stamp: float, known: float | None, before: PodInfo | None, grace: float | None
     ) -> float:
-        """Compare stamps of one pod with each other, and with the time of day only once."""
+        """Return the time. Compare stamps with each other, and with the time of day only once."""
         now = self._clock.monotonic()
         if known is not None and before is not None:
             return before.preemption.leaves_by + stamp - known
         if before is not None and grace is not None:
-            return now + grace  # its deletion has just begun
+            # The pod was known without a deletion, so its grace period has just begun.
+            return now + grace
+        # This process did not see the deletion begin. The clocks may differ, but the wait is never
+        # longer than the grace period.
         left = stamp - self._clock.now().timestamp()
         return now + (left if grace is None else min(left, grace))

@@ -1,7 +1,7 @@
-"""Event handlers of what devices need: DeviceClasses, ResourceSlices, ResourceClaims.
+"""Event handlers for devices: DeviceClasses, ResourceSlices, ResourceClaims.
 
 A class or slice that is not understood counts as missing. A claim that is not understood keeps its
-devices, as far as they are known, and its pods are refused by what is not known about it.
+devices, as far as they are known. Its pods are refused, and the message names the reason.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _log = structlog.get_logger()
 
 
 class DeviceClassHandler:
-    """Handles events of DeviceClasses.
+    """Event handler of DeviceClasses.
 
-    `implicit`: each stands for the extended resource with its name as well.
+    With `implicit`, each also maps the extended resource of its name.
     """
 
     def __init__(self, state: State, on_change: Callable[[], None], pods: PodHandler) -> None:
@@ -56,10 +56,11 @@ class DeviceClassHandler:
         info = device_class_info(obj, implicit=self.implicit)
         before = self._resources_of(info.name)
         self._devices.set_class(info)
+        # Pods of a resource that the class does not map any more have to be evaluated, too.
         self._changed(before | self._resources_of(info.name))
 
     def set_aside(self, key: Key, _raw: bytes) -> None:
-        """Claims of a class that is not understood wait, as without it."""
+        """Treat a class that is not understood as missing: its claims wait."""
         self.delete(key)
 
     def delete(self, key: Key) -> None:
@@ -72,13 +73,14 @@ class DeviceClassHandler:
         return frozenset() if known is None else frozenset(known.resources)
 
     def _changed(self, resources: frozenset[str]) -> None:
+        # The order of a set differs between processes, and that of a replay must not.
         for resource in sorted(resources):
             self._pods.resource_is(resource)
         self._on_change()
 
 
 class DeviceTaintRuleHandler:
-    """Handles events of DeviceTaintRules."""
+    """Event handler of DeviceTaintRules."""
 
     def __init__(self, state: State, on_change: Callable[[], None]) -> None:
         self._devices = state.devices
@@ -89,7 +91,7 @@ class DeviceTaintRuleHandler:
         self._on_change()
 
     def set_aside(self, key: Key, _raw: bytes) -> None:
-        """Which devices a rule means that is not understood is not known: it taints none."""
+        """Drop a rule that is not understood: nobody knows which devices it taints."""
         self.delete(key)
 
     def delete(self, key: Key) -> None:
@@ -98,7 +100,7 @@ class DeviceTaintRuleHandler:
 
 
 class ResourceSliceHandler:
-    """Handles events of ResourceSlices; devices that are not understood are hidden."""
+    """Event handler of ResourceSlices. Devices that are not understood are hidden."""
 
     def __init__(self, state: State, on_change: Callable[[], None]) -> None:
         self._devices = state.devices
@@ -112,7 +114,7 @@ class ResourceSliceHandler:
         self._on_change()
 
     def set_aside(self, key: Key, _raw: bytes) -> None:
-        """Without the slice its pool is incomplete, so nothing new is taken from it."""
+        """Drop the slice. Its pool is incomplete then, so no more devices are allocated from it."""
         self.delete(key)
 
     def delete(self, key: Key) -> None:
@@ -121,11 +123,12 @@ class ResourceSliceHandler:
         self._on_change()
 
     def _hide(self, name: str, problems: tuple[str, ...]) -> None:
-        """Count and tell of the slice's hidden devices, once as long as they stay the same."""
+        """Count and log the slice's hidden devices, once as long as they remain the same."""
         before = self._hidden.pop(name, (0, ""))
         now = (len(problems), problems[0]) if problems else (0, "")
         if problems:
             self._hidden[name] = now
+        # A gauge over all slices: an event adds the difference of one of them.
         DEVICES_HIDDEN.inc(now[0] - before[0])
         if problems and now != before:
             _log.warning(
@@ -137,7 +140,7 @@ class ResourceSliceHandler:
 
 
 class ClaimTemplateHandler:
-    """Handles events of ResourceClaimTemplates, of which claims of expected pods will be made."""
+    """Event handler of ResourceClaimTemplates, which expected pods' claims will be created from."""
 
     def __init__(self, on_change: Callable[[], None], pods: PodHandler) -> None:
         self._on_change = on_change
@@ -148,7 +151,7 @@ class ClaimTemplateHandler:
         self._on_change()
 
     def set_aside(self, key: Key, _raw: bytes) -> None:
-        """What it asks for is not known: pods that name it are not expected to get any."""
+        """Drop a template that is not understood: its requests are unknown. Expected pods wait."""
         self.delete(key)
 
     def delete(self, key: Key) -> None:
@@ -158,11 +161,11 @@ class ClaimTemplateHandler:
 
 @dataclass(frozen=True, slots=True)
 class ObservedClaim:
-    """What writing to a claim needs, as the claim was last seen.
+    """The fields of a claim that a write needs, as it was last seen.
 
-    `version` is its resourceVersion as a number, `allocated` the first one known with the
-    allocation that it has, and `since` the first one that may have had it: a watch tells of each
-    version, a list only of the last. `has_status` and `finalizers` are what its JSON has.
+    `version` is its resourceVersion as a number. `allocated` is the first known version with the
+    current allocation, and `since` the first one that may have had it: a watch reports each
+    version, a list only the last. `has_status` and `finalizers` are those of its JSON.
     """
 
     uid: str
@@ -176,11 +179,11 @@ class ObservedClaim:
 
 
 class ResourceClaimHandler:
-    """Handles events of ResourceClaims. `observed` has what writing to them needs.
+    """Event handler of ResourceClaims. `observed` has what writes need.
 
-    `news` is told of each change. Older versions of a claim than the one that this process wrote
-    last are not taken in: they would say that its devices are free. What was written is delivered
-    once all is that others wrote before: a list has no order, so that takes all of it.
+    `news` is notified of each change. Versions of a claim older than the last write of this process
+    are ignored, because they would report its devices as free. A write is confirmed once everything
+    is delivered that others wrote before it.
     """
 
     def __init__(
@@ -196,20 +199,23 @@ class ResourceClaimHandler:
         self._listed: dict[ClaimKey, int] = {}
 
     def listing(self, under_way: bool) -> None:
-        """A list begins, or all of it was delivered."""
+        """Record that a list begins, or that all of it was delivered."""
         self._listing = under_way
         listed, self._listed = self._listed, {}
+        # A list has no order: an allocation that is older than our write may be on its last page.
+        # So only the complete list confirms a write, unlike a single event of the watch.
         for key, version in listed.items() if not under_way else ():
             if self._awaited.get(key, version + 1) <= version:
                 del self._awaited[key]
                 self._news.changed(key)
 
     def upsert(self, obj: ResourceClaim) -> None:
-        """An event of the watch."""
+        """Apply an event of the watch."""
         key = (obj.metadata.namespace, obj.metadata.name)
         version = version_of(obj.metadata.resource_version)
         if version < self._awaited.get(key, 0):
             return
+        # The claim itself is new enough; the confirmation waits for the end of the list.
         if self._listing and key in self._awaited:
             self._listed[key] = version
         else:
@@ -217,31 +223,30 @@ class ResourceClaimHandler:
         self._take(key, obj, version, each_version=not self._listing)
 
     def written(self, obj: ResourceClaim, *, by_others: bool = False) -> None:
-        """What this process wrote itself, or read of what others wrote before the watch told."""
+        """Apply the response to a write of this process, or a read of what others wrote."""
         key = (obj.metadata.namespace, obj.metadata.name)
         version = version_of(obj.metadata.resource_version)
         known = self.observed.get(key)
+        # The watch may have delivered this version already, or that another claim has the name.
         if known is not None and known.uid == obj.metadata.uid and known.version < version:
             self._awaited[key] = version
             self._take(key, obj, version, each_version=not by_others)
 
     def created(self, obj: ResourceClaim, *, by_others: bool = False) -> None:
-        """A claim that is not known yet: this process made it, or read what an earlier leader made.
-
-        The watch may not have delivered it.
-        """
+        """Apply a claim that is not known yet, which this process or an earlier leader created."""
         key = (obj.metadata.namespace, obj.metadata.name)
+        # The watch may have been faster than the response.
         if key not in self.observed:
             version = version_of(obj.metadata.resource_version)
             self._awaited[key] = version
             self._take(key, obj, version, each_version=not by_others)
 
     def awaits(self, key: ClaimKey) -> bool:
-        """Whether the watch has not delivered yet what this process wrote last."""
+        """True if the watch has not delivered the last write of this process."""
         return key in self._awaited
 
     def set_aside(self, key: Key, _raw: bytes) -> None:
-        """What it held is still held; its pods are refused."""
+        """Keep the devices of a claim that is not understood, and refuse its pods."""
         self._awaited.pop(key, None)
         self._pods.unreadable_claims[key] = _UNREADABLE
         self._changed(key)
@@ -257,12 +262,16 @@ class ResourceClaimHandler:
         info, problem = resource_claim_info(obj)
         before, seen = self._devices.claims.get(key), self.observed.get(key)
         if before is not None and before.uid != info.uid:
-            self._devices.remove_claim(key)  # another one of this name: the deletion was missed
+            # Another claim of this name: the watch missed the deletion.
+            self._devices.remove_claim(key)
             seen = None
         status = obj.status or ClaimStatusTaken()
         allocated = since = version if info.allocation is not None else 0
+        # Versions in between were not seen, so the allocation may be older than this one. Of two
+        # allocations of one device the older one wins, so the earliest version possible counts.
         if allocated and not each_version:
             since = seen.version + 1 if seen is not None else 1
+        # An allocation does not change until it is released, so its first version remains.
         if seen is not None and seen.allocated and allocated:
             allocated, since = seen.allocated, seen.since
         self.observed[key] = ObservedClaim(
@@ -285,6 +294,7 @@ class ResourceClaimHandler:
         if before != info or known != problem:
             self._changed(key)
         else:
+            # Nothing that decisions read has changed, but writers wait for the version.
             self._news.changed(key)
 
     def _changed(self, key: ClaimKey) -> None:
@@ -294,5 +304,5 @@ class ResourceClaimHandler:
 
 
 def version_of(text: str) -> int:
-    """A resourceVersion as a number; of one resource they are ordered. 0 if it is none."""
+    """Return a resourceVersion as a number, 0 if it is none. Those of one resource are ordered."""
     return int(text) if text.isdecimal() else 0

@@ -1,7 +1,7 @@
-"""Event handlers of each watched resource: they bring the state up to date between two cycles.
+"""Event handlers of the watched resources: they update the state between two cycles.
 
-What a handler raises is about the object that it was given, which is then set aside. `set_aside`
-keeps what must not be overlooked of such an object.
+An exception of a handler concerns the object that it got, and the reflector skips that object.
+`set_aside` keeps what must not be forgotten of a skipped object.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from scheduler.watch.membership import Membership
 
 @dataclass(frozen=True, slots=True)
 class PendingPod:
-    """What a status patch of a waiting pod needs; `scheduled` is its condition PodScheduled."""
+    """The fields that a waiting pod's status patch needs. `scheduled` is its PodScheduled."""
 
     resource_version: str
     conditions: tuple[str, ...]
@@ -52,12 +52,13 @@ class PendingPod:
         types = tuple(condition.type for condition in conditions)
         scheduled = next((it for it in conditions if it.type == CONDITION_POD_SCHEDULED), None)
         if scheduled is not None:
-            scheduled.message = intern(scheduled.message)  # all pods of a group say the same
+            # All waiting pods of a group have the same message.
+            scheduled.message = intern(scheduled.message)
         return cls(obj.metadata.resource_version, types, scheduled)
 
 
 class NodeHandler:
-    """Handles events of nodes."""
+    """Event handler of nodes."""
 
     def __init__(self, state: State, on_change: Callable[[], None]) -> None:
         self._state = state
@@ -68,7 +69,7 @@ class NodeHandler:
         self._on_change()
 
     def set_aside(self, key: Key, _raw: bytes) -> None:
-        """A node that cannot be taken in takes no pods."""
+        """Drop a node that cannot be decoded: it takes no pods."""
         self.delete(key)
 
     def delete(self, key: Key) -> None:
@@ -77,7 +78,7 @@ class NodeHandler:
 
 
 class NamespaceHandler:
-    """Handles events of namespaces, whose labels namespace selectors look at."""
+    """Event handler of namespaces, whose labels namespace selectors match."""
 
     def __init__(self, state: State, on_change: Callable[[], None]) -> None:
         self._state = state
@@ -93,7 +94,7 @@ class NamespaceHandler:
 
 
 class PodHandler:
-    """Handles events of all pods. `pending` has what status patches of our waiting pods need."""
+    """Event handler of all pods. `pending` has the fields for status patches of waiting pods."""
 
     def __init__(
         self,
@@ -105,10 +106,11 @@ class PodHandler:
         expected: ExpectedPods | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`claims_refused` says why pods with ResourceClaims are refused; empty if they are not.
+        """Start without pods.
 
-        Without `expected` groups have no pods but those that exist, without `clock` the machine's
-        counts.
+        `claims_refused` is the reason why pods with ResourceClaims are refused, empty if they are
+        not. Without `expected`, groups have only the pods that exist. Without `clock`, the
+        machine's counts.
         """
         self.pending: dict[str, PendingPod] = {}
         self._state = state
@@ -123,9 +125,9 @@ class PodHandler:
         self._claims = PodClaims(state.devices, self.unreadable_claims, claims_refused)
 
     def serve_claims(self, *, templates: bool = False) -> None:
-        """The API server serves ResourceClaims, and all that there are have been delivered.
+        """Record that the API server serves ResourceClaims, and that all of them are known.
 
-        `templates`: those of which claims are made, too.
+        With `templates`, their templates are known, too.
         """
         self._claims.serve()
         for uid in self._claims.all():
@@ -135,52 +137,55 @@ class PodHandler:
             self.renew_expected()
 
     def renew_expected(self) -> None:
-        """Expected pods of some groups are counted anew, where something changed that they name."""
+        """Evaluate the expected pods of some groups again that name a changed object."""
         if self._expected is not None:
             self.apply(self._expected.renewed())
 
     def template_is(self, key: Key, spec: bytes | None) -> None:
-        """A ResourceClaimTemplate is there with this spec, or gone (None)."""
+        """Record the spec of a ResourceClaimTemplate (None: deleted)."""
         if self._expected is not None:
             self._expected.claims.template_is(key, spec)
             self.renew_expected()
 
     def _named_changed(self, thing: Thing) -> None:
-        """Expected pods that name it are counted anew."""
+        """Evaluate expected pods again that name the object."""
         if self._expected is not None:
             self._expected.claims.changed(thing)
             self.renew_expected()
 
     def claim_is(self, key: ClaimKey) -> None:
-        """A ResourceClaim changed or is gone: its waiting pods count anew, and are decided anew."""
+        """Evaluate the waiting pods of a changed or deleted ResourceClaim, and requeue them."""
         for uid in self._claims.naming(key):
             self.reshape(uid)
+            # A consumer that leaves frees an entry of the claim, which changes nothing of the pod
+            # itself.
             self._state.reconsider(uid)
         self._named_changed((CLAIM, *key))
 
     def resource_is(self, resource: str) -> None:
-        """Another device class or none stands for it: its waiting pods are decided anew."""
+        """Requeue the waiting pods of an extended resource whose device class changed."""
         for uid in self._claims.requesting(resource):
             self.reshape(uid)
             self._state.reconsider(uid)
         self._named_changed((RESOURCE, "", resource))
 
     def containers_of(self, uid: str) -> tuple[ContainerDevices, ...]:
-        """The containers of a waiting pod that request extended resources."""
+        """Return the containers of a waiting pod that request extended resources."""
         return self._claims.containers_of(uid)
 
     def claim_said(self, uid: str) -> str:
-        """The name that the pod's status has of the ResourceClaim for extended resources."""
+        """Return the name of the ResourceClaim for extended resources in the pod's status."""
         return self._claims.claim_said(uid)
 
     def reshape(self, uid: str) -> None:
-        """Count a waiting pod with its ResourceClaims as they are now."""
+        """Evaluate a waiting pod with its current ResourceClaims."""
         pod = self._state.pods.get(uid)
         if pod is not None and not (pod.placed or pod.info.expected):
             self._set(pod.info)
 
     def group_is(self, key: Key, group: GroupObject | None) -> None:
-        """A PodGroup changed or is gone (None): pods that name it may have to be held now."""
+        """Apply a PodGroup (None: deleted), and keep back or release pods that name it."""
+        # Membership first: only the pods of the group's owner count for its size.
         for info in self._members.group_is(key, group):
             for each in self._growth.judged_again(info):
                 self._set(each)
@@ -188,6 +193,7 @@ class PodHandler:
             self._set(info)
         if self._claims.group_is(key, group):
             known = self._state.forest.groups.get((POD_GROUP.kind, *key))
+            # Shared claims of the group: its status names them once they are created.
             for uid in filter(self._claims.has, list(known.members) if known else ()):
                 self.reshape(uid)
                 self._state.reconsider(uid)
@@ -199,23 +205,27 @@ class PodHandler:
         key = (meta.namespace, meta.name)
         before = self._uids.get(key)
         if before is not None and before != meta.uid:
-            self._forget(before)  # another pod of this name: the deletion was missed
+            # Another pod of this name: the watch missed the deletion.
+            self._forget(before)
         self._uids[key] = meta.uid
         known = self._state.pods.get(meta.uid)
         before_info = known.info if known is not None else None
         info = decode.pod_info(obj, before_info, self._schedulers)
+        # Before anything keeps the pod: the decoded stamp is a time of day.
         info = self._departures.timed(info, before_info, meta.deletion_grace_period_seconds)
         self._claims.note(obj, info)
         if info.ours and not info.node:
             self.pending[meta.uid] = PendingPod.of(obj)
         else:
+            # A bound pod's status belongs to the kubelet.
             self.pending.pop(meta.uid, None)
+        # A pod that is too many, or not any more, may change how others of its group count.
         for each in self._growth.judged(obj, self._members.judged(info)):
             self._set(each)
         self._on_change()
 
     def set_aside(self, key: Key, raw: bytes) -> None:
-        """A bound pod keeps its place and its group; one that waits does not wait any more."""
+        """Keep an undecodable bound pod on its node and in its group; drop a waiting one."""
         obj = decode_held_pod(raw)
         uid = obj.metadata.uid
         known = self._state.pods.get(uid)
@@ -224,6 +234,8 @@ class PodHandler:
         if obj.spec.node_name:
             row = self._state.nodes.row_of.get(obj.spec.node_name)
             node = self._state.nodes.infos[row] if row is not None else None
+            # What was known of it is more than can be read now: its group, and requests of all
+            # containers.
             before = known.info if known is not None else None
             self._set(held_pod_info(obj, before, node))
         self._on_change()
@@ -236,14 +248,18 @@ class PodHandler:
 
     def _set(self, info: PodInfo) -> None:
         known = self._state.pods.get(info.uid)
+        # Read before the change: an expected pod may take over the place that the pod leaves.
         left = Left.of(self._state, info.uid) if self._expected is not None else None
+        # Claims first: the stage is part of the requirements that they replace.
         info = self._claims.applied(info, known)
         if self._expected is not None:
             info = self._expected.staged(info)
         try:
             if known is not None and known.info.group != info.group:
-                self._state.remove_pod(info.uid)  # it left another's group, or came to its own
+                # The state assigns a group only when it adds a pod.
+                self._state.remove_pod(info.uid)
             self._state.set_pod(info)
+        # A change that broke off may be in some tables only. The reflector skips the object.
         except Exception:
             self._state.discard_pod(info.uid)
             raise
@@ -251,7 +267,7 @@ class PodHandler:
             self.apply(self._expected.pod_is(info, left))
 
     def apply(self, changes: Changes) -> None:
-        """Bring the expected pods of the state up to date."""
+        """Apply changes of expected pods to the state."""
         for uid in changes.gone:
             self._state.remove_pod(uid)
         for info in changes.set:
@@ -272,19 +288,20 @@ class PodHandler:
             raise
         if self._expected is not None:
             self.apply(self._expected.forget(uid, left))
+        # They moved up among the pods that changes of a claim concern (MOST_NAMING).
         for each in others:
             self.reshape(each)
 
 
 class PriorityClassHandler:
-    """Handles events of PriorityClasses, which say whether groups may preempt."""
+    """Event handler of PriorityClasses, which decide if groups may preempt."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._by_name: dict[str, PriorityClass] = {}
 
     def all(self) -> list[PriorityClass]:
-        """By name."""
+        """Return all classes, sorted by name."""
         return sorted(self._by_name.values(), key=lambda each: each.name)
 
     def upsert(self, obj: RawObject) -> None:
@@ -299,7 +316,7 @@ class PriorityClassHandler:
 
 
 class DaemonSetHandler:
-    """Handles events of DaemonSets, whose pods are never victims."""
+    """Event handler of DaemonSets, whose pods are never victims."""
 
     def __init__(self, state: State) -> None:
         self._daemons = state.units.daemons
@@ -308,7 +325,8 @@ class DaemonSetHandler:
     def upsert(self, obj: Partial) -> None:
         meta = obj.metadata
         if self._uids.get(meta.key) != meta.uid:
-            self.delete(meta.key)  # another one of this name: the deletion was missed
+            # Another DaemonSet of this name: the watch missed the deletion.
+            self.delete(meta.key)
             self._uids[meta.key] = meta.uid
             self._daemons.set((meta.namespace, meta.uid))
 
@@ -319,7 +337,7 @@ class DaemonSetHandler:
 
 
 class DisruptionBudgetHandler:
-    """Handles events of PodDisruptionBudgets; they have no root decided again."""
+    """Event handler of PodDisruptionBudgets. Their changes requeue no root."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -332,7 +350,7 @@ class DisruptionBudgetHandler:
 
 
 class GroupHandler:
-    """Handles events of PodGroups or CompositePodGroups; keeps the objects as last delivered."""
+    """Event handler of PodGroups or CompositePodGroups. It keeps the last object of each."""
 
     def __init__(
         self,
@@ -344,7 +362,7 @@ class GroupHandler:
         *,
         gates: FeatureGates = features.USUAL,
     ) -> None:
-        """`pods` hears of PodGroups: pods that name one may have to be held."""
+        """Start without groups. `pods` gets PodGroups, which may keep back or release pods."""
         self._gates = gates
         self._kind = kind
         self._state = state
@@ -356,12 +374,15 @@ class GroupHandler:
         spec = decode.group_spec(self._kind, obj, self._gates)
         known = self._observed.get(spec.key)
         if known is not None and known.metadata.uid != obj.metadata.uid:
-            self._state.remove_group(spec.key)  # another one of this name: the deletion was missed
+            # Another group of this name: the watch missed the deletion.
+            self._state.remove_group(spec.key)
         try:
             self._state.set_group(spec)
             if decode.initially_scheduled(obj):
                 self._state.forest.was_scheduled(spec.key)
         except Exception:
+            # A group that is applied in part could be decided; a missing one keeps its pods
+            # waiting.
             self.delete(key=(spec.key[1], spec.key[2]))
             raise
         self._observed[spec.key] = obj

@@ -1,10 +1,10 @@
 """Pods of an owner that grew wait until the minCount of their group has followed.
 
-Jobs make their new pods before Muster's controllers hear of the new size: placed at once they would
-be extras of a gang that is to be larger, and it would run in part. The note on a generated group
-says for how many pods at once its minCount is right. If more are there, so many of those that wait,
-the newest ones, are held until the note is changed or others are gone. They take no room, and
-nobody else waits for them, however long that takes.
+Jobs create their new pods before Muster's controllers see the new size. Placed immediately, these
+would be extras of a gang that is about to grow, and the gang would run in part. An annotation of a
+generated group has the number of pods for which its minCount is right. If there are more, the
+newest of the waiting ones are kept back until the annotation changes or others are deleted. They
+use no capacity, and no other pod waits for them, however long that takes.
 """
 
 from __future__ import annotations
@@ -22,23 +22,25 @@ from scheduler.decoding.objects import GroupObject, Pod
 
 @dataclass(slots=True)
 class _Members:
-    """The pods that Muster put into a group: `present` ones have not ended and are not going.
+    """The pods that Muster assigned to a group.
 
-    `strangers` are held anyway, as the group is another's: they are not counted. `ended` pods ended
-    or are going while others were held, and count until they are gone or the note is changed: what
-    takes their place is of the new size.
+    `present` pods have neither ended nor are they terminating. `held` pods are kept back.
+    `strangers` are kept back in any case, because the group has another owner; they do not count.
+    `ended` pods ended or are terminating while others were kept back. They count until they are
+    deleted or the annotation changes, because their replacements have the new size.
     """
 
     key: Key
     limit: int | None = None
     present: int = 0
     waiting: dict[str, PodInfo] = field(default_factory=dict)
+    # In the order in which they were kept back: the first one is released first.
     held: OrderedDict[str, PodInfo] = field(default_factory=OrderedDict)
     strangers: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
 
     def put(self, info: PodInfo) -> None:
-        """A present pod is so now; one that is bound or gated is counted, and cannot be held."""
+        """Record a present pod. A bound or gated one counts, but cannot be kept back."""
         if info.node or info.gated:
             self.waiting.pop(info.uid, None)
             self.held.pop(info.uid, None)
@@ -48,7 +50,7 @@ class _Members:
             self.waiting[info.uid] = info
 
     def drop(self, uid: str) -> None:
-        """The pod is counted no more."""
+        """Stop counting the pod."""
         if uid in self.strangers:
             self.strangers.discard(uid)
             return
@@ -58,7 +60,8 @@ class _Members:
         self.held.pop(uid, None)
 
     def end(self, uid: str) -> bool:
-        """The pod ends or is going; whether it counts on nevertheless."""
+        """Record that the pod ends or is terminating. True if it still counts."""
+        # While none is kept back, the owner has not grown: a replacement takes the pod's place.
         if uid in self.strangers or uid in self.held or not self.held:
             return False
         self.waiting.pop(uid, None)
@@ -66,10 +69,11 @@ class _Members:
         return True
 
     def balanced(self) -> dict[str, PodInfo]:
-        """Hold or release pods until as many are held as are too many; these, as they count now."""
+        """Keep back or release pods until the surplus is kept back. Return the changed ones."""
         surplus = 0 if self.limit is None else self.present - self.limit
         changed: dict[str, PodInfo] = {}
         while len(self.held) < surplus and self.waiting:
+            # The newest: older pods may be of the old size, and complete the gang.
             uid, info = self.waiting.popitem()
             self.held[uid] = info
             changed[uid] = replace(info, exceeds=True)
@@ -80,29 +84,30 @@ class _Members:
 
 
 class Growth:
-    """Counts the pods of generated groups, O(1) for each event, and holds those that exceed."""
+    """Counts the pods of generated groups, O(1) for each event, and keeps the surplus back."""
 
     def __init__(self) -> None:
         self._groups: dict[Key, _Members] = {}
         self._of: dict[str, _Members] = {}
 
     def judged(self, pod: Pod, info: PodInfo) -> list[PodInfo]:
-        """The pod as it counts, and others that count otherwise because of it.
+        """Return the pod as it counts, and others that count differently because of it.
 
-        One that was put into the group by a user is an extra, and neither counted nor held.
+        A pod that a user assigned to the group is an extra. It neither counts nor is kept back.
         """
         members, before = self._members_of(pod, info), self._of.get(info.uid)
+        # The pod leaves, but its replacement must wait until the annotation has the new size.
         if members is None and before is not None and before.end(info.uid):
             return [info]
         released = [] if members is before else self.forget(info.uid)
         if members is None:
             return [info, *released]
-        # Held without gates of its own: the group is another's.
+        # Gated without gates of its own: `membership` keeps it back, as the group is another's.
         stranger = info.gated and not pod.spec.scheduling_gates
         return [*self._counted(members, info, stranger=stranger), *released]
 
     def judged_again(self, info: PodInfo) -> list[PodInfo]:
-        """The same where it turned out whose the group of the pod is."""
+        """Return the same after the owner of the pod's group became known."""
         members = self._of.get(info.uid)
         if members is None:
             return [info]
@@ -129,7 +134,7 @@ class Growth:
         return [own, *changed.values()]
 
     def forget(self, uid: str) -> list[PodInfo]:
-        """The pod is gone; the pods that count otherwise because of it."""
+        """Drop a deleted pod. Return the pods that count differently because of it."""
         members = self._of.pop(uid, None)
         if members is None:
             return []
@@ -139,7 +144,7 @@ class Growth:
         return list(changed.values())
 
     def group_is(self, key: Key, group: GroupObject | None) -> list[PodInfo]:
-        """A PodGroup is there, or gone (None): the pods that count otherwise from now on."""
+        """Apply a PodGroup (None: deleted). Return the pods that count differently from now on."""
         limit = _limit(group)
         members = self._groups.get(key)
         if members is None:
@@ -148,6 +153,7 @@ class Growth:
             return []
         if limit != members.limit:
             members.limit = limit
+            # They count for the old number only: with the new one, replacements count themselves.
             for uid in list(members.ended):
                 del self._of[uid]
                 members.drop(uid)
@@ -156,7 +162,7 @@ class Growth:
         return list(changed.values())
 
     def _members_of(self, pod: Pod, info: PodInfo) -> _Members | None:
-        """Of the group that Muster named for the pod; None for one that is not or no more of it."""
+        """Return the group that Muster named for the pod, None if the pod is not of it."""
         gone = info.terminating or info.phase in ("Succeeded", "Failed")
         if gone or not info.group or not info.ours:
             return None
@@ -165,10 +171,12 @@ class Growth:
         key = (info.namespace, info.group)
         members = self._groups.get(key)
         if members is None:
+            # Pods may arrive before the object of their group.
             members = self._groups[key] = _Members(key)
         return members
 
     def _prune(self, members: _Members) -> None:
+        # A group with a limit is dropped when its object is deleted.
         if members.limit is None and not (members.present or members.strangers):
             self._groups.pop(members.key, None)
 

@@ -1,4 +1,4 @@
-"""What the scheduler watches: one reflector per resource, all into one state."""
+"""Informers of the scheduler: one reflector per resource, all into one state."""
 
 from __future__ import annotations
 
@@ -97,38 +97,39 @@ from scheduler.watch.workload_templates import WorkloadHandler
 T = TypeVar("T", bound=HasMeta)
 
 _PATIENCE: Final = 30.0
-"""Seconds that a new leader waits for what it can decide without."""
+"""Seconds that a new leader waits for each kind it can decide without; then it uses its old
+cache."""
 
 _TAINT_RULE_VERSIONS: Final = ("v1beta2", "v1alpha3")
-"""From Kubernetes 1.36 on, and before; none is served by default."""
+"""The version since Kubernetes 1.36, and the earlier one. Neither is served by default."""
 
 _ASKED_AGAIN: Final = 1.0
-"""Seconds after which is asked again what the API server serves, if it did not say."""
+"""Seconds between two requests for a kind after an error of the API server."""
 
 _PROBE_SECONDS: Final = 60.0
-"""Seconds between two looks whether ResourceClaims are served by now."""
+"""Seconds between two probes for ResourceClaims and other kinds that are not served yet."""
 
 _MAPS_CLASSES: Final = (1, 36)
-"""From this release on the gate DRAExtendedResource is on by default."""
+"""Release since which the gate DRAExtendedResource is on by default."""
 
 _log = structlog.get_logger()
 
 
 def _nothing() -> None:
-    """The default of `on_change`."""
+    """Do nothing: the default of `on_change`."""
 
 
 @dataclass(slots=True)
 class Informers:
-    """The reflectors, and the state that they keep up to date.
+    """The reflectors, and the state that they update.
 
-    `observed` are the group objects as last delivered; `on_change` is called after each event.
-    What cannot be taken in is in `quarantine`. Nothing is taken in during a `freeze`.
-    `scheduler_names` say whose pods are this scheduler's, `gates` what is on. Devices are watched
-    where ResourceClaims are served, which `run_devices` finds out, if their gate is on;
-    `claim_news` is told of changes of claims. `expected` are the expected pods of groups, within
-    `expected_limits` for a namespace; None while their gate is off. Watches
-    and deletions of pods are timed by `clock`, which knows the API server's time of day.
+    `observed` has the last object of each group. `on_change` is called after each event. Skipped
+    objects are in `quarantine`. No event is applied during a `freeze`. `scheduler_names` decide
+    which pods are this scheduler's, `gates` which features are on. If the gate for devices is on,
+    `run_devices` watches them where the API server serves ResourceClaims; `claim_news` is notified
+    of changed claims. `expected` are the expected pods of groups, within `expected_limits` for a
+    namespace; None while their gate is off. `clock`, which knows the API server's time of day,
+    times watches and deletions of pods.
     """
 
     client: Client
@@ -191,6 +192,7 @@ class Informers:
                     GroupHandler(kind, state, on_change, self.observed, members, gates=self.gates),
                     decode_group,
                 )
+                # Pods name PodGroups only.
                 for kind, members in ((COMPOSITE_POD_GROUP, None), (POD_GROUP, pods))
             ),
             self._reflector(WORKLOADS, WorkloadHandler(state, on_change), decode_workload),
@@ -209,6 +211,7 @@ class Informers:
                 self.device_claims,
                 decode_resource_claim,
                 self.device_claims.set_aside,
+                # Only a complete list confirms the writes to claims.
                 on_list=self.device_claims.listing,
             ),
         )
@@ -247,7 +250,7 @@ class Informers:
 
     @property
     def synced(self) -> bool:
-        """Whether every watch has delivered its first list."""
+        """True if every watch has delivered its first list."""
         known = self.devices_known.is_set()
         return known and all(reflector.synced.is_set() for reflector in self.reflectors)
 
@@ -257,28 +260,32 @@ class Informers:
         return (*self.reflectors, *(self.device_reflectors if self._devices_served else ()))
 
     async def wait(self) -> None:
-        """Until every watch has delivered its first list."""
+        """Wait until every watch has delivered its first list."""
         for reflector in self.reflectors:
             await reflector.synced.wait()
         await self.devices_known.wait()
 
     @property
     def _claims_refused(self) -> str:
-        """Why pods with ResourceClaims are refused where these are served; empty if not."""
+        """The reason why pods with ResourceClaims are refused even if served, or an empty text."""
         off = Feature.DEVICE_CLAIMS not in self.gates
         return f"resourceClaims ({off_text(Feature.DEVICE_CLAIMS)})" if off else ""
 
     async def run_devices(self) -> None:
-        """Watch what devices need, once it is served; until cancelled."""
+        """Watch the kinds for devices once the API server serves them, until cancelled."""
         while self._claims_refused or not await self._serves_devices():
+            # The scheduler need not wait for them: pods with claims are refused meanwhile.
             self.devices_known.set()
             await asyncio.sleep(_PROBE_SECONDS)
+        # Before the first class is decoded, as its resources depend on it.
         self._device_classes.implicit = await self._maps_classes()
         async with asyncio.TaskGroup() as group:
             for reflector in self.device_reflectors:
                 group.create_task(reflector.run())
             for reflector in self.device_reflectors:
                 await reflector.synced.wait()
+            # Rules before claims are served, or the first pods would be decided without their
+            # taints.
             rules_watched = await self._watch_taint_rules(group)
             templates = await self._watch_templates(group)
             await self.freeze.over()
@@ -286,6 +293,7 @@ class Informers:
             self.pods.serve_claims(templates=templates)
             self.devices_known.set()
             self.on_change()
+            # An administrator may enable the API or grant the right at any time.
             while not (rules_watched and templates):
                 await asyncio.sleep(_PROBE_SECONDS)
                 rules_watched = rules_watched or await self._watch_taint_rules(group)
@@ -295,9 +303,10 @@ class Informers:
                     self.on_change()
 
     async def _maps_classes(self) -> bool:
-        """Whether each class stands for an extended resource: the default from Kubernetes 1.36 on.
+        """True if each class maps an extended resource of its name, by default since 1.36.
 
-        Earlier ones may do so for what a class names itself, which they drop where that is off.
+        Earlier API servers may map the resource that a class names, which they drop where that is
+        off.
         """
         while True:
             try:
@@ -309,7 +318,7 @@ class Informers:
                 return release_of(said) >= _MAPS_CLASSES
 
     async def _serves_devices(self) -> bool:
-        """Whether all kinds are served, and may be read; waits while nobody answers."""
+        """True if all kinds are served and readable. Waits while the API server is down."""
         refused = "pods with ResourceClaims are refused"
         for resource in (DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS):
             if not await self._serves(resource, refused):
@@ -317,17 +326,18 @@ class Informers:
         return True
 
     async def _watch_taint_rules(self, group: asyncio.TaskGroup) -> bool:
-        """Watch DeviceTaintRules in the newest version that is served, if one is."""
+        """Watch DeviceTaintRules in the newest version that is served, if any."""
         for reflector in self.taint_rule_reflectors:
             if await self._serves(reflector.resource, "DeviceTaintRules are not followed"):
                 group.create_task(reflector.run())
                 await reflector.synced.wait()
+                # A new leader catches up with it, too (`watched`).
                 self.device_reflectors = (*self.device_reflectors, reflector)
                 return True
         return False
 
     async def _watch_templates(self, group: asyncio.TaskGroup) -> bool:
-        """Watch ResourceClaimTemplates if they may be read; where no pods are expected, do not."""
+        """Watch ResourceClaimTemplates if they may be read and pods are expected at all."""
         reflector, otherwise = self.template_reflector, "no device is held for expected pods"
         if self.expected is None:
             return True
@@ -342,12 +352,16 @@ class Informers:
         starts_until = self.clock.monotonic() + STARTING
         while True:
             try:
+                # A list, not discovery: it also shows if the role allows to read the kind.
                 await self.client.request("GET", resource.path(), params={"limit": "1"})
             except NotFound:
                 return False
             except KubeError as error:
+                # An API server that is starting responds with 403 for a moment, and one answer
+                # would refuse all pods with claims for a minute. So the answer counts only if it is
+                # repeated.
                 if isinstance(error, Forbidden) and self.clock.monotonic() >= starts_until:
-                    # While a version goes back, the roles are already those of the earlier one.
+                    # During a downgrade, the roles are already those of the earlier version.
                     _log.error(otherwise, problem=str(error))
                     return False
                 _log.warning("devices not looked for", problem=str(error))
@@ -357,11 +371,11 @@ class Informers:
 
 
 async def catch_up(reflectors: Iterable[Reflector[Any]], since: float, clock: Clock) -> None:
-    """Until each has what the server had at that monotonic time.
+    """Wait until each reflector has what the server had at that monotonic time.
 
-    Nothing is decided without nodes and pods. Others are waited for as long as `_PATIENCE`: a kind
-    whose lists fail must not stop all scheduling. A kind that may not be read any more is not
-    waited for: while a version goes back to an earlier one, the roles are already those of that.
+    Nodes and pods are required for any decision. Others are waited for as long as `_PATIENCE`,
+    because a kind whose lists fail must not stop all scheduling. A kind that may not be read any
+    more is not waited for: during a downgrade, the roles are already those of the earlier version.
     """
     async with asyncio.TaskGroup() as group:
         for reflector in reflectors:
@@ -370,13 +384,15 @@ async def catch_up(reflectors: Iterable[Reflector[Any]], since: float, clock: Cl
 
 async def _catch_up(reflector: Reflector[Any], since: float, clock: Clock) -> None:
     resource = reflector.resource
-    stale = TAKEOVERS_STALE.labels(resource.full_name)  # before it increases, for Prometheus
+    # Created before it increases: Prometheus sees no increase in a counter's first value.
+    stale = TAKEOVERS_STALE.labels(resource.full_name)
     if resource in (NODES, PODS):
         await reflector.catch_up(since)
         return
     try:
         if await done_within(reflector.catch_up(since, permitted=False), _PATIENCE, clock):
             return
+        # The old cache is better than no scheduling; the reflector catches up on its own.
         problem = f"not read within {_PATIENCE:.0f} s"
     except Forbidden as error:
         problem = str(error)
@@ -385,9 +401,9 @@ async def _catch_up(reflector: Reflector[Any], since: float, clock: Clock) -> No
 
 
 async def require_groups(client: Client) -> None:
-    """Raises ConfigError where the kinds of groups are not served, and other KubeErrors.
+    """Raise ConfigError if the API server does not serve the kinds of groups; or other KubeErrors.
 
-    Reflectors wait for a kind that is not served; users should hear of it at once.
+    Reflectors wait for a kind that is not served, but users should get the error immediately.
     """
     try:
         for resource in GROUPS.values():
@@ -406,7 +422,7 @@ async def read(
     gates: FeatureGates = features.USUAL,
     expected_limits: ExpectedLimits = ExpectedLimits(),
 ) -> Informers:
-    """The state of a cluster, read once, with the places that statuses say are held.
+    """Read the state of a cluster once, with the places that statuses report as held.
 
     Raises KubeError if that takes longer than `seconds`.
     """
@@ -426,6 +442,7 @@ async def read(
         async with asyncio.timeout(seconds):
             await informers.wait()
     except TimeoutError as error:
+        # Reflectors repeat for ever what fails, and a command must not.
         raise ConfigError(
             f"{client.server}: not all that the scheduler looks at could be read in {seconds:g} s"
         ) from error
@@ -433,8 +450,11 @@ async def read(
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+    # No loop runs here that would give way between the steps.
     for _ in informers.state.catch_up():
         pass
     if informers.expected is not None:
+        # Reservations are not read here. Without the statuses, explain and simulate would give the
+        # places away.
         assume_told(state, informers.expected, informers.observed)
     return informers

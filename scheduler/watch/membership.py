@@ -1,8 +1,8 @@
-"""Pods that name a group which is not theirs do not count for it, whatever comes first.
+"""Membership of pods: a pod that names a group of another owner does not count for it.
 
-Those whose own group stands for that name (`api.membership`) count for that one.
-
-One that waits is held, as if it were gated; one that runs, or ran, counts as a pod without a group.
+This holds in any order of events. A pod whose own group stands for that name (`api.membership`)
+counts for its own group. A waiting pod of another owner is kept back, like a gated one. One that
+runs or ran counts as a pod without a group.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scheduler.decoding.objects import GroupObject
 
 
 class Membership:
-    """Whose the PodGroups are, and the pods that name one which is another's."""
+    """The owners of PodGroups, and the pods that name a group of another owner."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -29,7 +29,8 @@ class Membership:
         self._stands_for: dict[Key, Key] = {}
 
     def judged(self, info: PodInfo) -> PodInfo:
-        """The pod as it counts, now that it is so."""
+        """Return the pod as it counts."""
+        # Decided again from the start: its labels or its owner may have changed.
         self.forget(info.uid)
         if info.group is None:
             return info
@@ -45,13 +46,14 @@ class Membership:
         return replace(info, group=own) if own else _as_a_stranger(info)
 
     def _stand_in(self, key: Key, info: PodInfo) -> str:
-        """The group of a pod that stands for the name which the pod gives; empty for none."""
+        """Return the pod's own group that stands for the name it gives, or an empty text."""
         claims = info.membership.claims
+        # A pod without claims belongs to whatever group has the name.
         found = self._stand_ins.get(key, {}) if claims else {}
         return next((name for name, owners in found.items() if belongs(claims, owners)), "")
 
     def forget(self, uid: str) -> None:
-        """The pod is gone, or may be another's from now on."""
+        """Forget a deleted pod, or one that is about to be evaluated again."""
         key = self._named.pop(uid, None)
         if key is None:
             return
@@ -61,11 +63,12 @@ class Membership:
             del self._strangers[key]
 
     def group_is(self, key: Key, group: GroupObject | None) -> list[PodInfo]:
-        """A PodGroup is there, or gone (None): the pods that count otherwise from now on.
+        """Apply a PodGroup (None: deleted). Return the pods that count differently from now on.
 
-        Costs nothing unless it is another's than before.
+        Costs nothing unless its owner changed.
         """
         owners = _owners(group)
+        # Most events change the status only, and a group may have thousands of pods.
         if owners == self._owners.get(key):
             return []
         if owners is None:
@@ -80,7 +83,7 @@ class Membership:
     def _note_stand_in(
         self, key: Key, group: GroupObject | None, owners: Owners | None
     ) -> Key | None:
-        """The name that the group stands for, or stood for until now."""
+        """Return the name that the group stands for, or stood for until now."""
         said = stands_for(group.metadata) if group is not None else ""
         instead = (key[0], said) if said else self._stands_for.get(key)
         if instead is None:
@@ -96,11 +99,13 @@ class Membership:
         return instead
 
     def _naming(self, key: Key) -> list[PodInfo]:
-        """The pods that name a group, as they are."""
+        """Return the pods that name a group, as they were decoded."""
         group = self._state.forest.groups.get((POD_GROUP.kind, *key))
         members = group.members if group is not None else {}
         strangers = self._strangers.get(key, {})
         return [
+            # A member that names another group came here through a stand-in, and is not a pod of
+            # this name.
             *(it.info for uid, it in members.items() if uid not in self._named),
             *strangers.values(),
         ]
@@ -111,6 +116,7 @@ class Membership:
 
 
 def _as_a_stranger(info: PodInfo) -> PodInfo:
+    # It cannot be kept back any more, and must not count for another owner's gang.
     over = info.node or info.phase in ("Succeeded", "Failed")
     if over:
         return replace(info, group=None)

@@ -1,7 +1,7 @@
-"""The places that groups' statuses say are held, for those who look at a cluster from outside.
+"""Held places as groups' statuses report them, for observers of a cluster such as the console.
 
-The scheduler keeps them in Reservations and tells of them in `status.heldPlaces`. A status may be
-written by hand: what has not its form, and what does not fit, is left out.
+The scheduler keeps them in Reservations and reports them in `status.heldPlaces`. Users can write a
+status, too: malformed entries, and places that do not fit, are ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scheduler.expected.pods import Changes, ExpectedPods, KindNow
 def assume_told(
     state: State, expected: ExpectedPods, observed: Mapping[GroupKey, GroupObject]
 ) -> None:
-    """Let expected pods have the places that their groups' statuses tell of."""
+    """Assume expected pods at the places that their groups' statuses report."""
     for key in list(expected):
         obj = observed.get(key)
         if obj is None:
@@ -38,19 +38,21 @@ def assume_told(
 def follow_told(
     state: State, expected: ExpectedPods, key: GroupKey, obj: GroupObject | None
 ) -> bool:
-    """Let a group's expected pods have the places that its status tells of now, and no others.
+    """Assume a group's expected pods at the places that its status reports now, and no others.
 
-    Returns whether all of these could be had: what they are on may not be known yet.
+    Return whether all of these could be assumed: their nodes may not be known yet.
     """
     if obj is None or key not in expected:
         return True
     over, complete = told_expired(obj), True
     _apply(state, expected.expire(key, expired=over))
     places = {} if over else _places(obj)
+    # After expire(), which creates the expected pods of a group whose time started again.
     for kind in expected.kinds(key):
         lacking = places.get(kind.name, Counter())
         pods = [pod for uid in kind.expected if (pod := state.pods.get(uid)) is not None]
         for pod in pods:
+            # A pod that has one of the places keeps it, so an unchanged status changes nothing.
             if pod.assumed and lacking[pod.node] > 0:
                 lacking[pod.node] -= 1
             elif pod.assumed:
@@ -58,23 +60,24 @@ def follow_told(
         waiting = (pod for pod in pods if pod.waiting)
         for node, pod in zip(sorted(lacking.elements()), waiting, strict=False):
             row = state.nodes.row_of.get(node)
+            # `complete` last: the pod has to be assumed even if an earlier place failed.
             complete = row is not None and assume_on(state, pod, row) and complete
     return complete
 
 
 def told_expired(obj: GroupObject) -> bool:
-    """Whether the status says that the time of the group's places was over: none is held."""
+    """True if the status has `heldPlaces` without any place, as the time is over."""
     held = _held(obj)
     return held is not None and not any(nodes.total() for nodes in _places(obj).values())
 
 
 def told_since(obj: GroupObject | None) -> datetime | None:
-    """Since when the status says that places are held for the group."""
+    """Return the time since which the status reports places as held."""
     return _moment(obj, "since")
 
 
 def told_until(obj: GroupObject | None) -> datetime | None:
-    """Until when the status says that places are held for the group."""
+    """Return the time until which the status reports places as held."""
     return _moment(obj, "until")
 
 
@@ -83,6 +86,7 @@ def _moment(obj: GroupObject | None, name: str) -> datetime | None:
     written = held.get(name) if held is not None else None
     try:
         moment = datetime.fromisoformat(written) if isinstance(written, str) else None
+        # A time without a zone cannot be compared with others.
         return None if moment is None or moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
@@ -94,20 +98,21 @@ def _held(obj: GroupObject) -> Mapping[str, Any] | None:
 
 
 def _places(obj: GroupObject) -> dict[str, Counter[str]]:
-    """Places by kind and node."""
+    """Return the places by kind and node."""
     found: dict[str, Counter[str]] = {}
     written = (_held(obj) or {}).get("pods")
     for each in written if isinstance(written, list) else ():
         if not isinstance(each, dict):
             continue
         name, node, count = (each.get(field) for field in ("name", "node", "count"))
+        # type(), as true is an int for isinstance.
         if isinstance(name, str) and isinstance(node, str) and type(count) is int and count > 0:
             found.setdefault(name, Counter())[node] += count
     return found
 
 
 def _assume(state: State, kind: KindNow, places: Counter[str]) -> None:
-    """Pods that came and wait are about to have a place of those; the others are expected still."""
+    """Assume pods that came and wait at these places, then expected ones."""
     takers = _takers(state, kind)
     for node, count in sorted(places.items()):
         row = state.nodes.row_of.get(node)

@@ -1,6 +1,6 @@
-"""Event handlers of what volumes need: claims, volumes, StorageClasses, CSINodes.
+"""Event handlers for volumes: PersistentVolumeClaims, PersistentVolumes, StorageClasses, CSINodes.
 
-One that cannot be taken in counts as missing: pods that need it wait.
+An undecodable object counts as missing, so the pods that need it wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scheduler.decoding.volume_objects import Claim, CsiNode, StorageClass, Volu
 
 class _StorageHandler:
     event: ClassVar[Event]
-    """What may make a pod fit that waits for a volume."""
+    """The event that may make a pod fit that waits for a volume."""
 
     def __init__(self, state: State, on_change: Callable[[], None]) -> None:
         self._state = state
@@ -30,7 +30,7 @@ class _StorageHandler:
 
 
 class ClaimHandler(_StorageHandler):
-    """Handles events of PersistentVolumeClaims."""
+    """Event handler of PersistentVolumeClaims."""
 
     event = Event.CLAIM
 
@@ -47,7 +47,7 @@ class ClaimHandler(_StorageHandler):
 
 
 class VolumeHandler(_StorageHandler):
-    """Handles events of PersistentVolumes."""
+    """Event handler of PersistentVolumes."""
 
     event = Event.VOLUME
 
@@ -64,7 +64,7 @@ class VolumeHandler(_StorageHandler):
 
 
 class StorageClassHandler(_StorageHandler):
-    """Handles events of StorageClasses."""
+    """Event handler of StorageClasses."""
 
     event = Event.STORAGE_CLASS
 
@@ -81,8 +81,10 @@ class StorageClassHandler(_StorageHandler):
 
 
 class CsiNodeHandler(_StorageHandler):
-    """Handles events of CSINodes: how many volumes each node can attach."""
+    """Event handler of CSINodes, which limit the volumes that each node can attach."""
 
+    # Without `set_aside`: an undecodable CSINode keeps its last limits. Missing ones would mean no
+    # limit at all.
     event = Event.CSI_NODE
 
     def upsert(self, obj: CsiNode) -> None:

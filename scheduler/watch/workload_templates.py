@@ -1,4 +1,4 @@
-"""From a watched Workload to the templates that its groups are compared with, and their handler."""
+"""Event handler of Workloads, and their decoding to templates that groups are compared with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.decoding.objects import LeafTemplate, LowestTemplate, Workload
 
 
 class WorkloadHandler:
-    """Handles events of Workloads: only what groups are compared with is kept."""
+    """Event handler of Workloads. It keeps only what groups are compared with."""
 
     def __init__(self, state: State, on_change: Callable[[], None]) -> None:
         self._state = state
@@ -30,7 +30,7 @@ class WorkloadHandler:
 
 
 def templates_of(workload: Workload) -> dict[TemplateKey, Template]:
-    """All templates by kind and name; equal ones are one value. Of namesakes the first counts."""
+    """Return all templates by kind and name, the first of a name. Equal ones share one value."""
     found: dict[TemplateKey, Template] = {}
     values: dict[Template, Template] = {}
     spec = workload.spec
@@ -42,11 +42,12 @@ def templates_of(workload: Workload) -> dict[TemplateKey, Template]:
 def _walk(
     leaves: Sequence[LeafTemplate], composites: Sequence[LowestTemplate], above: str
 ) -> Iterator[tuple[TemplateKey, Template]]:
-    """The structs have four levels, so this is no deeper."""
+    """Yield the templates. The structs have four levels, so the recursion is no deeper."""
     for leaf in leaves:
         yield (POD_GROUP, leaf.name), _template(leaf, above)
     for composite in composites:
         yield (COMPOSITE_POD_GROUP, composite.name), _template(composite, above)
+        # The lowest level has none.
         below = getattr(composite, "composite_pod_group_templates", ())
         yield from _walk(composite.pod_group_templates, below, composite.name)
 
