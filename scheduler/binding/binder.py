@@ -191,6 +191,7 @@ class Binder:
         self._activity.binding.clear()
         self._intents.reservations.reset()
         BINDS_OPEN.set(0)
+        # The next decision must not count what this process assumed in an earlier term.
         for pod in [pod for pod in self._state.pods.values() if pod.assumed]:
             self._state.forget(pod.info.uid)
         if self._claim_releases is not None:
@@ -233,6 +234,7 @@ class Binder:
             for pod, row in zip(placement.pods, placement.rows, strict=True)
         ]
         held = [pod for pod in placement.pods if pod.info.expected]
+        # Before the write: a further decision on the root must not store these pods again.
         intent.reserved.update(pod.uid for pod in pods)
         intent.since = intent.since or rfc3339(self._clock.now())
 
@@ -295,7 +297,9 @@ class Binder:
                 if wait is None:
                     self._answered(binding.intent)
                 else:
+                    # The wait takes place outside of the worker, which is free for other pods.
                     group.create_task(self._requeue(binding, wait))
+            # Not earlier: until here the Binding counts for its namespace's share of the workers.
             self._queued.done(binding.namespace)
 
     async def _requeue(self, binding: PodBinding, wait: float) -> None:
@@ -327,6 +331,7 @@ class Binder:
                     binding.pod, binding.node, deadline, fence
                 )
             else:
+                # It may have waited for its namespace's share until its time was over.
                 problem = "the volumes of other pods of its namespace were not bound in time"
         self._provisioning.done(binding.namespace)
         await self._freeze.over()
@@ -368,7 +373,7 @@ class Binder:
     def _wait(self, binding: PodBinding, error: KubeError) -> float | None:
         """Return the seconds until the next attempt, or None if the time is over.
 
-        They are no fewer than the server asks for.
+        The server may ask for a longer wait than the back-off.
         """
         left = binding.intent.deadline - self._clock.monotonic()
         if left <= 0:
@@ -408,6 +413,7 @@ class Binder:
             self._reject(binding, str(unreadable))
             return
         await self._freeze.over()
+        # Deleted, or replaced by a pod of its name; the watch event is still to come.
         if obj is None or obj["metadata"].get("uid") != pod.uid:
             self._state.remove_pod(pod.uid)
         elif node := (obj.get("spec") or {}).get("nodeName"):
@@ -471,6 +477,7 @@ class Binder:
             if not self._holds(intent.root):
                 self._intents.complete(intent)
             return
+        # The blocker is computed from the state, which has a trial in it during a decision.
         self._freeze.when_over(partial(self._end_round, intent))
 
     def _end_round(self, intent: Intent) -> None:

@@ -103,6 +103,7 @@ class Deadlines:
 
     def _is_over(self, intent: Intent) -> bool:
         """Return whether to give up the intent now; end it if its gang is complete."""
+        # Bindings without a result may still complete the gang.
         if intent.open or intent.root in self._ending:
             return False
         group = self._state.forest.groups.get(intent.root)
@@ -115,6 +116,7 @@ class Deadlines:
         if not self._half_bound(intent):
             self._intents.complete(intent)
             return False
+        # What the server refuses it will refuse again: bound pods need not idle until the deadline.
         late = self._clock.monotonic() >= intent.deadline
         return late or intent.refusals >= _REFUSED_ROUNDS
 
@@ -139,9 +141,11 @@ class Deadlines:
                 return  # the next leader finds the Reservation, whose time is over
             await self._freeze.over()
             self._intents.complete(intent)
+            # Without a problem the nodes were at fault: another decision may help at once.
             if intent.problem:
                 self._pause(intent)
         finally:
+            # After an error, too: the root would stay blocked.
             self._freeze.when_over(partial(self._ended, root))
 
     def _ended(self, root: GroupKey) -> None:
@@ -171,6 +175,7 @@ class Deadlines:
         pods = intent.bound
         while fence.valid():
             await self._freeze.over()
+            # Members may have come meanwhile, or all may have ended: nothing is left to delete.
             if not self._half_bound(intent):
                 return True
             left, problem = await self._delete(pods, fence)
@@ -219,6 +224,7 @@ class Deadlines:
     async def _delete_pod(self, pod: Pod, fence: Fence) -> None:
         info = pod.info
         async with self._semaphore.acquired(info.namespace):
+            # The permit may have come after the lease was lost.
             if fence.valid():
                 await delete_pod(self._api, info)
 

@@ -118,6 +118,7 @@ class Recovery:
                 RESUMED.labels("finished").inc()
                 return True
         for binding in assumed:
+            # A running group keeps held places even if the rest of the decision does not fit.
             if not (binding.pod.info.expected and intent.bound):
                 self._state.forget(binding.pod.info.uid)
         return False

@@ -195,6 +195,7 @@ class Reservations:
 
     def _decisions_of(self, items: list[Json]) -> list[StoredDecision]:
         by_root: dict[GroupKey, StoredDecision] = {}
+        # Oldest first: in `_merge`, the node of a later decision replaces that of an earlier one.
         for item in sorted(items, key=_by_age):
             intents = _intents_of(item)
             reservation = StoredReservation(item["metadata"]["name"], len(intents))
@@ -205,6 +206,7 @@ class Reservations:
             for intent in intents:
                 found = _read(intent, reservation)
                 if found is None:
+                    # An entry that cannot be decoded must not keep the Reservation for ever.
                     self.close([reservation])
                     continue
                 before = by_root.get(found.root)
@@ -300,6 +302,7 @@ def _split(decisions: list[PendingDecision], limit: int) -> Iterator[_Part]:
         size += _size(_intent(decision, []))
         for pod in decision.pods:
             more = _PUNCTUATION + len(pod.uid) + len(pod.node)
+            # Each part gets at least one pod, however small the limit is.
             if size + more > limit and any(pods for _, pods in part):
                 yield [(index, pods) for index, pods in part if pods]
                 part, size = [(at, [])], _size(_intent(decision, []))

@@ -125,6 +125,7 @@ class VolumeBinder:
                 async with self._semaphore.acquired(key[0]):
                     await self._assign(key, node, fence)
             except (*RETRIABLE, Conflict) as error:
+                # After a conflict the next attempt reads the object again.
                 left = deadline - self._clock.monotonic()
                 if left <= 0:
                     raise
@@ -174,6 +175,7 @@ class VolumeBinder:
             if not claim.volume and waiter.seen and not self._is_seen(key):
                 # Provisioners and the volume controller remove the annotation when they fail.
                 return f"could not be provisioned for {node}"
+            # After the lease is over, the next leader decides what to wait for.
             until = min(deadline, fence.until)
             if self._clock.monotonic() >= until:
                 return f"was not bound for {node} in time"
