@@ -157,7 +157,7 @@ for _reason in ("refused", "unanswered"):
 
 
 def no_longer_leading() -> None:
-    """Nothing is open or waits here any more: the next leader tells of it."""
+    """Reset the gauges of what is open or waits: the next leader exports them."""
     for queue in QUEUES:
         PENDING_ROOTS.labels(queue).set(0)
     for gauge in (
