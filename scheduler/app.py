@@ -204,6 +204,7 @@ class Scheduler:
 
     def _new_held_places(self) -> HeldPlaces | None:
         informers = self._informers
+        # The feature gate is off.
         if informers.expected is None:
             return None
         return HeldPlaces(
@@ -338,6 +339,7 @@ class Scheduler:
         """Return the JSON of the snapshot page, in parts. The state is frozen while it is read."""
         preemption = self._config.preemption
         limits = Limits.of(
+            # Without a limit of time: a replay on another machine must decide alike.
             SearchBudget(steps=self._config.search.steps, profiles=self._profiles),
             Effort.at(self._clock.monotonic(), preemption.patience_seconds),
             preempts=preemption.enabled and Feature.PREEMPTION in self._gates,
@@ -396,6 +398,7 @@ class Scheduler:
 
     def _budget(self) -> SearchBudget:
         search = self._config.search
+        # This clock stands still while other tasks run in the middle of a decision.
         monotonic = self._stepwise.monotonic
         until = monotonic() + search.milliseconds / 1000
         return SearchBudget(

@@ -100,6 +100,7 @@ class StateMetrics:
             ["topology_key", "domain", "resource"],
         )
         state = self._state
+        # Only for keys of the configuration: tenants may use any number of keys.
         for each in rooms_of_domains(state.nodes, state.topologies, self._keys):
             count.add_metric([each.key], each.count)
             for resource, most in each.largest.items():

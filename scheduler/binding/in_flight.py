@@ -42,6 +42,7 @@ class Intent:
     def blame(self, problem: str, *, refused: bool = False) -> None:
         """Record why a pod could not be bound where its node is not at fault."""
         self.problem = shortened(problem)
+        # One refused pod is enough: the gang cannot be complete without it.
         self.refused = self.refused or refused
 
     def end_round(self) -> bool:

@@ -61,11 +61,13 @@ class Recovery:
 
     def _intent_of(self, decision: StoredDecision) -> Intent:
         """Return our intent for an earlier leader's decision, with the remaining time."""
+        # The stored time is compared with the time of day once, as that may jump.
         begun = since(self._clock, self._begun(decision))
         deadline = max(self._clock.monotonic(), begun + self._timeout_of(decision.root))
         intent = Intent(
             decision.root, deadline, decision.since, reservations=list(decision.reservations)
         )
+        # These pods are stored already: a further decision on them needs no Reservation.
         intent.reserved.update(pod.uid for pod in decision.pods)
         return intent
 

@@ -263,6 +263,8 @@ class Reservations:
             except AlreadyExists:
                 pass  # ours: the response to an earlier attempt was lost
             except RETRIABLE as error:
+                # Logged here, as `retry` repeats it without a word: all Bindings of these roots
+                # wait.
                 _log.warning("Reservation not written", problem=str(error))
                 raise
 
@@ -289,6 +291,7 @@ class Reservations:
                 RESERVATIONS_OPEN.dec()
 
     async def _delete(self, name: str) -> None:
+        # An earlier attempt, whose response was lost, may have deleted it.
         with suppress(NotFound):
             await self._api.delete(RESERVATIONS, name)
 

@@ -46,6 +46,7 @@ def _of_kind(
     named: Mapping[str, ReservedPod],
 ) -> Iterator[ReservedPod]:
     found = next((each for each in expected.kinds(kind[0]) if each.name == kind[1]), None)
+    # The group expects no such pods any more: their places are free.
     if found is None:
         return
     waiting: list[str] = []
@@ -61,5 +62,6 @@ def _of_kind(
         elif own is None and pod.waiting:
             waiting.append(uid)
     free = sorted(nodes.elements())
+    # With fewer pods than places the rest is free; with fewer places the last pods get none.
     for uid, node in zip((*waiting, *found.expected), free, strict=False):
         yield ReservedPod(uid, node)

@@ -190,6 +190,7 @@ def _selection(claim: Json, node: str) -> PatchBuilder:
     if annotations and annotations.get(SELECTED_NODE) == node:
         return patch
     patch.at_version(metadata["resourceVersion"])
+    # JSON patch adds no key to an object that does not exist.
     if annotations is None:
         patch.add("/metadata/annotations", {})
     return patch.add(pointer("metadata", "annotations", SELECTED_NODE), node)
@@ -208,6 +209,7 @@ def _reference(volume: Json, claim: ClaimInfo) -> PatchBuilder:
         raise _VolumeTakenError(f'persistentvolume "{metadata["name"]}" is being deleted')
     if uid:
         return patch
+    # The patch fails if another client takes the volume after it was read.
     patch.at_version(metadata["resourceVersion"])
     if not ref:
         if metadata.get("annotations") is None:

@@ -75,6 +75,7 @@ class EqualRoots:
 
     def decide_batch(self, entity: Group | Pod, kind: Signature) -> Steps:
         """Decide the root and its equals behind it; those that do not fit are decided singly."""
+        # The root itself is one of the batch.
         most = _BATCH_PODS // kind.size - 1
         roots = [entity, *self._queue.pop_batch(kind, most)]
         while len(roots) > 1:

@@ -62,6 +62,7 @@ class Loop:
     def end_round(self) -> None:
         """Release the callers that wait for the end of a round."""
         self._ended.set()
+        # A new event: callers that come now wait for the end of the next round.
         self._ended = asyncio.Event()
 
     async def run(self) -> None:
@@ -84,6 +85,8 @@ class Loop:
         while self._queue:
             key = await self._decide()
             if self._deciding.over(key or ()):
+                # A Reservation waits a moment for roots that are about to be decided, to be shared
+                # by them.
                 self._activity.deciding = len(self._queue) > 0
                 await self._give_way(self._deciding)
             # Events that arrived meanwhile, and effects of the decisions.
@@ -111,6 +114,7 @@ class Loop:
         await pace.give_way()
         if self._freeze.lasts:  # another task reads the state in steps
             await self._freeze.over()
+            # The time of the other task does not count as this one's.
             pace.begin()
 
     async def _refresh(self) -> None:

@@ -112,6 +112,7 @@ class Outcomes:
         equal = self._queue.equal_kind(entity) if self._queue.has_equal else None
         self._parts.starvation.placed(key, entity)
         try:
+            # In steps, as a gang may have thousands of pods.
             yield from self._state.assume_in_steps(
                 placement.pods, placement.rows, placement.volumes, placement.devices
             )

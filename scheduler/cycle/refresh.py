@@ -53,6 +53,7 @@ class Refresh:
         for key in sorted(changes.entities):
             self._tell(key)
             yield
+        # Without keys: an overdue gate opens even if nothing changed.
         self._parts.starvation.forget_gone(())
 
     def _tell(self, key: GroupKey) -> None:

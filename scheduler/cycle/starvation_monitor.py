@@ -89,6 +89,7 @@ class StarvationMonitor:
 
     def _could_fit(self, entity: Group | Pod) -> Generator[None, None, bool]:
         """Return whether the root would fit if nothing else ran."""
+        # Outside of the steps, which may restart and must not change anything.
         self._state.units.refresh()
         return (
             yield from self._stepwise.steps(

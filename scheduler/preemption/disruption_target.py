@@ -49,6 +49,7 @@ class DisruptionMarks:
                 await self._add(info, said)
                 return
         obj = await self._api.get(PODS, info.name, info.namespace)
+        # The name may be that of another pod by now.
         if obj["metadata"]["uid"] == info.uid:
             await self._write(PODS, obj, info.name, info.namespace, said)
 
@@ -87,6 +88,7 @@ class DisruptionMarks:
             condition["lastTransitionTime"] = _since(obj, said) or condition["lastTransitionTime"]
         others = [c for c in _conditions(obj) if c.get("type") != CONDITION_DISRUPTION_TARGET]
         ops = PatchBuilder().at_version(meta["resourceVersion"])
+        # JSON patch adds no key to an object that does not exist.
         if not obj.get("status"):
             ops.add("/status", {})
         ops.add("/status/conditions", [*others, condition])

@@ -99,6 +99,7 @@ class EvictionBackoff:
         if not roots or self._seen[info.name] is info:
             return []
         self._seen[info.name] = info
+        # Sorted: a set has no order to replay.
         return sorted(root for root in roots if self._evictions[root].left)
 
     def without_nodes(self, known: KeysView[str]) -> list[GroupKey]:
@@ -155,6 +156,7 @@ class EvictionBackoff:
 
 
 def _pause(lost: int) -> float:
+    # The exponent is bounded, as losses are counted without a limit.
     return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(lost - 1, 10))
 
 

@@ -249,6 +249,7 @@ class Evictor:
         # A tree's condition is on each of its groups that exists as an object.
         marked = [each for group in groups for each in group.walk() if each.spec is not None]
         await asyncio.gather(
+            # Side by side: conditions of groups only inform, so those of pods do not wait for them.
             self._for_each(marked, partial(self._mark_group, plan, message, fence)),
             self._for_each(units, partial(self._mark_unit, plan, message, fence)),
         )
@@ -334,6 +335,7 @@ class Evictor:
         """
         info = pod.info
         shorter = info.terminating or info.preemption.grace > LONGEST_GRACE
+        # Without a value the API server uses the pod's own grace period.
         grace = int(granted(info)) if shorter else None
         if await delete_pod(self._api, info, grace):
             VICTIMS.inc()

@@ -32,6 +32,8 @@ class NominatedNodes:
             known = before.pop(pod, None)
             # An unchanged node need not be written again.
             same = known is not None and known.node == node
+            # The API server may still have an earlier node of the pod, which a withdrawal has to
+            # clear.
             places[pod] = known if known is not None and same else _Place(node, _told(known))
         return [pod for pod, place in before.items() if place.told]
 
@@ -48,6 +50,7 @@ class NominatedNodes:
     def take(self, root: GroupKey) -> dict[Pod, str]:
         """Return the nodes that the API server does not know yet, and count them as known."""
         places = self._places.get(root, {})
+        # A pod that is bound by now needs no nomination.
         due = {
             pod: place.node for pod, place in places.items() if not place.current and pod.waiting
         }

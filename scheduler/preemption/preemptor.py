@@ -117,6 +117,7 @@ class Preemptor:
         self._example = None
         if not self._enabled:
             return ""
+        # This plan may choose victims again that were spared long ago.
         self._evictor.readmit()
         effort = Effort.at(self._clock.monotonic(), self._config.patience_seconds)
         # Here, because work in steps may restart and so must not change anything.
@@ -154,6 +155,7 @@ class Preemptor:
         """
         example, pods = self._example, list[Pod]()
         for root in roots:
+            # The plans are for the first roots in a row: each relies on those before it.
             if not isinstance(root, Pod) or _delay(root) or root.key in self._backoff:
                 break
             if not may_preempt(self._state, root):
@@ -302,6 +304,7 @@ class Preemptor:
             return 0.0
         requested = _requested(entity)
         known = self._delayed_since.get(key)
+        # A new request for capacity starts the delay again.
         if known is None or known[0] != requested:
             known = self._delayed_since[key] = (requested, since(self._clock, requested))
         return known[1] + delay - self._clock.monotonic()

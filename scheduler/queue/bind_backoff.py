@@ -73,6 +73,7 @@ class BindBackoff:
         self._failures[key] = failures + 1
         _forget_oldest(self._failures)
         last = _LAST_REFUSED if refused else _LAST
+        # The exponent is bounded: failures are counted without a limit.
         seconds: float = min(last, _FIRST * 2 ** min(failures, 12))
         self.wait(key, now + seconds)
         return seconds
@@ -141,6 +142,7 @@ def _some_leaves(group: Group) -> Iterator[Group]:
         left -= 1
         if not each.composite:
             yield each
+        # No more than can still be visited: a group may have thousands of children.
         stack.extend(islice(each.children.values(), left))
 
 

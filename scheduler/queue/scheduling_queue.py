@@ -251,6 +251,7 @@ class Queue:
         # Only with a single shape can the free slots of all nodes be compared with what the root
         # needs.
         exact = plain and len(refusal.shapes) == 1 and short.kind == "capacity"
+        # Beyond the minimum, each further slot helps one more pod.
         needed = short.needed if short.minimum else 1
         shape = short.shape if exact else None
         priority = entity.priority if entity is not None else 0
@@ -288,6 +289,7 @@ class Queue:
         if key not in self._unschedulable:
             return  # made ready again, or gone, since then
         (head, _), entity = self._heads.pop(key, (None, None)), self.entity(key)
+        # Other refusals are about this root, not about what it asks for.
         shared = answer.refusal.shortage.kind in ("capacity", "constraint")
         if kind is not None and entity is not None and shared:
             self._unschedulable.leave_to_equals(key)
@@ -356,6 +358,7 @@ class Queue:
 
     def block(self, key: GroupKey) -> None:
         """Do not decide the root until `unblock`."""
+        # Its equals must not wait for it: `_forget` makes another one ready.
         self._blocked.add(key)
         self._drop(key)
         self._forget(key)

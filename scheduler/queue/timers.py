@@ -54,6 +54,7 @@ class Timers:
         at = self.next()
         if at is None or at > now:
             return None
+        # `next` has removed outdated entries, so the top is current.
         _, key = heapq.heappop(self._heap)
         del self._at[key]
         return key

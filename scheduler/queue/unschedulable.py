@@ -97,5 +97,6 @@ class RefusedRoots:
         """Return the root that is due first, and when."""
         if not self._roots:
             return None
+        # `add` keeps the roots in the order of `retry_at`.
         key, refused = next(iter(self._roots.items()))
         return (key, refused.retry_at)

@@ -112,6 +112,7 @@ class NewRoom:
 
     def _begin_scans(self) -> None:
         """Begin scans of all shapes for the rows with new capacity, and of some for all rows."""
+        # Regions have their rows in ascending order.
         rows, self._rows = sorted(self._rows), set()
         match_ids, self._match_ids = self._match_ids, set()
         shapes = dict.fromkeys([*self._refused.shapes, *self._equal.shapes()])
@@ -167,6 +168,7 @@ class NewRoom:
         free_to = set(open_to)
         if nominated and open_to:
             with nominations.taken(region.tolist()):
+                # With all nominated places taken: what fits now needs none of them.
                 free_to = {s for s in open_to if self._may_fit(s, region)}
         gaining: dict[GroupKey, EqualKind | None] = {}
         lowest = _lowest(nominated)

@@ -83,6 +83,7 @@ class Limits(msgspec.Struct, frozen=True):
         cls, budget: SearchBudget, effort: Effort | None = None, *, preempts: bool = True
     ) -> Limits:
         effort = effort or Effort()
+        # JSON has no infinity.
         soon = effort.soon if math.isfinite(effort.soon) else None
         steps, packing_steps = budget.steps, budget.packing_steps
         profile, profiles = budget.profile, dict(budget.profiles)
@@ -213,6 +214,7 @@ def take(
         requirements=[
             device_snapshot.shown_requirements(shape.requirements) for shape in all_of(shapes)
         ],
+        # Sorted, so that equal states give equal snapshots.
         groups=sorted(specs, key=lambda spec: spec.key),
         initially_scheduled=sorted(
             group.key for group in all_of(groups) if group.initially_scheduled
@@ -227,6 +229,7 @@ def take(
         # A foreign one follows from the pod's own nominatedNodeName, which is restored with the
         # pod.
         nominations=[_places_of(each, shapes) for each in state.nominations if not each.foreign],
+        # JSON has no infinity, which is the time of pods that may never end.
         evicting={
             uid: by if math.isfinite(by) else None
             for uid, by in sorted(state.units.evicting.items())
@@ -367,6 +370,7 @@ def encode_in_parts(snapshot: Snapshot, pause: Callable[[], None]) -> list[bytes
 
 
 def _encode(value: object) -> bytes:
+    # Snapshots of equal states can be compared byte by byte.
     return msgspec.json.encode(value, order="deterministic")
 
 
@@ -419,6 +423,7 @@ def _put_nodes(state: State, snapshot: Snapshot) -> None:
 
 
 def _put_groups(state: State, snapshot: Snapshot) -> None:
+    # Before the groups, which are compared with their templates.
     for workload, templates in snapshot.templates:
         state.set_templates(workload, dict(templates))
     for spec in snapshot.groups:
@@ -460,6 +465,7 @@ def _put_storage(state: State, snapshot: Snapshot) -> None:
 
 
 def _put_devices(state: State, snapshot: Snapshot) -> None:
+    # Before the slices, which get the taints of the rules that exist.
     for rule in snapshot.device_taint_rules:
         state.devices.set_taint_rule(rule)
     for info in snapshot.slices:

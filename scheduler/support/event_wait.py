@@ -33,4 +33,5 @@ async def done_within(work: Coroutine[Any, Any, None], seconds: float, clock: Cl
         return False
     finally:
         timer.cancel()
+        # Also if the caller is cancelled: the work must not go on without it.
         task.cancel()

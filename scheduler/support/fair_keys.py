@@ -74,6 +74,7 @@ class FairKeys(Generic[V]):
                 key = next(search, None) if len(found) < most else None
                 if key is not None:
                     found.append(key)
+                    # At the end: the next call begins with another namespace.
                     self._by_namespace[namespace] = self._by_namespace.pop(namespace)
                 elif len(found) < most:
                     del searches[namespace]

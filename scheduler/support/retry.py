@@ -50,6 +50,7 @@ async def retry(
         except on as error:
             if clock.monotonic() >= until:
                 raise
+            # The server may be restarting: its first responses after that may be 403.
             starts_until = clock.monotonic() + STARTING
             await clock.sleep(waits.next(error))
         # A kube-apiserver that starts answers 403 until it has read its roles.
