@@ -41,7 +41,7 @@ class ProxiedPool:
         *,
         largest: int | None = None,
     ) -> Response:
-        """Send one request and read the whole response. Raises as ConnectionPool does."""
+        """Send one request and read the complete response. Raises as ConnectionPool does."""
         try:
             async with self._session.request(
                 method,
@@ -58,7 +58,7 @@ class ProxiedPool:
             raise ConnectionError(str(error) or type(error).__name__) from error
 
     async def open(self, connections: int) -> None:
-        """Nothing: aiohttp opens connections when they are needed."""
+        """Do nothing: aiohttp opens connections when they are needed."""
 
     async def close(self) -> None:
         """Drop all connections; running requests fail."""

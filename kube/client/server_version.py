@@ -1,4 +1,4 @@
-"""Which Kubernetes an API server says it is."""
+"""The Kubernetes version that an API server reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 def release_of(said: bytes) -> tuple[int, int]:
-    """Major and minor of what `/version` answers; (0, 0) if it does not say so."""
+    """Return major and minor from the response of `/version`; (0, 0) if it has none."""
     try:
         answer = msgspec.json.decode(said, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
