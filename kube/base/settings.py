@@ -38,6 +38,7 @@ def read(path: str | Path | None, form: type[T]) -> T:
     if path is None:
         return form()
     try:
+        # An empty file has the defaults.
         return msgspec.yaml.decode(Path(path).read_bytes() or b"{}", type=form)
     except (OSError, msgspec.DecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error

@@ -151,6 +151,7 @@ class StatusServer:
         try:
             await self._exchange(reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            # `close` would wait for a client that does not read.
             writer.transport.abort()
         finally:
             self._open.pop(task, None)
@@ -218,6 +219,7 @@ class _Shared:
 
     async def _made(self) -> _Response:
         async with self._one_at_a_time:
+            # Clients that ask during this wait share the response.
             await _sleep(self._due - _now())
             self._next = None
             begun = _now()

@@ -412,6 +412,7 @@ class Client:
                 if rest := b"".join(begun):
                     yield rest
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            # Before the server accepted the watch, silence means that it is not reachable.
             if accepted and isinstance(error, aiohttp.SocketTimeoutError):
                 raise Silent("WATCH", path, _error_text(error)) from error
             raise self._unreachable("WATCH", path, error) from error

@@ -142,6 +142,7 @@ class ConnectionPool:
         expired certificate.
         """
         while self._idle:
+            # The one used last: in quiet times the others age and are closed.
             connection = self._idle.pop()
             rotated = connection.context is not self._context
             if rotated or time.monotonic() - connection.idle_since > _IDLE_SECONDS:

@@ -33,6 +33,7 @@ def decode_deep(decode: Callable[[bytes], T], data: bytes) -> T:
 @contextmanager
 def _deeper() -> Iterator[None]:
     usual = sys.getrecursionlimit()
+    # For this document alone: elsewhere a deep recursion is a bug that has to end.
     sys.setrecursionlimit(max(usual, _DEEP))
     try:
         yield

@@ -13,6 +13,7 @@ from kube.credentials.rest_config import Tls
 
 class _Request(aiohttp.ClientRequest):
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        # Here the connection is available: nothing is awaited before the request is written.
         fencing.check(self.method, self.url.raw_path)
         return await super().send(conn)
 

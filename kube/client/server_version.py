@@ -14,5 +14,6 @@ def release_of(said: bytes) -> tuple[int, int]:
         answer = msgspec.json.decode(said, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         return (0, 0)
+    # Providers append to the numbers, as in `31+`.
     major, minor = (re.match(r"\d+", str(answer.get(key))) for key in ("major", "minor"))
     return (int(major[0]), int(minor[0])) if major and minor else (0, 0)
