@@ -1,7 +1,7 @@
-"""Creates certificates: a CA for ten years, a server certificate for one.
+"""The creation of certificates: a CA for ten years, a server certificate for one.
 
-Everything here is a function of its arguments and of the system's random numbers; the caller
-passes the time. All keys are ECDSA P-256, which take microseconds to create.
+Everything here is a function of its arguments and of the system's random numbers; the caller passes
+the time. All keys are ECDSA P-256, which take microseconds to create.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from certs.material import Material, ServerNames
 
 CLOCK_SKEW = timedelta(minutes=5)
-"""Certificates begin this long ago, for clients whose clocks are behind ours."""
+"""The time by which certificates begin in the past, for clients whose clocks are behind ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """How long certificates are valid, and how long `ahead` of their end they are renewed."""
+    """The validity of certificates, and how long `ahead` of their end they are renewed."""
 
     ca: timedelta = timedelta(days=3650)
     server: timedelta = timedelta(days=365)
     ahead: timedelta = timedelta(days=90)
 
     def __post_init__(self) -> None:
-        """Raises ValueError unless ca >= server > ahead > 0: otherwise renewing is pointless."""
+        """Raise ValueError unless ca >= server > ahead > 0: otherwise renewing is pointless."""
         if not self.ca >= self.server > self.ahead > timedelta():
             raise ValueError(
                 "the CA must last as long as the server certificate, that longer "
@@ -44,14 +44,14 @@ DEFAULT_LIFETIMES = Lifetimes()
 def new_material(
     names: ServerNames, now: datetime, lifetimes: Lifetimes = DEFAULT_LIFETIMES
 ) -> Material:
-    """A new CA and a server certificate for `names`, both beginning at `now` (UTC)."""
+    """Return a new CA and a server certificate for `names`, both from `now` (UTC) on."""
     ca_cert, ca_key = new_authority(now, lifetimes)
     bare = Material(ca_cert=ca_cert, ca_key=ca_key, server_cert=b"", server_key=b"")
     return renewed_server(bare, names, now, lifetimes)
 
 
 def new_authority(now: datetime, lifetimes: Lifetimes = DEFAULT_LIFETIMES) -> tuple[bytes, bytes]:
-    """The certificate and the key of a new CA."""
+    """Return the certificate and the key of a new CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
     # Two CAs may be trusted at once: their names must differ for chains to be unambiguous.
@@ -72,7 +72,7 @@ def new_authority(now: datetime, lifetimes: Lifetimes = DEFAULT_LIFETIMES) -> tu
 def renewed_server(
     material: Material, names: ServerNames, now: datetime, lifetimes: Lifetimes = DEFAULT_LIFETIMES
 ) -> Material:
-    """The same CA with a new server certificate for `names`, which never outlives the CA."""
+    """Return the same CA with a new server certificate for `names`, which never outlives the CA."""
     ca = x509.load_pem_x509_certificate(material.ca_cert)
     ca_key = serialization.load_pem_private_key(material.ca_key, password=None)
     assert isinstance(ca_key, ec.EllipticCurvePrivateKey), "renewal.py refuses any other key"

@@ -1,8 +1,8 @@
-"""Patches of caBundle, which tells the API server which CA to trust.
+"""Patches of caBundle, by which the API server knows which CA to trust.
 
-Only the patch is computed here, from the object as it is; sending it is the
-caller's. A patch tests the name of each entry that it changes, so that a list that
-was edited in between is refused instead of damaged.
+Only the patch is computed here, from the object as it is; the caller sends it. A patch tests the
+name of each entry that it changes, so that it fails on a list that was edited in between, instead
+of damaging it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from kube.client.patch import PatchBuilder
 
 
 def encoded(ca_bundle: bytes) -> str:
-    """The bundle (PEM) as the API writes it: base64."""
+    """Return the bundle (PEM) as the API has it: base64."""
     return base64.b64encode(ca_bundle).decode()
 
 
 def webhook_bundle_patch(configuration: Mapping[str, Any], ca_bundle: bytes) -> PatchBuilder:
-    """Patch of a Mutating- or ValidatingWebhookConfiguration; no operation if all is correct."""
+    """Return a patch of a Mutating- or ValidatingWebhookConfiguration; empty if it is correct."""
     patch = PatchBuilder()
     wanted = encoded(ca_bundle)
     for index, webhook in enumerate(configuration.get("webhooks") or ()):
@@ -31,7 +31,7 @@ def webhook_bundle_patch(configuration: Mapping[str, Any], ca_bundle: bytes) -> 
 
 
 def conversion_bundle_patch(definition: Mapping[str, Any], ca_bundle: bytes) -> PatchBuilder:
-    """Patch of a CustomResourceDefinition that is converted by webhook; none if all is correct."""
+    """Return a patch of a CustomResourceDefinition with a conversion webhook; empty if correct."""
     patch = PatchBuilder()
     wanted = encoded(ca_bundle)
     if definition["spec"]["conversion"]["webhook"]["clientConfig"].get("caBundle") != wanted:

@@ -1,4 +1,4 @@
-"""TLS contexts made from certificates in memory."""
+"""TLS contexts from certificates in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from certs.material import CA_CERT, MaterialError
 
 
 class KeyPair(Protocol):
-    """A server's certificate and its key (PEM)."""
+    """The certificate of a server, and its key (PEM)."""
 
     @property
     def server_cert(self) -> bytes: ...
@@ -20,7 +20,7 @@ class KeyPair(Protocol):
 
 
 def server_context(material: KeyPair) -> ssl.SSLContext:
-    """A server's context: TLS 1.2 or later, HTTP/1.1 by ALPN, these certificates."""
+    """Return a server's context: TLS 1.2 or later, HTTP/1.1 by ALPN, these certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # An API server offers HTTP/2 first, and falls back to HTTP/1.1 when that is all we offer.
@@ -32,7 +32,7 @@ def server_context(material: KeyPair) -> ssl.SSLContext:
 def reload(context: ssl.SSLContext, material: KeyPair) -> None:
     """Use these certificates from the next handshake on; open connections stay.
 
-    ssl.SSLError when key and certificate do not belong together.
+    Raises ssl.SSLError if key and certificate do not belong together.
     """
     # The ssl module reads certificates from files only. The folder is private to this
     # user and deleted before the next handshake.
@@ -44,9 +44,9 @@ def reload(context: ssl.SSLContext, material: KeyPair) -> None:
 
 
 def client_context(ca_bundle: bytes) -> ssl.SSLContext:
-    """A client's context that trusts this bundle (PEM) and nothing else.
+    """Return a client's context that trusts this bundle (PEM) and nothing else.
 
-    MaterialError when the bundle holds no certificate.
+    Raises MaterialError if the bundle has no certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

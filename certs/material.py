@@ -1,4 +1,4 @@
-"""The webhook's certificates and keys as values, and how they are stored."""
+"""The webhook's certificates and keys as values, and their stored form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPTIONAL = (PREVIOUS_CA, NEXT_CA, NEXT_KEY)
 
 
 class MaterialError(ValueError):
-    """The stored data is not a set of certificates: `entry` names the invalid part."""
+    """The error of stored data that is no set of certificates; `entry` names the invalid part."""
 
     def __init__(self, entry: str, problem: str) -> None:
         super().__init__(f"{entry}: {problem}")
@@ -39,7 +39,7 @@ class ServerNames:
 
     @classmethod
     def of_host(cls, host: str) -> Self:
-        """Names of a server reached by one host: an address stays an address."""
+        """Return the names of a server reached by one host: an address stays an address."""
         try:
             return cls(ips=(str(ipaddress.ip_address(host.strip("[]"))),))
         except ValueError:
@@ -47,21 +47,21 @@ class ServerNames:
 
     @classmethod
     def of_service(cls, name: str, namespace: str) -> Self:
-        """Names of a Service; API servers call `<name>.<namespace>.svc`."""
+        """Return the names of a Service; API servers call `<name>.<namespace>.svc`."""
         base = f"{name}.{namespace}"
         return cls(dns=(f"{base}.svc", f"{base}.svc.cluster.local", base, name))
 
     def missing_from(self, other: Self) -> tuple[str, ...]:
-        """The names here that `other` does not have."""
+        """Return the names that `other` does not have."""
         held = {*other.dns, *other.ips}
         return tuple(name for name in (*self.dns, *self.ips) if name not in held)
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A server's certificate, and what its clients are configured to trust (all PEM).
+    """The certificate of a server, and what its clients are configured to trust (all PEM).
 
-    `next_ca` is part of the bundle already, but nothing that it signed is served yet.
+    `next_ca` is part of the bundle already, but no certificate that it signed is served yet.
     """
 
     ca_cert: bytes
@@ -75,9 +75,9 @@ class Serving:
 class Material:
     """One CA and one server certificate with their keys, all PEM.
 
-    `previous_ca` is the certificate of the CA before this one: clients trust both until it
-    ends. `next_ca` is the one that comes: clients learn to trust it before anything that it
-    signed is served. Keys are never part of `repr`, so that no log line can contain one.
+    `previous_ca` is the certificate of the CA before this one: clients trust both until it ends.
+    `next_ca` is the one that comes: clients learn to trust it before anything that it signed is
+    served. Keys are never part of `repr`, so that no log line can contain one.
     """
 
     ca_cert: bytes
@@ -90,7 +90,7 @@ class Material:
 
     @property
     def ca_bundle(self) -> bytes:
-        """What clients are configured to trust, oldest first.
+        """The bundle that clients are configured to trust, oldest first.
 
         In that order the bundle is the same before and after the next CA takes over.
         """
@@ -104,7 +104,7 @@ class Material:
         )
 
     def to_files(self) -> dict[str, bytes]:
-        """File name (also key of a Secret) -> PEM; what is empty is left out."""
+        """Return PEM by file name (also the key in a Secret); empty parts are left out."""
         files = {
             CA_CERT: self.ca_cert,
             CA_KEY: self.ca_key,
@@ -118,24 +118,26 @@ class Material:
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes]) -> Self:
-        """The reverse of `to_files`; MaterialError names a part that is not there."""
+        """Return the value of these files. Raises MaterialError, which names a missing part."""
         for name in REQUIRED:
             if not files.get(name):
                 raise MaterialError(name, "is missing or empty")
         return cls(*(files.get(name, b"") for name in (*REQUIRED, *OPTIONAL)))
 
     def to_secret_data(self) -> dict[str, str]:
-        """`data` of a Secret: base64 of each file."""
+        """Return `data` of a Secret: base64 of each file."""
         return {name: base64.b64encode(pem).decode() for name, pem in self.to_files().items()}
 
     @classmethod
     def from_secret_data(cls, data: Mapping[str, str]) -> Self:
-        """The reverse of `to_secret_data`; MaterialError for a part missing or not base64."""
+        """Return the value of a Secret's data. Raises MaterialError: missing or not base64."""
         return cls.from_files({name: _decoded(name, text) for name, text in data.items()})
 
 
 def _decoded(name: str, text: str) -> bytes:
     try:
+        # Without validation, characters outside of the alphabet are skipped: damage would go
+        # unnoticed.
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise MaterialError(name, "is not base64") from error

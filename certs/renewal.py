@@ -1,10 +1,10 @@
-"""What must be renewed at a given time, and the renewed certificates.
+"""The renewal of certificates: what is due at a given time, and its result.
 
-| what is there                                               | what is made                     |
+| stored                                                      | renewed                          |
 |-------------------------------------------------------------|----------------------------------|
-| nothing, parts that cannot be read or do not belong, a CA   | all, and nothing old is trusted  |
-| that has ended or is not valid yet                          |                                  |
-| a CA that ends soon, and no next one                        | the next CA, trusted beside it   |
+| nothing, parts that are unreadable or do not belong         | everything, and nothing old is   |
+| together, a CA that has ended or is not valid yet           | trusted                          |
+| a CA that ends soon, and no next one                        | the next CA, trusted with it     |
 | a next CA that all API servers are known to trust           | it takes over and signs; the old |
 |                                                             | one stays trusted until it ends  |
 | a server certificate that ends soon (and before its CA),    | the server certificate           |
@@ -13,8 +13,8 @@
 | or not valid yet                                            |                                  |
 | anything else                                               | nothing                          |
 
-Soon is 90 days unless `Lifetimes` says otherwise. What is not valid yet was made by a process whose
-clock was ahead: API servers refuse it.
+Soon is 90 days unless `Lifetimes` states otherwise. A certificate that is not valid yet comes from
+a process whose clock was ahead: API servers reject it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from certs.material import (
 
 
 class Renew(Enum):
-    """What must be done."""
+    """The renewals, of which one is done at a time."""
 
     NOTHING = "nothing"
     SERVER = "a new server certificate"
@@ -65,7 +65,7 @@ class Renew(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What to do, and why in words ("" for nothing)."""
+    """The renewal that is due, and the reason ("" for none)."""
 
     renew: Renew
     why: str = ""
@@ -79,7 +79,7 @@ def needed(
     *,
     trusted: bytes = b"",
 ) -> Need:
-    """The first thing to do at `now` (UTC) so that clients reach the server by all `names`.
+    """Return the first renewal at `now` (UTC) by which clients reach the server by all `names`.
 
     `trusted` is the certificate of the next CA once all clients are known to trust it.
     """
@@ -95,6 +95,7 @@ def needed(
     if early := _too_early(ca, now):
         return Need(Renew.EVERYTHING, f"the CA {early}")
     return (
+        # The CA first: a server certificate of a CA that is replaced next would be replaced again.
         _next_authority(material, end, now, lifetimes, trusted)
         or _server_need(material, ca, names, now, lifetimes)
         or _previous(material, now)
@@ -109,7 +110,7 @@ def renewed(
     now: datetime,
     lifetimes: Lifetimes = DEFAULT_LIFETIMES,
 ) -> Material:
-    """Certificates in which `need` is met; the very same value when there is none."""
+    """Return certificates that meet `need`; the same value if nothing is needed."""
     if material is None or need.renew is Renew.EVERYTHING:
         return new_material(names, now, lifetimes)
     match need.renew:
@@ -128,7 +129,7 @@ def renewed(
 
 
 def ends_at(serving: Serving) -> dict[str, datetime]:
-    """When the certificates end (UTC), by what they are: "ca" and "server"."""
+    """Return when the certificates end (UTC), by the keys "ca" and "server"."""
     return {
         "ca": _certificate(CA_CERT, serving.ca_cert).not_valid_after_utc,
         "server": _certificate(SERVER_CERT, serving.server_cert).not_valid_after_utc,
@@ -136,7 +137,7 @@ def ends_at(serving: Serving) -> dict[str, datetime]:
 
 
 def check_pair(serving: Serving) -> None:
-    """Raises MaterialError unless all parts can be read and the key is the certificate's."""
+    """Raise MaterialError unless all parts are readable and the key is the certificate's."""
     _certificate(CA_CERT, serving.ca_cert)
     server = _certificate(SERVER_CERT, serving.server_cert)
     if server.public_key() != _any_key(SERVER_KEY, serving.server_key).public_key():
@@ -167,6 +168,7 @@ def _next_authority(
         return Need(Renew.FORGET_NEXT, str(error))
     if early := _too_early(found, now):
         return Need(Renew.FORGET_NEXT, f"the next CA {early}")
+    # Clients that do not trust it yet would reject what it signs.
     if material.next_ca != trusted:
         return None
     return Need(Renew.TAKE_OVER, "the next CA is trusted by now")
@@ -184,7 +186,7 @@ def _server_need(
     except MaterialError as error:
         return Need(Renew.SERVER, str(error))
     end = server.not_valid_after_utc
-    # A new one would not last longer than the CA either: then the CA is what must be renewed.
+    # A new one would not outlast the CA either: then the CA is what must be renewed.
     if end - now <= lifetimes.ahead and end < ca.not_valid_after_utc:
         return Need(Renew.SERVER, f"the server certificate ends at {end:%Y-%m-%d}")
     if early := _too_early(server, now):
@@ -196,7 +198,7 @@ def _server_need(
 
 
 def _too_early(certificate: x509.Certificate, now: datetime) -> str:
-    """That it is not valid yet, in words; empty if it is."""
+    """Return a sentence that it is not valid yet; empty if it is valid."""
     begin = certificate.not_valid_before_utc
     return f"is not valid before {begin:%Y-%m-%dT%H:%MZ}" if begin > now else ""
 
@@ -214,7 +216,7 @@ def _previous(material: Material, now: datetime) -> Need | None:
 
 
 def _authority(entry: str, cert: bytes, key_entry: str, key_pem: bytes) -> x509.Certificate:
-    """The certificate of a CA, if it is one and its key is the one beside it."""
+    """Return the certificate of a CA, if it is one and the key is its own."""
     ca = _certificate(entry, cert)
     if ca.public_key() != _key(key_entry, key_pem).public_key():
         raise MaterialError(key_entry, "does not belong to the certificate")
@@ -228,7 +230,7 @@ def _authority(entry: str, cert: bytes, key_entry: str, key_pem: bytes) -> x509.
 
 
 def _server(material: Material, ca: x509.Certificate) -> x509.Certificate:
-    """The server certificate, if the CA signed it and its key is the one beside it."""
+    """Return the server certificate, if the CA signed it and the key is its own."""
     server = _certificate(SERVER_CERT, material.server_cert)
     if server.public_key() != _key(SERVER_KEY, material.server_key).public_key():
         raise MaterialError(SERVER_KEY, "does not belong to the certificate")

@@ -1,4 +1,4 @@
-"""Where a server gets its certificates: its own CA, or files that others maintain."""
+"""The sources of a server's certificates: its own CA, or files that others maintain."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from certs.stores import Store, ensure
 
 
 class Source(Protocol):
-    """Gives the certificates to serve now."""
+    """A source of the certificates to serve now."""
 
     async def current(self, now: datetime, /, *, trusted: bytes = b"") -> Serving:
-        """The certificates at `now` (UTC); `trusted` is a next CA that all clients trust by now.
+        """Return the certificates at `now` (UTC); `trusted` is a next CA that all clients trust.
 
         Raises SourceError, StoreContendedError, kube.base.errors; OSError for a folder.
         """
@@ -30,29 +30,30 @@ class SourceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OwnAuthority:
-    """A CA of our own in a store that all replicas share."""
+    """A CA of our own, in a store that all replicas share."""
 
     store: Store
     names: ServerNames
     lifetimes: Lifetimes = DEFAULT_LIFETIMES
 
     async def current(self, now: datetime, /, *, trusted: bytes = b"") -> Serving:
-        """What the store holds, renewed where it must be."""
+        """Return the stored certificates, renewed where necessary."""
         material = await ensure(self.store, self.names, now, self.lifetimes, trusted=trusted)
         return material.serving
 
 
 @dataclass(frozen=True, slots=True)
 class MountedFolder:
-    """A Secret that cert-manager keeps (`tls.crt`, `tls.key`, `ca.crt`), mounted as a folder.
+    """A Secret of cert-manager (`tls.crt`, `tls.key`, `ca.crt`), mounted as a folder.
 
-    It is read again each time and never written: cert-manager renews it.
+    It is read each time and never written: cert-manager renews it.
     """
 
     folder: Path
 
     async def current(self, _now: datetime, /, *, trusted: bytes = b"") -> Serving:  # noqa: ARG002
-        """What the files hold. Raises SourceError."""
+        """Return the content of the files. Raises SourceError."""
+        # A mounted folder may be slow; the event loop answers reviews meanwhile.
         serving = await asyncio.to_thread(self._read)
         try:
             check_pair(serving)

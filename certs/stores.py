@@ -1,7 +1,7 @@
-"""Where certificates are stored, shared by replicas without a race.
+"""Stores of certificates, which replicas share without a race.
 
-A store is written only if it still holds what was read: a replica that loses the race reads the
-winner's certificates. So every replica serves and announces the same ones.
+A store is written only if its content is still what was read: a replica that loses the race reads
+the winner's certificates. So every replica serves and announces the same ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kube.client.resources import SECRETS
 log = structlog.get_logger(__name__)
 
 ATTEMPTS = 5
-"""More lost races in a row mean that something keeps rewriting the store."""
+"""Lost races in a row, after which another component seems to rewrite the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,17 @@ class StoredMaterial:
 
 
 class Store(Protocol):
-    """A place for certificates that several processes may share."""
+    """A store of certificates that several processes may share."""
 
     async def read(self) -> StoredMaterial:
-        """The current content; parts that cannot be read count as absent."""
+        """Return the current content; unreadable parts count as absent."""
 
     async def write(self, material: Material, *, over: StoredMaterial) -> bool:
-        """Write `material`; False, without a change, when the content is no longer `over`."""
+        """Write `material`; False, without a change, if the content is no longer `over`."""
 
 
 class StoreContendedError(Exception):
-    """The store was rewritten by others between each read and write."""
+    """Others rewrote the store between each read and write."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(f"{store} was rewritten by others {ATTEMPTS} times in a row")
@@ -67,10 +67,10 @@ async def ensure(
     *,
     trusted: bytes = b"",
 ) -> Material:
-    """Certificates good for `names` at `now` (UTC): those in the store, made or renewed there.
+    """Return certificates for `names` at `now` (UTC): the stored ones, created or renewed there.
 
-    `trusted` is the next CA once all API servers are known to trust it. Raises
-    StoreContendedError, and what the store raises (OSError, kube.base.errors).
+    `trusted` is the next CA once all API servers are known to trust it. Raises StoreContendedError,
+    and what the store raises (OSError, kube.base.errors).
     """
     for _ in range(ATTEMPTS):
         stored = await store.read()
@@ -93,7 +93,7 @@ def _renewed_until_good(
     lifetimes: Lifetimes,
     trusted: bytes,
 ) -> tuple[Material, list[Need]]:
-    """One renewal after another until nothing is needed, and what was done."""
+    """Renew until nothing is needed; return the certificates and what was done."""
     done: list[Need] = []
     while True:
         need = needed(material, names, now, lifetimes, trusted=trusted)
@@ -118,7 +118,7 @@ class SecretStore:
         return f"Secret {self._namespace}/{self._name}"
 
     async def read(self) -> StoredMaterial:
-        """What the Secret holds; the version is the object itself."""
+        """Return the content of the Secret; the version is the object itself."""
         try:
             secret = await self._client.get(SECRETS, self._name, self._namespace)
         except NotFound:
@@ -136,6 +136,7 @@ class SecretStore:
                 await self._client.patch(SECRETS, self._name, patch, self._namespace)
             else:
                 await self._client.create(SECRETS, self._secret(material), self._namespace)
+        # Another replica was faster, or the Secret was deleted: `ensure` reads again.
         except (AlreadyExists, Conflict, NotFound):
             return False
         return True
@@ -155,7 +156,7 @@ class SecretStore:
 
 
 def _readable(store: Store, parse: Callable[[], Material], *, anything: bool) -> Material | None:
-    """The parsed content of a store; damaged content is logged, and then replaced."""
+    """Return the parsed content of a store; damaged content is logged, and then replaced."""
     if not anything:
         return None
     try:
@@ -166,14 +167,14 @@ def _readable(store: Store, parse: Callable[[], Material], *, anything: bool) ->
 
 
 def _secret_patch(secret: Mapping[str, Any], material: Material) -> PatchBuilder:
-    """Replaces all of the data: removing an entry that is already gone would be an error."""
+    """Return a patch of all data: removing an entry that is already gone would be an error."""
     theirs = {key: text for key, text in (secret.get("data") or {}).items() if key not in OPTIONAL}
     patch = PatchBuilder().at_version(secret["metadata"]["resourceVersion"])
     return patch.add("/data", {**theirs, **material.to_secret_data()})
 
 
 class FolderStore:
-    """A local folder, for a webhook that is reached by URL; a lock file serialises processes."""
+    """A local folder, for a webhook reached by URL; a lock file serialises processes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -182,7 +183,7 @@ class FolderStore:
         return f"folder {self._folder}"
 
     async def read(self) -> StoredMaterial:
-        """What the files hold."""
+        """Return the content of the files."""
         return await asyncio.to_thread(self._read)
 
     async def write(self, material: Material, *, over: StoredMaterial) -> bool:
@@ -201,6 +202,7 @@ class FolderStore:
                 (self._folder / name).unlink(missing_ok=True)
             for name, pem in material.to_files().items():
                 path = self._folder / name
+                # Before the content: it is never readable by others, not even for a moment.
                 path.touch(0o600)
                 path.write_bytes(pem)
             return True

@@ -1,4 +1,4 @@
-"""The scheduler process: keeps the state up to date, and decides while it leads."""
+"""The scheduler process: it keeps the state up to date, and decides while it leads."""
 
 from __future__ import annotations
 
@@ -68,24 +68,24 @@ LEASE: Final = SCHEDULER_COMPONENT
 DEFAULT_PROFILES: Final[Mapping[str, Profile]] = {SCHEDULER_NAME: "pack"}
 
 _OPEN_WITHIN: Final = 5.0
-"""Seconds to open connections for Bindings in advance; later they are opened on demand."""
+"""Seconds to open connections for Bindings in advance. Later ones are opened on demand."""
 
 _BOUND_PAUSE: Final = 0.02
-"""Seconds between two events of pods that were bound, while Bindings and evictions go first."""
+"""Seconds between two events of bound pods while Bindings and evictions, which go first, run."""
 
 _log = structlog.get_logger()
 
 
 class PartOfATerm(Protocol):
-    """What remembers something between two decisions, while this process leads."""
+    """A part that remembers something between two decisions while this process leads."""
 
     def reset(self) -> None:
-        """Forget all of it: a term begins."""
+        """Forget everything: a new term begins."""
         ...
 
 
 class Scheduler:
-    """All parts of one scheduler. `run` watches the cluster, and decides while it leads."""
+    """All parts of one scheduler; `run` watches the cluster, and decides while it leads."""
 
     def __init__(
         self,
@@ -98,10 +98,11 @@ class Scheduler:
         profiles: Mapping[str, Profile] = DEFAULT_PROFILES,
         gates: FeatureGates = features.USUAL,
     ) -> None:
-        """Nothing is read or written before `run`. The lease is in `namespace`.
+        """Create all parts; nothing is read or written before `run`.
 
-        `profiles` are those of the schedulerNames whose pods it schedules, `gates` what is on.
-        Times are compared with what the server has stamped, so without `clock` the server's counts.
+        The lease is in `namespace`. `profiles` has the profile of each schedulerName whose pods are
+        scheduled, `gates` the feature gates that are on. Times are compared with timestamps of the
+        API server, so the default for `clock` is the server's.
         """
         self._client = client
         self._config = config
@@ -113,6 +114,8 @@ class Scheduler:
         self._changed = asyncio.Event()
         self._fell_behind = asyncio.Event()
         self._catching_up = Pace("match", clock)
+        # By the wall clock, short decisions seem long on a busy machine, and would be made twice.
+        # So the thread's own time counts where the platform has it.
         self._stepwise = Stepwise(clock, getattr(time, "thread_time", None))
         self._claim_news, self._device_news = ClaimNews(), ClaimNews()
         selectors = Selectors()
@@ -156,7 +159,7 @@ class Scheduler:
             changed=self._changed,
             freeze=self._freeze,
         )
-        # All that remembers what this process has decided or done: another may have led since.
+        # All parts that remember decisions or writes: another process may have led since.
         self._parts_of_a_term: tuple[PartOfATerm, ...] = (
             self._activity,
             self.queue,
@@ -170,7 +173,11 @@ class Scheduler:
         )
 
     def _new_bound_recorder(self) -> Recorder:
-        """As many events as pods that are bound: sent one after another, and dropped first."""
+        """Return the recorder of the event that a pod was bound.
+
+        There are as many of these events as pods. They are sent one after another with one attempt
+        each, and dropped first, so that they delay neither Bindings nor other events.
+        """
         busy = self._activity
         return Recorder(
             self._client,
@@ -197,6 +204,7 @@ class Scheduler:
 
     def _new_held_places(self) -> HeldPlaces | None:
         informers = self._informers
+        # The feature gate is off.
         if informers.expected is None:
             return None
         return HeldPlaces(
@@ -224,10 +232,12 @@ class Scheduler:
         )
 
     def _add_claim_writers(self) -> None:
-        """What allocates devices to ResourceClaims, keeps these, and gives devices back."""
+        """Create the writers of ResourceClaims: allocations, finalizers and releases."""
         state, clock, news, pods = self.state, self._clock, self._device_news, self._informers.pods
         claims = ClaimAccess(self._client, self._informers.device_claims, self._freeze)
         extended = ExtendedClaims(self._client, claims, state, pods, clock)
+        # As many as Bindings: with 48, gangs of three with a claim each got 227 pods a second, not
+        # 321.
         writers = self._config.bind_workers
         self._allocations = Allocations(
             claims, state, news, self._events, extended, clock=clock, writers=writers
@@ -285,26 +295,26 @@ class Scheduler:
 
     @property
     def synced(self) -> bool:
-        """Whether every watch has delivered its first list."""
+        """True if every watch has delivered its first list."""
         return self._informers.synced
 
     @property
     def checks(self) -> Mapping[str, Callable[[], bool]]:
-        """Ready means that the caches are in sync; a replica that does not lead is ready too."""
+        """The readiness checks: caches in sync. A replica that does not lead is ready, too."""
         return {"caches": lambda: self.synced}
 
     @property
     def pages(self) -> Mapping[str, Page]:
-        """For debugging: the whole input of the next decision, for `muster replay`."""
+        """The debugging pages: the complete input of the next decision, for `muster replay`."""
         return {"/debug/snapshot": self.snapshot}
 
     @property
     def actions(self) -> Mapping[str, Page]:
-        """For debugging: decide all that waits again, as a new leader does."""
+        """The debugging actions: decide all waiting roots again, as a new leader does."""
         return {"/debug/decide": self._decide_all}
 
     def details(self) -> Iterator[str]:
-        """Lines for `/readyz`: what is set aside, and what fails."""
+        """Yield lines for `/readyz`: objects that are skipped, and failures."""
         yield from self._quarantine.details()
         yield from self._cycle.details()
         yield from self._reporter.details()
@@ -316,16 +326,20 @@ class Scheduler:
         self._binder.submit(placement)
 
     async def _decide_all(self) -> bytes:
-        """Answers once that is done; `leads` false means that this replica decides nothing."""
+        """Decide all roots again, and respond once that is done.
+
+        `leads` is false if this replica does not lead, and so decides nothing.
+        """
         if self._leading:
             self.state.reconsider_all()
             await self._loop.round()
         return b'{"leads":true}' if self._leading else b'{"leads":false}'
 
     async def snapshot(self) -> list[bytes]:
-        """The JSON of that page, in parts. The state is frozen while it is read."""
+        """Return the JSON of the snapshot page, in parts. The state is frozen while it is read."""
         preemption = self._config.preemption
         limits = Limits.of(
+            # Without a limit of time: a replay on another machine must decide alike.
             SearchBudget(steps=self._config.search.steps, profiles=self._profiles),
             Effort.at(self._clock.monotonic(), preemption.patience_seconds),
             preempts=preemption.enabled and Feature.PREEMPTION in self._gates,
@@ -345,11 +359,12 @@ class Scheduler:
             for _ in self.state.units.refresh_in_steps():
                 await asyncio.sleep(0)
             snapshot = await self._stepwise.awaited(taken)
+        # The snapshot is a copy: it is encoded without the freeze.
         return await self._stepwise.awaited(lambda: encode_in_parts(snapshot, pause))
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop`. Failures of the API server are retried."""
-        # If nobody leads already now, what is listed from here on is new enough to lead.
+        """Run all parts until `stop`. Failures of the API server are retried."""
+        # If nobody leads at this moment, the lists that follow are new enough to lead with.
         await self._elector.observe()
         watches = [reflector.run() for reflector in self._informers.reflectors]
         watches.append(self._informers.run_devices())
@@ -357,7 +372,7 @@ class Scheduler:
         await run_until(stop, *watches, *recorders, self._keep_up(), self._lead_when_synced())
 
     async def _keep_up(self) -> None:
-        """Let the state catch up in slices; no events are taken in meanwhile."""
+        """Let the state catch up in slices. No events are applied meanwhile."""
         while True:
             await self._fell_behind.wait()
             self._fell_behind.clear()
@@ -378,11 +393,12 @@ class Scheduler:
         if self._leading:
             self._changed.set()
         else:
-            # A new leader looks at everything; until then the changes would only accumulate.
+            # A new leader reviews every root. Until then the changes would only accumulate.
             self.state.take_changes()
 
     def _budget(self) -> SearchBudget:
         search = self._config.search
+        # This clock stands still while other tasks run in the middle of a decision.
         monotonic = self._stepwise.monotonic
         until = monotonic() + search.milliseconds / 1000
         return SearchBudget(
@@ -393,12 +409,13 @@ class Scheduler:
         )
 
     async def _lead_when_synced(self) -> None:
-        # The objects of the first lists stay: scanning them again and again would cost a seventh of
-        # reading them. They are frozen, and the collector runs as usual on what comes later.
+        # The objects of the first lists live long. Scanning them again and again would cost a
+        # seventh of reading them, so the collector runs rarely until they are frozen, and then as
+        # usual.
         usual = gc.get_threshold()
         gc.set_threshold(50_000, 20, 100)
         await asyncio.gather(self._informers.wait(), self._open_connections())
-        # A new leader would do it before its first decision, while nobody leads.
+        # Otherwise a new leader would catch up before its first decision, while nobody leads.
         await self._catch_up()
         gc.collect()
         gc.freeze()
@@ -415,20 +432,26 @@ class Scheduler:
             _log.info("connections are opened on demand", problem=repr(error))
 
     async def _lead(self, fence: Fence) -> None:
-        """Decide and act until the lease is lost, after completing what earlier leaders began."""
+        """Complete what earlier leaders began, then decide and act until the lease is lost."""
         begun = self._clock.monotonic()
+        # The caches may lag behind what the last leader wrote: its pods would be decided twice.
         await catch_up(self._informers.watched, fence.since, self._clock)
         await self._freeze.over()
         for part in self._parts_of_a_term:
             part.reset()
         self._set_leading(leads=True)
         try:
+            # Part of the term: if the lease ends meanwhile, this replica must not believe that it
+            # leads.
             await self._binder.recover(fence)
             await self._freeze.over()
+            # Before the first decision: victims and nominated places of an earlier leader must
+            # count in it.
             self._evictor.resume()
             self._preemptor.restore()
             self.state.reconsider_all()
             TAKEOVER_SECONDS.set(self._clock.monotonic() - begun)
+            # Only the leader exports metrics of the state, so that sums over replicas are right.
             LEADER.source = self._state_metrics
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._loop.run())
@@ -440,6 +463,7 @@ class Scheduler:
                     group.create_task(self._held_places.run(fence))
         finally:
             self._set_leading(leads=False)
+            # Otherwise a request to decide everything would wait for the next term.
             self._loop.end_round()
             LEADER.source = None
             no_longer_leading()

@@ -1,7 +1,7 @@
-"""Metrics that are read from the state when they are asked for: groups, waits, free room.
+"""Metrics that are read from the state on each scrape: groups, waits, free resources.
 
-Only the leader tells them, so that the sum over all replicas is right. While a decision gives way
-in the middle the state shows what is tried; then the last answer is repeated.
+Only the leader exports them, so that the sum over all replicas is right. In the middle of a
+decision the state contains its trial; then the last values are repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PREFIX: Final = "muster_scheduler"
 
 
 class StateMetrics:
-    """What one scheduler has to tell."""
+    """The metrics of one scheduler's state."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class StateMetrics:
         topology_keys: Sequence[str],
         selectors: Selectors | None = None,
     ) -> None:
-        """`selectors` are those that judge the devices of the state."""
+        """Read metrics from these parts; `selectors` evaluate the devices of the state."""
         self._state = state
         self._times = times
         self._freeze = freeze
@@ -44,7 +44,7 @@ class StateMetrics:
         self._last: list[Metric] = []
 
     def metrics(self) -> list[Metric]:
-        """All of them, as they are now, or were before the decision that is under way."""
+        """Return all metrics as of now, or as of before the decision that is under way."""
         if not self._freeze.lasts:
             self._last = [*self._groups(), *self._room(), *self._domains(), *self._devices()]
         return self._last
@@ -100,6 +100,7 @@ class StateMetrics:
             ["topology_key", "domain", "resource"],
         )
         state = self._state
+        # Only for keys of the configuration: tenants may use any number of keys.
         for each in rooms_of_domains(state.nodes, state.topologies, self._keys):
             count.add_metric([each.key], each.count)
             for resource, most in each.largest.items():
@@ -139,7 +140,7 @@ class StateMetrics:
 
 
 class _Leader(Collector):
-    """The metrics of the scheduler of this process that leads, if one does."""
+    """A collector of the state's metrics of the scheduler of this process, while it leads."""
 
     def __init__(self) -> None:
         self.source: StateMetrics | None = None
@@ -153,7 +154,7 @@ REGISTRY.register(LEADER)
 
 
 def _gauge(name: str, text: str, of: list[str] | float) -> GaugeMetricFamily:
-    """A gauge with these labels, or without any and this value."""
+    """Return a gauge with these labels, or with this value and no labels."""
     if isinstance(of, list):
         return GaugeMetricFamily(f"{_PREFIX}_{name}", text, labels=of)
     return GaugeMetricFamily(f"{_PREFIX}_{name}", text, value=of)

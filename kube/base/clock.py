@@ -1,4 +1,4 @@
-"""Time as a port: everything that waits or stamps takes a `Clock`, so that tests own the time."""
+"""Time as a port: all code that waits or stamps takes a `Clock`, so that tests own the time."""
 
 import asyncio
 import time
@@ -11,18 +11,18 @@ _TOLERANCE: Final = 1.5
 
 
 _SUSPENDED_TOO: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""A lease ends while the machine of its holder is suspended; Linux' usual clock stands still."""
+"""The clock id that includes suspension: a lease ends while its holder's machine is suspended."""
 
 
 class Clock(Protocol):
-    """What the rest of the program may know about time."""
+    """The interface to time, which the rest of the program uses."""
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary start; never goes back, never to be compared with `now`."""
+        """Return seconds from an arbitrary start, not comparable with `now`; they never go back."""
         ...
 
     def now(self) -> datetime:
-        """The time of day in UTC, for stamps only: it may jump. `since` is for times that pass."""
+        """Return the time of day in UTC, for stamps only. It may jump; measure with `since`."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -31,14 +31,14 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The clock of the machine."""
 
     def monotonic(self) -> float:
-        """Seconds of the machine's monotonic clock, those in which it was suspended included."""
+        """Return seconds of the monotonic clock, including those in which it was suspended."""
         return time.clock_gettime(_SUSPENDED_TOO)
 
     def now(self) -> datetime:
-        """The machine's time of day in UTC."""
+        """Return the machine's time of day in UTC."""
         return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:
@@ -47,20 +47,20 @@ class SystemClock:
 
 
 class ServerClock:
-    """The time of day of the API server, as its answers tell it; else of the machine.
+    """The time of day of the API server, as its responses report it; else of the machine.
 
-    Two machines' clocks may be minutes apart. What the server has stamped, a deletionTimestamp for
-    instance, is compared with this. It is right within two seconds of the last answer.
+    The clocks of two machines may be minutes apart. A stamp of the server, a deletionTimestamp for
+    instance, is compared with this. It is right within two seconds of the last response.
     """
 
     def __init__(self, local: Clock) -> None:
-        """`local` measures the time that passes."""
+        """Measure the time that passes by `local`."""
         self._local = local
         self._date = ""
         self._ahead: float | None = None
 
     def heard(self, date: str | None) -> None:
-        """The header Date of an answer that has just come. One that cannot be read says nothing."""
+        """Use the header Date of a response that has just come; ignore one that is invalid."""
         if not date or date == self._date:
             return
         self._date = date
@@ -68,16 +68,16 @@ class ServerClock:
         if seconds is None:
             return
         ahead = seconds - self._local.monotonic()
-        # Dates have whole seconds and answers take time: small differences are none.
+        # Dates have whole seconds and responses take time: small differences are ignored.
         if self._ahead is None or abs(ahead - self._ahead) > _TOLERANCE:
             self._ahead = ahead
 
     def monotonic(self) -> float:
-        """Seconds of the local monotonic clock."""
+        """Return seconds of the local monotonic clock."""
         return self._local.monotonic()
 
     def now(self) -> datetime:
-        """The server's time of day in UTC."""
+        """Return the server's time of day in UTC."""
         if self._ahead is None:
             return self._local.now()
         return datetime.fromtimestamp(self._ahead + self._local.monotonic(), UTC)
@@ -90,15 +90,15 @@ class ServerClock:
 def since(clock: Clock, stamp: float | None) -> float:
     """Return the monotonic time of a stamp in seconds since 1970; now for None and for the future.
 
-    Whoever measures a time from a stamp asks once, and then measures by the monotonic clock: the
-    time of day may jump, and the clocks of those that stamp differ.
+    To measure a time from a stamp, ask once, and then measure by the monotonic clock: the time of
+    day may jump, and the clocks of those that stamp differ.
     """
     age = 0.0 if stamp is None else clock.now().timestamp() - stamp
     return clock.monotonic() - max(0.0, age)
 
 
 def seconds_of(date: str) -> float | None:
-    """The seconds since 1970 of an HTTP date, if it is one."""
+    """Return the seconds since 1970 of an HTTP date, if it is one."""
     try:
         moment = parsedate_to_datetime(date)
     except (ValueError, OverflowError):
@@ -109,17 +109,17 @@ def seconds_of(date: str) -> float | None:
 
 
 def rfc3339(moment: datetime) -> str:
-    """`metav1.Time`: UTC, whole seconds."""
+    """Return a `metav1.Time`: UTC, whole seconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def rfc3339_micro(moment: datetime) -> str:
-    """`metav1.MicroTime`: UTC, six digits."""
+    """Return a `metav1.MicroTime`: UTC, six digits."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def moment(written: str) -> datetime | None:
-    """An RFC 3339 time with its zone, in UTC, if it is one."""
+    """Return an RFC 3339 time with its zone, in UTC, if it is one."""
     try:
         found = datetime.fromisoformat(written)
         return found.astimezone(UTC) if found.tzinfo is not None else None

@@ -1,7 +1,7 @@
 """Errors of an API server by their meaning, so that callers compare types and never text.
 
-The tree is our own and not the HTTP library's: a caller wants to know whether to read again,
-retry or give up, and the library below may be replaced.
+The tree is our own and not the HTTP library's: a caller needs to know whether to read again, retry
+or give up, and the library below may be replaced.
 """
 
 # ruff: noqa: N818 - the classes are named after what happened, as Kubernetes names its reasons
@@ -23,7 +23,7 @@ class ConfigError(KubeError):
 class Unreachable(KubeError):
     """No complete response: refused, reset, timed out or a failed TLS handshake.
 
-    Whether a write was carried out is not known.
+    The caller cannot know whether a write was carried out.
     """
 
     def __init__(self, method: str, path: str, detail: str) -> None:
@@ -37,21 +37,21 @@ class Unreachable(KubeError):
 class Silent(Unreachable):
     """A watch that the server accepted sent nothing for so long that it counts as lost.
 
-    A resource of which nothing ever changes looks just like that: kube-apiserver sends no bookmark
-    before it has seen an event.
+    A resource that never changes has the same effect: kube-apiserver sends no bookmark before it
+    has seen an event.
     """
 
 
 class TooLarge(KubeError):
-    """The answer has more bytes than the caller wanted to read: ask for less at once."""
+    """The response has more bytes than the caller wanted to read: ask for less at a time."""
 
 
 class LeaseLost(KubeError):
-    """Not sent: the lease that it needs may belong to another process by now."""
+    """A request that was not sent: its lease may belong to another process by now."""
 
 
 class ProtocolError(KubeError):
-    """The server sent something that is not the Kubernetes protocol."""
+    """A response that is not the Kubernetes protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class StatusCause:
 
 
 class ApiError(KubeError):
-    """The API server refused a request; the fields are those of its `Status`.
+    """A request that the API server refused; the fields are those of its `Status`.
 
     `retry_after` is the wait in seconds that the server asked for, if it did.
     """
@@ -81,9 +81,9 @@ class ApiError(KubeError):
         path: str = "",
         retry_after: float | None = None,
     ) -> None:
-        """`status` is the HTTP code, `reason` the word of `metav1.StatusReason`.
+        """Take the HTTP code as `status`, and the word of `metav1.StatusReason` as `reason`.
 
-        `name` is the object that the answer is about; empty when it is about none.
+        `name` is the object that the response is about; empty if it is about none.
         """
         super().__init__(f"{method} {path}: {status} {reason}: {message}")
         self.status = status
@@ -97,9 +97,9 @@ class ApiError(KubeError):
 
     @property
     def refused(self) -> bool:
-        """Whether it was not carried out, and will not be before somebody changes something.
+        """True if the request was not carried out, and will not be until something changes.
 
-        A server that fails (5xx), or that stops waiting (408), may have carried it out; one that
+        A server that fails (5xx), or that stops waiting (408), may have carried it out. One that
         throttles, or that does not know the caller (yet), may do so later.
         """
         return 400 <= self.status < 500 and self.status not in _LATER
@@ -126,23 +126,25 @@ class Invalid(ApiError):
 
     @property
     def patch_failed(self) -> bool:
-        """Whether a JSON patch did not apply (a `test` that failed, a path that is not there).
+        """True if a JSON patch did not apply (a `test` that failed, a path that does not exist).
 
-        The API server says no more about that than this sentence; a broken rule has causes.
+        The API server gives no more details than this sentence; a broken rule has causes.
         """
         return not self.causes and self.message == _PATCH_FAILED
 
 
 class Forbidden(ApiError):
-    """403: not allowed, or refused by admission.
+    """403: not allowed, or rejected by admission.
 
-    A kube-apiserver that has just started answers so, too, until it has read its roles.
+    A kube-apiserver that has just started gives this response, too, until it has read its roles.
     """
 
 
 STARTING: Final = 5.0
-"""Seconds after which a 403 that is repeated is meant: until then the API server may be starting.
-kube-apiserver takes 0.2 s."""
+"""Seconds of repeated 403 responses before one counts: an API server may be starting until then.
+
+kube-apiserver takes 0.2 s.
+"""
 
 
 class Unauthorized(ApiError):
@@ -150,11 +152,11 @@ class Unauthorized(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429: overloaded, or (on an eviction) a disruption budget has no room."""
+    """429: overloaded, or (on an eviction) a disruption budget allows no more."""
 
 
 class ServerError(ApiError):
-    """5xx: the server failed; trying again later may help."""
+    """5xx: the server failed; a later attempt may help."""
 
 
 _LATER = frozenset({401, 408, 409, 429})
@@ -193,13 +195,14 @@ def from_status(
     path: str = "",
     retry_after: float | None = None,
 ) -> ApiError:
-    """The error for a `metav1.Status` body; a body that is none becomes the message.
+    """Return the error for a `metav1.Status` body; a body of another form becomes the message.
 
     `status` is the HTTP code; None takes the code from the body (an ERROR event of a watch).
     """
     try:
         parsed = msgspec.json.decode(body, type=_Status)
     except (msgspec.DecodeError, msgspec.ValidationError):
+        # Proxies answer with text or HTML of any length.
         parsed = _Status(message=bytes(body[:500]).decode(errors="replace"))
     details = parsed.details or _Details()
     code = status if status is not None else parsed.code or 500
@@ -217,6 +220,7 @@ def from_status(
 
 
 def _class_of(code: int, reason: str) -> type[ApiError]:
+    # The status code alone does not tell a taken name from an object that changed.
     if code == 409 and reason == "AlreadyExists":
         return AlreadyExists
     if code >= 500:

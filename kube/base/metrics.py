@@ -1,7 +1,7 @@
 """Metrics that all processes have, on the registry of the process.
 
-What Kubernetes' own components measure has their names, after `muster_`. Nothing that a tenant may
-name is the value of a label: the number of series depends on the configuration alone.
+Metrics that Kubernetes' own components have, too, have their names after `muster_`. No name that a
+tenant chooses is the value of a label: the number of series depends on the configuration alone.
 """
 
 from prometheus_client import Counter, Gauge, Histogram

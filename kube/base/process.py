@@ -1,4 +1,4 @@
-"""What all processes of Muster share: logs, signals, the event loop, memory and open files."""
+"""The common part of all processes of Muster: logs, signals, the event loop, memory, open files."""
 
 import asyncio
 import ctypes
@@ -62,7 +62,7 @@ def configure_logging(process: str, level: str = "info") -> None:
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    # Libraries log much at level info: only warnings of theirs are written.
+    # Libraries log much at level info: only their warnings are written.
     root.setLevel(max(number, logging.WARNING))
 
 
@@ -79,6 +79,7 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
 
         def on_signal(number: signal.Signals) -> None:
             _log.info("signal", signal=number.name)
+            # The first signal ends the process in order, the second one immediately.
             if stop.is_set():
                 task.cancel()
             stop.set()
@@ -96,18 +97,18 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
 def allow_open_files() -> None:
     """Raise the soft limit of open files to the hard one, as Go's programs do.
 
-    Container runtimes leave it at 1,024: watches and requests would have to share these with
-    whoever connects.
+    Container runtimes leave it at 1,024: watches and requests would have to share these with the
+    clients of the process.
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # no system allows as many
+    with suppress(ValueError, OSError):  # the system does not allow as many
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def trim_memory() -> None:
     """Return all free pages to the system; a few milliseconds for hundreds of MiB.
 
-    glibc itself returns only the end of its heap, which is nothing for hours where buffers of
+    glibc itself returns only the end of its heap. That is nothing for hours where buffers of
     connections and responses are allocated between smaller objects that stay. With another C
     library this does nothing.
     """

@@ -1,4 +1,4 @@
-"""Configuration files: YAML into frozen structs, every unknown field refused by name."""
+"""Configuration files: YAML into frozen structs, with every unknown field rejected by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Section(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen
 
 
 class LeaderElection(Section, frozen=True):
-    """How leadership changes hands; lease > renew > retry. Off: one replica only, it leads."""
+    """The times of leader election; lease > renew > retry. Off, the only replica is the leader."""
 
     enabled: bool = True
     lease_seconds: Seconds = 15
@@ -28,16 +28,17 @@ class LeaderElection(Section, frozen=True):
     retry_seconds: Seconds = 2
 
     def __post_init__(self) -> None:
-        """Raises ValueError, which names the fields, when the order is wrong."""
+        """Raise ValueError, which names the fields, if the order is wrong."""
         if not self.lease_seconds > self.renew_seconds > self.retry_seconds:
             raise ValueError("leaseSeconds > renewSeconds > retrySeconds must hold")
 
 
 def read(path: str | Path | None, form: type[T]) -> T:
-    """The file at `path` as a `form`; the defaults for None. Raises ConfigError."""
+    """Return the file at `path` as a `form`; the defaults for None. Raises ConfigError."""
     if path is None:
         return form()
     try:
+        # An empty file has the defaults.
         return msgspec.yaml.decode(Path(path).read_bytes() or b"{}", type=form)
     except (OSError, msgspec.DecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error

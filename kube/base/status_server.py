@@ -1,8 +1,9 @@
 """HTTP for kubelets and collectors of metrics: health, metrics, and the pages of a process.
 
-Whoever reaches the port costs a bounded amount. A connection carries one request; so many are open,
-and the oldest of the client with the most gives way to a new one. What is costly to make is made
-for all who ask at once, and takes a tenth of the time at most.
+Any client of the port costs a bounded amount. A connection carries one request. Their number is
+limited: the oldest connection of the client with the most is closed for a new one. A costly
+response is created for all clients that ask at the same time, and takes a tenth of the time at
+most.
 """
 
 import asyncio
@@ -25,26 +26,28 @@ from prometheus_client import (
 Check = Callable[[], bool]
 Details = Callable[[], Iterable[str]]
 Page = Callable[[], Awaitable[bytes | Sequence[bytes]]]
-"""JSON; a large one in parts, which are sent one by one."""
+"""A JSON response; a large one in parts, which are sent one by one."""
 
 CONNECTIONS: Final = 64
+"""Open connections. For a further one, the oldest of the client with the most is closed."""
 HEAD_BYTES: Final = 16 * 1024
+"""Bytes of a request's head. A larger one gets the response 431."""
 HEAD_SECONDS: Final = 5.0
-"""How long a request may take to come."""
+"""Seconds that a request may take to arrive."""
 
 STALLED_SECONDS: Final = 10.0
-"""How long a client may take nothing of an answer that waits for it."""
+"""Seconds for which a client may stop reading a response that waits for it."""
 
 _REST: Final = 9
-"""After a page that took a second to make the next one is made so many seconds later."""
+"""Seconds until the next page is created, for each second that the last one took."""
 
 _SHUTDOWN_SECONDS: Final = 1.0
-"""For requests that are under way when the server stops."""
+"""Seconds for requests that are under way when the server stops."""
 
 _TEXT: Final = "text/plain; charset=utf-8"
 _JSON: Final = "application/json"
 
-# When each series began is of use to nobody, and was a fifth of them all.
+# The creation time of each series has no user, and was a fifth of all series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 log = structlog.get_logger()
@@ -58,7 +61,7 @@ class _Response(NamedTuple):
     allow: str = ""
 
     def head(self) -> bytes:
-        """The status line and the headers."""
+        """Return the status line and the headers."""
         lines = [
             f"HTTP/1.1 {self.status} {http.HTTPStatus(self.status).phrase}",
             f"Content-Type: {self.content_type}",
@@ -73,10 +76,11 @@ _Answer = Callable[[], Awaitable[_Response]]
 
 
 class StatusServer:
-    """HTTP on a loopback or given address: `/healthz`, `/readyz`, `/metrics` and more pages.
+    """An HTTP server for `/healthz`, `/readyz`, `/metrics` and more pages.
 
-    Checks do no I/O. `/readyz` lists every check and is 503 until all hold. `details` are further
-    lines there, of what deserves attention but does not make the process unready.
+    It listens on a loopback or given address. Checks do no I/O. `/readyz` lists every check and is
+    503 until all hold. `details` are further lines there, for problems that do not make the process
+    unready.
     """
 
     def __init__(
@@ -91,9 +95,10 @@ class StatusServer:
         actions: Mapping[str, Page] | None = None,
         registry: CollectorRegistry = REGISTRY,
     ) -> None:
-        """`port` 0 takes a free one; `pages` maps a path to a coroutine giving JSON bytes.
+        """Serve these pages; `port` 0 takes a free one.
 
-        `actions` maps a path to what a POST does; its result is the response.
+        `pages` maps a path to a coroutine that returns JSON bytes. `actions` maps a path to the
+        action of a POST, whose result is the response.
         """
         self.port = port
         self._host = host
@@ -107,7 +112,7 @@ class StatusServer:
         }
 
     async def start(self) -> None:
-        """Listen. Raises OSError when the address is taken."""
+        """Listen. Raises OSError if the address is taken."""
         # Not aiohttp's or uvicorn's server: neither bounds its connections or what is pipelined.
         self._listener = await asyncio.start_server(
             self._serve, self._host, self.port, limit=HEAD_BYTES
@@ -146,6 +151,7 @@ class StatusServer:
         try:
             await self._exchange(reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            # `close` would wait for a client that does not read.
             writer.transport.abort()
         finally:
             self._open.pop(task, None)
@@ -153,6 +159,7 @@ class StatusServer:
 
     def _make_room(self) -> None:
         clients = Counter(self._open.values())
+        # A flood from one client closes its own connections, not the kubelet's.
         oldest = max(self._open, key=lambda task: clients[self._open[task]])
         del self._open[oldest]
         oldest.cancel()
@@ -175,7 +182,7 @@ class StatusServer:
             await writer.wait_closed()
 
     async def _response(self, head: bytes) -> tuple[str, _Response]:
-        """The method of the request, and the answer."""
+        """Return the method of the request, and the response."""
         words = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             return "", _Response([b"400: Bad Request"], status=400)
@@ -195,7 +202,7 @@ class StatusServer:
 
 
 class _Shared:
-    """An answer that is costly to make: all who ask before it is begun get the same."""
+    """A response that is costly to create: all clients that ask before it is begun get the same."""
 
     def __init__(self, make: _Answer) -> None:
         self._make = make
@@ -204,13 +211,15 @@ class _Shared:
         self._due = 0.0
 
     async def __call__(self) -> _Response:
-        """The answer, as of now or later."""
+        """Return the response as of now or later."""
         if self._next is None:
             self._next = asyncio.create_task(self._made())
+        # Others may wait for it, too, when this client disconnects.
         return await asyncio.shield(self._next)
 
     async def _made(self) -> _Response:
         async with self._one_at_a_time:
+            # Clients that ask during this wait share the response.
             await _sleep(self._due - _now())
             self._next = None
             begun = _now()
@@ -222,7 +231,7 @@ class _Shared:
 
 
 def _whole(act: _Answer) -> _Answer:
-    """The same, which goes on when its client is gone."""
+    """Return an action that goes on when its client disconnects."""
 
     async def answer() -> _Response:
         return await asyncio.shield(asyncio.ensure_future(act()))

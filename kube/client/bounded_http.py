@@ -1,7 +1,8 @@
-"""HTTP connections that cost a server a bounded amount of memory and time, whoever is the client.
+"""HTTP connections that cost a server a bounded amount of memory and time for any client.
 
-Uvicorn bounds none of it: the head of a request, what comes with a chunked body beside the body,
-requests that come before the answer to the one before, and a client that takes no answer.
+Uvicorn has no limit for the head of a request, for chunk sizes and trailers of a chunked body, for
+requests that arrive before the response to the previous one, and for a client that does not read
+its response.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from typing import Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 HEAD_BYTES: Final = 32 * 1024
-"""The head of a request, with a piece's tolerance. API servers send less than 1 KiB."""
+"""Bytes of a request's head, with a piece's tolerance. API servers send less than 1 KiB."""
 
 PIECE: Final = 16 * 1024
 """Bytes that are parsed before they are counted."""
 
 UNREAD_BYTES: Final = 64 * 1024
-"""Bytes of answers that a connection keeps for its client; asyncio's own limit is 512 KiB."""
+"""Bytes of responses that a connection keeps for its client; asyncio's own limit is 512 KiB."""
 
 _OVERHEAD_SHARE: Final = 8
-"""What comes beside a body (sizes of chunks, trailers) may be an eighth of it."""
+"""The share of a body, an eighth, that chunk sizes and trailers may add to it."""
 
 _TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -30,17 +31,17 @@ _TOO_LARGE: Final = (
 
 
 class _PipelinedError(Exception):
-    """A request that came before the answer to the one before."""
+    """A request that arrived before the response to the previous one."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. A client that pipelines gets its first answer and loses the connection."""
+    """One connection. A client that pipelines gets its first response and loses the connection."""
 
     stalled_seconds = 10.0
-    """How long a client may take nothing of an answer that waits for it."""
+    """Seconds for which a client may stop reading a response that waits for it."""
 
     waiting_since = 0.0
-    """When it last began to wait for its client, in the loop's time."""
+    """The start of the current wait for the client, in the loop's time."""
 
     _stalled: asyncio.TimerHandle | None = None
     _overhead = 0
@@ -49,13 +50,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def idle(self) -> bool:
-        """Whether no request is under way whose head has come."""
+        """True if no request is under way whose head has arrived."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
 
     @property
     def waits(self) -> bool:
-        """Whether its client must send or take something before anything can go on."""
+        """True if the client must send or read something before anything can continue."""
         return self.idle or self.cycle.more_body or self.flow.write_paused
 
     # A server's connections can be written to and closed, more than the base class says.
@@ -79,6 +80,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         if not self.idle:
             raise _PipelinedError
+        # What follows a complete request is part of the next one, and at most a piece of it came.
         self._overhead = min(self._overhead, PIECE)
         self._body = 0
         super().on_message_begin()
@@ -100,7 +102,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         if self.idle or self.cycle.more_body:
             super().send_400_response(msg)
-        else:  # what came is answered first
+        else:  # the earlier request gets its response first
             self._ends = True
             self.cycle.keep_alive = False
             self.flow.pause_reading()

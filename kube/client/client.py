@@ -1,10 +1,9 @@
 """One API server over one pool of connections: bytes in, bytes out.
 
 This is the hot path, so it does without the official client's models: requests use the pool of
-`kube.client.connections` (through a proxy: aiohttp), watches aiohttp.
-Nothing is retried here: a caller who lost an answer (`Unreachable`) must know it, since the write
-may have happened. Who tries again waits as `kube.concurrency.backoff` says, which respects
-`Retry-After`.
+`kube.client.connections` (through a proxy: aiohttp), watches aiohttp. Nothing is retried here: a
+caller whose response was lost (`Unreachable`) must know it, since the write may have happened. A
+caller that retries waits as `kube.concurrency.backoff` computes, which respects `Retry-After`.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -44,7 +43,7 @@ from kube.credentials.rest_config import RestConfig
 JSON_PATCH = "application/json-patch+json"
 _PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 CONNECTIONS = 608
-"""Requests in flight by default: more than a process has at once, so that none waits for others."""
+"""Requests in flight by default: more than a process ever has at once, so that none waits."""
 _PAGE_SIZE = 500
 """Objects of one page of a list."""
 
@@ -81,13 +80,13 @@ class Client:
         connections: int = CONNECTIONS,
         clock: Clock | None = None,
     ) -> None:
-        """`connections` bounds the requests in flight; watches do not count."""
+        """Open no connection yet; `connections` bounds the requests in flight, except watches."""
         self._config = rest_config
         where = urlsplit(rest_config.server)
         self._origin, self._base = f"{where.scheme}://{where.netloc}", where.path.rstrip("/")
         self._clock = clock or SystemClock()
         self.server_clock = ServerClock(self._clock)
-        """Tells the time of day as the server's answers do."""
+        """The time of day as the server's responses report it."""
         # identity: compressing lists within one network costs both sides more than it saves.
         self._headers = {
             "User-Agent": user_agent,
@@ -99,6 +98,7 @@ class Client:
         self._problem = ""
         # Watches hold a connection for minutes, so they have a pool of their own, without limit.
         self._calls = self._pool(connections)
+        # The lease is renewed by these: it must not wait behind other requests.
         self._urgent = self._pool(0)
         self._watch_sockets = OpenSockets()
         self._watches = watch_session(rest_config, self._watch_sockets)
@@ -125,11 +125,11 @@ class Client:
 
     @property
     def namespace(self) -> str:
-        """That of the kubeconfig's context, or of the pod we run in; `default` if neither says."""
+        """The namespace of the kubeconfig's context, or of the pod we run in; else `default`."""
         return self._config.namespace
 
     def details(self) -> Iterator[str]:
-        """A line for `/readyz` while the API server answers no request at all."""
+        """Yield a line for `/readyz` while the API server responds to no request at all."""
         if self._unanswered_since is None:
             return
         seconds = self._clock.monotonic() - self._unanswered_since
@@ -137,7 +137,7 @@ class Client:
             yield f"no response from {self.server} for {seconds:.0f} s: {self._problem}"
 
     async def open_connections(self, connections: int) -> None:
-        """Open so many connections before they are needed: handshakes are expensive for both sides.
+        """Open so many connections before they are needed: handshakes are costly on both sides.
 
         Raises Unreachable.
         """
@@ -154,7 +154,7 @@ class Client:
         await self._watch_sockets.close()
 
     async def __aenter__(self) -> Self:
-        """The client itself."""
+        """Return the client itself."""
         return self
 
     async def __aexit__(
@@ -179,12 +179,12 @@ class Client:
         largest: int | None = None,
         accept: str | None = None,
     ) -> bytes:
-        """Send one request and return the body of a 2xx answer.
+        """Send one request and return the body of a 2xx response.
 
-        `path` starts with `/` and is already escaped; `timeout` bounds each attempt in seconds,
-        the wait for a free connection included; `urgent` requests never wait for one; `accept` is
-        the form to answer in, where it is not the object as JSON.
-        Raises ApiError and its kinds, Unreachable, TooLarge beyond `largest` bytes.
+        `path` starts with `/` and is already escaped; `timeout` bounds the request in seconds,
+        including the wait for a free connection; `urgent` requests never wait for one; `accept` is
+        the form of the response, where it is not the object as JSON. Raises ApiError and its kinds,
+        Unreachable, TooLarge beyond `largest` bytes.
         """
         pool = self._urgent if urgent else self._calls
         target = f"{path}?{urlencode(params)}" if params else path
@@ -204,9 +204,9 @@ class Client:
         return answer.body
 
     async def behind(self, path: str, *, timeout: float, largest: int) -> Response:
-        """The 2xx answer of a process behind the API server's proxy, in whatever form it has.
+        """Return the 2xx response of a process behind the API server's proxy, in any form.
 
-        Its headers are that process's own, and so is its Date: the server's clock is not told.
+        Its headers are that process's own, and so is its Date: the server's clock ignores it.
         Raises like `request`.
         """
         answer = await self._exchange(
@@ -224,7 +224,7 @@ class Client:
         return answer
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json:
-        """One object. Raises NotFound."""
+        """Return one object. Raises NotFound."""
         return _decode(await self.request("GET", resource.path(namespace, name)))
 
     async def list(
@@ -235,7 +235,7 @@ class Client:
         label_selector: str | None = None,
         field_selector: str | None = None,
     ) -> Json:
-        """The whole list, all pages; `metadata` is that of the last page.
+        """Return the complete list, all pages; `metadata` is that of the last page.
 
         A list whose history expired between two pages is read again in one piece.
         """
@@ -287,9 +287,9 @@ class Client:
         subresource: str | None = None,
         timeout: float = 30,
     ) -> Json:
-        """Put back an object that was read whole, as a dict; 409 if it changed in between.
+        """Replace an object that was read completely, as a dict; 409 if it changed in between.
 
-        Never for a typed object: that would drop the fields it does not know.
+        Never use it for a typed object: that would drop the fields it does not know.
         """
         meta = obj["metadata"]
         path = resource.path(meta.get("namespace"), meta["name"], subresource)
@@ -319,7 +319,7 @@ class Client:
         *,
         subresource: str | None = None,
     ) -> bytes:
-        """The same with the object as it came, for who decodes it into a type."""
+        """Apply a JSON patch and return the object as bytes, for callers with a type for it."""
         body = ops.encode() if isinstance(ops, PatchBuilder) else msgspec.json.encode(ops)
         path = resource.path(namespace, name, subresource)
         return await self.request("PATCH", path, body=body, content_type=JSON_PATCH)
@@ -336,8 +336,8 @@ class Client:
     ) -> None:
         """Delete one object; it may exist until its finalizers are removed.
 
-        `uid` guards against a namesake (409 Conflict); `propagation` is Foreground, Background
-        or Orphan. Raises NotFound, Conflict.
+        `uid` protects another object of the name (409 Conflict); `propagation` is Foreground,
+        Background or Orphan. Raises NotFound, Conflict.
         """
         options: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if uid is not None:
@@ -348,7 +348,7 @@ class Client:
             options["gracePeriodSeconds"] = grace_seconds
         path = resource.path(namespace, name)
         body = msgspec.json.encode(options)
-        # Nobody reads what the object was: less to write and to send.
+        # No caller reads the deleted object: its metadata is less to write and to send.
         await self.request("DELETE", path, body=body, accept=_PARTIAL)
 
     async def bind(self, namespace: str, pod: str, uid: str, node: str) -> None:
@@ -370,12 +370,12 @@ class Client:
         inactivity: float | None = None,
         opened: Callable[[], None] | None = None,
     ) -> AsyncGenerator[bytes, None]:
-        """One watch stream, line by line, until the server ends it.
+        """Yield the lines of one watch stream until the server ends it.
 
-        `params` are given by the caller, `watch` included. After `inactivity` seconds without a
+        `params` are passed by the caller, `watch` included. After `inactivity` seconds without a
         byte the stream counts as lost; `opened` is called once the server has accepted the request.
-        Raises ApiError kinds, Unreachable, Silent after `inactivity`, ProtocolError.
-        Close it (`contextlib.aclosing`) when leaving early.
+        Raises ApiError kinds, Unreachable, Silent after `inactivity`, ProtocolError. Close it
+        (`contextlib.aclosing`) when leaving early.
         """
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=_CONNECT_SECONDS, sock_read=inactivity
@@ -412,6 +412,7 @@ class Client:
                 if rest := b"".join(begun):
                     yield rest
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            # Before the server accepted the watch, silence means that it is not reachable.
             if accepted and isinstance(error, aiohttp.SocketTimeoutError):
                 raise Silent("WATCH", path, _error_text(error)) from error
             raise self._unreachable("WATCH", path, error) from error
@@ -450,7 +451,7 @@ class Client:
         self._unanswered_since = None
 
     def _unreachable(self, method: str, path: str, error: BaseException) -> Unreachable:
-        """The error for a request without an answer.
+        """Return the error for a request without a response.
 
         Certificates may have been rotated: credentials are read again soon.
         """
@@ -488,7 +489,7 @@ class Client:
         self._authorization_due = self._clock.monotonic() + _CREDENTIALS_SECONDS
 
     def _pool(self, limit: int) -> ConnectionPool | ProxiedPool:
-        """`limit` 0 is none."""
+        """Return a pool; `limit` 0 means no limit."""
         to = self._config
         if to.proxy is not None:
             return ProxiedPool(self._origin, to.tls, to.proxy, limit=limit)
@@ -496,7 +497,7 @@ class Client:
 
 
 def selectors(label_selector: str | None, field_selector: str | None) -> dict[str, str]:
-    """The query parameters of a filtered list or watch."""
+    """Return the query parameters of a filtered list or watch."""
     params = {}
     if label_selector:
         params["labelSelector"] = label_selector
@@ -511,12 +512,12 @@ def _counter(method: str, code: int) -> Counter:
 
 
 def _decode(body: bytes) -> Json:
-    """A whole object, however many levels it has."""
+    """Decode a complete object, however many levels it has."""
     return decode_deep(_object.decode, body)
 
 
 def _seconds(header: str | None) -> float | None:
-    """The seconds form of Retry-After, the only one that Kubernetes sends."""
+    """Return the seconds form of Retry-After, the only one that Kubernetes sends."""
     return float(header) if header is not None and header.isdigit() else None
 
 

@@ -1,7 +1,7 @@
 """A pool of HTTP/1.1 connections with little overhead, one request at a time on each.
 
-Every pod needs a request of its own, so the cost of a request is most of the cost of Muster: this
-takes a third of the CPU time of aiohttp's client. It supports only what API servers use: no
+Every pod needs a request of its own, so the cost of a request is most of the cost of Muster. This
+pool takes a third of the CPU time of aiohttp's client. It supports only what API servers use: no
 redirects, no cookies, no compression, bodies in one piece.
 """
 
@@ -22,17 +22,17 @@ from kube.client import fencing
 from kube.credentials.rest_config import Tls
 
 _CLOSING_SECONDS: Final = 1.0
-"""uvloop does not always tell a protocol that it was aborted right after its handshake."""
+"""Seconds to wait for closed connections: uvloop may not report one aborted after its handshake."""
 _IDLE_SECONDS: Final = 15.0
-"""A connection that was idle for longer may have been dropped by a middlebox."""
+"""Seconds after which an idle connection is not used: a middlebox may have dropped it."""
 
 _CONCURRENT_HANDSHAKES: Final = 16
-"""Concurrent handshakes."""
+"""Concurrent handshakes. Further connections are opened after them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One response as it was received; `retry_after` and `date` are the headers of these names."""
+    """One response as received; `retry_after` and `date` are the headers of these names."""
 
     status: int
     body: bytes
@@ -41,7 +41,7 @@ class Response:
 
 
 class ResponseTooLarge(OSError):  # noqa: N818 - named after what happened, as in kube.base.errors
-    """The response has more bytes than were asked for; the rest of it is not read."""
+    """The response has more bytes than the caller asked for; the rest of it is not read."""
 
 
 class ConnectionPool:
@@ -79,11 +79,10 @@ class ConnectionPool:
         *,
         largest: int | None = None,
     ) -> Response:
-        """Send one request and read the whole response.
+        """Send one request and read the complete response.
 
-        `timeout` seconds bound the wait for a connection too. Raises OSError, which TimeoutError
-        and ssl.SSLError are, and ResponseTooLarge for a body of more than `largest` bytes; and
-        LeaseLost.
+        `timeout` seconds include the wait for a connection. Raises OSError, which TimeoutError and
+        ssl.SSLError are, ResponseTooLarge for a body of more than `largest` bytes, and LeaseLost.
         """
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         length = "" if method == "GET" else f"Content-Length: {len(body or b'')}\r\n"
@@ -118,9 +117,11 @@ class ConnectionPool:
             raise ConnectionError("the client is closed")
         connection = self._take_idle() or await self._connect()
         try:
+            # After the wait for a connection, in which the lease may have been lost.
             fencing.check(method, path)
             response = await connection.send(data, largest)
         except LeaseLost:
+            # No byte was written, so the connection is as good as before.
             self._idle.append(connection)
             raise
         except BaseException:
@@ -135,11 +136,13 @@ class ConnectionPool:
         return response
 
     def _take_idle(self) -> "_Connection | None":
-        """The connection that was used last, unless it is closed or was idle too long.
+        """Return the connection that was used last, unless it is closed or was idle too long.
 
-        Nor one from before the certificates were rotated: a server refuses an expired one.
+        A connection from before a rotation of the certificates is closed, too: a server rejects an
+        expired certificate.
         """
         while self._idle:
+            # The one used last: in quiet times the others age and are closed.
             connection = self._idle.pop()
             rotated = connection.context is not self._context
             if rotated or time.monotonic() - connection.idle_since > _IDLE_SECONDS:
@@ -164,13 +167,13 @@ class ConnectionPool:
         return connection
 
     def _on_closed(self, connection: "_Connection") -> None:
-        """Forget an idle connection as soon as it is closed: its buffers are a quarter MiB."""
+        """Forget an idle connection as soon as it is closed: its buffers take a quarter MiB."""
         with suppress(ValueError):
             self._idle.remove(connection)
 
 
 class _Connection(asyncio.Protocol):
-    """One connection; it is in `register` while open, and `on_closed` is called when it ends."""
+    """One connection, in `register` while open; `on_closed` is called when it ends."""
 
     def __init__(
         self,
@@ -193,7 +196,7 @@ class _Connection(asyncio.Protocol):
         self._closed_future = asyncio.get_running_loop().create_future()
 
     def send(self, data: bytes, largest: int | None) -> asyncio.Future[Response]:
-        """Write one request; the connection must be idle. The body has at most `largest` bytes."""
+        """Write one request on an idle connection. The body has at most `largest` bytes."""
         self._left = largest
         assert self._transport is not None
         self._response = asyncio.get_running_loop().create_future()
@@ -201,7 +204,7 @@ class _Connection(asyncio.Protocol):
         return self._response
 
     def abort(self) -> asyncio.Future[None]:
-        """Close at once; the future is done when the connection is closed."""
+        """Close immediately; the future is done when the connection is closed."""
         self.reusable = False
         if self._transport is not None:
             self._transport.abort()
@@ -214,7 +217,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._response is None or self._response.done():
-            self.abort()  # no request is pending: such a connection cannot be trusted
+            self.abort()  # without a pending request such a connection cannot be trusted
             return
         try:
             self._parser.feed_data(data)

@@ -1,8 +1,8 @@
-"""JSON as an API server writes it: with fields that are null, and up to 10,000 levels deep.
+"""The decoding of JSON from an API server: with null fields, and up to 10,000 levels deep.
 
-Only objects made to do harm are that deep, ten times what Python takes unasked, and the deep part
-is never in a field that is read (`managedFields` takes anything). It must be skipped without
-failing the list that it is part of.
+Only hostile objects are that deep, ten times what Python accepts by default. The deep part is never
+in a field that is read (`managedFields` accepts anything). It must be skipped without failing the
+list that it is part of.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from msgspec import inspect
 T = TypeVar("T")
 
 _DEEP: Final = 25_000
-"""Levels of recursion; each level of JSON takes one or two, and about 100 bytes of stack each."""
+"""Levels of recursion. Each level of JSON takes one or two, and about 100 bytes of stack each."""
 
 
 def decode_deep(decode: Callable[[bytes], T], data: bytes) -> T:
-    """What `decode` makes of the data. Raises what it raises; RecursionError beyond all measure."""
+    """Return the result of `decode`. Raise what it raises; RecursionError beyond any measure."""
     try:
         return decode(data)
     except RecursionError:
@@ -33,6 +33,7 @@ def decode_deep(decode: Callable[[bytes], T], data: bytes) -> T:
 @contextmanager
 def _deeper() -> Iterator[None]:
     usual = sys.getrecursionlimit()
+    # For this document alone: elsewhere a deep recursion is a bug that has to end.
     sys.setrecursionlimit(max(usual, _DEEP))
     try:
         yield
@@ -41,16 +42,16 @@ def _deeper() -> Iterator[None]:
 
 
 class Decoder(Generic[T]):
-    """Decode JSON into `form`; a field that is null counts as absent, as it does in Go.
+    """A decoder of JSON into `form`; a null field counts as absent, as it does in Go.
 
-    Go writes slices, maps and pointers that are nil as null, as kubelets do the `drivers` of a
+    Go writes slices, maps and pointers that are nil as null, as kubelets do with the `drivers` of a
     CSINode. Only JSON that msgspec rejects is read a second time. Raises msgspec.DecodeError.
     """
 
     __slots__ = ("_decode", "form")
 
     def __init__(self, form: type[T], *, strict: bool = True) -> None:
-        """If not `strict`, text stands for numbers and booleans, as in YAML that people write."""
+        """Decode into `form`; unless `strict`, convert text to numbers and booleans."""
         self.form = form
         self._decode = msgspec.json.Decoder(form, strict=strict).decode
 
@@ -62,7 +63,7 @@ class Decoder(Generic[T]):
             without = _without_nulls(data, inspect.type_info(self.form))
             if without is data:
                 raise
-        # Outside, as the error of this one is the one that a reader can use.
+        # Outside of the handler: a reader can use this error, but not the one above.
         return self._decode(without)
 
 
@@ -71,7 +72,7 @@ _items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def _without_nulls(data: bytes | msgspec.Raw, form: inspect.Type) -> bytes | msgspec.Raw:
-    """The JSON without the null fields of its structs. Raw parts stay as they are."""
+    """Return the JSON without the null fields of its structs. Raw parts stay as they are."""
     if _NULL not in bytes(data):
         return data
     try:
@@ -101,7 +102,7 @@ def _part(data: msgspec.Raw, form: inspect.Type) -> msgspec.Raw:
 
 
 def without_nulls(fields: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
-    """The fields that have a value."""
+    """Return the fields that have a value."""
     return {key: value for key, value in fields.items() if not _is_null(value)}
 
 

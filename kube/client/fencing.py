@@ -13,8 +13,8 @@ _allowed: ContextVar[Callable[[], bool] | None] = ContextVar("allowed", default=
 def fenced(allowed: Callable[[], bool]) -> Iterator[None]:
     """Send requests of this context, and of tasks started in it, only while `allowed()`.
 
-    It is called right before the request is written, when a connection is available; a request
-    that is not allowed raises LeaseLost.
+    It is called right before the request is written, when a connection is available. A request that
+    is not allowed raises LeaseLost.
     """
     token = _allowed.set(allowed)
     try:
@@ -24,7 +24,7 @@ def fenced(allowed: Callable[[], bool]) -> Iterator[None]:
 
 
 def check(method: str, path: str) -> None:
-    """Must be called right before a request is written. Raises LeaseLost."""
+    """Raise LeaseLost if the request must not be sent. Call it right before it is written."""
     allowed = _allowed.get()
     if allowed is not None and not allowed():
         raise LeaseLost(f"{method} {path}: not sent, the lease may be lost")

@@ -1,8 +1,8 @@
 """The few metadata fields that are read everywhere, decoded by msgspec straight from bytes.
 
-The structs opt out of garbage collection: they hold no cycles, and a full collection over
-100,000 of them would otherwise take seconds. Fields not named here are skipped while decoding;
-nothing decoded this way is ever written back.
+The structs opt out of garbage collection: they contain no cycles, and a full collection over
+100,000 of them would otherwise take seconds. Other fields are skipped while decoding; nothing
+decoded this way is ever written back.
 """
 
 from datetime import datetime
@@ -16,7 +16,7 @@ Key = tuple[str, str]
 """(namespace, name); the namespace of a cluster-scoped object is the empty string."""
 
 Json = dict[str, Any]
-"""A JSON object as it stands on the wire."""
+"""A JSON object as it is sent."""
 
 
 class OwnerReference(msgspec.Struct, rename="camel", gc=False):
@@ -69,14 +69,14 @@ class Meta(Protocol):
 
 
 class HasMeta(Protocol):
-    """Any decoded object. A struct of one's own may list fewer metadata fields."""
+    """Any decoded object. A struct of one's own may have fewer metadata fields."""
 
     @property
     def metadata(self) -> Meta: ...
 
 
 class Partial(msgspec.Struct, gc=False):
-    """An object of which only the metadata matters."""
+    """An object whose metadata alone matters."""
 
     metadata: ObjectMeta
 
@@ -88,7 +88,7 @@ class Partials(msgspec.Struct, gc=False):
 
 
 class RawObject(msgspec.Struct, gc=False):
-    """Decoded metadata with the whole object as a dict, for writers that must keep every field."""
+    """Decoded metadata with the complete object as a dict, for writers that keep every field."""
 
     metadata: ObjectMeta
     raw: Json
@@ -105,5 +105,5 @@ def decode_partial(data: bytes) -> Partial:
 
 
 def decode_raw(data: bytes) -> RawObject:
-    """Decode metadata and the whole object. Raises msgspec.DecodeError."""
+    """Decode metadata and the complete object. Raises msgspec.DecodeError."""
     return RawObject(metadata=_partial(data).metadata, raw=_mapping.decode(data))

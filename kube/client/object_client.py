@@ -1,4 +1,4 @@
-"""What may be asked of `Client` about single objects, as narrow as its users need it."""
+"""The methods of `Client` for single objects as interfaces, as narrow as their users need."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from kube.client.resources import Resource
 
 
 class Getter(Protocol):
-    """Gets one object. Raises kube.base.errors, NotFound among them."""
+    """Get one object. Raises kube.base.errors, NotFound among them."""
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json: ...
 
 
 class Creator(Protocol):
-    """Creates objects; gives them as stored. Raises kube.base.errors: AlreadyExists, Invalid."""
+    """Create objects; return them as stored. Raises kube.base.errors: AlreadyExists, Invalid."""
 
     async def create(self, resource: Resource, obj: Json, namespace: str | None = None) -> Json: ...
 
 
 class Patcher(Protocol):
-    """Sends JSON patches; gives the object. Raises NotFound, Conflict, Invalid."""
+    """Send JSON patches, and return the object. Raises NotFound, Conflict, Invalid."""
 
     async def patch(
         self, resource: Resource, name: str, ops: PatchBuilder, namespace: str | None = None
@@ -30,7 +30,7 @@ class Patcher(Protocol):
 
 
 class StatusPatcher(Protocol):
-    """The same, of sub-resources too."""
+    """Send JSON patches of objects and of subresources."""
 
     async def patch(
         self,
@@ -44,7 +44,7 @@ class StatusPatcher(Protocol):
 
 
 class Deleter(Protocol):
-    """Deletes one object; with a UID only that one. Raises kube.base.errors."""
+    """Delete one object, with a UID only that one. Raises kube.base.errors."""
 
     async def delete(
         self,
@@ -57,4 +57,4 @@ class Deleter(Protocol):
 
 
 class ObjectClient(Getter, Creator, Patcher, Protocol):
-    """Gets, creates and patches objects. Raises kube.base.errors."""
+    """Get, create and patch objects. Raises kube.base.errors."""

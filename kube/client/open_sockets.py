@@ -1,7 +1,7 @@
-"""The sockets of an aiohttp session: closing the session does not wait for all of them.
+"""The sockets of an aiohttp session, whose end the session does not wait for.
 
 A TLS connection that was closed before it (a watch that was left, one that was idle for long) stays
-open until its peer has agreed; a loop that ends meanwhile leaves the socket to the garbage
+open until its peer has agreed. A loop that ends meanwhile leaves the socket to the garbage
 collector.
 """
 
@@ -14,17 +14,17 @@ from weakref import WeakSet
 import aiohttp
 
 _TURNS: Final = 1000
-"""Of the event loop. A connection whose socket is shut down needs a few to notice."""
+"""Iterations of the event loop. A connection whose socket is shut down needs a few to notice."""
 
 
 class OpenSockets:
-    """Makes the sockets of one connector, and closes those that are left at its end."""
+    """A factory for the sockets of one connector, which closes those that are left at its end."""
 
     def __init__(self) -> None:
         self._made: WeakSet[socket.socket] = WeakSet()
 
     def create(self, info: aiohttp.AddrInfoType) -> socket.socket:
-        """The connector's `socket_factory`."""
+        """Create a socket, as the connector's `socket_factory`."""
         family, kind, protocol, _, _ = info
         made = socket.socket(family, kind, protocol)
         made.setblocking(False)
@@ -32,7 +32,7 @@ class OpenSockets:
         return made
 
     async def close(self) -> None:
-        """Call it when the session is closed: what is still open ends without its peer."""
+        """Shut down open sockets without their peers. Call it when the session is closed."""
         for made in self._made:
             with suppress(OSError):  # it is not connected, or closed already
                 made.shutdown(socket.SHUT_RDWR)

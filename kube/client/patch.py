@@ -1,6 +1,6 @@
 """JSON patches (RFC 6902) built by hand, operation by operation.
 
-A patch touches only what it names, so fields unknown to us are never dropped.
+A patch changes only what it names, so unknown fields are never dropped.
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ Op = Literal["test", "add", "replace", "remove"]
 
 
 def escape(token: str) -> str:
-    """One JSON-pointer token: `~` and `/` escaped (RFC 6901)."""
+    """Escape `~` and `/` in one token of a JSON pointer (RFC 6901)."""
     return token.replace("~", "~0").replace("/", "~1")
 
 
 def pointer(*tokens: str | int) -> str:
-    """A JSON pointer from raw, unescaped tokens; an int or "-" addresses a list."""
+    """Return a JSON pointer from raw, unescaped tokens; an int or "-" addresses a list."""
     return "".join(f"/{escape(str(token))}" for token in tokens)
 
 
@@ -30,7 +30,7 @@ class PatchBuilder:
     ops: list[Operation] = field(default_factory=list)
 
     def test(self, path: str, value: Any) -> Self:
-        """Let the whole patch fail (422 Invalid) unless the value is there."""
+        """Let the complete patch fail (422 Invalid) unless the value is there."""
         return self._push("test", path, value)
 
     def add(self, path: str, value: Any) -> Self:
@@ -47,26 +47,26 @@ class PatchBuilder:
         return self
 
     def at_version(self, resource_version: str) -> Self:
-        """Let the API server answer 409 Conflict if the object is at another version.
+        """Let the patch fail (409 Conflict) if the object is at another version.
 
-        Written as a replace and not a test: a failed test would be a 422 like any bad patch.
+        Written as a replace and not a test: a failed test would be a 422 like any invalid patch.
         """
         return self._push("replace", "/metadata/resourceVersion", resource_version)
 
     def of_uid(self, uid: str) -> Self:
-        """Let the patch fail (422 Invalid) if the name now belongs to another object."""
+        """Let the patch fail (422 Invalid) if the name belongs to another object by now."""
         return self._push("test", "/metadata/uid", uid)
 
     def encode(self) -> bytes:
-        """The body for `application/json-patch+json`."""
+        """Return the body for `application/json-patch+json`."""
         return msgspec.json.encode(self.ops)
 
     def __bool__(self) -> bool:
-        """Whether there is anything to send."""
+        """Return whether there is anything to send."""
         return bool(self.ops)
 
     def __iter__(self) -> Iterator[Operation]:
-        """The operations in order."""
+        """Iterate over the operations in order."""
         return iter(self.ops)
 
     def _push(self, op: Op, path: str, value: Any) -> Self:

@@ -13,6 +13,7 @@ from kube.credentials.rest_config import Tls
 
 class _Request(aiohttp.ClientRequest):
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        # Here the connection is available: nothing is awaited before the request is written.
         fencing.check(self.method, self.url.raw_path)
         return await super().send(conn)
 
@@ -41,7 +42,7 @@ class ProxiedPool:
         *,
         largest: int | None = None,
     ) -> Response:
-        """Send one request and read the whole response. Raises as ConnectionPool does."""
+        """Send one request and read the complete response. Raises as ConnectionPool does."""
         try:
             async with self._session.request(
                 method,
@@ -58,7 +59,7 @@ class ProxiedPool:
             raise ConnectionError(str(error) or type(error).__name__) from error
 
     async def open(self, connections: int) -> None:
-        """Nothing: aiohttp opens connections when they are needed."""
+        """Do nothing: aiohttp opens connections when they are needed."""
 
     async def close(self) -> None:
         """Drop all connections; running requests fail."""

@@ -1,7 +1,7 @@
-"""Kubernetes quantities as integers, exact, rounded up, and within an int64.
+"""Kubernetes quantities as integers: exact, rounded up, and within an int64.
 
-`1500m` of CPU is 1500 thousandths, `1Ki` of memory 1024 bytes. Results go into int64 columns,
-so, as Kubernetes does, values beyond are cut off at 2**63-1.
+`1500m` of CPU is 1500 thousandths, `1Ki` of memory 1024 bytes. Results are stored in int64 columns,
+so, as in Kubernetes, larger values are cut off at 2**63-1.
 """
 
 import re
@@ -25,18 +25,18 @@ class QuantityError(ValueError):
     """The text is not a quantity."""
 
     def __init__(self, text: str) -> None:
-        """`text` is what was given."""
+        """Keep the text as given."""
         super().__init__(f"not a quantity: {text!r}")
         self.text = text
 
 
 def parse_milli(quantity: str | int) -> int:
-    """The quantity in thousandths (CPU), rounded away from zero. Raises QuantityError."""
+    """Return the quantity in thousandths (CPU), rounded away from zero. Raises QuantityError."""
     return _parse(str(quantity), 3)
 
 
 def parse_value(quantity: str | int) -> int:
-    """The quantity in whole units (bytes, counts), rounded away from zero. Raises QuantityError."""
+    """Return whole units (bytes, counts), rounded away from zero. Raises QuantityError."""
     return _parse(str(quantity), 0)
 
 

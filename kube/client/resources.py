@@ -1,4 +1,4 @@
-"""The REST resource of a kind: group, version, plural, and the paths made of them.
+"""The REST resource of a kind: group, version, plural, and the paths built from them.
 
 Only kinds of Kubernetes itself and of JobSet are defined here; our own are in `api.constants`.
 """
@@ -36,10 +36,10 @@ class Resource:
         name: str | None = None,
         subresource: str | None = None,
     ) -> str:
-        """The URL path of the collection, of one object, or of its sub-resource.
+        """Return the URL path of the collection, of one object, or of its subresource.
 
-        Without a namespace it is the collection over all namespaces.
-        Raises ValueError for a named object of a namespaced kind without its namespace.
+        Without a namespace it is the collection over all namespaces. Raises ValueError for a named
+        object of a namespaced kind without its namespace.
         """
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         parts = [root]

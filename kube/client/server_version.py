@@ -1,4 +1,4 @@
-"""Which Kubernetes an API server says it is."""
+"""The Kubernetes version that an API server reports."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import msgspec
 
 
 def release_of(said: bytes) -> tuple[int, int]:
-    """Major and minor of what `/version` answers; (0, 0) if it does not say so."""
+    """Return major and minor from the response of `/version`; (0, 0) if it has none."""
     try:
         answer = msgspec.json.decode(said, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         return (0, 0)
+    # Providers append to the numbers, as in `31+`.
     major, minor = (re.match(r"\d+", str(answer.get(key))) for key in ("major", "minor"))
     return (int(major[0]), int(minor[0])) if major and minor else (0, 0)

@@ -12,14 +12,14 @@ READ_BUFFER: Final = 2 * 1024 * 1024
 """Bytes of a watch that are buffered before the server has to wait."""
 
 _PROBES: Final = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-"""A watch whose peer is gone without a word is lost after 35 seconds."""
+"""Seconds and number of probes: a watch whose peer vanished is lost after 35 seconds."""
 
 
 def watch_session(config: RestConfig, sockets: OpenSockets) -> aiohttp.ClientSession:
-    """Any number of connections to that server, whose sockets are among those."""
+    """Return a session with any number of connections to that server, on these sockets."""
 
     def probed_socket(info: aiohttp.AddrInfoType) -> socket.socket:
-        """A socket whose other end is probed while it is silent."""
+        """Return a socket whose peer is probed while it is silent."""
         made = sockets.create(info)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _PROBES.items():
@@ -30,8 +30,8 @@ def watch_session(config: RestConfig, sockets: OpenSockets) -> aiohttp.ClientSes
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, socket_factory=probed_socket),
         cookie_jar=aiohttp.DummyCookieJar(),
-        # The environment's proxies and CA settings must not redirect or weaken this; looking for
-        # them costs two thread-pool jobs a request besides.
+        # The environment's proxies and CA settings must not redirect or weaken this. Looking for
+        # them also costs two thread-pool jobs a request.
         trust_env=False,
         read_bufsize=READ_BUFFER,
         proxy=config.proxy,

@@ -1,4 +1,4 @@
-"""Things whose handling raised an error of ours: others go on, these are tried later and later."""
+"""Keys whose handling raised an unexpected error: retried later and later, while others go on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _Failure:
-    """`traced` are the kinds of error whose traceback was logged."""
+    """The failures of one key; `traced` are the kinds of error whose traceback was logged."""
 
     backoff: Backoff
     problem: str = ""
@@ -38,7 +38,7 @@ class Failures(Generic[K]):
     def __init__(
         self, work: str, name: Callable[[K], str], *, first: float = 1.0, limit: float = 300.0
     ) -> None:
-        """`work` labels the metric; waits begin with `first` seconds and double up to `limit`."""
+        """Label the metric with `work`; waits take `first` seconds and double up to `limit`."""
         self._work = work
         self._name = name
         self._first = first
@@ -47,19 +47,19 @@ class Failures(Generic[K]):
         self._gauge = FAILING.labels(work)
 
     def __contains__(self, key: K) -> bool:
-        """Whether the key failed and has not succeeded since."""
+        """Return whether the key failed and has not succeeded since."""
         return key in self._failures
 
     def __bool__(self) -> bool:
-        """Whether any key fails."""
+        """Return whether any key fails."""
         return bool(self._failures)
 
     def keys(self) -> Sequence[K]:
-        """All that fail."""
+        """Return all keys that fail."""
         return list(self._failures)
 
     def failed(self, key: K, error: Exception) -> float:
-        """It failed with an error that nobody expected; returns the wait in seconds."""
+        """Record an unexpected error of the key; return the seconds to wait."""
         failure = self._failures.get(key)
         if failure is None:
             failure = self._failures[key] = _Failure(Backoff(self._first, self._limit))
@@ -67,6 +67,7 @@ class Failures(Generic[K]):
         wait = failure.backoff.next(error)
         kind = type(error).__name__
         failure.problem = f"{kind}: {error}"[:_LONGEST]
+        # A key that fails for hours would otherwise fill the log with one traceback.
         if kind not in failure.traced:
             failure.traced.add(kind)
             _log.error(
@@ -80,17 +81,17 @@ class Failures(Generic[K]):
         return wait
 
     def succeeded(self, key: K) -> None:
-        """It was handled, or is gone: its next failure counts as the first."""
+        """Record that the key was handled, or is gone: its next failure counts as the first."""
         if self._failures.pop(key, None) is not None:
             self._gauge.dec()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all failures."""
         for key in self.keys():
             self.succeeded(key)
 
     def details(self) -> Iterator[str]:
-        """A line that names the first of them, if any fail."""
+        """Yield a line that names the first keys, if any fail."""
         if not self._failures:
             return
         named = [

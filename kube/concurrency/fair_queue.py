@@ -1,8 +1,8 @@
-"""A limit on work under way, of which no namespace takes all, however slow its work is.
+"""A limit of concurrent work, of which no namespace takes all, however slow its work is.
 
 A namespace may have twice as much under way as is free: alone it gets two thirds of the limit, and
-what others need meanwhile is free at once, not when the first of its work ends. With each namespace
-that joins, the shares of all become smaller.
+what others need meanwhile is free immediately, not when the first of its work ends. With each
+namespace that joins, the shares of all become smaller.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from typing import Final, Generic, TypeVar
 T = TypeVar("T")
 
 _SHARE: Final = 2
-"""A namespace gets another slot while it has fewer than this many times the free ones."""
+"""The factor of the free slots below which a namespace gets another one."""
 
 
 class FairOrder(Generic[T]):
-    """Items of namespaces, in the order they came, except that a namespace at its share waits."""
+    """Items of namespaces in the order of arrival, except that a namespace at its share waits."""
 
     def __init__(self, limit: int) -> None:
-        """At most `limit` items are under way: taken, and not `done`."""
+        """Allow at most `limit` items under way: taken, and not `done`."""
         self._free = limit
         self._under_way: Counter[str] = Counter()
         self._items: dict[str, deque[tuple[int, T]]] = {}
-        # The namespaces with items, by the number of the first; those at their share are not here.
+        # The namespaces with items, by the number of the first; without those at their share.
         self._heads: list[tuple[int, str]] = []
         self._at_share: list[str] = []
         self._numbers = count()
         self._waiting = 0
 
     def __len__(self) -> int:
-        """How many items are not taken."""
+        """Return the number of items that are not taken."""
         return self._waiting
 
     def put(self, namespace: str, item: T) -> None:
-        """Add an item behind those that came before."""
+        """Add an item at the end."""
         items = self._items.setdefault(namespace, deque())
         items.append((next(self._numbers), item))
         self._waiting += 1
@@ -48,7 +48,7 @@ class FairOrder(Generic[T]):
             self._add_head(namespace)
 
     def take(self) -> tuple[str, T] | None:
-        """The next item with its namespace; it is under way until `done`. None if none may be."""
+        """Take the next item, and return it with its namespace; None if none may be taken."""
         while self._heads and self._free:
             _, namespace = heapq.heappop(self._heads)
             if self._under_way[namespace] < _SHARE * self._free:
@@ -57,11 +57,12 @@ class FairOrder(Generic[T]):
         return None
 
     def done(self, namespace: str) -> None:
-        """An item of the namespace is no longer under way."""
+        """Record that an item of the namespace is no longer under way."""
         self._free += 1
         self._under_way[namespace] -= 1
         if not self._under_way[namespace]:
             del self._under_way[namespace]
+        # More is free now, so each of them may be below its share again.
         for each in self._at_share:
             self._add_head(each)
         self._at_share.clear()
@@ -83,7 +84,7 @@ class FairOrder(Generic[T]):
 
 
 class FairQueue(Generic[T]):
-    """Items for workers; each worker tells when it is done with one."""
+    """A queue for workers; each worker reports when it is done with an item."""
 
     def __init__(self, workers: int) -> None:
         self._order: FairOrder[T] = FairOrder(workers)
@@ -93,19 +94,19 @@ class FairQueue(Generic[T]):
         return len(self._order)
 
     def put(self, namespace: str, item: T) -> None:
-        """Add an item behind those that came before."""
+        """Add an item at the end."""
         self._order.put(namespace, item)
         self._serve()
 
     async def get(self) -> T:
-        """The next item, which is under way until `done`."""
+        """Return the next item, which is under way until `done`."""
         getter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._getters.append(getter)
         self._serve()
         return await getter
 
     def done(self, namespace: str) -> None:
-        """An item of the namespace is no longer under way."""
+        """Record that an item of the namespace is no longer under way."""
         self._order.done(namespace)
         self._serve()
 
@@ -120,14 +121,14 @@ class FairQueue(Generic[T]):
 
 
 class FairSemaphore:
-    """At most `permits` holders, of which no namespace has all."""
+    """A semaphore of `permits`, of which no namespace has all."""
 
     def __init__(self, permits: int) -> None:
         self._order: FairOrder[asyncio.Future[None]] = FairOrder(permits)
 
     @asynccontextmanager
     async def acquired(self, namespace: str) -> AsyncIterator[None]:
-        """Holds one permit inside the block."""
+        """Hold one permit in the block."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._order.put(namespace, turn)
         self._serve()
@@ -136,7 +137,7 @@ class FairSemaphore:
             yield
         finally:
             if turn.cancelled():
-                self._serve()  # it was not served yet; `_serve` skips it
+                self._serve()  # not served yet: `_serve` skips it
             else:
                 self._order.done(namespace)
                 self._serve()

@@ -1,4 +1,4 @@
-"""Holds what long work reads as it is, while the work gives way in the middle."""
+"""The freeze: nothing changes what long work reads, while the work gives way in the middle."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _log = structlog.get_logger()
 
 
 class Freeze:
-    """Who changes things waits until it is `over`, or leaves the change to `when_over`.
+    """A guard for long work: others wait until it is `over`, or leave a change to `when_over`.
 
-    `with` it, the work is under way. It is only noticed by others if the work gives way.
+    The work runs in a `with` block. Others notice the freeze only if the work gives way.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Freeze:
 
     @property
     def lasts(self) -> bool:
-        """Whether work that gave way is under way."""
+        """True if work that gave way is under way."""
         return self._lasts
 
     def __enter__(self) -> None:
@@ -45,20 +45,22 @@ class Freeze:
                 act()
             except Exception:  # noqa: BLE001 - logged; the others are carried out
                 _log.exception("a postponed change raised an error")
+        # After the postponed changes: a waiting task sees the state with all of them.
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if not each.done():
                 each.set_result(None)
 
     async def over(self) -> None:
-        """Until it is over; at once if there is none."""
+        """Wait until the freeze is over; return immediately if there is none."""
+        # Another freeze may have begun before this task runs.
         while self._lasts:
             each = asyncio.get_running_loop().create_future()
             self._waiting.append(each)
             await each
 
     def when_over(self, act: Callable[[], None]) -> None:
-        """Carry this out as soon as it is over, in the order of the calls."""
+        """Carry out the change as soon as the freeze is over, in the order of the calls."""
         if self._lasts:
             self._postponed.append(act)
         else:

@@ -1,4 +1,4 @@
-"""Fair use of an event loop: long work is done in slices, and the longest stretch is measured."""
+"""Fair use of an event loop: long work runs in slices, and its longest stretch is measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SLICE: Final = 0.005
 """Seconds of work after which other tasks may run."""
 
 _LONG: Final = 0.05
-"""Seconds after which a stretch delays others so much that the log names what caused it."""
+"""Seconds after which a stretch delays others so much that the log names its cause."""
 
 _QUIET: Final = 60.0
 """Seconds in which stretches that are no longer than the longest so far are not logged again."""
@@ -24,13 +24,13 @@ _log = structlog.get_logger()
 
 
 class Pace:
-    """Divides one kind of work into stretches, between which other tasks of the loop run.
+    """One kind of work in stretches, between which other tasks of the loop run.
 
-    `begin` the work, call `over` after each step of it, and `give_way` when that says so.
+    `begin` the work, call `over` after each step, and `give_way` when that returns True.
     """
 
     def __init__(self, work: str, clock: Clock, *, slice_seconds: float = SLICE) -> None:
-        """`work` labels the metric; steps of more than `slice_seconds` are stretches alone."""
+        """Label the metric with `work`; steps of over `slice_seconds` are stretches alone."""
         self._work = work
         self._clock = clock
         self._slice = slice_seconds
@@ -43,11 +43,11 @@ class Pace:
         self._object: Sequence[str] = ()
 
     def begin(self) -> None:
-        """The first step begins, after a wait."""
+        """Start the clock of the first step, after a wait."""
         self._last = self._clock.monotonic()
 
     def over(self, name: Sequence[str]) -> bool:
-        """A step on the object of this name (its parts) has ended; whether the slice is over."""
+        """End a step on the object of this name (its parts); return whether the slice is over."""
         now = self._clock.monotonic()
         spent, self._last = now - self._last, now
         self._busy += spent
@@ -59,12 +59,12 @@ class Pace:
         return True
 
     async def give_way(self) -> None:
-        """Let other tasks run; then the next slice begins."""
+        """Let other tasks run, and begin the next slice."""
         await asyncio.sleep(0)
         self.begin()
 
     def _measure(self, now: float) -> None:
-        """Note the stretch that ends now, and log one that was long."""
+        """Measure the stretch that ends now, and log it if it was long."""
         busy, self._busy, self._slowest = self._busy, 0.0, 0.0
         longer = busy > self._longest
         if longer:

@@ -1,9 +1,9 @@
 """Plain functions that give way in the middle, without being written as generators.
 
-Somewhere below, in as many nested calls as it likes, such a function calls `pause` between two
-steps. Work that turns out to be long is begun anew in a thread of its own. The two threads never
-run at the same time: while one runs the other waits for it. So nothing has to be locked, and the
-function may use what its caller uses, as a generator may.
+At any depth of nested calls, such a function calls `pause` between two steps. Work that turns out
+to be long restarts in a thread of its own. The two threads never run at the same time: while one
+runs the other waits for it. So nothing has to be locked, and the function may use what its caller
+uses, as a generator may.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kube.base.clock import Clock
 T = TypeVar("T")
 
 SHORT: Final = 0.01
-"""Seconds of its thread's own time within which most work is done, so that it needs no thread."""
+"""Seconds of its thread's own time within which most work ends, without a thread."""
 
 SLICE: Final = 0.002
 """Seconds of longer work after which others may run."""
 
 
 class _StoppedError(BaseException):
-    """Ends work at a pause; no handler of errors is meant to catch it."""
+    """The end of work at a pause; no error handler is meant to catch it."""
 
 
 class _UnderWay(Protocol):
@@ -36,10 +36,10 @@ class _UnderWay(Protocol):
 
 
 class Stepwise:
-    """Runs work in steps. Different works may take turns, each is in the middle of its own."""
+    """A runner of work in steps; several may alternate, each in the middle of its work."""
 
     def __init__(self, clock: Clock, spent: Callable[[], float] | None = None) -> None:
-        """`spent` gives the seconds that this thread has run, without which any time counts.
+        """Measure by `spent`, the seconds that this thread has run; by default any time counts.
 
         On a busy machine, work is not long merely because other processes run meanwhile.
         """
@@ -48,23 +48,24 @@ class Stepwise:
         self._current: _UnderWay | None = None
 
     def pause(self) -> None:
-        """Called by work between two steps: others may run here. Otherwise it does nothing."""
+        """Let others run here, between two steps of work. Outside of work it does nothing."""
         if self._current is not None:
             self._current.pause()
 
     def monotonic(self) -> float:
-        """A clock that stands still for the work under way while others run."""
+        """Return a time that stands still for the current work while others run."""
         given = self._current.given if self._current is not None else 0.0
         return self._clock.monotonic() - given
 
     def steps(self, work: Callable[[], T]) -> Generator[None, None, T]:
-        """The result of the work; yields where it paused and others should run.
+        """Return the result of the work; yield where it paused and others should run.
 
-        What is begun anew must not have changed anything. Closing the generator ends the work at
-        its pause.
+        The work may restart, so it must not change anything before. Closing the generator ends the
+        work at its pause.
         """
         self._current = _Short(self._clock, self._spent)
         try:
+            # Most work is short: it needs neither a thread nor a second run.
             return work()
         except _StoppedError:
             pass
@@ -82,7 +83,7 @@ class Stepwise:
         return long.result()
 
     async def awaited(self, work: Callable[[], T]) -> T:
-        """The result of the work; other tasks run where it pauses."""
+        """Return the result of the work; other tasks run where it pauses."""
         with closing(self.steps(work)) as steps:
             while True:
                 try:
@@ -108,7 +109,7 @@ class Stepwise:
 
 
 class _Short:
-    """Work that may be done soon; it is stopped if it is not."""
+    """Work that may be short; it is stopped if it is not."""
 
     def __init__(self, clock: Clock, spent: Callable[[], float]) -> None:
         self.given = 0.0
@@ -118,7 +119,8 @@ class _Short:
         self._enough = spent() + SHORT
 
     def pause(self) -> None:
-        # The thread runs no longer than time passes, and asking the clock costs less.
+        # The thread runs no longer than time passes, and the clock costs less than the thread's
+        # time.
         if self._clock.monotonic() >= self._until and self._spent() >= self._enough:
             raise _StoppedError
 
@@ -140,7 +142,7 @@ class _Long(Generic[T]):
         self._thread.start()
 
     def resume(self) -> bool:
-        """Run it until it pauses; whether it is done."""
+        """Run the work until it pauses; return whether it is done."""
         self._resumed = self._clock.monotonic()
         self._running = True
         self._go.release()
@@ -148,7 +150,7 @@ class _Long(Generic[T]):
         return self._done
 
     def close(self) -> None:
-        """End it, at the pause at which it is."""
+        """End the work, at its current pause."""
         self._stopped = True
         if self._running:  # the caller was interrupted while it waited
             self._wait()
@@ -157,7 +159,7 @@ class _Long(Generic[T]):
         self._thread.join()
 
     def result(self) -> T:
-        """What the work returned. Raises what it raised."""
+        """Return what the work returned, or raise what it raised."""
         if self._error is not None:
             raise self._error
         return self._results[0]

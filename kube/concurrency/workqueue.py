@@ -1,4 +1,4 @@
-"""A queue of keys for controllers: each key waits at most once and is worked on by one worker.
+"""A queue of keys for controllers: each key waits at most once, and one worker has it at a time.
 
 No namespace has all workers, however slow its keys are (`kube.concurrency.fair_queue`).
 """
@@ -16,7 +16,7 @@ from kube.concurrency.fair_queue import FairQueue
 K = TypeVar("K", bound=Hashable)
 
 _FIRST_RETRY = 0.1
-"""Seconds until a failed item is tried again. Each further failure doubles them."""
+"""Seconds until a failed item is retried. Each further failure doubles them."""
 
 _LONGEST_RETRY = 30.0
 """Seconds between two attempts at an item, however often it has failed."""
@@ -38,7 +38,7 @@ class WorkQueue(Generic[K]):
         clock: Clock | None = None,
         jitter: random.Random | None = None,
     ) -> None:
-        """`name` labels the metrics; `workers` share the keys, whose `namespace` it asks."""
+        """Label the metrics with `name`; `workers` share the keys, by their `namespace`."""
         self._clock = clock or SystemClock()
         self._jitter = jitter or random.SystemRandom()
         self._namespace = namespace
@@ -53,14 +53,15 @@ class WorkQueue(Generic[K]):
         self._seconds = RECONCILE_SECONDS.labels(name)
 
     def __len__(self) -> int:
-        """The number of keys ready to be taken."""
+        """Return the number of keys that are ready to be taken."""
         return len(self._ready)
 
     def add(self, key: K) -> None:
-        """Queue the key unless it already waits."""
+        """Queue the key unless it waits already."""
         if key in self._waiting or self._closed:
             return
         self._waiting.add(key)
+        # One worker at a time: two would write the same objects from different states.
         if key not in self._working:
             self._push(key)
 
@@ -80,7 +81,7 @@ class WorkQueue(Generic[K]):
         self._later[key] = (due, asyncio.create_task(self._add_later(key, seconds)))
 
     def retry(self, key: K, error: Exception | None = None) -> float:
-        """Queue the key after its next back-off, which respects the error; returns the wait."""
+        """Queue the key after its next back-off, which respects the error; return the wait."""
         backoff = self._failures.get(key)
         if backoff is None:
             backoff = Backoff(_FIRST_RETRY, _LONGEST_RETRY, self._jitter)
@@ -91,7 +92,7 @@ class WorkQueue(Generic[K]):
         return wait
 
     def forget(self, key: K) -> None:
-        """The key succeeded: its next back-off starts small again."""
+        """Record that the key succeeded: its next back-off starts small again."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:
@@ -103,14 +104,15 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """The key taken with `get` is finished, well or not."""
+        """Record that the worker has finished the key, with or without success."""
         self._seconds.observe(self._clock.monotonic() - self._working.pop(key))
         self._ready.done(self._namespace(key))
+        # It changed while it was worked on: the worker may have read the earlier state.
         if key in self._waiting:
             self._push(key)
 
     def close(self) -> None:
-        """Drop all delayed keys, so that no timer outlives the queue, and take no others."""
+        """Drop all delayed keys, so that no timer outlives the queue, and accept no others."""
         self._closed = True
         for _, task in self._later.values():
             task.cancel()

@@ -1,4 +1,4 @@
-"""Which server, and with which credentials: kubeconfig files and service accounts.
+"""The server and the credentials: from kubeconfig files and service accounts.
 
 `loading` is the entry point.
 """

@@ -1,7 +1,7 @@
-"""A kubeconfig file whose credentials are in it or in files: tokens, certificates, a password.
+"""Kubeconfig files with their credentials in them or in files: tokens, certificates, a password.
 
-That is what processes and most users have. Exec plug-ins and providers are not read here, but by
-the official client (`kube.credentials.official_config`), which takes long to import.
+Processes and most users have these. Files with exec plugins and providers are read by the official
+client (`kube.credentials.official_config`), which takes long to import.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _User(msgspec.Struct, rename="kebab"):
 
 
 def read(path: Path) -> RestConfig | None:
-    """The current context of the file; None if its user needs the official client.
+    """Return the current context of the file; None if its user needs the official client.
 
     Raises ConfigError, which names the file and the field.
     """
@@ -83,7 +83,7 @@ def read(path: Path) -> RestConfig | None:
 
 
 def _read(path: Path) -> RestConfig | None:
-    """As `read`. Raises ValueError and OSError too."""
+    """Read like `read`, but raise ValueError and OSError, too."""
     file = msgspec.yaml.decode(path.read_bytes(), type=_File)
     context = _named("contexts", file.contexts or (), file.current_context).context
     cluster = msgspec.convert(
@@ -107,7 +107,7 @@ def _read(path: Path) -> RestConfig | None:
 
 
 def _user(file: _File, context: _Context) -> _User | None:
-    """The user of the context; None if it has a plug-in or a provider."""
+    """Return the user of the context; None if it has a plugin or a provider."""
     users = file.users or ()
     if not context.user or all(user.name != context.user for user in users):
         return _User()
@@ -123,7 +123,7 @@ _Named = TypeVar("_Named", _NamedContext, _NamedCluster, _NamedUser)
 
 
 def _named(where: str, entries: Sequence[_Named], name: str) -> _Named:
-    """The entry of that name. Raises ValueError where there is none, or more than one."""
+    """Return the entry of that name. Raises ValueError if there is none, or more than one."""
     found = [entry for entry in entries if entry.name == name]
     if len(found) != 1:
         raise ValueError(f"{where}: {len(found) or 'none'} with the name {name!r}; one is needed")
@@ -147,7 +147,7 @@ def _material(cluster: _Cluster, user: _User, folder: Path) -> TlsMaterial:
 
 
 def _content(field: str, data: str | None, file: str | None, folder: Path) -> bytes | None:
-    """The decoded data; else the file's content, its path seen from `folder`."""
+    """Return the decoded data, else the content of the file, whose path starts at `folder`."""
     try:
         if data:
             return base64.b64decode("".join(data.split()), validate=True)
@@ -159,11 +159,12 @@ def _content(field: str, data: str | None, file: str | None, folder: Path) -> by
 
 
 def _authorization(user: _User, path: Path) -> Authorization:
-    """Gives the header; a token's file is read each time."""
+    """Return a function for the header; the file of a token is read each time."""
     file = path.parent / user.token_file if user.token_file and not user.token else None
     if file is None:
         header = _fixed(user)
     else:
+        # A file that cannot be read is reported now, not at the first request.
         _token(path, file)
 
     async def authorization() -> str | None:

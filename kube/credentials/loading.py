@@ -1,4 +1,4 @@
-"""The address of the cluster and the credentials: from the pod we run in, or a kubeconfig file."""
+"""The address of the cluster and the credentials: from our own pod, or a kubeconfig file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _in_cluster() -> RestConfig:
 
 
 def _own_namespace() -> str:
-    # A token that is mounted by hand may come without it; no process depends on it.
+    # A token that is mounted by hand may come without a namespace; no process depends on it.
     try:
         return NAMESPACE.read_text("utf-8").strip() or DEFAULT_NAMESPACE
     except (OSError, ValueError):
@@ -58,7 +58,7 @@ def _own_namespace() -> str:
 
 
 def _service_account(path: Path) -> bytes:
-    """The content of a file of the service account. Raises ConfigError: not there, or empty."""
+    """Return a file of the service account. Raises ConfigError: it is missing or empty."""
     try:
         content = path.read_bytes().strip()
     except OSError as error:
@@ -76,7 +76,8 @@ async def _from_kubeconfig(files: str) -> RestConfig:
         read = plain.read(found[0])
         if read is not None:
             return read
-    # Several files, a plug-in or a provider. Imported here, as it takes as long as all else.
+    # Several files, a plugin or a provider. Imported here, as it takes as long as all other
+    # imports.
     from kube.credentials import official_config
 
     return await official_config.read(files)

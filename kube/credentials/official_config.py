@@ -1,7 +1,7 @@
-"""Kubeconfig files with exec plug-ins or providers (OIDC, GCP), and several files merged into one.
+"""Kubeconfig files with exec plugins or providers (OIDC, GCP), and several files merged into one.
 
-The only use of the official client, `kubernetes.aio.config`. It takes as long to import as all of
-ours, so this module is imported only for such a file; `kubeconfig` reads the others.
+This is the only use of the official client, `kubernetes.aio.config`. It takes as long to import as
+all of our modules, so this module is imported only for such a file; `kubeconfig` reads the others.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from kube.credentials.rest_config import (
 
 
 async def read(files: str) -> RestConfig:
-    """The current context of the files, which os.pathsep separates. Raises ConfigError."""
+    """Return the current context of the files, which os.pathsep separates. Raises ConfigError."""
     settings = Configuration()
     loader = await _read(files, settings)
     return _connection(settings, _renewal(files, loader, settings), _namespace(loader))
 
 
 async def _read(files: str, settings: Any) -> Any:
-    """Fill `settings` from the file and return the loader, which can renew credentials."""
+    """Fill `settings` from the file, and return the loader, which can renew credentials."""
     try:
         loader = await load_kube_config(  # type: ignore[no-untyped-call]
             config_file=files, client_configuration=settings, persist_config=False
@@ -47,7 +47,7 @@ def _namespace(loader: Any) -> str:
 
 
 def _check_exec(files: str, loader: Any) -> None:
-    """An exec plug-in that fails is only logged by the library; then there are no credentials."""
+    """Raise ConfigError if an exec plugin failed, which the library only logs."""
     user = getattr(loader, "_user", None)
     if user is None or "exec" not in user:
         return
@@ -60,7 +60,7 @@ def _renewal(files: str, loader: Any, settings: Any) -> Authorization:
     if "exec" in user:
 
         async def run_plugin() -> str | None:
-            await loader.load_from_exec_plugin()  # returns at once until its token expires
+            await loader.load_from_exec_plugin()  # returns immediately until its token expires
             _check_exec(files, loader)
             loader._set_config(settings)  # noqa: SLF001 - it may give a certificate instead
             return getattr(loader, "token", None)
@@ -69,6 +69,7 @@ def _renewal(files: str, loader: Any, settings: Any) -> Authorization:
     if "auth-provider" in user or "tokenFile" in user:
 
         async def read_again() -> str | None:
+            # Into new settings: a failure must not spoil those in use.
             fresh = type(settings)()
             await _read(files, fresh)
             token: str | None = fresh.api_key.get("BearerToken")

@@ -1,4 +1,4 @@
-"""What is needed to open connections to one API server, wherever it was read."""
+"""The data for connections to one API server, from any source."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Authorization = Callable[[], Awaitable[str | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestConfig:
-    """The server and the credentials, as client-go's `rest.Config`.
+    """The server and the credentials, like client-go's `rest.Config`.
 
-    `authorization` gives the value of the header, None for none; it renews expired credentials and
-    should be called about once a minute, and `tls.renew` with it. `tls` is None for plain HTTP.
-    `namespace` is that of the context, or of the pod we run in: what a command means that names
+    `authorization` returns the value of the header, or None for none. It renews expired credentials
+    and should be called about once a minute, and `tls.renew` with it. `tls` is None for plain HTTP.
+    `namespace` is that of the context, or of the pod we run in: the default of a command that names
     none.
     """
 
@@ -37,7 +37,7 @@ class RestConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsMaterial:
-    """Whom to trust, and who we are: PEM. Without `authorities` it is who the system trusts."""
+    """The authorities to trust (by default the system's), and our own certificate: PEM."""
 
     authorities: bytes | None = None
     certificate: bytes | None = None
@@ -45,7 +45,7 @@ class TlsMaterial:
     verify: bool = True
 
     def context(self, server: str) -> ssl.SSLContext:
-        """For connections to `server`, which errors name. Raises ConfigError."""
+        """Return the context for connections to `server`, which errors name. Raises ConfigError."""
         try:
             context = ssl.create_default_context(cadata=_text(self.authorities))
             if self.certificate is not None:
@@ -60,24 +60,25 @@ class TlsMaterial:
 
 
 class Tls:
-    """The TLS context for one server, built again when the files that it comes from change.
+    """The TLS context for one server, created again when the files that it comes from change.
 
-    Certificate authorities and client certificates are rotated while a process runs. A new context
-    and not the old one with more in it: what left a file is trusted no longer.
+    Certificate authorities and client certificates are rotated while a process runs. The context is
+    a new one, not the old one with additions: an authority that left its file is trusted no longer.
     """
 
     def __init__(self, server: str, read: Callable[[], TlsMaterial]) -> None:
-        """`read` reads the files, if there are any. Raises ConfigError, and what `read` raises."""
+        """Read the files, if any, by `read`. Raises ConfigError, and what `read` raises."""
         self._server = server
         self._read = read
         self._material = read()
         self.context = self._material.context(server)
-        """For new connections."""
+        """The context for new connections."""
 
     def renew(self) -> None:
-        """Read the files again. Where they cannot be used (yet), the context stays as it is."""
+        """Read the files again. If they are not usable (yet), the context stays as it is."""
         try:
             material = self._read()
+            # A new context would end the reuse of all idle connections.
             if material == self._material:
                 return
             self.context, self._material = material.context(self._server), material
@@ -88,16 +89,17 @@ class Tls:
 
 
 def _log(event: str, **about: str) -> None:
-    """Logged seldom, and commands that log nothing need no structlog."""
+    """Log a warning; structlog is imported here, as most commands log nothing."""
     import structlog
 
     structlog.get_logger().warning(event, **about)
 
 
 def _text(pem: bytes | None) -> str | None:
-    """Without what is not ASCII: comments between certificates may have it, and OpenSSL not.
+    """Return the text without characters that are not ASCII.
 
-    Raises ValueError where nothing is left: `ssl` would then trust whom the system trusts.
+    Comments between certificates may have them, and OpenSSL rejects them. Raises ValueError if the
+    text is empty: `ssl` would then trust the system's authorities.
     """
     if pem is None:
         return None
@@ -109,7 +111,7 @@ def _text(pem: bytes | None) -> str | None:
 
 @contextlib.contextmanager
 def _file(content: bytes) -> Iterator[str]:
-    """A file that only we may read: OpenSSL takes a key from nowhere else."""
+    """Write a file that only we may read: OpenSSL accepts a key from a file only."""
     handle, path = tempfile.mkstemp(prefix="muster-")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -1,11 +1,11 @@
 """Kubernetes events: created once, counted when repeated, sent in the background.
 
 An event's name is a hash of its content, so a repetition finds the first event even after a restart
-of the process. Events are best effort: when the API server is unreachable or too many are pending
-they are dropped and counted, and nothing ever waits for them.
+of the process. Events are best effort: they are dropped and counted if the API server is
+unreachable or too many are pending, and nothing ever waits for them.
 
-Namespaces take turns, each with a few lanes: neither a flood of events in one of them nor a webhook
-that is slow to refuse them delays the events of others. All events about an object are in one lane,
+Namespaces alternate, each with a few lanes: neither a flood of events in one of them nor a webhook
+that is slow to reject them delays the events of others. All events about an object are in one lane,
 and are sent in order.
 """
 
@@ -39,15 +39,16 @@ from kube.concurrency.backoff import Backoff
 EventType = Literal["Normal", "Warning"]
 
 _Lane = tuple[str, int]
-"""A namespace, and which of its lanes."""
+"""A namespace, and the number of one of its lanes."""
 
 _ATTEMPTS = 5
+"""Attempts to send an event. After them it is dropped."""
 _LANES = 4
 """Events of one namespace that are sent at a time."""
 SENDERS = 4 * _LANES
 """Events that are sent at a time."""
 _REMEMBERED = 4096
-"""Events whose counts are kept to join repetitions. Of more, the oldest are new again."""
+"""Events whose counts are kept to join repetitions. Beyond it, the oldest count as new again."""
 
 _LONGEST_MESSAGE = 1024
 """Characters of an event's message, as the API server allows. The rest is cut off."""
@@ -67,12 +68,12 @@ class ObjectReference:
 
     @classmethod
     def of(cls, resource: Resource, meta: Meta) -> Self:
-        """From decoded metadata."""
+        """Return the reference to an object with decoded metadata."""
         return cls(resource.api_version, resource.kind, meta.namespace, meta.name, meta.uid)
 
     @classmethod
     def of_object(cls, obj: Json) -> Self:
-        """From a whole object as a dict."""
+        """Return the reference to a complete object as a dict."""
         meta = obj["metadata"]
         return cls(
             obj["apiVersion"],
@@ -105,6 +106,8 @@ class _EventKey:
         ref = self.regarding
         parts = (self.component, ref.kind, ref.uid, self.type, self.reason, self.message)
         text = "\0".join(parts)
+        # A repetition has the same name, even in another process, so creating it fails and its
+        # count grows.
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         return f"{ref.name[:230].rstrip('.-')}.{digest}"
 
@@ -117,7 +120,7 @@ class _Occurrences:
 
 
 class Recorder:
-    """Writes events in the name of a component; `run` must be running for them to be sent."""
+    """A writer of events in the name of a component; `run` must be running for them to be sent."""
 
     def __init__(
         self,
@@ -130,10 +133,10 @@ class Recorder:
         attempts: int = _ATTEMPTS,
         pause: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`capacity` bounds the different events waiting to be sent, `senders` those being sent.
+        """Limit the different events that wait by `capacity`, and those being sent by `senders`.
 
-        At the bound an event is dropped of the lane that has the most of them. One that cannot be
-        sent in so many `attempts` is, too. `pause` says how many seconds to wait before each.
+        At the limit, the lane with the most events drops one. An event that cannot be sent in
+        `attempts` attempts is dropped, too. `pause` returns the seconds to wait before each.
         """
         self._client = client
         self._component = component
@@ -144,10 +147,10 @@ class Recorder:
         self._pause = pause
         self._pending: dict[_Lane, dict[_EventKey, _Occurrences]] = {}
         self._size = 0
-        # Lanes with pending events, but for those that a sender is busy with.
+        # Lanes with pending events, except those that a sender is busy with.
         self._turns: deque[_Lane] = deque()
         self._busy: set[_Lane] = set()
-        # By the name of the event: whole events would take ten times the memory.
+        # By the name of the event: complete events would take ten times the memory.
         self._counts: OrderedDict[str, int] = OrderedDict()
         self._waiting = asyncio.Semaphore(0)
         self._idle = asyncio.Event()
@@ -162,9 +165,9 @@ class Recorder:
         *,
         component: str = "",
     ) -> None:
-        """Record an event about an object. Never blocks and never fails.
+        """Record an event about an object. Never block and never fail.
 
-        `component` reports it; empty stands for the Recorder's own.
+        `component` reports it; if empty, the Recorder's own.
         """
         reporter = component or self._component
         event_key = _EventKey(regarding, event_type, reason, message[:_LONGEST_MESSAGE], reporter)
@@ -193,7 +196,7 @@ class Recorder:
                 group.create_task(self._send_in_turn())
 
     def _make_room(self, own: int) -> bool:
-        """Drop an event, and say whether it was another lane's, with more than `own`."""
+        """Drop an event; return whether it was another lane's, with more than `own`."""
         EVENTS_DROPPED.labels("queue full").inc()
         most = max(self._pending.values(), key=len)
         if len(most) <= own + 1:
@@ -212,6 +215,7 @@ class Recorder:
             if (seconds := self._pause()) > 0:
                 await self._clock.sleep(seconds)
             lane = self._turns.popleft()
+            # Other senders leave this lane alone meanwhile, which keeps its events in order.
             self._busy.add(lane)
             pending = self._pending[lane]
             event_key = next(iter(pending))
@@ -268,7 +272,7 @@ class Recorder:
             self._remember(name, before + occurrences.count)
 
     async def _create(self, event_key: _EventKey, occurrences: _Occurrences) -> int | None:
-        """None when created, else the count of the existing one."""
+        """Create the event; return None, or the count of the existing one."""
         try:
             await self._client.create(EVENTS, self._render(event_key, occurrences))
         except AlreadyExists:

@@ -1,4 +1,4 @@
-"""List and watch, and a cache of what was seen.
+"""List and watch, and a cache of the objects.
 
 `Reflector` is the entry point.
 """

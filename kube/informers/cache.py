@@ -32,30 +32,30 @@ class _Index(Generic[T]):
 
 
 class Cache(Generic[T]):
-    """Objects by key and by index. A `Sink`; objects in it are shared and must not be changed."""
+    """Objects by key and by index. A `Sink`; its objects are shared and must not be changed."""
 
     def __init__(self) -> None:
-        """An empty cache."""
+        """Create an empty cache."""
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self.listeners: list[Listener[T]] = []
-        """Called after each change, in this order."""
+        """The listeners, called in this order after each change."""
         self._untold: set[Key] = set()
 
     def __len__(self) -> int:
-        """The number of objects."""
+        """Return the number of objects."""
         return len(self._objects)
 
     def get(self, namespace: str, name: str) -> T | None:
-        """The object, or None; a cluster-scoped one has the namespace ""."""
+        """Return the object, or None; a cluster-scoped one has the namespace ""."""
         return self._objects.get((namespace, name))
 
     def values(self) -> Iterator[T]:
-        """All objects; the cache must not change meanwhile."""
+        """Iterate over all objects; the cache must not change meanwhile."""
         return iter(self._objects.values())
 
     def add_index(self, name: str, values: IndexValues[T]) -> None:
-        """Index all objects, those already here too, under each of `values(obj)`.
+        """Index all objects, including those already here, under each of `values(obj)`.
 
         The values must depend on the object alone.
         """
@@ -65,27 +65,28 @@ class Cache(Generic[T]):
         self._indexes[name] = index
 
     def by_index(self, name: str, value: Hashable) -> list[T]:
-        """The objects indexed under `value`, oldest first. Raises KeyError for no such index."""
+        """Return the objects indexed under `value`, oldest first. Raises KeyError: no index."""
         return list(self._indexes[name].buckets.get(value, {}).values())
 
     def each(self, name: str, value: Hashable) -> Iterator[T]:
-        """The same one by one; the cache must not change meanwhile. Raises KeyError as above."""
+        """Iterate over them without a copy; the cache must not change. Raises KeyError."""
         return iter(self._indexes[name].buckets.get(value, {}).values())
 
     def subscribe(self, listener: Listener[T]) -> None:
-        """Call `listener(old, new)` after each change; None stands for absent."""
+        """Call `listener(old, new)` after each change; None means absent."""
         self.listeners.append(listener)
 
     def upsert(self, obj: T) -> None:
-        """Store the object; one that is here in the same version already is no change.
+        """Store the object; one that is here in the same version is no change.
 
-        An object without index values (`values` raises) is not stored; what was here stays.
+        An object without index values (`values` raises) is not stored; the earlier object stays.
         """
         meta = obj.metadata
         key = (meta.namespace, meta.name)
         old = self._objects.get(key)
         if old is not None and _same(old, obj) and key not in self._untold:
             return
+        # All values before any change: an index that raises must leave the cache as it was.
         placed = [(index, tuple(index.values(obj))) for index in self._indexes.values()]
         self._objects[key] = obj
         for index, values in placed:
@@ -104,7 +105,7 @@ class Cache(Generic[T]):
         self._notify(key, old, None)
 
     def _notify(self, key: Key, old: T | None, new: T | None) -> None:
-        """Tell all listeners, whatever one of them raises; that is raised in the end."""
+        """Call all listeners even if one raises; raise the first error in the end."""
         self._untold.discard(key)
         problem: Exception | None = None
         for listener in self.listeners:
@@ -114,6 +115,7 @@ class Cache(Generic[T]):
                 problem = problem or error
         if problem is not None:
             if new is not None:
+                # The same version may come again by a list: then the listeners are called again.
                 self._untold.add(key)
             raise problem
 

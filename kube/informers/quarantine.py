@@ -1,7 +1,7 @@
-"""Objects that a process cannot take in: set aside one by one, so that all others go on.
+"""Objects that a process cannot decode or apply, skipped one by one so that all others go on.
 
-Whatever an object contains, it ends no process. It is named in the log, in an event on it, in
-`/readyz` and in a metric, until it comes in a form that can be taken in, or is deleted.
+No object ends a process, whatever it contains. It is named in the log, in an event on it, in
+`/readyz` and in a metric, until its form can be applied, or it is deleted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMED: Final = 5
 """Objects that `/readyz` names. Further ones are counted."""
 
 _TRACES: Final = 100
-"""Different tracebacks that are logged. Further kinds have a line only."""
+"""Different tracebacks that are logged. Further kinds have one line only."""
 
 _log = structlog.get_logger()
 
@@ -34,7 +34,7 @@ Place = tuple[str, int]
 
 
 class EventRecorder(Protocol):
-    """Records events; never blocks and never fails."""
+    """A recorder of events, which never blocks and never fails."""
 
     def event(
         self, regarding: ObjectReference, event_type: EventType, reason: str, message: str
@@ -42,20 +42,21 @@ class EventRecorder(Protocol):
 
 
 class Quarantine:
-    """The objects that one process has set aside, and why."""
+    """The objects that one process skips, and the reasons."""
 
     def __init__(self, events: EventRecorder | None = None) -> None:
-        """Without `events` the objects get none."""
+        """Record skipped objects; without `events` they get no event."""
         self._events = events
         self._problems: dict[Resource, dict[Key, str]] = {}
         self._traced: set[tuple[str, Place]] = set()
 
     def set_aside(self, resource: Resource, key: Key, uid: str, error: Exception) -> None:
-        """The object cannot be taken in as it is now."""
+        """Record that the object cannot be applied in its present form."""
         problems = self._problems.setdefault(resource, {})
         problem = f"{type(error).__name__}: {error}"[:_LONGEST]
         if key not in problems:
             QUARANTINED.labels(resource.full_name).inc()
+        # A status that changes every second must not repeat the log line and the event.
         elif problems[key] == problem:
             return
         problems[key] = problem
@@ -72,7 +73,7 @@ class Quarantine:
             self._events.event(regarding, "Warning", "Quarantined", _message(error))
 
     def release(self, resource: Resource, key: Key) -> None:
-        """The object could be taken in, or is gone."""
+        """Record that the object was applied, or is gone."""
         problems = self._problems.get(resource, {})
         if problems.pop(key, None) is None:
             return
@@ -87,16 +88,16 @@ class Quarantine:
         )
 
     def __bool__(self) -> bool:
-        """Whether any object is set aside."""
+        """Return whether any object is skipped."""
         return bool(self._problems)
 
     def details(self) -> Iterator[str]:
-        """A line for each resource: how many objects are set aside, and the first of them."""
+        """Yield a line for each resource: the number of skipped objects, and the first of them."""
         for resource, problems in self._problems.items():
             yield f"{resource.full_name}: set aside: {_named(problems)}"
 
     def _is_new(self, error: Exception) -> bool:
-        """Whether no traceback of this kind of error, from this place, was logged yet."""
+        """Return whether no traceback of this kind of error, from this place, was logged yet."""
         trace, place = error.__traceback__, ("", 0)
         while trace is not None:
             place = (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
@@ -118,7 +119,7 @@ def _named(problems: dict[Key, str]) -> str:
 
 
 def _message(error: Exception) -> str:
-    """For the object's owner: what is wrong with it, but not what only a developer understands."""
+    """Return the problem for the object's owner, without what only a developer understands."""
     kind = type(error).__name__
     # The text of any other error may be about other objects, of other tenants.
     readable = isinstance(error, QuantityError | msgspec.DecodeError)

@@ -1,7 +1,7 @@
-"""Keeps a sink in sync with one resource of the API server: list, watch, and start again.
+"""The reflector: keeps a sink in sync with one resource of the API server by list and watch.
 
 It survives restarts of the API server, lost and silent streams, and expired resource versions. An
-object that cannot be decoded, or that the sink cannot take, is set aside and all others go on.
+object that cannot be decoded, or that the sink cannot apply, is skipped, and all others go on.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ _SHORT_WATCH = 1.0
 """Seconds below which a watch that sent no line counts as failed, not as timed out."""
 
 _TRIES_FROM_ONE_VERSION = 3
-"""Failed watches from one version, after which the kind is listed again."""
+"""Failed watches from one version, after which the resource is listed again."""
 
 _LOOK = 0.05
 """Seconds between two checks whether the cache is current."""
@@ -68,35 +68,35 @@ _log = structlog.get_logger()
 
 
 class Sink(Protocol[T_contra]):
-    """Receives the changes of one resource, in order, on the event loop; it must be fast.
+    """A receiver of the changes of one resource, in order, on the event loop; it must be fast.
 
     A method that raises leaves the sink consistent: with the object as it was before, or without.
     """
 
     def upsert(self, obj: T_contra) -> None:
-        """The object exists, in this form; may come again unchanged."""
+        """Store the object, which exists in this form; it may come again unchanged."""
         ...
 
     def delete(self, key: Key) -> None:
-        """The object is gone."""
+        """Remove the object, which is gone."""
         ...
 
 
 OnSetAside = Callable[[Key, bytes], None]
-"""Called with an object that was set aside, and its JSON: the least that the sink must know of it.
+"""A function that gets a skipped object and its JSON: the least that the sink must know of it.
 
-What it raises is logged; it must leave the sink consistent, too.
+An error that it raises is logged; it must leave the sink consistent, too.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How a sink gets the objects of a resource.
+    """The delivery of a resource's objects to a sink.
 
-    `quarantine` is that of the process. Without `on_set_aside`, the sink keeps what it knew of an
-    object that is set aside. `on_list` is called when a list begins, and when the sink has all of
-    it: what comes in between is in no order. The sink is not called during a `freeze`, which does
-    not delay `on_list`.
+    `quarantine` is that of the process. Without `on_set_aside`, the sink keeps what it knew of a
+    skipped object. `on_list` is called when a list begins, and when the sink has all of it: changes
+    in between are in no order. The sink is not called during a `freeze`, which does not delay
+    `on_list`.
     """
 
     quarantine: Quarantine = field(default_factory=Quarantine)
@@ -107,10 +107,10 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """How a resource is read.
+    """The parameters of reading a resource.
 
-    `inactivity` is how many seconds a stream may be silent before it counts as lost; the server
-    sends a bookmark about once a minute.
+    `inactivity` is the number of seconds that a stream may be silent before it counts as lost; the
+    server sends a bookmark about once a minute.
     """
 
     page_size: int = 500
@@ -119,7 +119,7 @@ class Requests:
 
 
 class Reflector(Generic[T]):
-    """Feeds one sink from one resource. `synced` is set once the first list is in the sink."""
+    """A feed of one resource to one sink; `synced` is set once the first list is in the sink."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Reflector(Generic[T]):
         delivery: Delivery | None = None,
         requests: Requests | None = None,
     ) -> None:
-        """`decode` gets the bytes of one object (any buffer): what it raises is about it alone."""
+        """Decode each object by `decode`, from any buffer; an error concerns that object alone."""
         self.synced = asyncio.Event()
         self._client = client
         self._resource = resource
@@ -146,32 +146,32 @@ class Reflector(Generic[T]):
         self._requests = requests or Requests()
         self._backoff = Backoff(random=self._requests.jitter)
         self._state = WatchState(decode)
-        QUARANTINED.labels(resource.full_name)  # 0, as nothing is set aside yet
+        QUARANTINED.labels(resource.full_name)  # 0, as no object is skipped yet
         self._pace = Pace(f"watch {resource.full_name}", self._clock)
         self._last_received = self._clock.monotonic()
         self._failed = float("-inf")
         self._whole_list = False
         self._expired = False
-        self._version: str | None = None  # of what the sink has
-        # Lists are numbered: the last begun, the last complete, and the next that must be made.
+        self._version: str | None = None  # of the content of the sink
+        # Lists are numbered: the last begun, the last complete, and the next that is required.
         self._begun = self._complete = self._wanted = 0
         self._listed = float("-inf")  # when the last complete list was begun
         self._interrupt: asyncio.Timeout | None = None
 
     @property
     def resource(self) -> Resource:
-        """What it follows."""
+        """The resource that it follows."""
         return self._resource
 
     def lag(self) -> float:
-        """Seconds since the last sign of life: a list, an event, a bookmark, an accepted watch."""
+        """Return the seconds since the last list, event, bookmark or accepted watch."""
         return self._clock.monotonic() - self._last_received
 
     def interrupted(self) -> bool:
-        """Whether what it delivered may be old: it fails again and again, or hears nothing.
+        """Return whether the content may be old: it fails repeatedly, or receives nothing.
 
-        One failure is none: watches end now and then, and are taken up again at once. A silent
-        watch is renewed, and that it is accepted is a sign of life.
+        A single failure does not count: watches end now and then, and restart immediately. A silent
+        watch is renewed, and its acceptance counts as received.
         """
         failing = self._backoff.failures > 1 and self._failed >= self._last_received
         return failing or self.lag() > 2 * self._requests.inactivity
@@ -182,15 +182,16 @@ class Reflector(Generic[T]):
         """Return once the sink has all that the server had at that monotonic time, or later.
 
         A watch may be silent because its connection is dead. If it is not at the server's version
-        within `patience` seconds, or the resource is small, it is listed anew. Retries for ever,
-        or where the right to read may be gone (`permitted` is False) raises Forbidden once that
-        was the answer for `STARTING` seconds: waiting gives it back to nobody.
+        within `patience` seconds, or the resource is small, it is listed again. Retries for ever.
+        If the right to read may be gone (`permitted` is False), it raises Forbidden after
+        `STARTING` seconds of this response: waiting restores no right.
         """
         if self._listed >= since:
             return
         wanted = await self._current_version(permitted=permitted)
         until = self._clock.monotonic() + patience
         while not is_at(self._version, wanted):
+            # One page is cheap to list, so the watch gets no time to catch up.
             if self._state.size <= self._requests.page_size or self._clock.monotonic() >= until:
                 await self._list_anew()
                 return
@@ -203,22 +204,22 @@ class Reflector(Generic[T]):
             await self._step()
 
     async def _step(self) -> None:
-        """One list or one watch; the loop around it is trivial: endless loops are hard to test."""
+        """Do one list or one watch; the loop around it is trivial, as endless ones resist tests."""
         log = _log.warning
         failure: KubeError | None = None
         try:
             if await self._list_or_watch():
                 return
         except Silent:
-            # Usually nothing has happened. If the connection is dead, the next request says so.
+            # Usually nothing has happened. If the connection is dead, the next request finds out.
             _log.debug("silent watch renewed", resource=self._resource.full_name)
             return
         except Gone as error:
             self._state.forget()
             failure = error
             if not self._expired:
-                # The server answers again: earlier failures do not count any more. It tells a
-                # watch of an old version to list anew, as for a resource that seldom changes.
+                # The server responds again, so earlier failures do not count any more. It makes a
+                # watch of an old version list again, as happens to a resource that seldom changes.
                 self._backoff.reset()
                 log = _log.info
             self._expired = True
@@ -242,7 +243,7 @@ class Reflector(Generic[T]):
         await self._clock.sleep(wait)
 
     async def _list_or_watch(self) -> bool:
-        """False if a watch ended before it delivered anything."""
+        """List or watch once; return False if a watch ended before it delivered anything."""
         try:
             async with asyncio.timeout(None) as self._interrupt:
                 if self._state.version is not None and self._complete >= self._wanted:
@@ -255,7 +256,7 @@ class Reflector(Generic[T]):
         return True
 
     async def _list_anew(self) -> None:
-        """Abandon what runs; until a list that begins after this call is in the sink."""
+        """Abandon the current request, and wait for a list that begins after this call."""
         wanted = self._wanted = self._begun + 1
         if self._interrupt is not None:
             self._interrupt.reschedule(asyncio.get_running_loop().time())
@@ -263,7 +264,7 @@ class Reflector(Generic[T]):
             await self._clock.sleep(_LOOK)
 
     async def _current_version(self, *, permitted: bool) -> str:
-        """The server's version of the resource, by a consistent read. Raises as `catch_up`."""
+        """Return the server's version of the resource by a consistent read; see `catch_up`."""
         waits = Backoff(random=self._requests.jitter)
         params, refused_since = self._params | {"limit": "1"}, math.inf
         while True:
@@ -306,7 +307,7 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     async def _read_page(self, params: dict[str, str]) -> bytes:
-        """The next page, of fewer objects than `limit` while these are too many bytes to hold."""
+        """Return the next page, with fewer objects than `limit` while these are too many bytes."""
         while True:
             limit = int(params.get("limit", "0"))
             largest = _LARGEST_PAGE if limit > 1 else None
@@ -315,18 +316,19 @@ class Reflector(Generic[T]):
                     "GET", self._path, params=params, timeout=60, largest=largest
                 )
             except Gone:
-                # History expired between two pages: a slow reader gets it in one piece.
+                # The history expired between two pages: a slow reader gets the list in one piece.
                 self._whole_list = True
                 raise
             except TooLarge:
                 params["limit"] = str(max(1, limit // 8))
                 continue
             if limit:
+                # Large objects may be few: later pages have more objects again.
                 params["limit"] = str(min(self._requests.page_size, limit * 2))
             return body
 
     async def _watch(self) -> bool:
-        """One stream to its end; False if it ended before it delivered anything."""
+        """Follow one stream to its end; return False if it ended before it delivered anything."""
         version = self._state.version
         assert version is not None
         params = self._params | {
@@ -367,12 +369,12 @@ class Reflector(Generic[T]):
         self._last_received = self._clock.monotonic()
 
     def _reset_failures(self) -> None:
-        """The stream delivered something: the next failure counts as the first one."""
+        """Forget failures: the stream delivered something, so the next one counts as the first."""
         self._expired = False
         self._backoff.reset()
 
     async def _apply(self, changes: Iterable[Change[T]]) -> None:
-        """Hand the changes to the sink, in slices: a page may be long, and decoding it slow."""
+        """Pass the changes to the sink, in slices: a page may be long, and decoding it slow."""
         freeze = self._delivery.freeze
         for change in changes:
             if freeze.lasts:
@@ -382,21 +384,21 @@ class Reflector(Generic[T]):
                 await self._pace.give_way()
 
     def _take(self, change: Change[T]) -> Key:
-        """Hand one change to the sink. Whatever that raises is about this object alone."""
+        """Pass one change to the sink. An error that it raises concerns this object alone."""
         match change:
             case Upserted(obj, raw):
                 meta = obj.metadata
                 key = (meta.namespace, meta.name)
                 try:
                     self._sink.upsert(obj)
-                except Exception as error:  # noqa: BLE001 - told in four places
+                except Exception as error:  # noqa: BLE001 - reported in four places
                     self._set_aside(key, meta.uid, raw, error)
                 else:
                     self._release(key)
             case Deleted(key):
                 try:
                     self._sink.delete(key)
-                except Exception as error:  # noqa: BLE001 - told in four places
+                except Exception as error:  # noqa: BLE001 - reported in four places
                     self._delivery.quarantine.set_aside(self._resource, key, "", error)
                 else:
                     self._release(key)

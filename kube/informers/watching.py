@@ -1,12 +1,12 @@
-"""What a list and a watch mean, without I/O: bytes in, changes out.
+"""The meaning of lists and watches, without I/O: bytes in, changes out.
 
 Two rules. Everything that decides whether to list again or to go on watching lives here. Nothing
 here knows a socket, a clock or a log, so every odd sequence can be tested as plain calls.
 
 A round is `begin_list`, `feed_page` for each page, `end_list`, then `feed` for each watch line
-until the stream ends (watch again from `version`) or history is lost (`version` is None: list).
-A list that follows another yields deletions for what has vanished in between, and for names that
-now belong to another object. What a list yielded before it broke off counts as known, too.
+until the stream ends (watch again from `version`) or history is lost (`version` is None: list). A
+list that follows another yields deletions for objects that vanished in between, and for names that
+now belong to another object. Objects of a list that broke off count as known, too.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +24,7 @@ T = TypeVar("T", bound=HasMeta)
 
 @dataclass(frozen=True, slots=True)
 class Upserted(Generic[T]):
-    """The object exists, in this form; `raw` is its JSON."""
+    """An object exists, in this form; `raw` is its JSON."""
 
     obj: T
     raw: bytes
@@ -32,14 +32,14 @@ class Upserted(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The object is gone."""
+    """An object is gone."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """The object exists, but not in a form we understand; what was known of it stays."""
+    """An object exists, but cannot be decoded; what was known of it stays."""
 
     key: Key
     uid: str
@@ -82,14 +82,14 @@ _identified = Decoder(_Identified)
 
 
 class WatchState(Generic[T]):
-    """Follows one resource through lists and watches.
+    """The state of one resource through lists and watches.
 
-    `version` is where to watch on from, None when only a list can help. Only keys and UIDs are
+    `version` is where the next watch starts, None when only a list can help. Only keys and UIDs are
     kept here, never objects. All changes of a call are to be consumed before the next call.
     """
 
     def __init__(self, decode: Callable[[bytes], T]) -> None:
-        """`decode` gets the bytes of one object; what it raises makes that object Undecodable."""
+        """Decode each object by `decode`; an error makes that object Undecodable."""
         self.version: str | None = None
         self._decode = decode
         self._known: dict[Key, str] = {}
@@ -98,18 +98,18 @@ class WatchState(Generic[T]):
 
     @property
     def size(self) -> int:
-        """How many objects are known."""
+        """Number of objects that are known."""
         return len(self._known)
 
     def begin_list(self) -> None:
-        """Start a list; of a half-read one it is forgotten what has vanished, not what exists."""
+        """Start a list; after a list that broke off, existing objects stay known."""
         self.version = None
         self._listed = set()
 
     def feed_page(self, body: bytes) -> tuple[Iterator[Change[T]], str]:
-        """One page: its changes, and the token of the next page or "". Raises ProtocolError.
+        """Return the changes of one page, and the next page's token or "". Raises ProtocolError.
 
-        Each object is decoded when its change is asked for, which raises ProtocolError as well.
+        Each object is decoded when its change is consumed, which raises ProtocolError as well.
         """
         try:
             page = decode_deep(_page, body)
@@ -119,9 +119,9 @@ class WatchState(Generic[T]):
         return self._list(page.items), page.metadata.continue_
 
     def end_list(self) -> Iterator[Change[T]]:
-        """After the last page: the deletions that nobody told us of. Then `version` is known.
+        """Yield the deletions that no event reported, after the last page. Then `version` is known.
 
-        A deletion counts as told when it is asked for: if the rest is not, the next list has it.
+        A deletion is recorded when it is consumed: if the rest is not, the next list has it.
         """
         for key in [key for key in self._known if key not in self._listed]:
             del self._known[key]
@@ -130,9 +130,9 @@ class WatchState(Generic[T]):
         self.version = self._list_version
 
     def feed(self, line: bytes) -> list[Change[T]]:
-        """One watch line. Raises ProtocolError, or the ApiError of an ERROR event.
+        """Return the changes of one line. Raises ProtocolError, or ApiError for an ERROR event.
 
-        After either the stream is of no more use, and the next thing is a list.
+        After either the stream is of no more use, and a list must follow.
         """
         try:
             event = decode_deep(_line, line)
@@ -156,7 +156,7 @@ class WatchState(Generic[T]):
                 raise ProtocolError(f"watch line of unknown type {other!r}")
 
     def forget(self) -> None:
-        """The history is lost: list again."""
+        """Forget the version, as the history is lost: list again."""
         self.version = None
 
     def _list(self, items: Iterable[msgspec.Raw]) -> Iterator[Change[T]]:
@@ -166,7 +166,7 @@ class WatchState(Generic[T]):
             yield from changes
 
     def _upsert(self, raw: msgspec.Raw) -> tuple[list[Change[T]], Key, str]:
-        """The changes, and the object's key and version."""
+        """Return the changes, and the object's key and version."""
         change: Change[T]
         meta: Meta
         try:
@@ -178,6 +178,7 @@ class WatchState(Generic[T]):
             meta = obj.metadata
             change = Upserted(obj, raw)
         key = (meta.namespace, meta.name)
+        # Deleted and created again unseen: the end of the former object has to be reported, too.
         replaced = self._known.get(key, meta.uid) != meta.uid
         self._known[key] = meta.uid
         return [Deleted(key), change] if replaced else [change], key, meta.resource_version
@@ -186,14 +187,14 @@ class WatchState(Generic[T]):
         meta = _identify(raw)
         self.version = meta.resource_version
         key = (meta.namespace, meta.name)
-        # The end of a namesake that we have already seen replaced is no news.
+        # The end of another object of the name, whose replacement is known, is no news.
         if self._known.get(key) == meta.uid:
             del self._known[key]
             yield Deleted(key)
 
 
 def version_of_list(body: bytes) -> str:
-    """The version of a list. Raises ProtocolError."""
+    """Return the version of a list. Raises ProtocolError."""
     try:
         return decode_deep(_page, body).metadata.resource_version
     except (msgspec.DecodeError, RecursionError) as error:
@@ -201,10 +202,10 @@ def version_of_list(body: bytes) -> str:
 
 
 def is_at(version: str | None, wanted: str) -> bool:
-    """Whether that version is the wanted one or later; False if that cannot be known.
+    """Return whether that version is the wanted one or later; False if that cannot be known.
 
-    Versions that are decimal numbers may be compared as such: so Kubernetes documents from 1.35
-    on, and so the API server has always made them. Others may only be compared for equality.
+    Versions that are decimal numbers may be compared as such: Kubernetes documents this from 1.35
+    on, and the API server has always created them so. Others may only be compared for equality.
     """
     if version is None:
         return False
@@ -218,7 +219,7 @@ def _is_number(version: str) -> bool:
 
 
 def _identify(raw: msgspec.Raw) -> _Identity:
-    """Only what every object has, so that no odd timestamp or label makes it nameless."""
+    """Return only what every object has, so that no odd timestamp or label makes it nameless."""
     try:
         return decode_deep(_identified, raw).metadata
     except (msgspec.DecodeError, RecursionError) as error:

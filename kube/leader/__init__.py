@@ -1,4 +1,4 @@
-"""Who leads, by a Lease.
+"""Leader election by a Lease.
 
-`LeaderElector` is the entry point.
+`election.LeaderElector` is the entry point.
 """

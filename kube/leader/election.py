@@ -1,11 +1,11 @@
 """Leader election on a Lease, with a fence for the work.
 
 Time is the local monotonic clock only: the wall clocks of two machines are never compared. A
-candidate takes the lease over when it has itself seen the record unchanged for the whole lease
-duration. The leader counts from the moment *before* it sent its last successful renewal, gives
-up at the renew deadline, which is earlier than anybody can take over, and cancels its work; the
-fence becomes invalid at that very moment even if the event loop is late, and no request of the
-work is sent after it (`kube.client.fencing.fenced`).
+candidate takes the lease over when it has itself seen the record unchanged for the complete lease
+duration. The leader counts from the moment *before* it sent its last successful renewal, gives up
+at the renew deadline, which is earlier than any other candidate can take over, and cancels its
+work. The fence becomes invalid at that very moment even if the event loop is late, and no request
+of the work is sent after it (`kube.client.fencing.fenced`).
 """
 
 import asyncio
@@ -35,32 +35,32 @@ _log = structlog.get_logger()
 
 
 class Fence:
-    """Whether the lease can still be held; check right before each write, without awaiting."""
+    """The validity of the lease; check it right before each write, without awaiting."""
 
     def __init__(self, clock: Clock, token: int, until: float, *, since: float = -math.inf) -> None:
-        """`until` and `since` are times of `clock.monotonic`."""
+        """Start with `until` and `since`, both times of `clock.monotonic`."""
         self.token = token
-        """Grows with each change of leader."""
+        """A number that grows with each change of leader."""
         self.since = since
-        """Nobody else has led since: what was read later has all that earlier leaders did."""
+        """The time since which no other process led: later reads have all that leaders wrote."""
         self._clock = clock
         self._until = until
 
     @property
     def until(self) -> float:
-        """The monotonic time at which it becomes invalid, unless renewed."""
+        """The monotonic time at which the fence becomes invalid, unless renewed."""
         return self._until
 
     def valid(self) -> bool:
-        """Whether nobody else can be the leader yet."""
+        """Return whether no other process can be the leader yet."""
         return self._clock.monotonic() < self._until
 
     def extend(self, until: float) -> None:
-        """The lease was renewed."""
+        """Record that the lease was renewed."""
         self._until = max(self._until, until)
 
     def revoke(self) -> None:
-        """The lease is lost or released."""
+        """Record that the lease is lost or released."""
         self._until = float("-inf")
 
 
@@ -75,7 +75,7 @@ class _HeldLease:
 
 
 class LeaderElector:
-    """One candidate for one lease. `identity` must be unique to this run of the process."""
+    """A candidate for one lease. `identity` must be unique to this run of the process."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class LeaderElector:
         retry: float = 2,
         jitter: random.Random | None = None,
     ) -> None:
-        """Times in seconds: others wait `lease`, we give up after `renew`, we try every `retry`.
+        """Take times in seconds: others wait `lease`, we stop after `renew`, retry every `retry`.
 
         Raises ValueError unless lease > renew > retry > 0.
         """
@@ -111,7 +111,7 @@ class LeaderElector:
         self._gauge.set(0)
 
     async def observe(self) -> None:
-        """Look who leads. If nobody does from now on, what is read later is new enough to lead."""
+        """Read who leads. If no process leads from now on, later reads are new enough to lead."""
         try:
             self._note(await self._read())
         except NotFound:
@@ -122,9 +122,9 @@ class LeaderElector:
     async def run(self, work: Work) -> None:
         """Lead whenever possible: `work(fence)` runs while the lease is held.
 
-        When the lease is lost the work is cancelled and, once leading again, started anew.
-        Returns when the work returns; raises what it raises; the lease is released either way,
-        and also when cancelled.
+        When the lease is lost the work is cancelled and, once leading again, started again. Returns
+        when the work returns; raises what it raises; the lease is released in both cases, and also
+        when cancelled.
         """
         while True:
             held = await self._acquire()
@@ -144,6 +144,7 @@ class LeaderElector:
                 _log.warning("lease not available", lease=self._name, problem=str(error))
                 asked = retry_after(error)
             wait = max(self._retry, asked)
+            # Jitter: replicas that start together must not write the same lease at the same moment.
             await self._clock.sleep(wait * self._jitter.uniform(1.0, 1.2))
 
     async def _attempt(self) -> _HeldLease | None:
@@ -155,7 +156,9 @@ class LeaderElector:
         spec = self._note(current)
         if not self._may_take(spec):
             return None
+        # Before the request: others see the record later, so this moment is on the safe side.
         since = self._clock.monotonic()
+        # A lease without a holder has been free since we saw it so: later reads are new enough.
         free_since = since if spec.get("holderIdentity") else self._observed[1]
         try:
             if current is None:
@@ -167,7 +170,7 @@ class LeaderElector:
         return _HeldLease(record, since, free_since)
 
     def _note(self, record: Json | None) -> Json:
-        """Remember since when the lease is as it is; returns its spec, empty if there is none."""
+        """Remember since when the lease is as it is; return its spec, empty if there is none."""
         spec: Json = (record or {}).get("spec") or {}
         if spec != self._observed[0]:
             self._observed = (spec, self._clock.monotonic())
@@ -175,17 +178,19 @@ class LeaderElector:
 
     def _may_take(self, spec: Json) -> bool:
         holder = spec.get("holderIdentity")
+        # Our own identity is there if the response to our write was lost.
         if not holder or holder == self._identity:
             return True
         duration = float(spec.get("leaseDurationSeconds") or self._lease)
         return self._clock.monotonic() >= self._observed[1] + duration
 
     async def _lead(self, held: _HeldLease, work: Work) -> bool:
-        """Renew while working; True if the work ended by itself."""
+        """Renew while working; return True if the work ended by itself."""
         token = int(held.record["spec"].get("leaseTransitions") or 0)
         until = held.since + self._renew
         fence = Fence(self._clock, token, until, since=held.free_since)
         renewer = asyncio.ensure_future(self._renew_until_lost(held.record, fence))
+        # The renewer is outside: its requests decide whether the lease is kept.
         with fenced(fence.valid):
             worker = asyncio.ensure_future(work(fence))
         self._gauge.set(1)
@@ -209,7 +214,7 @@ class LeaderElector:
         """Renew until the lease is lost."""
         asked = 0.0
         while (left := fence.until - self._clock.monotonic()) > 0:
-            # The last attempt is made in time, whatever the server asked for.
+            # The last attempt is in time, whatever the server asked for.
             await self._clock.sleep(min(max(self._retry, min(asked, left - self._retry)), left))
             asked = 0.0
             since = self._clock.monotonic()
@@ -221,6 +226,7 @@ class LeaderElector:
             except NotFound:
                 break
             except Conflict:
+                # Our own renewal, whose response was lost, conflicts with the next one as well.
                 reread = await self._reread()
                 if reread is None:
                     break
@@ -232,7 +238,7 @@ class LeaderElector:
                 fence.extend(since + self._renew)
 
     async def _reread(self) -> Json | None:
-        """The record if we still hold it, {} if that cannot be known now, None if it is lost."""
+        """Return the record if we still hold it, {} if that is unknown now, None if it is lost."""
         try:
             record = await self._read()
         except NotFound:
@@ -248,6 +254,7 @@ class LeaderElector:
             record = await self._read()
             if (record.get("spec") or {}).get("holderIdentity") != self._identity:
                 return
+            # One second, as client-go releases a lease.
             record["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
             await self._call("PUT", record)
         except (ApiError, ConfigError, Unreachable) as error:
@@ -298,16 +305,16 @@ class LeaderElector:
 
 
 class Alone:
-    """The election when it is off: this process leads at once and for ever."""
+    """The election when it is off: this process leads immediately and for ever."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     async def observe(self) -> None:
-        """Nobody else leads."""
+        """Do nothing: no other process leads."""
 
     async def run(self, work: Work) -> None:
-        """Returns when the work returns; raises what it raises."""
+        """Run the work and return when it returns; raise what it raises."""
         await work(Fence(self._clock, 0, math.inf))
 
 
@@ -319,7 +326,7 @@ def elector(
     *,
     clock: Clock | None = None,
 ) -> LeaderElector | Alone:
-    """A candidate for that lease, as the settings say."""
+    """Return a candidate for that lease, as the settings require."""
     clock = clock or SystemClock()
     if not settings.enabled:
         return Alone(clock)
@@ -345,5 +352,5 @@ async def lead(
     *,
     clock: Clock | None = None,
 ) -> None:
-    """Run `work` whenever this process leads; with the election off, at once and for ever."""
+    """Run `work` whenever this process leads; with the election off, immediately and for ever."""
     await elector(client, name, namespace, settings, clock=clock).run(work)

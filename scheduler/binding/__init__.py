@@ -1,4 +1,4 @@
-"""Write a decision to the cluster: reserve, prepare claims and volumes, create the Bindings.
+"""Decisions written to the cluster: Reservations, claims and volumes, Bindings.
 
 `Binder` is the entry point.
 """

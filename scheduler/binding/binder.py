@@ -1,11 +1,11 @@
-"""Sends Bindings: the pods of all decided roots concurrently, with a fixed number of workers.
+"""Workers that send the Bindings of all decided roots concurrently.
 
 A gang is in a Reservation before its first Binding is sent, so that the next leader can complete it
-(`recover`). When a Binding fails, the pod gives back its place (see `_handle_refusal`) and its root
-returns to the queue, where half-bound gangs go first. A gang that has fewer than minCount pods when
-its time is over is given up (`deadlines`).
+(`recover`). When a Binding fails, the pod releases its node (see `_handle_refusal`), and its root
+returns to the queue, where half-bound gangs go first. `deadlines` gives up a gang that has fewer
+than minCount pods when its time is over.
 
-No namespace has all workers, and none waits in a worker: a Binding that is tried again, or whose
+No namespace has all workers, and no Binding waits in a worker: one that is retried, or whose
 volumes are provisioned, returns to the queue.
 """
 
@@ -51,7 +51,7 @@ from scheduler.support.ports import BinderApi
 from scheduler.support.retry import RETRIABLE
 
 _PROVISIONED_AT_ONCE: Final = 1000
-"""Pods whose volumes are being bound; a namespace whose provisioner hangs has not all of them."""
+"""Pods whose volumes are bound at a time. A namespace whose provisioner hangs gets only a share."""
 
 _log = structlog.get_logger()
 
@@ -60,7 +60,7 @@ _bound, _retried, _refused = (BINDS.labels(result) for result in ("bound", "retr
 
 @dataclass(frozen=True, slots=True)
 class PreBind:
-    """What happens before and between Bindings: volumes are bound, ResourceClaims allocated."""
+    """The steps before a Binding: volumes are bound, ResourceClaims allocated."""
 
     volumes: VolumeBinder
     allocations: Allocations | None = None
@@ -69,7 +69,7 @@ class PreBind:
 
 
 class Binder:
-    """Workers over one queue of Bindings."""
+    """A fixed number of workers over one queue of Bindings."""
 
     def __init__(
         self,
@@ -123,12 +123,12 @@ class Binder:
     def submit(self, placement: Placement) -> None:
         """Queue the Bindings of a root, behind those decided before it.
 
-        Expected pods have none: their places are held, and stay in the Reservation.
+        Expected pods have no Binding: their places are held, and stay in the Reservation.
         """
         intent = self._intent_for(placement.root)
         bindings = self._bindings(placement, intent)
         minimums = sum(not pod.info.expected for pod in placement.pods[: placement.minimums])
-        # Whatever may raise comes before anything is remembered.
+        # Everything that may raise comes first: an error must leave no half-registered intent.
         reserves = self._needs_reservation(placement, intent)
         decision = None
         if reserves:
@@ -141,11 +141,16 @@ class Binder:
             self._allocate_and_bind(bindings, minimums)
 
     def _intent_for(self, root: GroupKey) -> Intent:
-        """The root's intent; it has its time anew if none of its Bindings is under way."""
+        """Return the intent of the root; create one if it has none.
+
+        The deadline of a root with held places starts again if none of its Bindings is under way.
+        """
         intent = self._intents.get(root)
         deadline = self._clock.monotonic() + self._timeout_of(root)
         if intent is None:
             return Intent(root, deadline)
+        # With held places an intent outlives its first Bindings. Pods that come later get the full
+        # time.
         if not intent.open and self._holds(root):
             intent.deadline = deadline
         return intent
@@ -159,12 +164,12 @@ class Binder:
         ]
 
     def _holds(self, root: GroupKey) -> bool:
-        """Whether places are held for the root."""
+        """Return whether places are held for the root."""
         group = self._state.forest.groups.get(root)
         return group is not None and group.expected_held > 0
 
     async def run(self, fence: Fence) -> None:
-        """Send Bindings while the lease is held; until cancelled."""
+        """Send Bindings while the lease is held, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._intents.reservations.run(fence))
             for _ in range(self._workers):
@@ -186,6 +191,7 @@ class Binder:
         self._activity.binding.clear()
         self._intents.reservations.reset()
         BINDS_OPEN.set(0)
+        # The next decision must not count what this process assumed in an earlier term.
         for pod in [pod for pod in self._state.pods.values() if pod.assumed]:
             self._state.forget(pod.info.uid)
         if self._claim_releases is not None:
@@ -196,19 +202,20 @@ class Binder:
         await self._recovery.run(fence)
 
     def _timeout_of(self, root: GroupKey) -> float:
-        """Seconds that binding the root may take."""
+        """Return the seconds that binding the root may take."""
         group = self._state.forest.groups.get(root)
         spec = group.spec if group is not None else None
         return (spec.bind_within if spec is not None else 0.0) or self._timeout
 
     def _saturated(self) -> bool:
+        # Enough for the workers to stay busy while a Reservation is written.
         return len(self._queued) >= 2 * self._workers
 
     def _needs_reservation(self, placement: Placement, intent: Intent) -> bool:
-        """Whether a crash during these Bindings could leave fewer than minCount pods.
+        """Return whether a crash during these Bindings could leave fewer than minCount pods.
 
-        It could not for a single pod, for extras of a running group, and for pods stored already.
-        Places held for expected pods are stored each time: they may have been elsewhere before.
+        It could not with a single pod, with extras of a running group, or with pods that are stored
+        already. Places held for expected pods are stored each time: they may have moved.
         """
         if any(pod.info.expected for pod in placement.pods):
             return True
@@ -227,10 +234,12 @@ class Binder:
             for pod, row in zip(placement.pods, placement.rows, strict=True)
         ]
         held = [pod for pod in placement.pods if pod.info.expected]
+        # Before the write: a further decision on the root must not store these pods again.
         intent.reserved.update(pod.uid for pod in pods)
         intent.since = intent.since or rfc3339(self._clock.now())
 
         def stored(reservations: list[StoredReservation]) -> None:
+            # The intent may have ended while its Reservation was written.
             if self._intents.get(intent.root) is intent:
                 intent.reservations += reservations
                 self._allocate_and_bind(bindings, minimums)
@@ -253,12 +262,15 @@ class Binder:
             self._queued.put(binding.namespace, binding)
 
     def _start(self, intent: Intent, bindings: list[PodBinding]) -> None:
-        """Send Bindings that are in a Reservation."""
+        """Send Bindings that are in a Reservation already."""
         self._add_open(intent, len(bindings))
         self._allocate_and_bind(bindings, len(bindings))
 
     def _allocate_and_bind(self, bindings: list[PodBinding], minimums: int) -> None:
-        """None of the first `minimums` is sent before all of their ResourceClaims stand."""
+        """Queue the Bindings, after their ResourceClaims.
+
+        None of the first `minimums` is sent before the claims of all of them are ready.
+        """
         if self._allocating and any(each.pod.info.device_claims for each in bindings):
             self._allocating.put(bindings, minimums)
         else:
@@ -275,7 +287,7 @@ class Binder:
             binding = await self._queued.get()
             await self._freeze.over()
             if self._volume_binder.unbound(binding.pod):
-                # Provisioning takes time, in which this worker can bind others.
+                # Provisioning takes time, which this worker spends on other pods.
                 self._provisioning.put(binding.namespace, binding)
             else:
                 wait = None
@@ -285,7 +297,9 @@ class Binder:
                 if wait is None:
                     self._answered(binding.intent)
                 else:
+                    # The wait takes place outside of the worker, which is free for other pods.
                     group.create_task(self._requeue(binding, wait))
+            # Not earlier: until here the Binding counts for its namespace's share of the workers.
             self._queued.done(binding.namespace)
 
     async def _requeue(self, binding: PodBinding, wait: float) -> None:
@@ -299,10 +313,11 @@ class Binder:
 
     @contextmanager
     def _rejecting(self, binding: PodBinding) -> Iterator[None]:
-        """What nobody expected to be raised inside is about this Binding: it is rejected."""
+        """Reject this Binding if the block raises an unexpected error."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - logged
+            # The error is about this pod alone: the worker continues with others.
             info = binding.pod.info
             _log.exception("a Binding raised an error", namespace=info.namespace, pod=info.name)
             self._reject(binding, f"{type(error).__name__} in the scheduler")
@@ -316,6 +331,7 @@ class Binder:
                     binding.pod, binding.node, deadline, fence
                 )
             else:
+                # It may have waited for its namespace's share until its time was over.
                 problem = "the volumes of other pods of its namespace were not bound in time"
         self._provisioning.done(binding.namespace)
         await self._freeze.over()
@@ -328,10 +344,10 @@ class Binder:
         self._answered(binding.intent)
 
     async def _bind(self, binding: PodBinding, fence: Fence) -> float | None:
-        """Bind one pod. Seconds after which to try again, if only the connection is at fault."""
+        """Bind one pod; return the seconds until a retry if only the connection is at fault."""
         pod = binding.pod
         if binding.waits is not None and not pod.assumed and pod.info.node == binding.node:
-            self._is_bound(binding)  # by a request whose answer was lost
+            self._is_bound(binding)  # by a request whose response was lost
             return None
         # Without a valid fence the lease may be lost: the next leader decides again.
         if not self._still_valid(binding) or not fence.valid():
@@ -355,7 +371,10 @@ class Binder:
         self._reports.events.bound(binding.pod, binding.node)
 
     def _wait(self, binding: PodBinding, error: KubeError) -> float | None:
-        """Seconds until the next try, which the server may ask for; None if the time is over."""
+        """Return the seconds until the next attempt, or None if the time is over.
+
+        The server may ask for a longer wait than the back-off.
+        """
         left = binding.intent.deadline - self._clock.monotonic()
         if left <= 0:
             binding.intent.blame(str(error))
@@ -364,7 +383,10 @@ class Binder:
         return min(binding.next_wait(error), left)
 
     def _still_valid(self, binding: PodBinding) -> bool:
-        """Whether the pod still exists, is not bound, and its node exists."""
+        """Return whether the pod exists, is not bound, and its node exists.
+
+        Rejects the Binding if the node is gone or the pod is being deleted.
+        """
         pod = binding.pod
         if self._state.pods.get(pod.info.uid) is not pod or not pod.assumed:
             return False
@@ -374,9 +396,10 @@ class Binder:
         return True
 
     async def _handle_refusal(self, binding: PodBinding, error: KubeError) -> None:
-        """The API server refused: accept a Binding that exists, else give the place back."""
+        """Accept a Binding that exists although it was refused; otherwise release the node."""
         pod = binding.pod.info
         _refused.inc()
+        # Only these two may mean that the pod is bound or deleted already.
         if not isinstance(error, Conflict | NotFound):
             binding.intent.blame(str(error), refused=isinstance(error, Forbidden | Invalid))
             self._reject(binding, str(error))
@@ -390,10 +413,11 @@ class Binder:
             self._reject(binding, str(unreadable))
             return
         await self._freeze.over()
+        # Deleted, or replaced by a pod of its name; the watch event is still to come.
         if obj is None or obj["metadata"].get("uid") != pod.uid:
             self._state.remove_pod(pod.uid)
         elif node := (obj.get("spec") or {}).get("nodeName"):
-            # Bound, by a request whose answer was lost or by others; its watch event will follow.
+            # Bound by a request whose response was lost, or by others. Its watch event will follow.
             if node == binding.node:
                 self._is_bound(binding)
         else:
@@ -410,16 +434,17 @@ class Binder:
             problem=problem,
         )
         binding.intent.failed = True
+        # During a freeze a decision relies on the state: the pod keeps its node until the end.
         self._freeze.when_over(partial(self._forget, binding))
 
     def _release(self, held: list[Pod]) -> None:
-        """Give up the places of expected pods; the root is decided anew."""
+        """Give up the places of expected pods, and have the root decided again."""
         for pod in held:
             self._state.forget(pod.info.uid)
         self._on_change()
 
     def _forget(self, binding: PodBinding) -> None:
-        """Give the pod's place back."""
+        """Release the node of the pod."""
         info = binding.pod.info
         try:
             self._state.forget(info.uid)
@@ -431,6 +456,7 @@ class Binder:
         self._on_change()
 
     def _add_open(self, intent: Intent, count: int) -> None:
+        # A new round of Bindings: the problem is that of the last round only.
         if not intent.open:
             intent.problem = ""
         intent.open += count
@@ -447,13 +473,15 @@ class Binder:
         if not intent.failed:
             self._reports.times.whole(intent.root)
             self._queue.succeed(intent.root)
+            # With held places the intent stays: its Reservation records where they are.
             if not self._holds(intent.root):
                 self._intents.complete(intent)
             return
+        # The blocker is computed from the state, which has a trial in it during a decision.
         self._freeze.when_over(partial(self._end_round, intent))
 
     def _end_round(self, intent: Intent) -> None:
-        """All are answered, and some pods wait again: the root returns to the queue."""
+        """Return the root to the queue: all Bindings have a result, and some pods wait again."""
         refused = intent.end_round()
         wait = self._queue.fail(intent.root, self._clock.monotonic(), refused=refused)
         if intent.problem:

@@ -1,7 +1,7 @@
-"""Bindings whose ResourceClaims are being written: which are sent, and which are given up.
+"""Bindings that wait for ResourceClaims: when they are sent, and when they are given up.
 
-None of the pods that a root's minimum needs is sent before the claims of all of them stand. Each
-pod more is sent once its own stand.
+No pod of a root's minimum is bound before the claims of the complete minimum are ready. Each pod
+beyond the minimum is bound once its own claims are ready.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _log = structlog.get_logger()
 
 
 class Allocating:
-    """`ready` is given Bindings whose claims stand, `failed` one that is not sent, and why.
+    """The Bindings whose ResourceClaims are being written.
 
-    Both are not called during a `freeze`.
+    `ready` gets Bindings whose claims are ready, `failed` a Binding that is not sent, and the
+    reason. Neither is called during a freeze.
     """
 
     def __init__(
@@ -51,11 +52,11 @@ class Allocating:
         self._queued: asyncio.Queue[tuple[list[PodBinding], int]] = asyncio.Queue()
 
     def put(self, bindings: list[PodBinding], minimums: int) -> None:
-        """Write the claims of these pods; the first `minimums` need each other."""
+        """Write the claims of these pods; the first `minimums` depend on each other."""
         self._queued.put_nowait((bindings, minimums))
 
     async def run(self, fence: Fence) -> None:
-        """Write while the lease is held; until cancelled."""
+        """Write claims while the lease is held, until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 bindings, minimums = await self._queued.get()
@@ -66,14 +67,16 @@ class Allocating:
     ) -> None:
         first, extras = bindings[:minimums], bindings[minimums:]
         if first and not await self._stand(first, fence):
+            # Extras run only next to a complete minimum.
             for binding in extras:
                 self._failed(binding, _WITH_OTHERS, fence)
             return
         for binding in extras:
+            # A task for each: the claims of one extra must not delay the others.
             group.create_task(self._stand([binding], fence))
 
     async def _stand(self, bindings: list[PodBinding], fence: Fence) -> bool:
-        """Send the Bindings once the claims of all of them stand; else none of them."""
+        """Send the Bindings once the claims of all of them are ready, otherwise none of them."""
         intent, pods = bindings[0].intent, [binding.pod for binding in bindings]
         try:
             problem = await self._allocations.stand(pods, intent.deadline, fence)
@@ -86,7 +89,7 @@ class Allocating:
                 self._failed(binding, problem, fence)
             return False
         if self._allocations.with_conditions(pods):
-            # Drivers took their time, which is not the Bindings'.
+            # Drivers prepared the devices meanwhile. That time does not count for the Bindings.
             intent.deadline = self._clock.monotonic() + self._timeout_of(intent.root)
         self._ready(bindings)
         return True

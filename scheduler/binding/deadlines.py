@@ -1,8 +1,9 @@
-"""Gives up gangs that could not be bound in time: the members bound by the intent are deleted.
+"""Deadlines of Bindings: a gang that could not be bound in time is given up.
 
-Each is given up on its own, so a pod that cannot be deleted holds up its own gang only. That gang
-is not decided, as its members would still count as bound: its deletions are tried again until they
-succeed or the gang is whole, and its Reservation stays until then.
+The pods that its intent has bound are deleted. Each gang is given up on its own, so a pod that
+cannot be deleted delays its own gang only. That gang is not decided, as its members would still
+count as bound. Its deletions are retried until they succeed or the gang is complete, and its
+Reservation stays until then.
 """
 
 from __future__ import annotations
@@ -29,24 +30,24 @@ from scheduler.support.metrics import GANGS_GIVEN_UP, GANGS_STUCK
 from scheduler.support.ports import PodDeleter
 
 _LOOK: Final = 1.0
-"""Seconds between two looks at the deadlines."""
+"""Seconds between two checks of the deadlines."""
 
 _REFUSED_ROUNDS: Final = 5
-"""Rounds of refusals in a row, over 15 s, after which the deadline is not waited for."""
+"""Rounds of refusals in a row, over 15 s, after which a gang is given up before its deadline."""
 
 DELETIONS: Final = 16
 _OF_ONE_ROOT: Final = 8
-"""How many pods are deleted at once, in all and of one root."""
+"""Pods that are deleted at a time, in all and of one root."""
 
 _FIRST_WAIT: Final = 1.0
 _LAST_WAIT: Final = 60.0
-"""Seconds between two tries to delete the pods of one root."""
+"""Seconds between two attempts to delete the pods of one root, at first and at most."""
 
 _log = structlog.get_logger()
 
 
 class Deadlines:
-    """Completes the intents whose gang is whole, and gives up those whose time is over."""
+    """The deadlines of all intents: those of complete gangs end, late ones are given up."""
 
     def __init__(
         self,
@@ -58,9 +59,9 @@ class Deadlines:
         timeout_of: Callable[[GroupKey], float],
         keeps: Callable[[Group], bool] = lambda _root: False,
     ) -> None:
-        """`keeps` says whether what runs of a root stays although the rest did not come in time.
+        """Check these intents; `keeps` returns whether a root's running pods stay without the rest.
 
-        Nothing is given up during a freeze: it might just be being decided.
+        Nothing is given up during a freeze: the root might be in a decision.
         """
         self._api = api
         self._state = shell.state
@@ -78,7 +79,7 @@ class Deadlines:
         self._stuck: set[GroupKey] = set()
 
     async def run(self, fence: Fence) -> None:
-        """Look at the deadlines every second; until cancelled."""
+        """Check the deadlines every second, until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await self._clock.sleep(_LOOK)
@@ -87,12 +88,13 @@ class Deadlines:
                     group.create_task(self._try_to_give_up(intent, fence))
 
     def _over(self) -> list[Intent]:
-        """Complete what is whole; the intents that are to be given up now."""
+        """End the intents of complete gangs, and return those to give up now."""
         over = []
         for intent in list(self._intents):
             try:
                 if self._is_over(intent):
                     self._ending.add(intent.root)
+                    # Not decided until it is given up: its bound members would count as running.
                     self._queue.block(intent.root)
                     over.append(intent)
             except Exception:  # noqa: BLE001 - logged, and tried again
@@ -100,31 +102,33 @@ class Deadlines:
         return over
 
     def _is_over(self, intent: Intent) -> bool:
-        """Whether to give it up now; completes what is whole."""
+        """Return whether to give up the intent now; end it if its gang is complete."""
+        # Bindings without a result may still complete the gang.
         if intent.open or intent.root in self._ending:
             return False
         group = self._state.forest.groups.get(intent.root)
         if group is not None and group.expected_held:
-            return False  # its Reservation says where places are held
+            return False  # its Reservation records where places are held
         if group is not None and (group.expected_waiting or self._keeps(group)):
-            # It began with places held for the rest, and has lost some: what runs goes on.
+            # It started with held places for the rest, and has lost some: its running pods go on.
             self._intents.complete(intent)
             return False
         if not self._half_bound(intent):
             self._intents.complete(intent)
             return False
+        # What the server refuses it will refuse again: bound pods need not idle until the deadline.
         late = self._clock.monotonic() >= intent.deadline
         return late or intent.refusals >= _REFUSED_ROUNDS
 
     async def _try_to_give_up(self, intent: Intent, fence: Fence) -> None:
-        """What nobody expected to be raised is about this root: it is given up later."""
+        """Give up the intent. An unexpected error is about this root, which is given up later."""
         try:
             await self._give_up(intent, fence)
         except Exception:  # noqa: BLE001 - logged, and tried again
             _log.exception("gang not given up", root="/".join(intent.root))
 
     def _half_bound(self, intent: Intent) -> bool:
-        """Whether some pods of the group run, but fewer than its minCount."""
+        """Return whether some pods of the group run, but fewer than its minCount."""
         group = self._state.forest.groups.get(intent.root)
         return group is not None and group.incomplete
 
@@ -134,12 +138,14 @@ class Deadlines:
             GANGS_GIVEN_UP.inc()
             self._events.entity(root, "Warning", "GangBindFailed", self._reason(intent))
             if not await self._delete_bound(intent, fence):
-                return  # the next leader finds the Reservation, and that its time is over
+                return  # the next leader finds the Reservation, whose time is over
             await self._freeze.over()
             self._intents.complete(intent)
+            # Without a problem the nodes were at fault: another decision may help at once.
             if intent.problem:
                 self._pause(intent)
         finally:
+            # After an error, too: the root would stay blocked.
             self._freeze.when_over(partial(self._ended, root))
 
     def _ended(self, root: GroupKey) -> None:
@@ -156,7 +162,7 @@ class Deadlines:
         return f"{len(intent.bound)} pods are bound, the others could not be bound {how}{why}"
 
     def _pause(self, intent: Intent) -> None:
-        """Not its nodes are at fault: the same would happen again."""
+        """Pause the root: its nodes are not at fault, so the same would happen again."""
         seconds = self._queue.pause(intent.root, self._clock.monotonic())
         retry = f"Retry in {_minutes(seconds)}, or when the group or its pods change"
         message = f"The bound pods were deleted because others could not be bound. {retry}"
@@ -164,16 +170,17 @@ class Deadlines:
         self._report(intent, f"{message}: {intent.problem}")
 
     async def _delete_bound(self, intent: Intent, fence: Fence) -> bool:
-        """Delete what the intent has bound; False if the lease may be lost before that is done."""
+        """Delete the pods that the intent bound; False if the lease may be lost before the end."""
         waits = Backoff(first=_FIRST_WAIT, limit=_LAST_WAIT)
         pods = intent.bound
         while fence.valid():
             await self._freeze.over()
+            # Members may have come meanwhile, or all may have ended: nothing is left to delete.
             if not self._half_bound(intent):
                 return True
             left, problem = await self._delete(pods, fence)
             if not left:
-                return fence.valid()  # else some may have been left out
+                return fence.valid()  # an invalid fence leaves pods out
             wait = waits.next(problem)
             message = f"{len(left)} of {len(intent.bound)} bound pods could not be deleted"
             message = f"{message}, retry in {_minutes(wait)}: {shortened(str(problem))}"
@@ -187,9 +194,9 @@ class Deadlines:
         return False
 
     async def _delete(self, pods: list[Pod], fence: Fence) -> tuple[list[Pod], KubeError | None]:
-        """Delete the pods, some at a time; those that remain, and why.
+        """Delete the pods, some at a time; return those that remain, and why.
 
-        A server that asks to wait gets no more of these requests now.
+        After a response that asks to wait, no more of these requests are sent for now.
         """
         left: list[Pod] = []
         problems: list[KubeError] = []
@@ -211,11 +218,13 @@ class Deadlines:
         async with asyncio.TaskGroup() as group:
             for _ in range(min(_OF_ONE_ROOT, len(pods))):
                 group.create_task(work())
+        # The longest wait that any response asks for counts, not that of the first response.
         return left, max(problems, key=retry_after, default=None)
 
     async def _delete_pod(self, pod: Pod, fence: Fence) -> None:
         info = pod.info
         async with self._semaphore.acquired(info.namespace):
+            # The permit may have come after the lease was lost.
             if fence.valid():
                 await delete_pod(self._api, info)
 

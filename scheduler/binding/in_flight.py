@@ -14,17 +14,17 @@ from scheduler.core.values.model import GroupKey
 from scheduler.support.retry import backoff
 
 _LONGEST: Final = 500
-"""Characters of a failed Binding's problem that are kept."""
+"""Characters of a failed Binding's problem that are kept. The rest is cut off."""
 
 
 @dataclass(slots=True)
 class Intent:
-    """A root being bound, until enough of its pods are bound or it is given up at `deadline`.
+    """A root that is being bound, until enough pods are bound or it is given up at `deadline`.
 
-    `since` is when it was first stored, `open` how many Bindings have no answer yet, and `reserved`
-    are the UIDs of the pods in `reservations`. `problem` is why a pod could not be bound in the
-    last round; `refusals` counts the rounds of Bindings in a row in which the server refused one
-    (403 or 422), which it will probably repeat.
+    `since` is when it was first stored, `open` the number of Bindings without a result, `reserved`
+    the UIDs of the pods in `reservations`. `problem` is why a pod could not be bound in the last
+    round. `refusals` counts the rounds of Bindings in a row in which the server refused one (403 or
+    422), which it will probably repeat.
     """
 
     root: GroupKey
@@ -40,12 +40,13 @@ class Intent:
     reservations: list[StoredReservation] = field(default_factory=list)
 
     def blame(self, problem: str, *, refused: bool = False) -> None:
-        """A pod could not be bound because of this, which is not its node's fault."""
+        """Record why a pod could not be bound where its node is not at fault."""
         self.problem = shortened(problem)
+        # One refused pod is enough: the gang cannot be complete without it.
         self.refused = self.refused or refused
 
     def end_round(self) -> bool:
-        """All Bindings are answered, and some failed; whether the server refused one."""
+        """End a round whose Bindings all have a result; return whether the server refused one."""
         refused = self.refused
         self.refusals = self.refusals + 1 if refused else 0
         self.failed = self.refused = False
@@ -54,7 +55,7 @@ class Intent:
 
 @dataclass(slots=True)
 class PodBinding:
-    """One Binding of an intent; `waits` are those between its tries."""
+    """One Binding of an intent; `waits` is the back-off between its attempts."""
 
     intent: Intent
     pod: Pod
@@ -66,13 +67,13 @@ class PodBinding:
         return self.pod.info.namespace
 
     def next_wait(self, error: KubeError) -> float:
-        """Seconds to wait after one more failed try."""
+        """Return the seconds to wait after one more failed attempt."""
         self.waits = self.waits or backoff()  # most Bindings need none
         return self.waits.next(error)
 
 
 class Intents:
-    """The intents by root; `complete` ends one, and its Reservations with it."""
+    """The intents by root. `complete` ends one, and its Reservations with it."""
 
     def __init__(self, reservations: Reservations) -> None:
         self.reservations = reservations
@@ -82,25 +83,25 @@ class Intents:
         return iter(self._by_root.values())
 
     def get(self, root: GroupKey) -> Intent | None:
-        """The intent of the root, if it has one."""
+        """Return the intent of the root, if it has one."""
         return self._by_root.get(root)
 
     def add(self, intent: Intent) -> None:
-        """The root is being bound from now on."""
+        """Record that the root is being bound."""
         self._by_root[intent.root] = intent
 
     def complete(self, intent: Intent) -> None:
-        """The root needs no more Bindings, or was given up."""
+        """End an intent that needs no more Bindings, or was given up."""
         if self._by_root.get(intent.root) is intent:
             del self._by_root[intent.root]
         self.reservations.close(intent.reservations)
         intent.reservations = []
 
     def clear(self) -> None:
-        """Forget all; the Reservations stay for the next leader."""
+        """Forget all intents; the Reservations stay for the next leader."""
         self._by_root.clear()
 
 
 def shortened(problem: str) -> str:
-    """The problem as it fits into a condition: a webhook's answer may be of any length."""
+    """Cut the problem to fit into a condition: a webhook's response may have any length."""
     return problem if len(problem) <= _LONGEST else f"{problem[:_LONGEST]}..."

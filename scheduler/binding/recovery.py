@@ -1,4 +1,4 @@
-"""Completes or gives up what earlier leaders began to bind."""
+"""Recovery: what earlier leaders began to bind is completed or given up."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _log = structlog.get_logger()
 
 
 class Recovery:
-    """What a new leader does with the Reservations that it finds."""
+    """The handling of the Reservations that a new leader finds."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Recovery:
         start: Callable[[Intent, list[PodBinding]], None],
         expected: ExpectedPods | None = None,
     ) -> None:
-        """`start` sends the Bindings of an intent, whose pods are assumed.
+        """Recover by these parts; `start` sends the Bindings of an intent, whose pods are assumed.
 
         `expected` knows which pods came instead of those for which places were held.
         """
@@ -50,7 +50,7 @@ class Recovery:
         self._expected = expected
 
     async def run(self, fence: Fence) -> None:
-        """Look at each decision; other tasks run in between."""
+        """Complete or give up each decision; other tasks run in between."""
         for decision in await self._intents.reservations.read(fence):
             await self._freeze.over()
             intent = self._intent_of(decision)
@@ -60,17 +60,19 @@ class Recovery:
             await asyncio.sleep(0)
 
     def _intent_of(self, decision: StoredDecision) -> Intent:
-        """Our intent for an earlier leader's decision, with the remaining time."""
+        """Return our intent for an earlier leader's decision, with the remaining time."""
+        # The stored time is compared with the time of day once, as that may jump.
         begun = since(self._clock, self._begun(decision))
         deadline = max(self._clock.monotonic(), begun + self._timeout_of(decision.root))
         intent = Intent(
             decision.root, deadline, decision.since, reservations=list(decision.reservations)
         )
+        # These pods are stored already: a further decision on them needs no Reservation.
         intent.reserved.update(pod.uid for pod in decision.pods)
         return intent
 
     def _begun(self, decision: StoredDecision) -> float | None:
-        """When the decision was first stored, in seconds since 1970; None if it does not say so."""
+        """Return when the decision was first stored, in seconds since 1970; None if unknown."""
         try:
             moment = datetime.fromisoformat(decision.since)
         except ValueError as error:
@@ -79,7 +81,7 @@ class Recovery:
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 
     def _members(self, decision: StoredDecision) -> list[tuple[Pod, str]]:
-        """The pods of the decision that exist and belong to its root, with their nodes."""
+        """Return the pods of the decision that exist and belong to its root, with their nodes."""
         pods = decision.pods
         if self._expected is not None:
             pods = tuple(still_held(self._state, self._expected, pods))
@@ -94,7 +96,7 @@ class Recovery:
         return [pod for pod, _ in self._members(decision) if pod.info.node]
 
     def _bind_rest(self, intent: Intent, decision: StoredDecision) -> bool:
-        """Assume the decided nodes for all pods still unbound, or for none; whether it did.
+        """Assume the decided nodes for all pods still unbound, or for none; return whether it did.
 
         It does if all of them still fit and the group is then complete.
         """
@@ -106,7 +108,7 @@ class Recovery:
                 else self._assume(shape, node, pods)
             )
             if not found and pods[0].info.expected and intent.bound:
-                continue  # others have the place: what is left is held
+                continue  # others took the place: the remaining ones are held
             if not found:
                 break
             assumed += [PodBinding(intent, pod, node) for pod in pods]
@@ -118,20 +120,22 @@ class Recovery:
                 RESUMED.labels("finished").inc()
                 return True
         for binding in assumed:
+            # A running group keeps held places even if the rest of the decision does not fit.
             if not (binding.pod.info.expected and intent.bound):
                 self._state.forget(binding.pod.info.uid)
         return False
 
     def _may_not_start(self, intent: Intent) -> bool:
-        """Whether a feature gate is off by now, and nothing was bound before.
+        """Return whether a feature gate is off by now, and nothing was bound before.
 
-        What was begun is completed on the decided nodes all the same: it would stay in part.
+        A group with bound pods is completed on the decided nodes all the same: it would stay
+        incomplete.
         """
         group = self._state.forest.groups.get(intent.root)
         return group is not None and group.switched_off and not intent.bound
 
     def _waiting(self, decision: StoredDecision) -> dict[tuple[Shape, str], list[Pod]]:
-        """The pods still unbound, by shape and node: equal ones are looked at together."""
+        """Return the pods still unbound, by shape and node: equal ones are checked together."""
         found: dict[tuple[Shape, str], list[Pod]] = {}
         for pod, node in self._members(decision):
             if pod.waiting:
@@ -143,6 +147,8 @@ class Recovery:
         row = self._state.nodes.row_of.get(node)
         if row is None:
             return False
+        # Where pods of a shape affect each other, each changes for how many more the node has
+        # capacity.
         at_once = 1 if shape.self_interacting else len(pods)
         for index in range(0, len(pods), at_once):
             if int(self._state.framework.slots_in(shape, np.array([row]))[0]) < at_once:
@@ -153,9 +159,9 @@ class Recovery:
         return True
 
     def _assume_with_devices(self, node: str, pods: list[Pod]) -> bool:
-        """The same for pods with ResourceClaims: with what they have, or any devices of the node.
+        """Assume the node for pods with ResourceClaims: with their devices, or any of the node.
 
-        Those that are assumed before one does not fit are forgotten with the rest of the root's.
+        If one does not fit, those before it are forgotten.
         """
         row = self._state.nodes.row_of.get(node)
         for index, pod in enumerate(pods):
@@ -166,7 +172,7 @@ class Recovery:
         return True
 
     def _resume(self, intent: Intent) -> None:
-        """Keep the intent of a half-bound group, which the queue completes first; drop others."""
+        """Keep the intent of a half-bound group, which the queue completes first; end others."""
         group = self._state.forest.groups.get(intent.root)
         if group is None or not group.incomplete:
             RESUMED.labels("given_up").inc()
@@ -177,7 +183,7 @@ class Recovery:
 
 
 def _belongs_to(pod: Pod, root: GroupKey) -> bool:
-    """Whether the group is the pod's, or above it."""
+    """Return whether the group is the pod's, or an ancestor of the pod's."""
     group = pod.group
     while group is not None and group.key != root:
         group = group.parent

@@ -1,4 +1,4 @@
-"""Where the outcome of Bindings is reported."""
+"""The sinks for the outcome of Bindings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.support.wait_times import GangTimes
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """`on_refused` is called with a root that could not be bound, and why."""
+    """The sinks; `on_refused` is called with a root that could not be bound, and the reason."""
 
     events: GroupEvents
     times: GangTimes

@@ -1,8 +1,9 @@
 """Decisions stored before they are carried out, so that no crash leaves half a gang for good.
 
-All roots decided since the last write share one Reservation (several where it would exceed `limit`
-bytes). Their Bindings are sent once it is stored, and it is deleted when all of its roots are bound
-or given up. The next leader reads the Reservations that remain and completes or gives up each root.
+All roots decided since the last write share one Reservation, or several where it would exceed
+`limit` bytes. Their Bindings are sent once it is stored. It is deleted when all of its roots are
+bound or given up. The next leader reads the Reservations that remain, and completes or gives up
+each root.
 """
 
 from __future__ import annotations
@@ -32,16 +33,18 @@ from scheduler.support.ports import ReservationApi
 from scheduler.support.retry import RETRIABLE, backoff, retry
 
 _LIMIT: Final = 1 << 20
+"""Bytes of one Reservation. Decisions beyond it go to another one."""
 _TICK: Final = 0.02
+"""Seconds of a tick."""
 _MOST_TICKS: Final = 10
-"""How many ticks a write may wait for more decisions to share it."""
+"""Ticks that a write may wait for more decisions to share it."""
 _ENOUGH_ROOTS: Final = 4
-"""A write with this many roots does not wait for those that are still being decided."""
+"""Roots with which a write does not wait for those that are still being decided."""
 _INTERVAL: Final = 0.05
 """Seconds between two writes: a single decision is written at once, a stream shares writes."""
 
 _PUNCTUATION: Final = 10
-"""Bytes per pod besides UID and node: four escaped quotes, a colon and a comma."""
+"""Bytes per pod in addition to UID and node: four escaped quotes, a colon and a comma."""
 
 _log = structlog.get_logger()
 
@@ -50,8 +53,8 @@ _log = structlog.get_logger()
 class ReservedPod:
     """One pod of a decision, and its node.
 
-    `later` says that it is in an addition without expected pods: it may have taken over the place
-    of one that was stored before.
+    `later` is true in an addition without expected pods: the pod may have taken over the place of
+    one that was stored before.
     """
 
     uid: str
@@ -71,7 +74,7 @@ class WrittenIntent(msgspec.Struct, frozen=True):
     """One entry of `spec.intents` of a Reservation: JSON in a string.
 
     `pods` are nodes by UID. It is a string because the API server would validate, default, track
-    and cache an object field by field; for 3,000 pods that took as long as 600 Bindings.
+    and cache an object field by field. For 3,000 pods that took as long as 600 Bindings.
     """
 
     root: RootReference
@@ -101,7 +104,7 @@ class StoredDecision:
 
 @dataclass(eq=False, slots=True)
 class StoredReservation:
-    """A Reservation on the API server; it is deleted when no decision in it is unfinished."""
+    """A Reservation on the API server, which is deleted when no decision in it is unfinished."""
 
     name: str
     unfinished: int
@@ -109,7 +112,7 @@ class StoredReservation:
 
 @dataclass(slots=True)
 class PendingDecision:
-    """A decision to be stored. `stored` is called with its Reservations, or `failed` with why."""
+    """A decision to store: `stored` is called with its Reservations, or `failed` with why."""
 
     root: GroupKey
     attempt: int
@@ -124,9 +127,9 @@ _Part = list[tuple[int, list[ReservedPod]]]
 
 
 class Reservations:
-    """Stores and deletes Reservations.
+    """The writer of Reservations: stores and deletes them.
 
-    `saturated` says whether enough Bindings are queued to keep all workers busy for now.
+    `saturated` returns whether enough Bindings are queued to keep all workers busy for now.
     """
 
     def __init__(
@@ -149,7 +152,9 @@ class Reservations:
         self.reset()
 
     def reset(self) -> None:
-        """Begin a new term: nothing is pending, and names begin with a random prefix."""
+        """Begin a new term: nothing is pending, and names get another random prefix."""
+        # No name may be that of another leader's Reservation: AlreadyExists counts as our own
+        # success.
         self._series = secrets.token_hex(6)
         self._numbers = count(1)
         self._pending = []
@@ -162,20 +167,20 @@ class Reservations:
         self._has_pending.set()
 
     def close(self, reservations: Iterable[StoredReservation]) -> None:
-        """One decision in these Reservations is bound or given up."""
+        """Record that one decision in these Reservations is bound or given up."""
         for reservation in reservations:
             reservation.unfinished -= 1
             if not reservation.unfinished:
                 self._finished.put_nowait(reservation)
 
     async def run(self, fence: Fence) -> None:
-        """Store and delete while the lease is held; until cancelled."""
+        """Store and delete Reservations while the lease is held, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._write_pending(fence))
             group.create_task(self._delete_finished(fence))
 
     async def read(self, fence: Fence) -> list[StoredDecision]:
-        """Decisions that earlier leaders left, oldest first. Retries while the lease is held."""
+        """Return decisions of earlier leaders, oldest first. Retry while the lease is held."""
         waits = backoff()
         while fence.valid():
             try:
@@ -190,15 +195,18 @@ class Reservations:
 
     def _decisions_of(self, items: list[Json]) -> list[StoredDecision]:
         by_root: dict[GroupKey, StoredDecision] = {}
+        # Oldest first: in `_merge`, the node of a later decision replaces that of an earlier one.
         for item in sorted(items, key=_by_age):
             intents = _intents_of(item)
             reservation = StoredReservation(item["metadata"]["name"], len(intents))
             RESERVATIONS_OPEN.inc()
+            # No decision in it will ever close it.
             if not intents:
                 self._finished.put_nowait(reservation)
             for intent in intents:
                 found = _read(intent, reservation)
                 if found is None:
+                    # An entry that cannot be decoded must not keep the Reservation for ever.
                     self.close([reservation])
                     continue
                 before = by_root.get(found.root)
@@ -210,6 +218,8 @@ class Reservations:
         while True:
             await self._has_pending.wait()
             await self._clock.sleep(max(0.0, last + _INTERVAL - self._clock.monotonic()))
+            # A write that waits is shared by more decisions. It waits only while the workers stay
+            # busy, or roots that are decided now are about to come.
             for _ in range(_MOST_TICKS):
                 if not (self._saturated() or self._more_are_coming()):
                     break
@@ -220,7 +230,7 @@ class Reservations:
             await self._store(decisions, fence)
 
     def _more_are_coming(self) -> bool:
-        """Whether few decisions are pending and more roots are being decided."""
+        """Return whether few decisions are pending and more roots are being decided."""
         return len(self._pending) < _ENOUGH_ROOTS and self._activity.deciding
 
     async def _store(self, decisions: list[PendingDecision], fence: Fence) -> None:
@@ -238,20 +248,23 @@ class Reservations:
                 decisions[at].reservations.append(reservation)
         for at, decision in enumerate(decisions):
             if at in problems:
+                # A part of a decision is of no use to the next leader.
                 self.close(decision.reservations)
                 decision.failed(problems[at])
             else:
                 decision.stored(decision.reservations)
 
     async def _create(self, body: Json, fence: Fence) -> str | None:
-        """Create the Reservation; returns the error if it cannot be."""
+        """Create the Reservation; return the error if that fails."""
 
         async def create() -> None:
             try:
                 await self._api.create(RESERVATIONS, body)
             except AlreadyExists:
-                pass  # ours: the answer to an earlier try was lost
+                pass  # ours: the response to an earlier attempt was lost
             except RETRIABLE as error:
+                # Logged here, as `retry` repeats it without a word: all Bindings of these roots
+                # wait.
                 _log.warning("Reservation not written", problem=str(error))
                 raise
 
@@ -278,12 +291,13 @@ class Reservations:
                 RESERVATIONS_OPEN.dec()
 
     async def _delete(self, name: str) -> None:
+        # An earlier attempt, whose response was lost, may have deleted it.
         with suppress(NotFound):
             await self._api.delete(RESERVATIONS, name)
 
 
 def _split(decisions: list[PendingDecision], limit: int) -> Iterator[_Part]:
-    """Decisions, by index, in parts of at most `limit` bytes; a large decision is in several."""
+    """Yield decisions, by index, in parts of at most `limit` bytes; a large one is in several."""
     part: _Part = []
     size = 0
     for at, decision in enumerate(decisions):
@@ -291,6 +305,7 @@ def _split(decisions: list[PendingDecision], limit: int) -> Iterator[_Part]:
         size += _size(_intent(decision, []))
         for pod in decision.pods:
             more = _PUNCTUATION + len(pod.uid) + len(pod.node)
+            # Each part gets at least one pod, however small the limit is.
             if size + more > limit and any(pods for _, pods in part):
                 yield [(index, pods) for index, pods in part if pods]
                 part, size = [(at, [])], _size(_intent(decision, []))
@@ -301,7 +316,7 @@ def _split(decisions: list[PendingDecision], limit: int) -> Iterator[_Part]:
 
 
 def _size(text: str) -> int:
-    """Bytes of a string in a JSON document, with its quotes and comma."""
+    """Return the bytes of a string in a JSON document, with its quotes and comma."""
     return len(msgspec.json.encode(text)) + 1
 
 
@@ -321,7 +336,10 @@ def _intent(decision: PendingDecision, pods: list[ReservedPod]) -> str:
 
 
 def _intents_of(item: Json) -> list[object]:
-    """None, and an error in the log, if they are no list: such a Reservation is deleted."""
+    """Return the intents; log an error and return none if they are no list.
+
+    A Reservation without intents is deleted.
+    """
     try:
         return msgspec.convert(item, _Reservation).spec.intents
     except msgspec.MsgspecError as error:
@@ -330,7 +348,7 @@ def _intents_of(item: Json) -> list[object]:
 
 
 def _read(intent: object, reservation: StoredReservation) -> StoredDecision | None:
-    """None, and an error in the log, for an intent that cannot be decoded."""
+    """Decode an intent; log an error and return None if that fails."""
     try:
         written = msgspec.json.decode(msgspec.convert(intent, str), type=WrittenIntent)
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -349,7 +367,7 @@ def _set_aside(name: str, error: Exception) -> None:
 
 
 def _merge(first: StoredDecision, second: StoredDecision) -> StoredDecision:
-    """Two intents of one root: parts of one decision, or a decision and a later addition."""
+    """Merge two intents of one root: parts of one decision, or a decision and a later addition."""
     reservations = first.reservations + second.reservations
     pods = {pod.uid: pod for pod in (*first.pods, *second.pods)}
     attempt, since = max(first.attempt, second.attempt), first.since or second.since
@@ -357,7 +375,7 @@ def _merge(first: StoredDecision, second: StoredDecision) -> StoredDecision:
 
 
 def _by_age(item: Json) -> tuple[str, int]:
-    """By creation, then by the number in the name, for those of one second."""
+    """Return a sort key: creation, then the number in the name, for those of one second."""
     meta = item["metadata"]
     number = meta["name"].rpartition("-")[2]
     return (meta.get("creationTimestamp") or "", int(number[-18:]) if number.isdecimal() else 0)

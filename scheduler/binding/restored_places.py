@@ -1,9 +1,9 @@
-"""Whose the places of a Reservation are that were held for expected pods.
+"""The places that a Reservation holds for expected pods, as the pods of now have them.
 
-The pods that came since then have taken some over, and which expected pods are left is counted anew
-by each process. So the places of a kind are its pods' in this order: what came later and is bound
-there has its own, then those that wait, then those that are still expected. Pods of the decision
-itself, and those bound before it, have places beside these.
+Pods that came since then have taken over some of the places, and each process counts anew which
+expected pods are left. So the places of a kind belong to its pods in this order: pods that came
+later and are bound there, pods that wait, pods that are still expected. Pods of the decision
+itself, and those bound before it, have places of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Kind = tuple[GroupKey, str]
 def still_held(
     state: State, expected: ExpectedPods, reserved: Iterable[ReservedPod]
 ) -> Iterator[ReservedPod]:
-    """The reserved pods, with places of expected ones given to who is there now."""
+    """Yield the reserved pods, with places of expected ones given to the pods that exist now."""
     places: dict[_Kind, Counter[str]] = {}
     named: dict[str, ReservedPod] = {}
     for each in reserved:
@@ -46,6 +46,7 @@ def _of_kind(
     named: Mapping[str, ReservedPod],
 ) -> Iterator[ReservedPod]:
     found = next((each for each in expected.kinds(kind[0]) if each.name == kind[1]), None)
+    # The group expects no such pods any more: their places are free.
     if found is None:
         return
     waiting: list[str] = []
@@ -54,11 +55,13 @@ def _of_kind(
         if pod is None:
             continue
         own = named.get(uid)
+        # Pods of the decision itself never had one of these places; only a later pod took one over.
         if own is not None and own.later:
             node = pod.info.node or own.node
             nodes[node] -= nodes[node] > 0
         elif own is None and pod.waiting:
             waiting.append(uid)
     free = sorted(nodes.elements())
+    # With fewer pods than places the rest is free; with fewer places the last pods get none.
     for uid, node in zip((*waiting, *found.expected), free, strict=False):
         yield ReservedPod(uid, node)

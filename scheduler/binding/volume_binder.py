@@ -1,9 +1,9 @@
-"""Binds claims of StorageClasses with WaitForFirstConsumer as decided, before their pod is bound.
+"""Binding of claims with WaitForFirstConsumer as decided, before their pod is bound.
 
 A volume that exists gets a claimRef; a claim whose volume is to be provisioned gets the annotation
 selected-node. Kubernetes' volume controllers and provisioners do the rest. As in kube-scheduler
-this precedes the Binding: if it fails, the pod returns to the queue and has never run. What was
-written is not taken back: the next decision, even another leader's, finds the claim bound.
+this precedes the Binding: if it fails, the pod returns to the queue and has never run. Nothing that
+was written is reverted: the next decision, even another leader's, finds the claim bound.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from scheduler.support.retry import RETRIABLE, backoff
 from scheduler.watch.claim_notifications import ClaimNews
 
 _BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-"""The annotation of a claimRef that a scheduler or controller wrote, and not a user."""
+"""The annotation of a volume whose claimRef a scheduler or controller wrote, not a user."""
 
 REQUESTS: Final = 32
-"""Claims and volumes that are read and written at once; a slow namespace has not all of them."""
+"""Claims and volumes that are read and written at a time. A slow namespace has not all of them."""
 
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
-    """One pod that waits for a claim; `seen`: the watch delivered what was written for it."""
+    """One pod that waits for a claim; `seen` once the watch delivered what was written for it."""
 
     seen: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -51,7 +51,7 @@ class _VolumeTakenError(Exception):
 
 
 class VolumeBinder:
-    """Binds the claims of pods that are about to be bound."""
+    """The writer that binds the claims of pods that are about to be bound."""
 
     def __init__(
         self,
@@ -61,9 +61,9 @@ class VolumeBinder:
         news: ClaimNews,
         freeze: Freeze | None = None,
     ) -> None:
-        """`news` is what the state tells of claims.
+        """Bind through `api`; `news` are the state's notifications about claims.
 
-        What is assumed for claims is not looked at during a `freeze`: a decision tries others.
+        Assumed volumes are not read during a `freeze`: a decision tries others then.
         """
         self._api = api
         self._state = state
@@ -74,11 +74,11 @@ class VolumeBinder:
         self._semaphore = FairSemaphore(REQUESTS)
 
     def unbound(self, pod: Pod) -> list[ClaimKey]:
-        """The pod's claims that are bound for its node, and are not bound yet."""
+        """Return the pod's claims that are bound for its node, and are not bound yet."""
         return self._volumes.unbound(pod.info.requirements)
 
     async def bind_volumes(self, pod: Pod, node: str, deadline: float, fence: Fence) -> str:
-        """Bind all claims of the pod for that node; the problem if that fails, else nothing."""
+        """Bind all claims of the pod for that node; return the problem, or an empty string."""
         keys = self.unbound(pod)
         waiters = {key: _Waiter() for key in keys}
         with ExitStack() as listeners:
@@ -86,6 +86,8 @@ class VolumeBinder:
                 changed = partial(self._claim_changed, key, waiter)
                 listeners.enter_context(self._claim_news.listening(key, changed))
             try:
+                # All claims are written before any is waited for: their volumes are provisioned
+                # side by side.
                 for key in keys:
                     await self._assign_with_retry(key, node, deadline, fence)
                 for key, waiter in waiters.items():
@@ -101,7 +103,7 @@ class VolumeBinder:
         waiter.changed.set()
 
     def _is_seen(self, key: ClaimKey) -> bool:
-        """Whether the watch has delivered what was written for the claim."""
+        """Return whether the watch has delivered what was written for the claim."""
         claim, assumed = self._volumes.claims.get(key), self._volumes.assumed.get(key)
         if claim is None or assumed is None:
             return False
@@ -113,9 +115,9 @@ class VolumeBinder:
     async def _assign_with_retry(
         self, key: ClaimKey, node: str, deadline: float, fence: Fence
     ) -> None:
-        """Raises KubeError or _VolumeTakenError; retries while only the connection is at fault.
+        """Write what the claim needs; retry while only the connection is at fault.
 
-        At the deadline it raises what was at fault the last time.
+        Raises KubeError or _VolumeTakenError, at the deadline the error of the last attempt.
         """
         waits = backoff()
         while fence.valid():
@@ -123,6 +125,7 @@ class VolumeBinder:
                 async with self._semaphore.acquired(key[0]):
                     await self._assign(key, node, fence)
             except (*RETRIABLE, Conflict) as error:
+                # After a conflict the next attempt reads the object again.
                 left = deadline - self._clock.monotonic()
                 if left <= 0:
                     raise
@@ -134,7 +137,7 @@ class VolumeBinder:
         await self._freeze.over()
         claim, assumed = self._volumes.claims.get(key), self._volumes.assumed.get(key)
         if claim is None or claim.volume or assumed is None:
-            return  # nothing to write; `_wait_for_bound` says what that means
+            return  # nothing to write; `_wait_for_bound` reports the reason
         if assumed.volume:
             await self._prebind(assumed.volume, claim, fence)
         else:
@@ -143,6 +146,7 @@ class VolumeBinder:
     async def _prebind(self, name: str, claim: ClaimInfo, fence: Fence) -> None:
         volume = await self._api.get(PVS, name)
         patch = _reference(volume, claim)
+        # The lease may have been lost while the volume was read.
         if patch and fence.valid():
             await self._api.patch(PVS, name, patch)
 
@@ -155,7 +159,7 @@ class VolumeBinder:
     async def _wait_for_bound(
         self, key: ClaimKey, node: str, waiter: _Waiter, deadline: float, fence: Fence
     ) -> str:
-        """Wait until the claim is bound to a volume that the node can use; else the problem."""
+        """Wait until the claim is bound to a volume that the node can use; return the problem."""
         while True:
             await self._freeze.over()
             waiter.changed.clear()
@@ -169,8 +173,9 @@ class VolumeBinder:
             if not claim.volume and self._volumes.assumed.get(key) is None:
                 return f"is no longer to be bound for {node}"
             if not claim.volume and waiter.seen and not self._is_seen(key):
-                # Provisioners and the volume controller remove the annotation when they cannot.
+                # Provisioners and the volume controller remove the annotation when they fail.
                 return f"could not be provisioned for {node}"
+            # After the lease is over, the next leader decides what to wait for.
             until = min(deadline, fence.until)
             if self._clock.monotonic() >= until:
                 return f"was not bound for {node} in time"
@@ -178,31 +183,33 @@ class VolumeBinder:
 
 
 def _selection(claim: Json, node: str) -> PatchBuilder:
-    """The selected-node annotation; empty if the claim has it already."""
+    """Return a patch with the selected-node annotation; empty if the claim has it already."""
     patch = PatchBuilder()
     metadata = claim["metadata"]
     annotations = metadata.get("annotations")
     if annotations and annotations.get(SELECTED_NODE) == node:
         return patch
     patch.at_version(metadata["resourceVersion"])
+    # JSON patch adds no key to an object that does not exist.
     if annotations is None:
         patch.add("/metadata/annotations", {})
     return patch.add(pointer("metadata", "annotations", SELECTED_NODE), node)
 
 
 def _reference(volume: Json, claim: ClaimInfo) -> PatchBuilder:
-    """The claimRef of the volume; empty if it is there already. Raises _VolumeTakenError."""
+    """Return a patch with the volume's claimRef, empty if it is there. Raises _VolumeTakenError."""
     patch = PatchBuilder()
     metadata, ref = volume["metadata"], volume["spec"].get("claimRef")
     uid = (ref.get("uid") or "") if ref else ""
     owner = (ref.get("namespace") or "", ref.get("name") or "") if ref else claim.key
     if owner != claim.key or uid not in ("", claim.uid):
-        # Whose it is, another tenant is not to know.
+        # The message must not name the other claim: it may be another tenant's.
         raise _VolumeTakenError(f'persistentvolume "{metadata["name"]}" is bound to another claim')
     if "deletionTimestamp" in metadata:
         raise _VolumeTakenError(f'persistentvolume "{metadata["name"]}" is being deleted')
     if uid:
         return patch
+    # The patch fails if another client takes the volume after it was read.
     patch.at_version(metadata["resourceVersion"])
     if not ref:
         if metadata.get("annotations") is None:

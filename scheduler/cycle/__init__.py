@@ -1,4 +1,4 @@
-"""Decide one root after the other.
+"""The scheduling cycle: decides one root after the other.
 
 `Cycle` decides; `loop` is the task that drives it.
 """

@@ -1,8 +1,8 @@
 """The scheduling cycle: pops one root, places it, and has it bound or refused.
 
-Nothing is awaited here. A long decision gives way in the middle; whoever runs the cycle must not
-let the state change until it has ended. What a decision raises is about its root, which is refused
-with SchedulerError; all others are decided.
+Nothing is awaited here. A long decision gives way in the middle; the caller of the cycle must not
+let the state change until it has ended. An error that a decision raises is about its root, which is
+refused with SchedulerError; all others are decided.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scheduler.support.metrics import DECISION_SECONDS, SEARCH_STEPS
 
 
 class Cycle:
-    """Decides the roots of the queue and acts on the decisions."""
+    """A cycle over the roots of the queue: decides each, and acts on the decision."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Cycle:
         budget: Callable[[], SearchBudget] = SearchBudget,
         log_decisions: bool = False,
     ) -> None:
-        """`stepwise` is what the budgets' `pause` belongs to.
+        """Decide the roots of `queue`; `stepwise` runs the `pause` of the budgets.
 
         With `log_decisions` the log has a line for each decision.
         """
@@ -58,20 +58,21 @@ class Cycle:
         self._refresh = Refresh(state, queue, parts, self._outcomes, clock)
 
     def refresh(self) -> Iterator[None]:
-        """Tell the queue and the reporter what changed since the last time, in short steps.
+        """Pass on what changed since the last time to the queue and the reporter, in short steps.
 
-        Other tasks may run between two steps; a root is decided only after the last one.
+        Other tasks may run between two steps. A root is decided only after the last one.
         """
         return self._refresh.steps()
 
     def step(self) -> Generator[tuple[str, ...], None, GroupKey | None]:
-        """Decide one root, or a batch of equal ones; its (first) key, None if none is ready.
+        """Decide one root or a batch of equal ones; return the first key, None if none is ready.
 
-        Yields the key where other tasks should run, which must not change the state.
+        Yields the key where other tasks should run. They must not change the state.
         """
         return self._phases.of(self._step())
 
     def _step(self) -> Generator[tuple[str, ...], None, GroupKey | None]:
+        # Events leave work for later, such as sorting devices, which decisions rely on.
         for _ in self._state.catch_up():
             yield ()
         key = self._queue.pop()
@@ -86,20 +87,22 @@ class Cycle:
             self._phases.end(PRE_FILTER)
         except POSTPONED:
             self._outcomes.postpone(key)
-        except Exception as error:  # noqa: BLE001 - told by fail
+        except Exception as error:  # noqa: BLE001 - reported by fail
             self._outcomes.fail(key, error)
         else:
             if kind is not None and together:
                 yield from self._equals.decide_batch(entity, kind)
             else:
                 yield from self._decide_alone(entity)
+                # Equal roots need no decision of their own where this one has a plan that fits
+                # them.
                 yield from self._equals.evict_for_equals(kind)
         return key
 
     def _take_over(self, entity: Group | Pod) -> bool:
-        """Bind the pods of the root that came to the places held for them; whether that is all.
+        """Bind the root's pods that came to the places held for them; return whether that is all.
 
-        Their places cannot be anybody else's meanwhile, so nothing has to be decided.
+        Nobody else can have these places meanwhile, so nothing has to be decided.
         """
         placement = self._parts.held_places.taken_over(entity, self._budget)
         if placement is None:
@@ -108,7 +111,7 @@ class Cycle:
         return self._queue.entity(entity.key) is None
 
     def _kind(self, entity: Group | Pod) -> tuple[Signature | None, bool]:
-        """What the root asks for, if others may ask for the same, and whether they go together."""
+        """Return the root's signature, if it may have equals, and whether to batch them."""
         kind = signature(entity)
         return kind, self._equals.go_together(entity, kind)
 
@@ -117,6 +120,7 @@ class Cycle:
         yield from self._outcomes.carry_out(entity.key, self._decide(entity))
 
     def _decide(self, entity: Group | Pod) -> Work:
+        # The refusal of an equal root holds as long as nothing happened that could help.
         answer = self._queue.answer(entity)
         if answer is not None:
             yield from self._outcomes.refuse_as_its_equals(entity, answer.to(entity.key))
@@ -130,13 +134,14 @@ class Cycle:
             yield from self._outcomes.refuse(entity, decision)
 
     def _decided(self, entity: Group | Pod) -> Placement | Refusal:
+        # The clock of `stepwise` leaves out what other tasks take in the pauses.
         begun = self._stepwise.monotonic()
         decision = decide(self._state, entity, self._budget())
         DECISION_SECONDS.observe(self._stepwise.monotonic() - begun)
         return decision
 
     def details(self) -> Iterator[str]:
-        """Lines for `/readyz`: the roots whose decision raises an error."""
+        """Yield lines for `/readyz`: the roots whose decision raises an error."""
         return self._outcomes.failures.details()
 
     def reset(self) -> None:

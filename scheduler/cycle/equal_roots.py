@@ -1,4 +1,4 @@
-"""Roots that ask for the same: placed as a batch, or others are evicted for them as for one."""
+"""Equal roots: placed as a batch, or with victims chosen for many as for one."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _BATCH_PODS: Final = 96
 """Pods of roots that are decided as one batch: few enough not to delay other tasks."""
 
 _EQUALS: Final = 32
-"""Roots for which others are evicted as for one before: about five milliseconds."""
+"""Roots for which victims are chosen as for the one before them: about five milliseconds."""
 
 _log = structlog.get_logger()
 
 
 class EqualRoots:
-    """`decide` decides one root alone."""
+    """The decisions on roots that ask for the same; `decide` decides one root alone."""
 
     def __init__(
         self,
@@ -59,9 +59,11 @@ class EqualRoots:
         self._decide = decide
 
     def go_together(self, entity: Group | Pod, kind: Signature | None) -> bool:
-        """Whether the root and others of its kind can be placed as a batch."""
+        """Return whether the root and others of its kind can be placed as a batch."""
+        # A root with nominated places tries these first, which its equals must not.
         if kind is None or entity.key in self._state.nominations:
             return False
+        # A known refusal takes no search at all.
         if self._queue.answer(entity) is not None:
             return False
         state, budget = self._state, self._budget()
@@ -72,12 +74,14 @@ class EqualRoots:
         )
 
     def decide_batch(self, entity: Group | Pod, kind: Signature) -> Steps:
-        """The root and equal ones that follow; those that do not fit are decided one by one."""
+        """Decide the root and its equals behind it; those that do not fit are decided singly."""
+        # The root itself is one of the batch.
         most = _BATCH_PODS // kind.size - 1
         roots = [entity, *self._queue.pop_batch(kind, most)]
         while len(roots) > 1:
             placements = self._place_batch(roots)
             self._phases.end(FILTER)
+            # The placements are those of the first roots: one that does not fit ends the batch.
             for placement, root in zip(placements, roots, strict=False):
                 yield from self._outcomes.carry_out(root.key, self._outcomes.bind(root, placement))
             roots = roots[len(placements) :]
@@ -86,19 +90,22 @@ class EqualRoots:
         while roots:
             root, *roots = roots
             yield from self._decide(root)
+            # Victims are chosen for this root, so for its equals, too: without a search for each.
             if self._outcomes.example is not None:
                 yield from self._evict_for(self._outcomes.example, roots)
                 return
 
     def evict_for_equals(self, kind: Signature | None) -> Steps:
-        """Evict for roots that are equal to one that evicts, without deciding them."""
+        """Choose victims for roots that are equal to one that evicts, without deciding them."""
         example = self._outcomes.example
         if kind is not None and example is not None:
+            # Volumes that every node can use do not matter for victims: pods with one each are
+            # equal here.
             equals = self._queue.pop_batch(kind, _EQUALS, any_volumes=True)
             yield from self._evict_for(example, equals)
 
     def _evict_for(self, example: Answer, roots: list[Group | Pod]) -> Steps:
-        """Those for which others are not evicted are ready again."""
+        """Carry out the plans for these roots. Roots without a plan are ready again."""
         plans = yield from self._plans(example.refusal.root, roots)
         for plan in plans:
             root, *roots = roots
@@ -106,8 +113,9 @@ class EqualRoots:
                 work = self._outcomes.evict_as_its_equals(root, example, plan)
                 yield from self._outcomes.carry_out(root.key, work)
             if root.key not in self._state.nominations:
-                break  # carrying it out failed, and the next plans count on it
+                break  # the plan was not carried out, and the next plans rely on it
         for root in roots:
+            # They were popped, so no other change would bring them back.
             self._queue.review(root.key)
 
     def _plans(
@@ -122,6 +130,8 @@ class EqualRoots:
             plans: list[Plan] = end.value
             return plans
         except Exception:  # noqa: BLE001 - logged
+            # Without plans the roots are ready again, and an error is found at the root that causes
+            # it.
             _log.exception("equal roots are planned one by one", roots=len(roots))
             return []
 
@@ -132,5 +142,6 @@ class EqualRoots:
         except POSTPONED:
             return []
         except Exception:  # noqa: BLE001 - logged
+            # One of the roots causes the error: decided one by one, the others are placed.
             _log.exception("a batch is decided one by one", roots=len(roots))
             return []

@@ -1,4 +1,4 @@
-"""The decision loop: runs cycles while a root is ready, then waits until something changes."""
+"""The decision loop: runs cycles while a root is ready, then waits for a change."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from scheduler.support.event_wait import wait_until
 from scheduler.support.metrics import ROUNDS
 
 _SLICE: Final = 0.002
-"""Seconds of deciding after which other tasks may run: Bindings and watches."""
+"""Seconds of decisions after which other tasks may run: Bindings and watches."""
 
 _PAUSE: Final = 0.002
 """Seconds between two rounds: a watch delivers many events at once."""
 
 
 class Loop:
-    """Runs cycles; each has a number, which is on all lines of the log that it writes.
+    """A task that runs cycles; each has a number, which is on all log lines that it writes.
 
-    `changed` is set by whoever changes the state, as often as they like.
+    `changed` is set by everyone who changes the state, as often as they like.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Loop:
         changed: asyncio.Event,
         freeze: Freeze | None = None,
     ) -> None:
-        """`freeze` keeps the state as it is while a decision gives way in the middle."""
+        """Run `cycle`; `freeze` protects the state while a decision gives way in the middle."""
         self._cycle = cycle
         self._queue = queue
         self._clock = clock
@@ -60,13 +60,15 @@ class Loop:
         await ended.wait()
 
     def end_round(self) -> None:
-        """Let those go on that wait for the end of a round."""
+        """Release the callers that wait for the end of a round."""
         self._ended.set()
+        # A new event: callers that come now wait for the end of the next round.
         self._ended = asyncio.Event()
 
     async def run(self) -> None:
         """Decide until cancelled."""
         while True:
+            # Before the round, not after it: a change during the round must start another one.
             self._changed.clear()
             await self.drain()
             ROUNDS.inc()
@@ -83,17 +85,20 @@ class Loop:
         while self._queue:
             key = await self._decide()
             if self._deciding.over(key or ()):
+                # A Reservation waits a moment for roots that are about to be decided, to be shared
+                # by them.
                 self._activity.deciding = len(self._queue) > 0
                 await self._give_way(self._deciding)
-            # What arrived meanwhile, and what the decisions changed.
+            # Events that arrived meanwhile, and effects of the decisions.
             await self._refresh()
             self._deciding.begin()
         self._activity.deciding = False
 
     async def _decide(self) -> GroupKey | None:
-        """One root; if that takes long, other tasks run in the middle, but the state stays."""
+        """Decide one root. Other tasks may run in the middle, but the state stays as it is."""
         self._number += 1
         steps = self._cycle.step()
+        # Closed in the middle, the cycle undoes what it has assumed so far (`Outcomes.bind`).
         with self._freeze, closing(steps), bound_contextvars(cycle=self._number):
             while True:
                 try:
@@ -107,8 +112,9 @@ class Loop:
 
     async def _give_way(self, pace: Pace) -> None:
         await pace.give_way()
-        if self._freeze.lasts:  # somebody else reads the state, in steps
+        if self._freeze.lasts:  # another task reads the state in steps
             await self._freeze.over()
+            # The time of the other task does not count as this one's.
             pace.begin()
 
     async def _refresh(self) -> None:

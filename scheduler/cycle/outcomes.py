@@ -1,6 +1,6 @@
-"""What follows a decision: the root is bound, or refused with a reason, and others may be evicted.
+"""The outcomes of decisions: a root is bound, or refused with a reason and perhaps victims.
 
-All of it is about one root. Whatever it raises refuses that root with SchedulerError.
+All of it is about one root. Any error that it raises refuses that root with SchedulerError.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ from scheduler.support.device_budget import POSTPONED
 from scheduler.support.metrics import DECISIONS
 
 Work = Generator[None, None, None]
-"""What is done about one root, in steps between which nobody may change the state."""
+"""The work on one root, in steps between which nobody may change the state."""
 
 Steps = Generator[tuple[str, ...], None, None]
-"""The same, with the root's key at each step."""
+"""The same work, with the key of the root at each step."""
 
 _placed, _refused, _failed = map(DECISIONS.labels, ("scheduled", "unschedulable", "error"))
 _log = structlog.get_logger()
 
 
 class Outcomes:
-    """`example` is the root that was decided last, if it was refused and others are evicted for it.
+    """The handling of what was decided on one root after the other.
 
+    `example` is the root that was decided last, if it was refused and victims were chosen for it.
     With `log_decisions` the log has a line for each decision.
     """
 
@@ -62,26 +63,26 @@ class Outcomes:
         self._log_decisions = log_decisions
 
     def carry_out(self, key: GroupKey, work: Work) -> Steps:
-        """Whatever the work raises is about this root alone."""
+        """Do the work; an error that it raises is about this root alone."""
         try:
             with self.work_allowed(key):
                 for _ in work:
                     yield key
         except POSTPONED:
             self.postpone(key)
-        except Exception as error:  # noqa: BLE001 - told by fail
+        except Exception as error:  # noqa: BLE001 - reported by fail
             self.fail(key, error)
         else:
             if self.failures:
                 self.failures.succeeded(key)
 
     def work_allowed(self, key: GroupKey) -> AbstractContextManager[None]:
-        """Inside, finding devices for the root may raise one of POSTPONED."""
+        """Limit the work on devices in the block, which may raise one of POSTPONED for the root."""
         alone = not self._queue.others_ready(key[1])
         return self._parts.device_work.allowed(key[1], alone=alone)
 
     def postpone(self, key: GroupKey) -> None:
-        """Finding devices for the root takes long: it goes on later where it stopped."""
+        """Decide the root later, from where it stopped: its search for devices takes long."""
         alone = not self._queue.others_ready(key[1])
         self._queue.back_off(key, self._parts.device_work.postponed(key[1], alone=alone))
 
@@ -90,6 +91,7 @@ class Outcomes:
         _failed.inc()
         wait = self.failures.failed(key, error)
         self._queue.back_off(key, self._clock.monotonic() + wait)
+        # Its nomination would keep capacity free for a root that backs off.
         self._parts.preemption.failed(key)
         summary = (
             f"The decision raised {type(error).__name__}, which is a bug in the scheduler. It"
@@ -98,22 +100,25 @@ class Outcomes:
         self._parts.reporting.refused(key, Blocker(summary, "error", key, 0, 0))
 
     def take_over(self, placement: Placement, entity: Group | Pod) -> None:
-        """Pods of the root have come to the places that are held for them."""
+        """Bind pods of the root that came to the places held for them."""
         self._parts.binding.submit(placement)
         self._parts.reporting.placed(entity.key)
         self._phases.end(RESERVE)
 
     def bind(self, entity: Group | Pod, placement: Placement) -> Work:
-        """The root fits."""
+        """Bind the root, which fits."""
         key = entity.key
+        # Now: once its pods are assumed, a gang has no signature any more.
         equal = self._queue.equal_kind(entity) if self._queue.has_equal else None
         self._parts.starvation.placed(key, entity)
         try:
+            # In steps, as a gang may have thousands of pods.
             yield from self._state.assume_in_steps(
                 placement.pods, placement.rows, placement.volumes, placement.devices
             )
+            # Not earlier: the binder skips pods that are not assumed.
             self._parts.binding.submit(placement)
-        except BaseException:  # ended in the middle, too
+        except BaseException:  # the generator may also be closed in the middle
             self._state.reinstate(placement.pods)
             raise
         _placed.inc()
@@ -128,7 +133,7 @@ class Outcomes:
         self._phases.end(RESERVE)
 
     def refuse(self, entity: Group | Pod, refusal: Refusal) -> Work:
-        """The root does not fit; others may be evicted for it."""
+        """Refuse the root, which does not fit; victims may be chosen for it."""
         _refused.inc()
         key, equal, preemption = entity.key, self._queue.equal_kind(entity), self._parts.preemption
         self._queue.refuse(key, refusal, self._clock.monotonic())
@@ -139,6 +144,7 @@ class Outcomes:
             self.example = Answer(refusal, blocker)
         if more:
             blocker = _with(blocker, more)
+            # Its equals may find victims, too, so this refusal is not their result.
             self._queue.pass_on(key, equal, placed=False)
         else:
             blocker = _with(blocker, preemption.note(entity, refusal))
@@ -146,7 +152,7 @@ class Outcomes:
         self._tell_refused(entity, blocker)
 
     def refuse_as_its_equals(self, entity: Group | Pod, answer: Answer) -> Work:
-        """Nothing has happened since an equal root was refused that could help either."""
+        """Refuse a root as its equal was refused: nothing happened since that could help."""
         _refused.inc()
         key, equal = entity.key, self._queue.equal_kind(entity)
         self._queue.refuse(key, answer.refusal, self._clock.monotonic())
@@ -155,7 +161,7 @@ class Outcomes:
         self._tell_refused(entity, answer.blocker)
 
     def evict_as_its_equals(self, entity: Pod, example: Answer, plan: Plan) -> Work:
-        """Nothing has happened since an equal root was refused that could help; it evicts, too."""
+        """Choose victims for a pod as for its equal: nothing happened since that could help."""
         _refused.inc()
         key, equal = entity.key, self._queue.equal_kind(entity)
         answer = example.to_pod(entity)

@@ -1,4 +1,4 @@
-"""The parts of a scheduling cycle, and a default for each optional part that does nothing."""
+"""The parts of a scheduling cycle, with a stand-in for each optional part."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scheduler.support.wait_times import GangTimes
 
 
 class Binding(Protocol):
-    """Takes placements to bind."""
+    """A sink for placements to bind."""
 
     def submit(self, placement: Placement) -> None:
         """Bind all pods of the placement, which are assumed already."""
@@ -29,121 +29,121 @@ class Binding(Protocol):
 
 
 class Reporting(Protocol):
-    """Takes outcomes to report."""
+    """A sink for outcomes to report."""
 
     def touched(self, keys: Iterable[GroupKey]) -> None:
-        """These entities or groups changed."""
+        """Record that these entities or groups changed."""
         ...
 
     def refused(self, key: GroupKey, blocker: Blocker) -> None:
-        """The root does not fit."""
+        """Report that the root does not fit."""
         ...
 
     def placed(self, key: GroupKey) -> None:
-        """The root fits, and is being bound."""
+        """Report that the root fits, and is being bound."""
         ...
 
 
 class NoPreemption:
-    """Nothing is evicted."""
+    """A stand-in without preemption: nothing is evicted."""
 
     evicts = False
 
     def prepare(self) -> Iterator[None]:
-        """See Preemptor, for this and all below."""
+        """Do nothing. See Preemptor, for this and all below."""
         yield from ()
 
     def victims_gone(self, uids: Iterable[str]) -> None:
-        """Nobody waits for them."""
+        """Ignore the pods: no root waits for them."""
 
     def nodes_changed(self, rows: Iterable[int]) -> None:
-        """Nobody waits for pods there to end."""
+        """Ignore the nodes: no root waits for pods there to end."""
 
     def forget_gone(self, keys: Iterable[GroupKey]) -> None:
-        """They have no nominations."""
+        """Ignore the roots: they have no nominations."""
 
     def failed(self, key: GroupKey) -> None:
-        """It keeps no place."""
+        """Ignore the root: it has no nomination."""
 
     def placed(self, key: GroupKey, rows: Sequence[int]) -> None:
-        """It had no nomination."""
+        """Ignore the root: it had no nomination."""
 
     def refused(
         self, key: GroupKey, entity: Group | Pod, refusal: Refusal
     ) -> Generator[None, None, str]:
-        """Nothing to add."""
+        """Add nothing to the blocker."""
         yield from ()
         return ""
 
     def note(self, entity: Group | Pod, refusal: Refusal) -> str:
-        """Nothing to add."""
+        """Add nothing to the blocker."""
         return ""
 
     def plans_of_equals(self, roots: Sequence[Group | Pod]) -> Generator[None, None, list[Plan]]:
-        """No plans."""
+        """Return no plans."""
         yield from ()
         return []
 
     def evict(self, plan: Plan, entity: Group | Pod) -> str:
-        """Nobody has plans."""
+        """Raise AssertionError: there are no plans."""
         raise AssertionError(plan)
 
 
 class NoStarvation:
-    """No root goes before its turn."""
+    """A stand-in without a starvation gate: no root goes before others."""
 
     def forget_gone(self, keys: Iterable[GroupKey]) -> None:
-        """See StarvationMonitor, for this and all below."""
+        """Do nothing. See StarvationMonitor, for this and all below."""
 
     def placed(self, key: GroupKey, entity: Group | Pod) -> None:
-        """It does not count."""
+        """Ignore the root: placed roots are not counted."""
 
     def refused(
         self, key: GroupKey, entity: Group | Pod, refusal: Refusal
     ) -> Generator[None, None, None]:
-        """It does not count."""
+        """Ignore the root: refusals are not counted."""
         yield from ()
 
 
 class NoHeldPlaces:
-    """No place is held for expected pods."""
+    """A stand-in without held places for expected pods."""
 
     def taken_over(self, root: Group | Pod, budget: Callable[[], SearchBudget]) -> Placement | None:
-        """See HeldPlaces, for this and all below."""
+        """Return None. See HeldPlaces, for this and all below."""
         return None
 
     def note(self, root: Group | Pod) -> str:
-        """Nothing to add."""
+        """Add nothing to the blocker."""
         return ""
 
 
 class NoDeviceLimit:
-    """Work on devices has no limit."""
+    """A stand-in without a limit to the work on devices."""
 
     def allowed(self, namespace: str, *, alone: bool) -> AbstractContextManager[None]:
-        """See DeviceWork, for this and all below."""
+        """Allow everything. See DeviceWork, for this and all below."""
         return nullcontext()
 
     def postponed(self, namespace: str, *, alone: bool) -> float:
-        """At once."""
+        """Return a time in the past: decide again immediately."""
         return 0.0
 
 
 class NoClaimReleases:
-    """Refused roots keep what their pods have."""
+    """A stand-in that releases no claims of refused roots."""
 
     def refused(self, entity: Group | Pod) -> None:
-        """See ClaimReleases."""
+        """Do nothing. See ClaimReleases."""
 
 
 class NoTimes:
-    """Nobody asks how long groups wait."""
+    """A stand-in that measures no wait times."""
 
     def changed(self, key: GroupKey) -> None:
-        """See GangTimes, for this and all below."""
+        """Do nothing. See GangTimes, for this and all below."""
 
     def reset(self) -> None:
-        """Nothing is remembered."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)

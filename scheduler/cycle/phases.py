@@ -1,4 +1,4 @@
-"""Measures the phases of a cycle, by the names of kube-scheduler's extension points.
+"""The durations of a cycle's phases, under the names of kube-scheduler's extension points.
 
 The decision core has no clock: a phase is what the cycle does between two of its steps.
 """
@@ -25,14 +25,14 @@ RESERVE: Final = PHASE_SECONDS.labels("Reserve")
 
 
 class Phases:
-    """The phases of one cycle after the other. What other tasks take in between is left out."""
+    """The phases of one cycle after the other, without the time of other tasks in between."""
 
     def __init__(self, clock: Clock) -> None:
         self._monotonic = clock.monotonic
         self._begun = 0.0
 
     def of(self, cycle: Generator[Y, None, T]) -> Generator[Y, None, T]:
-        """Run the steps of a cycle; the first phase begins."""
+        """Run the steps of a cycle; its first phase begins."""
         self._begun = self._monotonic()
         with closing(cycle):
             while True:
@@ -41,12 +41,13 @@ class Phases:
                 except StopIteration as end:
                     result: T = end.value
                     return result
+                # Other tasks run during the yield. Their time would be counted as scheduling.
                 paused = self._monotonic()
                 yield key
                 self._begun += self._monotonic() - paused
 
     def end(self, phase: Histogram) -> None:
-        """A phase ends, and the next one begins."""
+        """End a phase; the next one begins."""
         now = self._monotonic()
         phase.observe(now - self._begun)
         self._begun = now

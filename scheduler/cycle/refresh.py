@@ -1,4 +1,4 @@
-"""Brings what changed to the queue and to all that remember roots, before one is decided."""
+"""Updates of the queue, and of all parts that remember roots, before a root is decided."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _sizes = {name: PENDING_ROOTS.labels(name) for name in QUEUES}
 
 
 class Refresh:
-    """Where a change raises, only the root at fault backs off."""
+    """The refresh: if a change raises an error, only the root at fault backs off."""
 
     def __init__(
         self, state: State, queue: Queue, parts: Parts, outcomes: Outcomes, clock: Clock
@@ -29,10 +29,10 @@ class Refresh:
         self._clock = clock
 
     def steps(self) -> Iterator[None]:
-        """In short steps: other tasks may run between two of them."""
+        """Pass on all changes in short steps: other tasks may run between two of them."""
         yield from self._take_in()
         if self._state.changed:
-            # Nominations ended with their roots: their places are room for others.
+            # Nominations ended with their roots, so others can use their places.
             yield from self._take_in()
         for name, size in self._queue.sizes().items():
             _sizes[name].set(size)
@@ -41,7 +41,7 @@ class Refresh:
         changes = self._state.take_changes()
         try:
             yield from self._apply(changes)
-        except Exception:  # noqa: BLE001 - raised again for the one that it is about
+        except Exception:  # noqa: BLE001 - raised again for the root at fault
             yield from self._apply_one_by_one(changes)
         preemption = self._parts.preemption
         preemption.victims_gone(changes.victims)
@@ -53,10 +53,11 @@ class Refresh:
         for key in sorted(changes.entities):
             self._tell(key)
             yield
+        # Without keys: an overdue gate opens even if nothing changed.
         self._parts.starvation.forget_gone(())
 
     def _tell(self, key: GroupKey) -> None:
-        """Tell all but the queue that an entity or group changed."""
+        """Notify all parts but the queue that an entity or group changed."""
         self._parts.reporting.touched((key,))
         self._parts.times.changed(key)
         self._parts.preemption.forget_gone((key,))
@@ -73,8 +74,8 @@ class Refresh:
                 yield from self._apply(
                     Changes({key}, {key} & changes.reconsider, more=changes.more)
                 )
-            except Exception as error:  # noqa: BLE001 - told by fail
+            except Exception as error:  # noqa: BLE001 - reported by fail
                 self._outcomes.fail(key, error)
         if changes.rows or changes.match_ids:
-            # Which roots gain from the new room is not known: all are decided again.
+            # The roots that gain from the capacity are unknown: all are decided again.
             self._queue.review_all()

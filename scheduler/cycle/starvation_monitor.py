@@ -1,4 +1,4 @@
-"""Closes the starvation gate for a starving root and opens it again, with metrics and logs."""
+"""The starvation monitor: closes the starvation gate for a starving root and opens it again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = structlog.get_logger()
 
 
 class StarvationMonitor:
-    """Is told of all decisions, and if configured lets a starving root go first."""
+    """A listener to all decisions, which lets a starving root go first if configured."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class StarvationMonitor:
         stepwise: Stepwise | None = None,
         budget: Callable[[], SearchBudget] = SearchBudget,
     ) -> None:
-        """`stepwise` is what the budgets' `pause` belongs to."""
+        """Watch decisions on `state`; `stepwise` runs the `pause` of the budgets."""
         self._state = state
         self._queue = queue
         self._clock = clock
@@ -47,7 +47,7 @@ class StarvationMonitor:
         self._budget = budget
 
     def placed(self, key: GroupKey, entity: Group | Pod) -> None:
-        """The root is being bound."""
+        """Count a root that is being bound."""
         if self._enabled:
             self._state.starvation.placed(key, entity.priority)
             self._open_if_for(key)
@@ -55,16 +55,18 @@ class StarvationMonitor:
     def refused(
         self, key: GroupKey, entity: Group | Pod, refusal: Refusal
     ) -> Generator[None, None, None]:
-        """The root does not fit, or waits for the starving root.
+        """Count a root that does not fit, or that waits for the starving root.
 
-        Yields where other tasks should run, which must not change the state.
+        Yields where other tasks should run. They must not change the state.
         """
         if not self._enabled:
             return
         gate, now, priority = self._state.starvation, self._clock.monotonic(), entity.priority
+        # The gate itself refused the root, which says nothing of its own capacity.
         if refusal.shortage.kind == "priority":
             gate.hold_back(key)
             return
+        # Free capacity would not give this root its minimum, so no other root has to wait for it.
         if refusal.shortage.kind != "capacity" or not refusal.shortage.minimum:
             gate.forget(key)
             self._open_if_for(key)
@@ -73,17 +75,21 @@ class StarvationMonitor:
         if gate.closed_for is None:
             if not gate.starves(key, priority, now, self._limits):
                 return
+            # A root that does not even fit an empty cluster would keep the gate closed without
+            # effect.
             if not (yield from self._could_fit(entity)):
                 return
             gate.close(key, priority, now, self._limits)
             STARVATION_ACTIVE.set(1)
             STARVATIONS.inc()
             _log.info("starvation gate closed", root="/".join(key))
+        # The cluster may have changed since the gate was closed.
         elif gate.closed_for.root == key and not (yield from self._could_fit(entity)):
             self._open_if_for(key)
 
     def _could_fit(self, entity: Group | Pod) -> Generator[None, None, bool]:
-        """Whether the root would fit if nothing else ran."""
+        """Return whether the root would fit if nothing else ran."""
+        # Outside of the steps, which may restart and must not change anything.
         self._state.units.refresh()
         return (
             yield from self._stepwise.steps(

@@ -1,4 +1,4 @@
-"""Events on groups, on the Jobs and JobSets they were made for, and on single pods."""
+"""Events on groups, on their owners such as Jobs and JobSets, and on single pods."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from scheduler.support.ports import EventRecorder
 
 
 class GroupEvents:
-    """Records events, reported in the schedulerName of the pods, as kube-scheduler's profiles do.
+    """A recorder of events in the schedulerName of the pods, as kube-scheduler's profiles have it.
 
     `observed` are the group objects as the watch last delivered them. `bound` records that pods
-    were bound, of which there are as many as pods; without it nothing does.
+    were bound, once for each pod; without it these events are not sent.
     """
 
     def __init__(
@@ -34,13 +34,14 @@ class GroupEvents:
         self._observed = observed
 
     def entity(self, key: GroupKey, kind: EventType, reason: str, message: str) -> None:
-        """One event on the group or single pod; for a root group one on its owner, too."""
+        """Record an event on the group or single pod, and for a root group on its owner, too."""
         if key[0] == SINGLE_POD:
             pod = self._state.singles.get(key)
             if pod is not None:
                 self.pod(pod, kind, reason, message)
             return
         observed = self._observed.get(key)
+        # Deleted, or not delivered yet: an event needs the UID of its object.
         if observed is None:
             return
         meta = observed.metadata
@@ -48,6 +49,7 @@ class GroupEvents:
         scheduler = self._scheduler_of(key)
         self._recorder.event(group, kind, reason, message, component=scheduler)
         owner = meta.controller
+        # Only for a root: the owner of a tree would get an event for each child.
         if owner is not None and observed.spec.parent_composite_pod_group_name is None:
             reference = ObjectReference(
                 owner.api_version, owner.kind, meta.namespace, owner.name, owner.uid
@@ -56,12 +58,12 @@ class GroupEvents:
             self._recorder.event(reference, kind, reason, text, component=scheduler)
 
     def pod(self, pod: Pod, kind: EventType, reason: str, message: str) -> None:
-        """One event on a pod."""
+        """Record an event on a pod."""
         info = pod.info
         self._recorder.event(_reference(info), kind, reason, message, component=info.scheduler)
 
     def bound(self, pod: Pod, node: str) -> None:
-        """The event of a pod that was bound, in kube-scheduler's words."""
+        """Record that a pod was bound, in kube-scheduler's words."""
         if self._bound is not None:
             info = pod.info
             text = f"Successfully assigned {info.namespace}/{info.name} to {node}"
@@ -69,7 +71,7 @@ class GroupEvents:
             self._bound.event(reference, "Normal", EVENT_SCHEDULED, text, component=component)
 
     def _scheduler_of(self, key: GroupKey) -> str:
-        """The schedulerName of the group's pods; empty without pods."""
+        """Return the schedulerName of the group's pods; empty if it has no pods."""
         group = self._state.forest.groups.get(key)
         return group.scheduler if group is not None else ""
 

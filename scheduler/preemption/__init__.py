@@ -1,4 +1,4 @@
-"""Carry out evictions that were decided.
+"""Evictions: what preemption has decided is carried out.
 
 `Preemptor` is the entry point.
 """

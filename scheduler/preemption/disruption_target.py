@@ -1,4 +1,4 @@
-"""The condition DisruptionTarget, which tells that a pod or group was chosen as a victim."""
+"""The condition DisruptionTarget, which states that a pod or group was chosen as a victim."""
 
 from __future__ import annotations
 
@@ -24,35 +24,39 @@ _SPARED: Final[Json] = {
 
 
 class DisruptionMarks:
-    """Sets and clears the condition on objects as they are now. Raises kube.base.errors."""
+    """A writer of the condition on objects as they are now. Raises kube.base.errors."""
 
     def __init__(self, api: EvictorApi, clock: Clock) -> None:
         self._api = api
         self._clock = clock
 
     async def set_group(self, resource: Resource, namespace: str, name: str, message: str) -> None:
-        """Mark a group."""
+        """Set the condition on a group."""
         obj = await self._api.get(resource, name, namespace)
         await self._write(resource, obj, name, namespace, _TARGET | {"message": message})
 
     async def set_pod(self, info: PodInfo, message: str) -> None:
-        """Mark this very pod.
+        """Set the condition on this very pod.
 
-        It takes one request if the pod is as it was delivered last, and never had the condition.
+        One request is enough if the pod is as the watch delivered it last and never had the
+        condition.
         """
         said = _TARGET | {"message": message}
         if info.version and info.conditions != "target":
-            # Of another pod of the name, the list that is added to may be missing: Invalid.
+            # For another pod of the name, the list to add to may be missing: the patch is Invalid
+            # then.
             with suppress(Conflict, Invalid):
                 await self._add(info, said)
                 return
         obj = await self._api.get(PODS, info.name, info.namespace)
+        # The name may be that of another pod by now.
         if obj["metadata"]["uid"] == info.uid:
             await self._write(PODS, obj, info.name, info.namespace, said)
 
     async def _add(self, info: PodInfo, said: Json) -> None:
-        """Raises Conflict or Invalid if the pod has changed, or is another."""
+        """Add the condition. Raises Conflict or Invalid if the pod has changed, or is another."""
         condition = self._condition(said)
+        # The version protects conditions that others wrote since the watch delivered the pod.
         ops = PatchBuilder().at_version(info.version)
         if info.conditions:
             ops.add("/status/conditions/-", condition)
@@ -61,8 +65,9 @@ class DisruptionMarks:
         await self._api.patch(PODS, info.name, ops, info.namespace, subresource="status")
 
     async def clear(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
-        """Take the mark back, if the object has that UID and this scheduler marked it."""
+        """Set the condition to False, if the object has that UID and this scheduler had set it."""
         obj = await self._api.get(resource, name, namespace)
+        # The prefix of the message is ours: another component's condition is not ours to revert.
         marked = any(
             c.get("status") == "True" and str(c.get("message")).startswith(_PREFIX)
             for c in _conditions(obj)
@@ -78,10 +83,12 @@ class DisruptionMarks:
         condition = self._condition(said)
         if resource is not PODS:
             condition["observedGeneration"] = meta.get("generation", 0)
-            # A pod's says since when it is a victim of this eviction; see Evictor.resume.
+            # A pod's time begins with this eviction instead: `Evictor.resume` compares it with
+            # creations.
             condition["lastTransitionTime"] = _since(obj, said) or condition["lastTransitionTime"]
         others = [c for c in _conditions(obj) if c.get("type") != CONDITION_DISRUPTION_TARGET]
         ops = PatchBuilder().at_version(meta["resourceVersion"])
+        # JSON patch adds no key to an object that does not exist.
         if not obj.get("status"):
             ops.add("/status", {})
         ops.add("/status/conditions", [*others, condition])
@@ -93,7 +100,7 @@ class DisruptionMarks:
 
 
 def _since(obj: Json, said: Json) -> str:
-    """Since when the object's condition has this status; empty if it has another, or none."""
+    """Return since when the object's condition has this status; empty if it has not."""
     for each in _conditions(obj):
         if each.get("type") == CONDITION_DISRUPTION_TARGET and each.get("status") == said["status"]:
             return str(each.get("lastTransitionTime") or "")
@@ -101,6 +108,6 @@ def _since(obj: Json, said: Json) -> str:
 
 
 def _conditions(obj: Json) -> list[Json]:
-    """The object's conditions, as far as they are objects: an owner may write anything."""
+    """Return the object's conditions, as far as they are objects: an owner may write anything."""
     found = (obj.get("status") or {}).get("conditions") or []
     return [each for each in found if isinstance(each, dict)]

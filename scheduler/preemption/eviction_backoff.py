@@ -1,7 +1,7 @@
-"""A pause before a root evicts again, if others took the place that it had made.
+"""A pause before a root evicts again, if others took the slots that it had freed.
 
-Beside another scheduler the replacement of an evicted pod may take the freed place at once. Without
-a pause the root would evict it again and again, without an end and for nothing.
+With another scheduler in the cluster, the replacement of an evicted pod may take the freed slot
+immediately. Without a pause the root would evict it again, without end and without effect.
 """
 
 from __future__ import annotations
@@ -18,22 +18,24 @@ from scheduler.core.state.state import State
 from scheduler.core.values.model import GroupKey, NodeInfo
 
 FIRST_PAUSE: Final = 10.0
-"""Seconds; it doubles each time."""
+"""Seconds of the first pause. Each further one doubles them."""
 
 LONGEST_PAUSE: Final = 600.0
-"""Seconds for which a place that others took again is not emptied, however often they did."""
+"""Seconds of a pause at most, however often others took the slots again."""
 
 _KEPT: Final = 2 * LONGEST_PAUSE
-"""Seconds for which a root's evictions are remembered. Its going does not end that: a root that
-comes and goes would never pause."""
+"""Seconds for which a root's evictions are remembered.
+
+The deletion of the root does not end that: a root that is deleted and created again would never
+pause.
+"""
 
 
 @dataclass(slots=True)
 class _Eviction:
-    """The last eviction for a root; `left` are the UIDs of the `victims` that are not gone yet.
+    """The last eviction for a root; `left` are the UIDs of the `victims` that still exist.
 
-    `nodes` are those of its placement, as they were. `until` is set once it is
-    known what came of it.
+    `nodes` are those of its placement, as they were. `until` is set once the result is known.
     """
 
     victims: tuple[str, ...]
@@ -45,7 +47,7 @@ class _Eviction:
 
 
 class EvictionBackoff:
-    """Times are seconds of a monotonic clock, given by the caller."""
+    """The evictions of all roots. Times are seconds of a monotonic clock, passed by the caller."""
 
     def __init__(self) -> None:
         self._evictions: dict[GroupKey, _Eviction] = {}
@@ -57,13 +59,14 @@ class EvictionBackoff:
         return len(self._evictions)
 
     def __contains__(self, root: GroupKey) -> bool:
-        """Whether an eviction for the root is remembered."""
+        """Return whether an eviction for the root is remembered."""
         return root in self._evictions
 
     def evicted(self, plan: Plan, state: State, now: float) -> None:
-        """The plan is being carried out."""
+        """Record that the plan is being carried out."""
         before = self._forget(plan.root)
         victims = tuple(uid for unit in plan.victims for uid in unit.pods)
+        # Kept over evictions: it is what makes the pauses longer.
         lost = before.lost if before is not None else 0
         eviction = _Eviction(victims, set(victims), _nodes(plan.placement, state), now, lost)
         self._evictions[plan.root] = eviction
@@ -71,14 +74,14 @@ class EvictionBackoff:
         self._seen.update(eviction.nodes)
         for node in eviction.nodes:
             self._roots_on.setdefault(node, set()).add(plan.root)
-        # The oldest come first: what is too old is dropped as others are added.
+        # The oldest are first: outdated ones are dropped as others are added.
         for root in list(self._evictions):
             if now - self._evictions[root].at < _KEPT:
                 break
             self._forget(root)
 
     def gone(self, uids: Iterable[str]) -> list[GroupKey]:
-        """The roots of which the last victims are among these pods, which are gone."""
+        """Record that these pods are gone; return the roots whose last victims are among them."""
         ready = []
         for uid in uids:
             root = self._root_of.pop(uid, None)
@@ -90,15 +93,17 @@ class EvictionBackoff:
         return ready
 
     def node_changed(self, info: NodeInfo) -> list[GroupKey]:
-        """The roots that wait for pods to end to use this node, if it is not as seen before."""
+        """Return the roots that wait for pods to end on this node, if it is not as seen before."""
         roots = self._roots_on.get(info.name)
+        # A row changes with each pod. Only a new object of the node may make it unusable.
         if not roots or self._seen[info.name] is info:
             return []
         self._seen[info.name] = info
+        # Sorted: a set has no order to replay.
         return sorted(root for root in roots if self._evictions[root].left)
 
     def without_nodes(self, known: KeysView[str]) -> list[GroupKey]:
-        """The roots that wait for pods to end on nodes that are gone."""
+        """Return the roots that wait for pods to end on nodes that are gone."""
         gone = self._roots_on.keys() - known
         roots = {root for node in gone for root in self._roots_on[node]}
         return sorted(root for root in roots if self._evictions[root].left)
@@ -106,7 +111,7 @@ class EvictionBackoff:
     def waits(
         self, root: GroupKey, shapes: Collection[Shape], state: State, effort: Effort
     ) -> bool:
-        """Whether victims of the root are still about to end, on nodes that it can still use."""
+        """Return whether victims of the root are about to end, on nodes that it can still use."""
         last = self._evictions.get(root)
         if last is None or not _usable(last, shapes, state):
             return False
@@ -115,10 +120,11 @@ class EvictionBackoff:
     def pause(
         self, root: GroupKey, shapes: Collection[Shape], state: State, now: float
     ) -> tuple[float, float] | None:
-        """Until when the root may not evict, and the whole pause in seconds; None if it may."""
+        """Return until when the root pauses, and the pause in seconds; None if it may evict."""
         last = self._evictions.get(root)
         if last is None:
             return None
+        # Found out once for each eviction: the same loss must not count at each decision.
         if last.until is None:
             taken = _taken(last, shapes, state)
             last.lost += taken
@@ -126,7 +132,7 @@ class EvictionBackoff:
         return (last.until, _pause(last.lost)) if now < last.until else None
 
     def placed(self, root: GroupKey) -> None:
-        """The root got its place."""
+        """Record that the root got its slots, and end the back-off."""
         self._forget(root)
 
     def clear(self) -> None:
@@ -139,6 +145,7 @@ class EvictionBackoff:
     def _forget(self, root: GroupKey) -> _Eviction | None:
         eviction = self._evictions.pop(root, None)
         for uid in eviction.left if eviction is not None else ():
+            # The pod may be a victim of another root by now.
             if self._root_of.get(uid) == root:
                 del self._root_of[uid]
         for node in eviction.nodes if eviction is not None else ():
@@ -149,13 +156,14 @@ class EvictionBackoff:
 
 
 def _pause(lost: int) -> float:
+    # The exponent is bounded, as losses are counted without a limit.
     return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(lost - 1, 10))
 
 
 def _taken(last: _Eviction, shapes: Collection[Shape], state: State) -> bool:
-    """Whether all victims left and all nodes can be used: then others have the place.
+    """Return whether others have the slots: all victims left, and all nodes can be used.
 
-    If a victim stayed or a node went, the root may choose other victims at once.
+    If a victim stayed or a node cannot be used any more, the root may choose other victims at once.
     """
     if not _usable(last, shapes, state):
         return False
@@ -163,7 +171,7 @@ def _taken(last: _Eviction, shapes: Collection[Shape], state: State) -> bool:
 
 
 def _usable(last: _Eviction, shapes: Collection[Shape], state: State) -> bool:
-    """Whether pods of these shapes may still have the nodes, which are as large as they were.
+    """Return whether pods of these shapes may still use the nodes, which are as large as they were.
 
     A node may be cordoned, tainted, relabelled or deleted while its victims end.
     """

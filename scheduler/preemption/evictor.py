@@ -1,9 +1,9 @@
-"""Carries out preemption: marks victims, deletes them, and nominates nodes for the preemptor.
+"""The evictor: sets conditions on victims, deletes them, and nominates nodes for the preemptor.
 
 All pods of a plan get the condition DisruptionTarget before the first is deleted. If the process
 dies in between, the next leader finds the condition and completes the eviction: `resume`. A victim
-whose deletion is refused, or not answered in time, is spared: its mark is taken back and the roots
-are decided anew without it.
+whose deletion is refused, or has no response in time, is spared: its condition is reverted, and the
+roots are decided again without it.
 """
 
 from __future__ import annotations
@@ -44,39 +44,41 @@ _LOWEST: Final = 1 << 62
 """The priority of nominations: all plans go first."""
 
 _NOMINATIONS: Final = 8
-"""Nominations of one namespace at a time; twice as many in all."""
+"""Nominations of one namespace at a time. All namespaces together have twice as many."""
 
 _NOT_YET_BOUND: Final = 1.0
-"""Seconds after the victims were told to end when a pod that still waits has its node written."""
+"""Seconds after the deletion of the victims when nodes of pods that still wait are written."""
 
 SPARED_FOR: Final = 600.0
-"""Seconds until a victim may be chosen again whose deletion failed: whoever refused it, or did not
-answer, may do otherwise by then."""
+"""Seconds until a victim whose deletion failed may be chosen again: by then the component that
+
+refused it, or did not respond, may act otherwise.
+"""
 
 _Job = Callable[[Fence], Coroutine[Any, Any, None]]
 _T = TypeVar("_T")
 Message = Callable[[str], str]
-"""What to say about an eviction, to people of a namespace."""
+"""The message about an eviction, for readers of a namespace."""
 
 
 def granted(info: PodInfo) -> float:
-    """The seconds that a victim has to end: its own grace period, up to the longest."""
+    """Return the seconds that a victim gets to end: its own grace period, up to the longest."""
     return max(1.0, min(info.preemption.grace, LONGEST_GRACE))
 
 
 class Evictor:
-    """Carries out plans concurrently, with a bounded number of requests at a time.
+    """A bounded number of concurrent requests that carry out plans.
 
-    There are fewer for one namespace than in all, as `Preemption` has it: slow requests of one
-    leave room for others. Requests of an earlier plan go first: its preemptor can start while later
-    victims still run. Nominations go last and few at a time, as nobody waits for them, and only
-    once all victims were told to end, for pods that wait a moment later: others need none.
+    One namespace gets fewer than all together, as `Preemption` has it: slow requests of one leave
+    capacity for others. Requests of an earlier plan go first: its preemptor can start while later
+    victims still run. Nominations go last and few at a time, as nothing waits for them. They are
+    written only once all victims were deleted, for pods that wait a moment later: others need none.
     """
 
     def __init__(
         self, api: EvictorApi, shell: Shell, events: GroupEvents, config: Preemption
     ) -> None:
-        """Nobody is spared during a freeze."""
+        """Carry out plans through `api`. Nothing is spared during a freeze."""
         self._freeze = shell.freeze
         self._api = api
         self._state = shell.state
@@ -92,16 +94,18 @@ class Evictor:
         self._on_change = shell.on_change
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue()
         self._nominated = NominatedNodes()
-        # Set once the plan that was made last for a root is carried out.
+        # Set once the last plan of a root is carried out.
         self._carried_out: dict[GroupKey, asyncio.Event] = {}
         self._spared_until: dict[str, float] = {}
 
     def evict(self, plan: Plan, priority: int) -> None:
-        """Mark and delete all pods of the victims, in the background."""
+        """Set the condition on all pods of the victims and delete them, in the background."""
+        # Held places are victims, too, but have no object to delete: the preemptor forgets them.
         pods = [pod for unit in plan.victims for pod in unit.pods.values() if not pod.info.expected]
         groups = [unit.group for unit in plan.victims if unit.group is not None]
 
         def message(namespace: str) -> str:
+            # The name of the preemptor is only for its own namespace (`messages`).
             preemptor = preemptor_text(plan.root, priority, namespace)
             return f"{SCHEDULER_COMPONENT}: preempted for {preemptor}"
 
@@ -119,11 +123,12 @@ class Evictor:
 
     def _done(self, root: GroupKey, done: asyncio.Event) -> None:
         done.set()
+        # The root may have evicted again meanwhile, by another plan.
         if self._carried_out.get(root) is done:
             del self._carried_out[root]
 
     def disrupt(self, root: Group, pods: Sequence[Pod], why: str) -> None:
-        """Mark and delete pods of a root for another reason than that others need their room."""
+        """Evict pods of a root for another reason than preemption."""
         text = f"{SCHEDULER_COMPONENT}: {why}"
         now = self._clock.monotonic()
         for pod in pods:
@@ -135,7 +140,7 @@ class Evictor:
     def readmit(self) -> None:
         """Let victims be chosen again whose deletion failed long ago."""
         now = self._clock.monotonic()
-        # In the order in which they were spared; all are spared for the same time.
+        # They are in the order in which they were spared, all for the same time.
         while self._spared_until:
             uid, until = next(iter(self._spared_until.items()))
             if until > now:
@@ -152,15 +157,15 @@ class Evictor:
         self._submit(partial(self._nominate_later, root))
 
     def adopt(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
-        """These pods of the root have their nominatedNodeName already."""
+        """Record that these pods of the root have their nominatedNodeName already."""
         self._nominated.adopt(root, nodes)
 
     def withdraw(self, root: GroupKey) -> None:
-        """The nomination is over: clear nominatedNodeName of the root's pods that wait."""
+        """End the nomination: clear nominatedNodeName of the root's pods that wait."""
         self._clear(self._nominated.withdraw(root))
 
     def reset(self) -> None:
-        """Begin a new term: nobody is being evicted, and nobody was spared."""
+        """Begin a new term: nothing is being evicted, and no victim was spared."""
         self._jobs = asyncio.Queue()
         self._activity.evicting.clear()
         EVICTIONS_OPEN.set(0)
@@ -170,10 +175,11 @@ class Evictor:
         self._state.units.forget_choices()
 
     def resume(self) -> None:
-        """Complete what an earlier leader began: the marked pods that are not deleted yet go.
+        """Complete what an earlier leader began: delete the pods that have the condition.
 
-        With them go the others of their units, unless they came after the mark. Pods that are
-        terminating were deleted already: their mark says nothing about those that came since.
+        The others of their units are deleted, too, unless they came after the condition. Pods that
+        are terminating were deleted already: their condition means nothing for pods that came
+        since.
         """
         units: dict[GroupKey, dict[str, Pod]] = {}
         for pod in self._state.pods.values():
@@ -193,7 +199,7 @@ class Evictor:
             self._start(victims, [], lambda _namespace: text)
 
     async def run(self, fence: Fence) -> None:
-        """Carry out plans while the lease is held; until cancelled."""
+        """Carry out plans while the lease is held, until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 job = await self._jobs.get()
@@ -225,6 +231,8 @@ class Evictor:
             try:
                 await self._carry_out(plan, units, groups, message, fence)
             finally:
+                # After an error, too: statuses and events of bound pods wait for evictions under
+                # way.
                 self._activity.evicting.discard(plan)
                 done()
 
@@ -238,12 +246,15 @@ class Evictor:
         message: Message,
         fence: Fence,
     ) -> None:
+        # A tree's condition is on each of its groups that exists as an object.
         marked = [each for group in groups for each in group.walk() if each.spec is not None]
         await asyncio.gather(
+            # Side by side: conditions of groups only inform, so those of pods do not wait for them.
             self._for_each(marked, partial(self._mark_group, plan, message, fence)),
             self._for_each(units, partial(self._mark_unit, plan, message, fence)),
         )
         await self._freeze.over()
+        # Victims that were spared since, or are gone, are left out.
         pods = [pod for unit in units for pod in unit if self._state.units.leaves(pod)]
         await self._for_each(pods, partial(self._evict_pod, plan, fence))
 
@@ -251,7 +262,7 @@ class Evictor:
         await asyncio.gather(*map(act, things))
 
     async def _mark_group(self, plan: int, message: Message, fence: Fence, group: Group) -> None:
-        """Mark a group; its mark only informs, so a failure is logged."""
+        """Set the condition on a group. It only informs, so a failure is logged."""
         kind, namespace, name = group.key
         mark = partial(self._marks.set_group, GROUPS[kind], namespace, name, message(namespace))
         error = await self._send(plan, namespace, mark, fence)
@@ -261,17 +272,18 @@ class Evictor:
     async def _mark_unit(
         self, plan: int, message: Message, fence: Fence, unit: Sequence[Pod]
     ) -> None:
-        """Mark the pods of a unit; if that fails for one of them, the whole unit is spared."""
+        """Set the condition on the pods of a unit; if one fails, spare the complete unit."""
 
         async def mark(pod: Pod) -> Exception | None:
             if pod.info.preemption.targeted:
-                return None  # an earlier leader marked it
+                return None  # an earlier leader did
             text = message(pod.info.namespace)
-            # As it is known by then: it may have to wait for its turn.
+            # The pod as known when its request is sent, which may be later.
             act = lambda: self._marks.set_pod(pod.info, text)  # noqa: E731
             return await self._send(plan, pod.info.namespace, act, fence)
 
         errors = await asyncio.gather(*map(mark, unit))
+        # A part of a unit is never evicted: one failure spares all of it.
         error = next(filter(None, errors), None)
         if error is not None:
             await self._freeze.over()
@@ -294,8 +306,8 @@ class Evictor:
     ) -> Exception | None:
         """Send a request; retry while only the connection or a newer version is at fault.
 
-        No permit is held between two tries. Returns why it was given up, None if it succeeded, the
-        object is gone, or the lease is.
+        No permit is held between two attempts. Returns the error if it was given up; None if it
+        succeeded, the object is gone, or the lease is lost.
         """
         semaphore = self._semaphore if within is None else within
 
@@ -303,6 +315,7 @@ class Evictor:
             async with semaphore.acquired(namespace, priority):
                 await act()
 
+        # A victim that cannot be evicted in time is spared, so that the root can choose others.
         until = self._clock.monotonic() + self._patience
         try:
             await retry(request, fence, self._clock, on=(Conflict, *RETRIABLE), until=until)
@@ -316,18 +329,19 @@ class Evictor:
         return None
 
     async def _delete(self, pod: Pod) -> None:
-        """Delete with the pod's own grace period, up to the longest.
+        """Delete the pod with its own grace period, up to the longest.
 
-        Of a pod that others deleted, it shortens the grace period, which the API server allows.
+        If another client deleted it, this shortens the grace period, which the API server allows.
         """
         info = pod.info
         shorter = info.terminating or info.preemption.grace > LONGEST_GRACE
+        # Without a value the API server uses the pod's own grace period.
         grace = int(granted(info)) if shorter else None
         if await delete_pod(self._api, info, grace):
             VICTIMS.inc()
 
     def _spare(self, pods: Sequence[Pod], error: Exception) -> None:
-        """Give up evicting these pods, take back their marks, and have the roots decided anew."""
+        """Give up evicting these pods: revert their conditions, and decide the roots again."""
         answered = not isinstance(error, (Conflict, *RETRIABLE))
         until = self._clock.monotonic() + SPARED_FOR
         self._state.units.spare(pods)
@@ -340,13 +354,14 @@ class Evictor:
                 pod, "Warning", "EvictionFailed", f"{SCHEDULER_COMPONENT}: not evicted: {error}"
             )
             self._submit(partial(self._clear_mark, pod))
+            # Removed first, as the order of the entries is that of their times.
             self._spared_until.pop(pod.info.uid, None)
             self._spared_until[pod.info.uid] = until
-        self._state.reconsider_all()  # the roots that wait for them must be decided again
+        self._state.reconsider_all()  # the roots that wait for the pods must be decided again
         self._on_change()
 
     async def _clear_mark(self, pod: Pod, fence: Fence) -> None:
-        """Say that the pod is no target any more, or the next leader would evict it again."""
+        """Revert the condition of the pod, or the next leader would evict it again."""
         info = pod.info
         clear = partial(self._marks.clear, PODS, info.namespace, info.name, info.uid)
         error = await self._send(_LOWEST, info.namespace, clear, fence)
@@ -354,10 +369,11 @@ class Evictor:
             _log.error("mark not taken back", problem=str(error))
 
     async def _nominate_later(self, root: GroupKey, _fence: Fence) -> None:
-        """Write the nodes of pods that are not bound soon after their victims were told to end."""
+        """Write the nodes of pods that are not bound soon after their victims were deleted."""
         done = self._carried_out.get(root)
         if done is not None:
             await done.wait()
+        # Most victims end within a second, and then the pods are bound: they need no nomination.
         await self._clock.sleep(_NOT_YET_BOUND)
         for pod, node in self._nominated.take(root).items():
             self._submit(partial(self._send_nomination, pod, node))
@@ -371,6 +387,7 @@ class Evictor:
         info = pod.info
 
         async def write() -> None:
+            # By UID: another pod of the name must not get this node.
             ops = PatchBuilder().of_uid(info.uid)
             ops.add("/status/nominatedNodeName", node)
             async with self._semaphore.acquired(info.namespace, _LOWEST):
@@ -386,10 +403,10 @@ class Evictor:
 
 
 def _running(group: Group) -> list[Pod]:
-    """All pods of a subtree that are bound or assumed."""
+    """Return all pods of a subtree that are bound or assumed."""
     return [pod for leaf in group.leaves() for pod in leaf.members.values() if pod.node]
 
 
 def _ran_before(pod: Pod, marked: str) -> bool:
-    """Whether a pod existed when another of its unit was marked, and is not deleted yet."""
+    """Return whether a pod is older than its unit's condition, and is not deleted yet."""
     return not pod.info.terminating and (not marked or pod.info.created <= marked)

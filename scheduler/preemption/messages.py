@@ -1,4 +1,4 @@
-"""What preemption says to people: it never names another namespace's objects to a tenant."""
+"""Messages of preemption, which never name objects of another namespace to a tenant."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from scheduler.core.values.model import GroupKey
 
 
 def victims_text(units: Sequence[Unit], namespace: str, *, most: int = 3) -> str:
-    """The victims as the preemptor's namespace may know them: how many pods, and in which units.
+    """Return the victims as the preemptor's namespace may know them: number of pods, and units.
 
-    Units of the namespace are named, `most` of them; others are counted by kind, with the highest
+    Units of the namespace are named, `most` of them. Others are counted by kind, with the highest
     priority.
     """
     pods = [pod for unit in units for pod in unit.pods.values()]
@@ -31,7 +31,7 @@ def victims_text(units: Sequence[Unit], namespace: str, *, most: int = 3) -> str
 
 
 def unit_words(unit: Unit) -> str:
-    """How many pods the unit has, and how many places held for pods that do not exist yet."""
+    """Return how many pods the unit has, and how many held places for expected pods."""
     return _words(unit.pods.values())
 
 
@@ -43,7 +43,7 @@ def _words(pods: Collection[Pod]) -> str:
 
 
 def preemptor_text(root: GroupKey, priority: int, namespace: str) -> str:
-    """The preemptor as a victim's namespace may know it."""
+    """Return the preemptor as a victim's namespace may know it."""
     kind, own, name = root
     if own == namespace:
         return f"{kind} {own}/{name} of priority {priority}"

@@ -1,4 +1,4 @@
-"""Which nodes were nominated for the pods of roots, and what of it the API server was told."""
+"""The nodes nominated for pods, and which of them the API server knows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.core.values.model import GroupKey
 
 @dataclass(slots=True)
 class _Place:
-    """`told`: the API server may have a node for the pod, this one or one from before."""
+    """One pod's node; `told` if the API server may have one for it, this or an earlier one."""
 
     node: str
     told: bool = False
@@ -19,34 +19,38 @@ class _Place:
 
 
 class NominatedNodes:
-    """By root and pod."""
+    """The nominated nodes by root and pod."""
 
     def __init__(self) -> None:
         self._places: dict[GroupKey, dict[Pod, _Place]] = {}
 
     def set(self, root: GroupKey, nodes: Mapping[Pod, str]) -> list[Pod]:
-        """These are the root's from now on; returns those of its others that have to be cleared."""
+        """Replace the root's nodes; return other pods whose nomination has to be cleared."""
         before = self._places.get(root, {})
         places = self._places[root] = {}
         for pod, node in nodes.items():
             known = before.pop(pod, None)
+            # An unchanged node need not be written again.
             same = known is not None and known.node == node
+            # The API server may still have an earlier node of the pod, which a withdrawal has to
+            # clear.
             places[pod] = known if known is not None and same else _Place(node, _told(known))
         return [pod for pod, place in before.items() if place.told]
 
     def adopt(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
-        """These pods have them already."""
+        """Record that these pods have these nodes already."""
         self._places[root] = {
             pod: _Place(node, told=True, current=True) for pod, node in nodes.items()
         }
 
     def withdraw(self, root: GroupKey) -> list[Pod]:
-        """The root has none any more; returns those of its pods that have to be cleared."""
+        """Forget the nodes of the root; return the pods whose nomination has to be cleared."""
         return [pod for pod, place in self._places.pop(root, {}).items() if place.told]
 
     def take(self, root: GroupKey) -> dict[Pod, str]:
-        """What the API server is not told yet; it counts as told from now on."""
+        """Return the nodes that the API server does not know yet, and count them as known."""
         places = self._places.get(root, {})
+        # A pod that is bound by now needs no nomination.
         due = {
             pod: place.node for pod, place in places.items() if not place.current and pod.waiting
         }

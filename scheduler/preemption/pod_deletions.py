@@ -1,4 +1,4 @@
-"""Deletes a pod, and no other that has its name."""
+"""The deletion of one pod, and of no other that has its name."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from scheduler.support.ports import PodDeleter
 async def delete_pod(api: PodDeleter, info: PodInfo, grace_seconds: int | None = None) -> bool:
     """Delete this very pod; False if it is gone already. Raises kube.base.errors.
 
-    Conflict says that another pod has its name, or that this one was not deleted.
+    Conflict means that another pod has its name, or that this one was not deleted.
     """
     try:
         await api.delete(PODS, info.name, info.namespace, uid=info.uid, grace_seconds=grace_seconds)
     except NotFound:
         return False
     except Conflict:
+        # A precondition on the UID also fails if the pod was replaced: that is no failure here.
         if await _exists(api, info):
             raise
         return False

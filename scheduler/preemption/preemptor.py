@@ -1,7 +1,7 @@
-"""What a refusal leads to: whom to evict for the root, and its nomination for their places.
+"""The preemptor: after a refusal, decides whom to evict for the root and nominates nodes for it.
 
-Decides only; `evictor` carries out. A root is decided again each time it is woken: a plan that the
-cluster has made obsolete is not found again, and its nomination is dropped.
+It decides only; `evictor` carries out. A root is decided again each time it is woken: a plan that
+the cluster has made obsolete is not found again, and its nomination is dropped.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _WAITING: Final = "Waiting for the evicted pods to terminate."
 
 
 class Evicting(Protocol):
-    """Carries out preemption plans."""
+    """The interface of what carries out preemption plans."""
 
     def evict(self, plan: Plan, priority: int) -> None:
-        """Mark and delete all pods of the victims."""
+        """Set the condition on all pods of the victims, and delete them."""
         ...
 
     def readmit(self) -> None:
@@ -49,7 +49,7 @@ class Evicting(Protocol):
         ...
 
     def adopt(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
-        """These pods of the root have their nominatedNodeName already."""
+        """Record that these pods of the root have their nominatedNodeName already."""
         ...
 
     def withdraw(self, root: GroupKey) -> None:
@@ -58,7 +58,7 @@ class Evicting(Protocol):
 
 
 class Preemptor:
-    """Decides whom to evict for roots that were refused."""
+    """The decisions on victims for roots that were refused."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Preemptor:
         budget: Callable[[], SearchBudget] = SearchBudget,
         gates: FeatureGates = features.USUAL,
     ) -> None:
-        """`stepwise` is what the budgets' `pause` belongs to, `gates` what is on."""
+        """Decide on `state`; `stepwise` runs the budgets' `pause`, `gates` has what is on."""
         self._gate = Feature.PREEMPTION in gates
         self._enabled = config.enabled and self._gate
         self._state = state
@@ -84,18 +84,18 @@ class Preemptor:
         self._budget = budget
         self._backoff = EvictionBackoff()
         self._generation = -1
-        # What was refused last, if its plan is being carried out.
+        # The last refusal, if its plan is being carried out.
         self._example: tuple[Refusal, Plan] | None = None
         # When capacity was requested, and when the delay began.
         self._delayed_since: dict[GroupKey, tuple[float | None, float]] = {}
 
     def prepare(self) -> Iterator[None]:
-        """Bring what decisions about preemption read up to date, in short steps."""
+        """Update what decisions about preemption read, in short steps."""
         if self._enabled:
             yield from self._state.units.refresh_in_steps()
 
     def note(self, entity: Group | Pod, refusal: Refusal) -> str:
-        """What to add for a root that may preempt while the feature gate is off; else empty."""
+        """Return what to add for a root that may preempt if the feature gate is off; else empty."""
         if self._gate or not self._config.enabled or not refusal.shortage.resolvable:
             return ""
         if not may_preempt(self._state, entity):
@@ -103,7 +103,7 @@ class Preemptor:
         return f"No pods are preempted because {off_text(Feature.PREEMPTION)}."
 
     def placed(self, key: GroupKey, rows: Sequence[int]) -> None:
-        """The root is being bound, its pods on these rows: its nomination is over."""
+        """End the nomination of a root that is being bound, with its pods on these rows."""
         self._delayed_since.pop(key, None)
         self._backoff.placed(key)
         if self._state.end_nomination(key, rows):
@@ -112,16 +112,17 @@ class Preemptor:
     def refused(
         self, key: GroupKey, entity: Group | Pod, refusal: Refusal
     ) -> Generator[None, None, str]:
-        """Evict for the root if that helps. Returns what to add to its blocker's summary.
+        """Evict for the root if that helps. Return what to add to its blocker's summary.
 
-        Yields where other tasks should run, which must not change the state.
+        Yields where other tasks should run. They must not change the state.
         """
         self._example = None
         if not self._enabled:
             return ""
+        # This plan may choose victims again that were spared long ago.
         self._evictor.readmit()
         effort = Effort.at(self._clock.monotonic(), self._config.patience_seconds)
-        # Not in the middle of work that may be begun anew.
+        # Here, because work in steps may restart and so must not change anything.
         self._state.units.refresh()
         plan = yield from self._stepwise.steps(lambda: self._planned(entity, refusal, effort))
         if isinstance(plan, Refusal):
@@ -129,14 +130,16 @@ class Preemptor:
             PREEMPTIONS.labels("none").inc()
             return ""
         if plan.victims and self._backoff.waits(key, refusal.shapes, self._state, effort):
-            # Others took a part of its place meanwhile: it must not evict without an end.
+            # Others took a part of its slots meanwhile. It waits, or it would evict without end.
             PREEMPTIONS.labels("wait").inc()
             return _WAITING
+        # The plan counts terminating pods as gone: their slots are nominated for the root.
         if not plan.victims:
             self._nominate(plan, entity)
             PREEMPTIONS.labels("wait").inc()
             return _WAITING
         victims = victims_text(plan.victims, key[1])
+        # Only now: a root that need not evict neither pauses nor waits for its delay.
         waits = self._pause(key, refusal) or self._wait(key, entity, victims)
         if not waits:
             self._example = (refusal, plan)
@@ -144,16 +147,17 @@ class Preemptor:
 
     @property
     def evicts(self) -> bool:
-        """Whether others are evicted for the root that was refused last."""
+        """True if others are evicted for the root that was refused last."""
         return self._example is not None
 
     def plans_of_equals(self, roots: Sequence[Group | Pod]) -> Generator[None, None, list[Plan]]:
-        """Plans for the first of these roots, if the one that was refused last evicts.
+        """Return plans for the first of these roots, if the one that was refused last evicts.
 
-        They are equal to that one, may evict too, and none has evicted or was asked to wait.
+        They are equal to that one, may evict, too, and none has evicted or was asked to wait.
         """
         example, pods = self._example, list[Pod]()
         for root in roots:
+            # The plans are for the first roots in a row: each relies on those before it.
             if not isinstance(root, Pod) or _delay(root) or root.key in self._backoff:
                 break
             if not may_preempt(self._state, root):
@@ -176,7 +180,7 @@ class Preemptor:
         return plans
 
     def evict(self, plan: Plan, entity: Group | Pod) -> str:
-        """Carry out a plan of `plans_of_equals`. Returns what to add to the blocker's summary."""
+        """Carry out a plan of `plans_of_equals`. Return what to add to the blocker's summary."""
         return self._evict(plan, entity)
 
     def _planned(self, entity: Group | Pod, refusal: Refusal, effort: Effort) -> Plan | Refusal:
@@ -186,11 +190,12 @@ class Preemptor:
         return plan
 
     def _pause(self, key: GroupKey, refusal: Refusal) -> str:
-        """Others took the place that the root made: it evicts later. Empty if it need not pause."""
+        """Postpone the eviction if others took the slots that it freed; empty if it may evict."""
         now = self._clock.monotonic()
         paused = self._backoff.pause(key, refusal.shapes, self._state, now)
         if paused is None:
             return ""
+        # During the pause others may use the nodes: nothing is kept free for the root.
         until, seconds = paused
         self._drop_nomination(key)
         PREEMPTIONS.labels("paused").inc()
@@ -201,13 +206,13 @@ class Preemptor:
         )
 
     def _wait(self, key: GroupKey, entity: Group | Pod, victims: str) -> str:
-        """The root's preemption delay is not over. Empty if it is."""
+        """Postpone the eviction until the root's preemption delay is over; empty if it is."""
         left = self._delay_left(key, entity)
         if left <= 0:
             return ""
         PREEMPTIONS.labels("delayed").inc()
         self._queue.retry_at(key, self._clock.monotonic() + left)
-        # The whole delay: what is left would change the status with each decision.
+        # The complete delay: the remaining time would change the status with each decision.
         return f"It preempts {victims} unless it fits within {_delay(entity):.0f} s."
 
     def _evict(self, plan: Plan, entity: Group | Pod) -> str:
@@ -215,7 +220,7 @@ class Preemptor:
         self._delayed_since.pop(plan.root, None)
         now = self._clock.monotonic()
         self._backoff.evicted(plan, self._state, now)
-        # Marked last: what is not being evicted must not count as leaving.
+        # The evictor first: a pod that is not being evicted must not count as leaving.
         self._evictor.evict(plan, entity.priority)
         for pod in [pod for unit in plan.victims for pod in unit.pods.values()]:
             if pod.info.expected:
@@ -228,23 +233,24 @@ class Preemptor:
         return f"It preempts {victims_text(plan.victims, plan.root[1])}.{more}"
 
     def failed(self, key: GroupKey) -> None:
-        """Deciding the root raised an error: it keeps no place."""
+        """Forget the nomination of a root whose decision raised an error."""
         self._delayed_since.pop(key, None)
         self._drop_nomination(key)
 
     def victims_gone(self, uids: Iterable[str]) -> None:
-        """Decide the roots again whose last victims are gone, also if others took the place."""
+        """Decide the roots again whose last victims are gone, even if others took the slots."""
         for key in self._backoff.gone(uids):
             self._queue.review(key)
 
     def nodes_changed(self, rows: Iterable[int]) -> None:
-        """Decide the roots again that wait for pods to end there: they may not use it any more."""
+        """Decide the roots again that wait for pods to end there: the nodes may be unusable now."""
         if not len(self._backoff):
             return
         nodes = self._state.nodes
         for info in [nodes.infos[row] for row in rows if row < nodes.size]:
             for key in self._backoff.node_changed(info) if info is not None else ():
                 self._queue.review(key)
+        # The set of nodes changes rarely, so deleted nodes are sought only then.
         if nodes.generation != self._generation:
             self._generation = nodes.generation
             for key in self._backoff.without_nodes(nodes.row_of.keys()):
@@ -266,9 +272,9 @@ class Preemptor:
         self._state.nominations.clear()
 
     def restore(self) -> None:
-        """Take over what earlier leaders nominated, so that it holds or is cleared.
+        """Adopt the nominations of earlier leaders, so that each is kept or cleared.
 
-        The first decision on each root keeps its nomination or drops it.
+        The first decision on a root keeps its nomination or drops it.
         """
         nominated: dict[GroupKey, dict[Pod, str]] = {}
         for pod in self._state.pods.values():
@@ -281,6 +287,8 @@ class Preemptor:
             if entity is None or not known or not self._enabled:
                 self._evictor.withdraw(key)
             else:
+                # Victims of the earlier leader may still be terminating there, so the capacity
+                # stays reserved.
                 self._state.nominations.set(_nomination(key, entity, nodes))
 
     def _drop_nomination(self, key: GroupKey) -> None:
@@ -288,16 +296,17 @@ class Preemptor:
             self._evictor.withdraw(key)
 
     def _delay_left(self, key: GroupKey, entity: Group | Pod) -> float:
-        """Seconds until its preemption delay is over.
+        """Return the seconds until the root's preemption delay is over.
 
-        It begins when capacity was requested, else when the root could evict for the first time,
-        and ends at once when the request failed: nothing comes then.
+        The delay begins when capacity was requested, or else when the root could evict for the
+        first time. It ends at once when the request failed: no capacity comes then.
         """
         delay = _delay(entity)
         if not delay:
             return 0.0
         requested = _requested(entity)
         known = self._delayed_since.get(key)
+        # A new request for capacity starts the delay again.
         if known is None or known[0] != requested:
             known = self._delayed_since[key] = (requested, since(self._clock, requested))
         return known[1] + delay - self._clock.monotonic()

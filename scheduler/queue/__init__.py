@@ -1,4 +1,4 @@
-"""Which root is decided next, and when a refused root is decided again.
+"""The order of roots: which is decided next, and when a refused one is decided again.
 
-`SchedulingQueue` is the entry point.
+`scheduling_queue.Queue` is the entry point.
 """

@@ -1,8 +1,8 @@
-"""How long a root waits whose Bindings failed: a back-off for each failure, a pause when given up.
+"""The waits of roots whose Bindings failed: a back-off after each failure, a pause when given up.
 
-A failure of the server is tried again after 1 s, doubling to 10 s; what the server has refused (403
-or 422) after up to 5 minutes. A gang that was bound and deleted again because some member cannot be
-bound pauses for 2 minutes, doubling to an hour: each try costs its other members their work.
+A failure of the server is retried after 1 s, doubling to 10 s; what the server has refused (403 or
+422) after up to 5 minutes. A gang that was bound and deleted again because some member cannot be
+bound pauses for 2 minutes, doubling to an hour: each attempt costs its other members their work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scheduler.core.values.model import GroupKey, GroupSpec, Requirements
 from scheduler.queue.timers import Timers
 
 _FIRST: Final = 1.0
-"""Seconds until a root is decided again whose Binding failed. Each failure doubles them."""
+"""Seconds until a root whose Binding failed is decided again. Each failure doubles them."""
 
 _LAST: Final = 10.0
 """Seconds at most after failures that may pass by themselves."""
@@ -26,13 +26,13 @@ _LAST_REFUSED: Final = 300.0
 """Seconds at most where the API server rejects the Bindings."""
 
 _FIRST_PAUSE: Final = 120.0
-"""Seconds that a root pauses that was released. Each further time doubles them."""
+"""Seconds that a root pauses after it was given up. Each further time doubles them."""
 
 _LAST_PAUSE: Final = 3600.0
 """Seconds of a pause at most. A change of the group ends it."""
 
 _REMEMBERED: Final = 20_000
-"""Roots whose failures are remembered; the one that failed longest ago is forgotten first."""
+"""Roots whose failures are remembered. The one that failed longest ago is forgotten first."""
 
 _COMPARED: Final = 100
 """Groups of a tree, and kinds of members of a group, in which a change ends a pause."""
@@ -40,7 +40,7 @@ _COMPARED: Final = 100
 
 @dataclass(slots=True)
 class _Pause:
-    """`spec` and `kinds` (of members) are those with which the root was given up."""
+    """A pause of a root; `spec` and `kinds` (of members) are those with which it was given up."""
 
     count: int
     spec: GroupSpec | None
@@ -48,7 +48,7 @@ class _Pause:
 
 
 class BindBackoff:
-    """Times are seconds of a monotonic clock, given by the caller.
+    """The waits of all roots. Times are seconds of a monotonic clock, passed by the caller.
 
     `waiting` are the roots that wait; it follows all changes.
     """
@@ -60,26 +60,29 @@ class BindBackoff:
         self.waiting = self._until.keys
 
     def failures(self, key: GroupKey) -> int:
-        """How often in a row binding the root failed."""
+        """Return how often in a row binding the root failed."""
         return self._failures.get(key, 0)
 
     def fail(self, key: GroupKey, now: float, *, refused: bool = False) -> float:
-        """Binding the root failed; `refused` if the server will probably say the same again.
+        """Record that binding the root failed; return the seconds that it waits.
 
-        Returns the seconds that it waits.
+        `refused` is true if the server will probably give the same response again.
         """
+        # Removed and added again, so that the oldest failure is the first to be forgotten.
         failures = self._failures.pop(key, 0)
         self._failures[key] = failures + 1
         _forget_oldest(self._failures)
         last = _LAST_REFUSED if refused else _LAST
+        # The exponent is bounded: failures are counted without a limit.
         seconds: float = min(last, _FIRST * 2 ** min(failures, 12))
         self.wait(key, now + seconds)
         return seconds
 
     def pause(self, key: GroupKey, group: Group | None, now: float) -> float:
-        """The root was given up. Returns the seconds that it waits."""
+        """Record that the root was given up; return the seconds that it waits."""
         self._failures.pop(key, None)
         before = self._pauses.pop(key, None)
+        # A changed gang may be bindable: its pauses begin with the shortest one again.
         count = before.count + 1 if before is not None and not _changed(before, group) else 1
         spec = group.spec if group is not None else None
         self._pauses[key] = _Pause(count, spec, frozenset(_kinds(group)))
@@ -89,34 +92,34 @@ class BindBackoff:
         return seconds
 
     def succeed(self, key: GroupKey) -> None:
-        """The root was bound: the next failure counts as the first."""
+        """Record that the root was bound: the next failure counts as the first."""
         self._failures.pop(key, None)
         self._pauses.pop(key, None)
 
     def reconsider(self, key: GroupKey, group: Group | None) -> None:
-        """The root, or a member, may have changed: a change of its form ends a pause."""
+        """End the pause if the form of the root has changed since then."""
         pause = self._pauses.get(key)
         if pause is not None and _changed(pause, group):
             del self._pauses[key]
             self._until.discard(key)
 
     def pop_due(self, now: float) -> GroupKey | None:
-        """A root that has waited long enough, and waits no more; None if there is none."""
+        """Return a root that has waited long enough, and waits no more; None if there is none."""
         return self._until.pop_due(now)
 
     def next_time(self) -> float | None:
-        """When the next root is due, if any waits."""
+        """Return when the next root is due, if any waits."""
         return self._until.next()
 
     def wait(self, key: GroupKey, until: float) -> None:
-        """The root waits until then, whatever happened to it before."""
+        """Let the root wait until then, whatever happened to it before."""
         self._until.set(key, until)
 
 
 def _changed(pause: _Pause, group: Group | None) -> bool:
-    """Whether the spec is another, or members wait of a kind that there was not.
+    """Return whether the spec has changed, or members of a new kind wait.
 
-    Members of a kind that was there may come and go: a Job replaces those that were deleted.
+    Members of known kinds may come and go: a Job replaces those that were deleted.
     """
     if group is None or group.spec != pause.spec:
         return True
@@ -127,17 +130,19 @@ def _changed(pause: _Pause, group: Group | None) -> bool:
 def _kinds(group: Group | None) -> Iterator[Requirements]:
     for leaf in _some_leaves(group) if group is not None else ():
         pods: Iterable[Pod] = leaf.members.values()
+        # All members, not only those that wait: their replacements are of the same kinds.
         yield from (pod.shape.requirements for pod in pods)
 
 
 def _some_leaves(group: Group) -> Iterator[Group]:
-    """The PodGroups among the first groups of the tree, in any order, at a bounded cost."""
+    """Yield the PodGroups among the first groups of the tree, in any order, at a bounded cost."""
     stack, left = [group], _COMPARED
     while stack and left:
         each = stack.pop()
         left -= 1
         if not each.composite:
             yield each
+        # No more than can still be visited: a group may have thousands of children.
         stack.extend(islice(each.children.values(), left))
 
 

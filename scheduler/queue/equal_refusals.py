@@ -1,8 +1,8 @@
-"""Refused roots that are equal: one of them is decided, and its answer holds for all.
+"""Refused roots that are equal: one of them is decided, and its refusal holds for all.
 
 Roots of one signature fit at the same moments, as long as none of them has nominated places. So
-when room appears, only the first of them is made ready; once it is placed, two more are, and so on.
-As long as nothing has happened that could help, a further one is refused without a search.
+when capacity appears, only the first of them is made ready. Once it is placed, two more are, and so
+on. As long as nothing happened that could help, a further one is refused without a search.
 """
 
 from __future__ import annotations
@@ -22,35 +22,36 @@ from scheduler.core.values.model import GroupKey
 Rank = tuple[int, bool, str, str, str, str]
 
 _FRESH: Final = 1.0
-"""Seconds within which an answer is not sought again merely because time has passed."""
+"""Seconds within which a refusal is not computed again merely because time has passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A refusal, and what is said about it."""
+    """A refusal, and its blocker for users."""
 
     refusal: Refusal
     blocker: Blocker
 
     def to_pod(self, pod: Pod) -> Answer:
-        """The same for a pod whose shape may differ in what has no say."""
+        """Return the same for a pod, whose shape may differ where it does not matter."""
         refusal = self.refusal.of(pod.shape)
         return Answer(refusal, self.blocker).to(pod.key)
 
     def to(self, key: GroupKey) -> Answer:
-        """The same for another root, which was not searched for itself."""
+        """Return the same for another root, which was not searched for itself."""
         root, short, blocker = self.refusal.root, self.refusal.shortage, self.blocker
         if short.at == root:
             short = replace(short, at=key)
         if blocker.at == root:
             blocker = replace(blocker, at=key)
+        # This root had no search of its own that could have run out of time.
         refusal = replace(self.refusal, root=key, shortage=short, timed_out=False)
         return Answer(refusal, blocker)
 
 
 @dataclass(frozen=True, slots=True)
 class EqualKind:
-    """What equal roots have in common: also whether they preempt, and after how many seconds."""
+    """The properties of equal roots: also whether they preempt, and after how many seconds."""
 
     signature: Signature
     preempts: bool
@@ -59,6 +60,7 @@ class EqualKind:
     @classmethod
     def of(cls, entity: Group | Pod, signature: Signature) -> EqualKind:
         source = entity.info.preemption if isinstance(entity, Pod) else entity.spec
+        # Only groups with an object have a signature.
         if source is None:
             raise LookupError(entity.key)
         return cls(signature, source.preempts, source.delay)
@@ -66,7 +68,7 @@ class EqualKind:
 
 @dataclass(slots=True)
 class _Equals:
-    """Refused roots of one kind, and their answer; `current` until something may have helped."""
+    """Refused roots of one kind and their refusal, `current` until something may have helped."""
 
     answer: Answer
     decided: float
@@ -77,12 +79,13 @@ class _Equals:
     def add(self, key: GroupKey, rank: Rank) -> None:
         self.ranks[key] = rank
         heapq.heappush(self.heap, (rank, key))
+        # Removed roots stay in the heap until they reach its top: it must not grow for ever.
         if len(self.heap) > 2 * len(self.ranks) + 64:
             self.heap = [(rank, key) for key, rank in self.ranks.items()]
             heapq.heapify(self.heap)
 
     def first(self) -> GroupKey | None:
-        """The root that comes first; it stays here."""
+        """Return the first root, which stays here."""
         while self.heap:
             rank, key = self.heap[0]
             if self.ranks.get(key) == rank:
@@ -92,7 +95,7 @@ class _Equals:
 
 
 class EqualRoots:
-    """All refused roots that share an answer."""
+    """All refused roots that share a refusal with others."""
 
     def __init__(self) -> None:
         self._equals: dict[EqualKind, _Equals] = {}
@@ -106,20 +109,20 @@ class EqualRoots:
         return key in self._kinds
 
     def shapes(self) -> Iterator[Shape]:
-        """The shapes of these roots."""
+        """Return the shapes of these roots."""
         return iter(self._by_shape)
 
     def answer(self, kind: EqualKind) -> Answer | None:
-        """The answer for roots of this kind; None if it has to be sought."""
+        """Return the refusal of roots of this kind; None if it has to be computed."""
         equals = self._equals.get(kind)
         return equals.answer if equals is not None and equals.current else None
 
     def add(
         self, key: GroupKey, rank: Rank, kind: EqualKind, answer: Answer, decided: float | None
     ) -> None:
-        """Add a refused root; `decided` is when the answer was found, None if it was known.
+        """Add a refused root; `decided` is when the refusal was computed, None if it was known.
 
-        Either way it holds now for all of the kind.
+        In both cases it is current for all of the kind.
         """
         self.discard(key)
         equals = self._equals.get(kind)
@@ -133,7 +136,7 @@ class EqualRoots:
         self._kinds[key] = kind
 
     def discard(self, key: GroupKey) -> None:
-        """The root is not refused any more, or has no equals."""
+        """Remove a root that is not refused any more, or has no equals."""
         kind = self._kinds.pop(key, None)
         if kind is None:
             return
@@ -148,7 +151,7 @@ class EqualRoots:
             del self._by_shape[kind.signature.shape]
 
     def firsts(self, shape: Shape) -> list[tuple[GroupKey, EqualKind]]:
-        """The first root of each kind with this shape."""
+        """Return the first root of each kind with this shape."""
         found = []
         for kind, equals in self._by_shape.get(shape, {}).items():
             key = equals.first()
@@ -157,12 +160,12 @@ class EqualRoots:
         return found
 
     def first(self, kind: EqualKind) -> GroupKey | None:
-        """The first root of this kind."""
+        """Return the first root of this kind."""
         equals = self._equals.get(kind)
         return equals.first() if equals is not None else None
 
     def expire(self, kind: EqualKind) -> Answer | None:
-        """Something may have helped: the answer, which has to be sought again, if there is one."""
+        """Expire and return the refusal of the kind, if any: something may have helped."""
         equals = self._equals.get(kind)
         if equals is None:
             return None
@@ -170,12 +173,12 @@ class EqualRoots:
         return equals.answer
 
     def expire_old(self, key: GroupKey, now: float) -> None:
-        """The root is due again: seek the answer, unless that was done a moment ago."""
+        """Have the refusal of a root that is due computed again, unless it is a moment old."""
         kind = self._kinds.get(key)
         if kind is not None and self._equals[kind].decided <= now - _FRESH:
             self._equals[kind].current = False
 
     def expire_all(self) -> None:
-        """All answers have to be sought again."""
+        """Have all refusals computed again."""
         for equals in self._equals.values():
             equals.current = False

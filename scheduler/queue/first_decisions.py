@@ -1,7 +1,7 @@
-"""Which roots were never decided, and when it is their turn.
+"""The roots that were never decided, and when they overtake others.
 
-Roots are decided in their order. But refused ones that are decided again and again in vain, however
-many there are, do not keep a root of their priority from its first decision.
+Roots are decided in their order. But refused ones that are decided repeatedly without effect,
+however many there are, do not delay the first decision of a root of their priority.
 """
 
 from __future__ import annotations
@@ -29,30 +29,32 @@ class FirstDecisions:
         self._in_vain = 0
 
     def ready(self, key: GroupKey, rank: Rank, active: Mapping[GroupKey, Rank]) -> None:
-        """A root may be decided; `active` are all such roots."""
+        """Add a root that may be decided; `active` are all such roots."""
         if key in self._refused:
             return
         heapq.heappush(self._heap, (rank, key))
+        # Outdated entries leave the heap only at its top.
         if len(self._heap) > 2 * len(active) + _SLACK:
             kept = [(r, each) for each, r in active.items() if each not in self._refused]
             heapq.heapify(kept)
             self._heap = kept
 
     def refused(self, key: GroupKey) -> None:
-        """A root was decided in vain."""
+        """Record that a decision placed nothing."""
+        # First decisions do not count: they are what the repeated ones must not delay.
         self._in_vain += key in self._refused
         self._refused.add(key)
 
     def placed(self) -> None:
-        """A root was placed: the decisions were not in vain."""
+        """Record that a root was placed: the decisions had an effect."""
         self._in_vain = 0
 
     def forget(self, key: GroupKey) -> None:
-        """The root was bound, or is gone: its next decision is its first."""
+        """Forget a root that was bound or is gone: its next decision is its first."""
         self._refused.discard(key)
 
     def next(self, highest: int, active: Mapping[GroupKey, Rank]) -> GroupKey | None:
-        """A root whose turn has come before that of others; None if they keep their order.
+        """Return a root that overtakes others now; None if they keep their order.
 
         It has the rank of the `highest` priority that is ready (negated, as in Rank).
         """
@@ -62,6 +64,7 @@ class FirstDecisions:
         while self._heap:
             rank, key = self._heap[0]
             if active.get(key) == rank and key not in self._refused:
+                # A root of lower priority never overtakes a higher one, however long it waits.
                 return key if rank[0] == highest else None
             heapq.heappop(self._heap)
         return None

@@ -1,8 +1,8 @@
-"""Refused roots that are decided again as what they were told may not be true any more.
+"""Renewals: refused roots are decided again because their reported numbers may be outdated.
 
-An event that cannot help a root does not make it ready, but its status names how many nodes there
-are and how much room they have. So it is decided again some seconds later, after all that is ready.
-Namespaces take turns.
+An event that cannot help a root does not make it ready, but its status contains the number of nodes
+and their free resources. So it is decided again some seconds later, after all ready roots.
+Namespaces alternate.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ _AFTER: Final = 5.0
 
 _PAUSE: Final = 0.01
 _REST: Final = 19.0
-"""Seconds between two such decisions, and for each second that one took: all of them together take
-a twentieth of the time, however many roots and nodes there are, and however often these change."""
+"""Seconds between two such decisions, and for each second that one took.
+
+All of them together take a twentieth of the time, however many roots and nodes there are, and
+however often these change.
+"""
 
 _LONGEST: Final = 0.5
-"""Seconds of one that count: meanwhile others may have been decided."""
+"""Seconds of one decision that count: in between, others may have been decided."""
 
 
 class Renewals:
-    """Times are seconds of a monotonic clock; a `version` is equal to another if nothing changed.
+    """The refused roots of each namespace, the one that was refused first at the front.
 
-    Within a namespace the root that was refused first is the first.
+    Times are seconds of a monotonic clock. A `version` is equal to another if nothing changed.
     """
 
     def __init__(self) -> None:
@@ -35,34 +38,37 @@ class Renewals:
         self._not_before = 0.0
 
     def refused(self, key: GroupKey, now: float, version: object) -> None:
-        """The root was refused, for what this version says."""
+        """Record that the root was refused, on the basis of this version."""
         self.discard(key)
         self._refused.setdefault(key[1], {})[key] = now, version
 
     def discard(self, key: GroupKey) -> None:
-        """The root is not refused any more."""
+        """Remove a root that is not refused any more."""
         roots = self._refused.get(key[1], {})
         if roots.pop(key, None) is not None and not roots:
             del self._refused[key[1]]
 
     def next_time(self, version: object) -> float | None:
-        """When the next one is due, if any is outdated."""
+        """Return when the next root is due, if any is outdated."""
         times = [at for at, of in map(_first, self._refused.values()) if of != version]
         return max(min(times) + _AFTER, self._not_before) if times else None
 
     def pop_due(self, now: float, version: object) -> GroupKey | None:
-        """Remove a root that is outdated and due, and return it; nothing else is ready."""
+        """Remove and return a root that is outdated and due, while nothing else is ready."""
+        # The cost of the last renewal is the time until the queue asks for the next one.
         if self._begun is not None:
             took, self._begun = min(now - self._begun, _LONGEST), None
             self._not_before = now + max(_PAUSE, _REST * took)
         if now < self._not_before:
             return None
+        # Only the first root of each namespace: it is the oldest, and others cannot be due before
+        # it.
         firsts = ((namespace, *_first(roots)) for namespace, roots in self._refused.items())
         due = (it for it, at, of in firsts if of != version and now >= at + _AFTER)
         namespace = next(due, None)
         if namespace is None:
             return None
-        # It is the last one now: others have their turn.
+        # The namespace is the last one now, so others come first.
         roots = self._refused[namespace] = self._refused.pop(namespace)
         key = next(iter(roots))
         self.discard(key)

@@ -1,17 +1,17 @@
-"""The scheduling queue: which root is decided next, and when refused ones are tried again.
+"""The scheduling queue: which root is decided next, and when refused ones are decided again.
 
 Its three parts have the names of kube-scheduler's:
 
-active         by priority, then half-running groups first, then by creation and name
-unschedulable  did not fit; active again when room appears for its shapes, when the root changes,
-               and after `retry` seconds in any case, or soon if its search ran out of time
-backoff        binding it failed or it was given up (bind_backoff), or deciding it raised an error
+- active: by priority, then half-running groups first, then by creation and name
+- unschedulable: did not fit. Active again when its shapes get capacity, when the root changes, and
+  after `retry` seconds in any case, or soon if its search ran out of time
+- backoff: binding it failed or it was given up (bind_backoff), or deciding it raised an error
 
-All other entities (they lack members, a parent or a policy) are not here and cost nothing.
+All other entities (they lack members, a parent or a policy) are not in the queue and cost nothing.
 
-Nobody's thousands of refused roots keep others waiting: equal ones share one answer, a root that
-was woken for room which is gone by its turn is not decided, and after some repeated decisions in a
-row that were in vain, a root of the same priority has its first one.
+One tenant's thousands of refused roots do not delay others: equal ones share one refusal, a root
+whose new capacity others took meanwhile is not decided, and after some repeated decisions in a row
+without effect, a root of the same priority gets its first one.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from scheduler.support.device_budget import DeviceWork
 from scheduler.support.metrics import QUEUES
 
 _AGAIN: Final = 5.0
-"""Seconds after which a root is decided again that was woken for room which others took."""
+"""Seconds after which a root is decided again that was woken for capacity which others took."""
 
 _STEPS: Final = 32
-"""Such steps of one `refresh`; the other shapes are left to the next ones."""
+"""Such steps in one `refresh`. The other shapes are left to the next ones."""
 
 _RETRIES: Final = 256
 """Refused roots that one `refresh` makes ready because they have waited long enough."""
@@ -54,12 +54,12 @@ _SKIPPED: Final = 64
 
 
 class Queue:
-    """Entities by key; times are seconds of a monotonic clock, given by the caller."""
+    """The roots by key. Times are seconds of a monotonic clock, passed by the caller."""
 
     def __init__(
         self, state: State, *, retry: float = 60.0, device_work: DeviceWork | None = None
     ) -> None:
-        """Without `device_work` there is no limit to the work on devices."""
+        """Queue the roots of `state`; without `device_work` the work on devices has no limit."""
         self._state = state
         self._device_work = device_work
         self._retry = retry
@@ -72,7 +72,7 @@ class Queue:
         self._ready: Counter[str] = Counter()  # how many of them each namespace has
         self._unschedulable = RefusedRoots()
         self._renewals = Renewals()
-        self._news = 0  # how often there was new room, of devices for instance
+        self._news = 0  # how often there was new capacity, of devices for instance
         self._backoff = BindBackoff()
         self._due = Timers()
         self._long_searches = LongSearches()
@@ -80,9 +80,9 @@ class Queue:
         self._behind = False
         self._now = 0.0
         self._equal = EqualRoots()
-        # Made ready on behalf of their equals, with the answer that they had.
+        # Made ready on behalf of their equals, with the refusal that they had.
         self._heads: dict[GroupKey, tuple[EqualKind, Answer]] = {}
-        # Made ready because there was room.
+        # Made ready because there was capacity.
         self._woken: dict[GroupKey, RefusedRoot] = {}
         self._first_decisions = FirstDecisions()
         self._new_room = NewRoom(self._state, self._unschedulable, self._equal, self._little_work)
@@ -91,58 +91,64 @@ class Queue:
         return len(self._active)
 
     def __bool__(self) -> bool:
-        """Whether a root is ready, or `refresh` has not looked at everything yet."""
+        """Return whether a root is ready, or `refresh` has not checked everything yet."""
         return bool(self._active) or self._behind
 
     def others_ready(self, namespace: str) -> bool:
-        """Whether a root of another namespace is ready."""
+        """Return whether a root of another namespace is ready."""
         return len(self._ready) > (namespace in self._ready)
 
     def waiting(self) -> list[GroupKey]:
-        """All entities, in the order in which they would be decided if all were ready."""
+        """Return all entities, in the order in which they would be decided if all were ready."""
         keys = {*self._active, *self._unschedulable, *self._backoff.waiting}
         entities = ((key, self.entity(key)) for key in keys)
         ranked = ((rank_of(entity), key) for key, entity in entities if entity is not None)
         return [key for _, key in sorted(ranked)]
 
     def sizes(self) -> dict[str, int]:
-        """How many roots each part has."""
+        """Return the number of roots in each part."""
         sizes = (len(self._active), len(self._unschedulable), len(self._backoff.waiting))
         return dict(zip(QUEUES, sizes, strict=True))
 
     def refresh(self, changes: Changes, now: float) -> None:
-        """Apply changes: entities to review, nodes with new room, waiting times that ended."""
+        """Apply changes: entities to review, nodes with new capacity, waiting times that ended."""
         for _ in self.refresh_in_steps(changes, now):
             pass
 
     def refresh_in_steps(self, changes: Changes, now: float) -> Iterator[None]:
-        """The same in short steps, between which the state may change and nothing is decided."""
+        """Apply changes in short steps; between two of them the state may change."""
         self._now = now
+        # Whatever happened may help any root, so no refusal is current.
         if changes.everything:
             self._equal.expire_all()
+        # Sorted: a set has no order, and a replayed snapshot must get the same one.
         for key in sorted(changes.entities):
             if key in changes.reconsider:
                 self._backoff.reconsider(key, self._state.forest.groups.get(key))
                 self.review(key)
+            # A change that cannot help leaves the root in its part, unless it is not to be decided
+            # any more.
             elif self.entity(key) is None:
                 self._drop(key)
                 self._forget(key)
             yield
         self._new_room.add(changes.rows, changes.match_ids)
         self._news += bool(changes.rows or changes.match_ids)
+        # Bounded: with many shapes that wait, one event could delay the next decision for long.
         for _ in range(_STEPS):
             if not self._new_room:
                 break
             self._wake_for_room()
             yield
         self._behind = changes.more or bool(self._new_room)
+        # Asked for each pod event, mostly when nothing waits.
         if self._backoff.waiting or self._due.keys or self._unschedulable:
             yield from self._wake_due(now)
 
     def pop(self) -> GroupKey | None:
-        """The next entity to decide; it has left the queue until a method below is called.
+        """Return the next entity to decide; it has left the queue until a method below is called.
 
-        None also if many were passed over: `bool` says whether there are more.
+        None also if many were passed over: `bool` returns whether there are more.
         """
         key = self._pop_never_decided()
         if key is not None:
@@ -151,6 +157,7 @@ class Queue:
             if not self._heap:
                 return None
             rank, key = heapq.heappop(self._heap)
+            # An outdated entry: the root was dropped, or has another rank by now.
             if self._active.get(key) != rank:
                 continue
             self._leave(key)
@@ -161,7 +168,7 @@ class Queue:
         return None
 
     def _pop_never_decided(self) -> GroupKey | None:
-        """A root whose first decision must not wait any longer."""
+        """Return a root whose first decision must not wait any longer."""
         while self._heap and self._active.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         if not self._heap:
@@ -173,14 +180,17 @@ class Queue:
         return key
 
     def _put_back(self, key: GroupKey) -> bool:
-        """Refuse a root again if others took the room for which it was woken; whether it was."""
+        """Refuse a root again whose new capacity others took; return whether it was refused."""
         refused = self._woken.pop(key, None)
         if refused is None or refused.shape is None or key in self._state.nominations:
             return False
+        # A sum over all nodes costs far less than a decision that fails.
         if self._new_room.enough(refused):
             return False
         self._unschedulable.add(key, replace(refused, retry_at=self._now + self._retry))
         self._due.set(key, self._now + _AGAIN)
+        # It was made ready on behalf of its equals, so it joins them with the refusal that they
+        # had.
         head, entity = self._heads.pop(key, None), self.entity(key)
         if head is not None and entity is not None:
             kind, answer = head
@@ -191,16 +201,17 @@ class Queue:
     def pop_batch(
         self, kind: Signature, most: int, *, any_volumes: bool = False
     ) -> list[Group | Pod]:
-        """Up to `most` equal entities that follow each other at the head; as `pop`.
+        """Return up to `most` equal entities that follow each other at the head, as `pop` does.
 
-        None of them has nominated places: these are tried first, by a decision of its own.
-        With `any_volumes` they may differ in volumes that have no say in where they fit.
+        None of them has nominated places: these are tried first, by a decision of its own. With
+        `any_volumes` they may differ in volumes that do not matter for where they fit.
         """
         found: list[Group | Pod] = []
         while self._heap and len(found) < most:
             rank, key = self._heap[0]
             if self._active.get(key) == rank:
                 entity = self.entity(key)
+                # Only roots that follow each other: a batch must not overtake a root in between.
                 if entity is None or not self._equals(entity, kind, any_volumes=any_volumes):
                     break
                 self._leave(key)
@@ -209,7 +220,7 @@ class Queue:
         return found
 
     def _equals(self, entity: Group | Pod, kind: Signature, *, any_volumes: bool) -> bool:
-        """Whether its signature is like this; not if that raises, for then it is decided alone."""
+        """Return whether the entity has this signature; not if that raises an error."""
         if entity.key in self._state.nominations:
             return False
         try:
@@ -217,11 +228,11 @@ class Queue:
             if own is None or own == kind or not any_volumes:
                 return own == kind
             return alike(self._state, own, kind)
-        except Exception:  # noqa: BLE001 - raised again where it is decided
+        except Exception:  # noqa: BLE001 - raised again when it is decided alone
             return False
 
     def entity(self, key: GroupKey) -> Group | Pod | None:
-        """The entity that may be decided now: a root with its quorum, or a waiting pod."""
+        """Return the entity that may be decided now: a root with its quorum, or a waiting pod."""
         if key[0] == SINGLE_POD:
             return self._state.singles.get(key)
         group = self._state.forest.groups.get(key)
@@ -230,18 +241,22 @@ class Queue:
         return group if self._state.forest.ready(group) else None
 
     def refuse(self, key: GroupKey, refusal: Refusal, now: float) -> None:
-        """It does not fit now."""
+        """Record that the root does not fit now."""
         self._drop(key)
         self._first_decisions.refused(key)
         self._long_searches.ended(key, now, timed_out=refusal.timed_out)
         short = refusal.shortage
         entity = self.entity(key)
         plain = isinstance(entity, Pod) or (entity is not None and not entity.composite)
+        # Only with a single shape can the free slots of all nodes be compared with what the root
+        # needs.
         exact = plain and len(refusal.shapes) == 1 and short.kind == "capacity"
+        # Beyond the minimum, each further slot helps one more pod.
         needed = short.needed if short.minimum else 1
         shape = short.shape if exact else None
         priority = entity.priority if entity is not None else 0
         retry_at = now + self._retry
+        # A search that ran out of time is repeated anyway (`timed_out_searches`).
         if not refusal.timed_out:
             self._renewals.refused(key, now, self._version)
         self._unschedulable.add(
@@ -250,8 +265,10 @@ class Queue:
         )
 
     def equal_kind(self, entity: Group | Pod) -> EqualKind | None:
-        """What the entity has in common with its equals; None if it has to be decided alone."""
+        """Return what the entity and its equals have in common; None if it is decided alone."""
         state = self._state
+        # Behind a closed starvation gate, or with nominated places, its result is not that of its
+        # equals.
         if state.starvation.closed_for is not None or entity.key in state.nominations:
             return None
         kind = signature(entity)
@@ -259,29 +276,31 @@ class Queue:
 
     @property
     def has_equal(self) -> bool:
-        """Whether any refused roots share an answer."""
+        """True if any refused roots share a refusal."""
         return len(self._equal) > 0
 
     def answer(self, entity: Group | Pod) -> Answer | None:
-        """The answer that is known for its equals; None if it has to be sought."""
+        """Return the refusal that is known for its equals; None if it has to be computed."""
         kind = self.equal_kind(entity) if self._equal else None
         return self._equal.answer(kind) if kind is not None else None
 
     def share(self, key: GroupKey, kind: EqualKind | None, answer: Answer, *, known: bool) -> None:
-        """The answer for a root that was just refused holds for its equals, if it has any."""
+        """Share the refusal of a root that was just refused with its equals, if it has any."""
         if key not in self._unschedulable:
             return  # made ready again, or gone, since then
         (head, _), entity = self._heads.pop(key, (None, None)), self.entity(key)
+        # Other refusals are about this root, not about what it asks for.
         shared = answer.refusal.shortage.kind in ("capacity", "constraint")
         if kind is not None and entity is not None and shared:
             self._unschedulable.leave_to_equals(key)
             decided = None if known else self._now
             self._equal.add(key, rank_of(entity), kind, answer, decided)
+        # It was ready for its former equals, which it cannot represent any more.
         if head is not None and head != kind:
             self._pass_on(head, 1)
 
     def pass_on(self, key: GroupKey, kind: EqualKind | None, *, placed: bool) -> None:
-        """The root was placed, or found victims, and so may its equals; two for each placed."""
+        """Let the equals of a root that was placed or found victims follow; two for each placed."""
         if placed:
             self._first_decisions.placed()
         head, _ = self._heads.pop(key, (None, None))
@@ -298,57 +317,59 @@ class Queue:
                 return
             self.review(key)
             if key in self._active:
+                # If it is dropped before its decision, another equal takes over (`_forget`).
                 self._heads[key] = (kind, answer)
                 count -= 1
             else:
                 self._equal.discard(key)
 
     def retry_at(self, key: GroupKey, at: float) -> None:
-        """Decide it at that time, if not earlier."""
+        """Decide the root at that time, if not earlier."""
         self._due.set(key, at)
 
     def fail(self, key: GroupKey, now: float, *, refused: bool = False) -> float:
-        """Binding it failed: try again after a back-off, a longer one if the server refused it.
+        """Record that binding failed; decide the root after a back-off, and return its seconds.
 
-        Returns its seconds.
+        The back-off is longer if the server refused the Binding.
         """
         self._drop(key)
         return self._backoff.fail(key, now, refused=refused)
 
     def pause(self, key: GroupKey, now: float) -> float:
-        """It was given up: do not decide it for a while, unless it changes. Returns the seconds."""
+        """Record that the root was given up: pause it unless it changes, and return the seconds."""
         self._drop(key)
         return self._backoff.pause(key, self._state.forest.groups.get(key), now)
 
     def back_off(self, key: GroupKey, until: float) -> None:
-        """Do not decide it before that time, whatever changes."""
+        """Do not decide the root before that time, whatever changes."""
         self._drop(key)
         self._forget(key)
         self._backoff.wait(key, until)
 
     def succeed(self, key: GroupKey) -> None:
-        """It was bound: the back-off begins anew."""
+        """Record that the root was bound: its back-off starts from the beginning."""
         self._backoff.succeed(key)
         self._first_decisions.forget(key)
         self._long_searches.forget(key)
 
     def failures(self, key: GroupKey) -> int:
-        """How often in a row binding it failed."""
+        """Return how often in a row binding the root failed."""
         return self._backoff.failures(key)
 
     def block(self, key: GroupKey) -> None:
-        """Do not decide it until `unblock`."""
+        """Do not decide the root until `unblock`."""
+        # Its equals must not wait for it: `_forget` makes another one ready.
         self._blocked.add(key)
         self._drop(key)
         self._forget(key)
 
     def unblock(self, key: GroupKey) -> None:
-        """It may be decided again."""
+        """Let the root be decided again."""
         self._blocked.discard(key)
         self.review(key)
 
     def next_time(self) -> float | None:
-        """When the next refused or failing entity is due, if any."""
+        """Return when the next refused or failing entity is due, if any."""
         first = self._unschedulable.first_due()
         moments = (
             self._backoff.next_time(),
@@ -361,14 +382,15 @@ class Queue:
         return min(times, default=None)
 
     def review_all(self) -> None:
-        """Make all that were refused ready."""
+        """Make all refused roots ready."""
         for key in list(self._unschedulable):
             self.review(key)
 
     def review(self, key: GroupKey) -> None:
-        """Make it ready if it may be decided, else drop it."""
+        """Make the root ready if it may be decided, else drop it."""
         if key in self._backoff.waiting or key in self._blocked:
             return
+        # Dropped first: the root may be in another part, or have another rank than before.
         self._drop(key)
         entity = self.entity(key)
         if entity is None:
@@ -381,7 +403,7 @@ class Queue:
         self._first_decisions.ready(key, rank, self._active)
 
     def _leave(self, key: GroupKey) -> None:
-        """It is not ready any more."""
+        """Remove the root from the active part."""
         if self._active.pop(key, None) is not None:
             self._ready[key[1]] -= 1
             if not self._ready[key[1]]:
@@ -392,13 +414,13 @@ class Queue:
         self._woken.pop(key, None)
         self._due.discard(key)
         self._long_searches.discard(key)
-        if key in self._unschedulable:  # only those that were refused have equals, and numbers
+        if key in self._unschedulable:  # only refused roots have equals and numbers
             self._equal.discard(key)
             self._unschedulable.discard(key)
             self._renewals.discard(key)
 
     def _forget(self, key: GroupKey) -> None:
-        """It cannot be decided any more; others may have to be in its stead."""
+        """Forget a root that cannot be decided any more; another may represent its equals."""
         self._first_decisions.forget(key)
         self._long_searches.forget(key)
         head, _ = self._heads.pop(key, (None, None))
@@ -406,16 +428,17 @@ class Queue:
             self._pass_on(head, 1)
 
     def _wake_for_room(self) -> None:
-        """Make ready some of those that gain from new room, if there is enough for them in all."""
+        """Make some roots ready that gain from new capacity, if there is enough for them in all."""
         for gain in self._new_room.look():
             if gain.first_of is not None:
                 self._pass_on(gain.first_of, 1)
             else:
                 self.review(gain.key)
+            # `_put_back` checks again when it is popped: roots before it may take the capacity.
             self._woken[gain.key] = gain.refused
 
     def _little_work(self) -> AbstractContextManager[None]:
-        """What is looked at for all roots together has an allowance, as each root has."""
+        """Limit the checks for all roots together, as each root's decision is limited."""
         if self._device_work is None:
             return nullcontext()
         return self._device_work.allowed("", alone=not self._active)
@@ -427,6 +450,7 @@ class Queue:
         while (due_now := self._due.pop_due(now)) is not None:
             self.review(due_now)
             yield
+        # Only in idle time: these searches are long, and nothing has changed for them.
         late = self._long_searches.pop_due(now) if not self._active else None
         if late is not None:
             self._equal.expire_old(late, now)
@@ -434,6 +458,7 @@ class Queue:
             yield
         if self._renews(now):
             yield
+        # Bounded: thousands of roots may be due at the same moment.
         for _ in range(_RETRIES):
             due = self._unschedulable.first_due()
             if due is None or due[1] > now:
@@ -445,22 +470,22 @@ class Queue:
 
     @property
     def _version(self) -> object:
-        """What the numbers of refusals are of: the nodes, what is free on them, their domains."""
+        """The basis of the numbers in refusals: nodes, what is free on them, their domains."""
         return self._state.nodes.version, self._state.topologies.version, self._news
 
     def _renews(self, now: float) -> bool:
-        """Make a root ready whose numbers may have changed, if nothing else is; whether it did."""
+        """Make a root with outdated numbers ready if nothing else is; return whether it did."""
         key = self._renewals.pop_due(now, self._version) if not self._active else None
         if key is None:
             return False
-        if key not in self._state.nominations:  # else it is decided when its room is there
+        if key not in self._state.nominations:  # otherwise it is decided when its capacity is free
             self._equal.expire_old(key, now)
             self.review(key)
         return True
 
 
 def rank_of(entity: Group | Pod) -> Rank:
-    """Its place in the queue. Raises LookupError for a group without an object."""
+    """Return the rank in the queue. Raises LookupError for a group without an object."""
     if isinstance(entity, Pod):
         info = entity.info
         return (-info.priority, True, info.created, info.namespace, info.name, SINGLE_POD)
@@ -468,7 +493,7 @@ def rank_of(entity: Group | Pod) -> Rank:
     if spec is None:
         raise LookupError(entity.key)
     kind, namespace, name = entity.key
-    # Among equal priorities half-running gangs go first, or others would take the room they need.
-    # They do not go before higher priorities: what an earlier leader began to bind is completed
-    # from its Reservation.
+    # Among equal priorities half-running groups go first, or others would take the capacity that
+    # they need. They do not precede higher priorities: what an earlier leader began to bind is
+    # completed from its Reservation.
     return (-entity.priority, not entity.incomplete, spec.created, namespace, name, kind)

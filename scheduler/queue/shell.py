@@ -1,4 +1,4 @@
-"""What the tasks share that carry out decisions, around the decision core."""
+"""The values that all tasks around the decision core share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scheduler.support.activity import Activity
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """Call `on_change` when the state may have changed.
+    """The state, the queue and their guards; call `on_change` when the state may have changed.
 
     The state and the queue must not be changed during a `freeze`.
     """

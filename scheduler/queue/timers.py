@@ -1,4 +1,4 @@
-"""Moments at which keys are due: looking for the next costs the same however many there are."""
+"""Moments at which keys are due. Finding the next one costs the same for any number of keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SLACK: Final = 64
 class Timers:
     """One moment for each key; a later one replaces it.
 
-    `keys` are those that have one; it follows all changes.
+    `keys` are those that have a moment; it follows all changes.
     """
 
     def __init__(self) -> None:
@@ -24,19 +24,21 @@ class Timers:
         self._heap: list[tuple[float, GroupKey]] = []
 
     def set(self, key: GroupKey, at: float) -> None:
-        """The key is due at that moment."""
+        """Set the moment at which the key is due."""
         self._at[key] = at
         heapq.heappush(self._heap, (at, key))
+        # Replaced and removed moments stay in the heap until they reach its top: it must not grow
+        # for ever.
         if len(self._heap) > 2 * len(self._at) + _SLACK:
             self._heap = [(moment, each) for each, moment in self._at.items()]
             heapq.heapify(self._heap)
 
     def discard(self, key: GroupKey) -> None:
-        """The key is not due any more."""
+        """Remove the moment of the key."""
         self._at.pop(key, None)
 
     def next(self) -> float | None:
-        """The first moment, if there is any."""
+        """Return the first moment, if there is any."""
         while self._heap:
             at, key = self._heap[0]
             if self._at.get(key) == at:
@@ -45,12 +47,14 @@ class Timers:
         return None
 
     def pop_due(self, now: float) -> GroupKey | None:
-        """Remove a key that is due by now, the first one; None if there is none."""
+        """Remove and return the first key that is due by now; None if there is none."""
+        # Asked for each pod event, mostly of an empty heap.
         if not self._heap:
             return None
         at = self.next()
         if at is None or at > now:
             return None
+        # `next` has removed outdated entries, so the top is current.
         _, key = heapq.heappop(self._heap)
         del self._at[key]
         return key

@@ -1,4 +1,4 @@
-"""The roots that did not fit, by the shapes that they wait with."""
+"""The roots that did not fit, by the shapes of their pods."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from scheduler.core.values.model import GroupKey
 
 @dataclass(frozen=True, slots=True)
 class RefusedRoot:
-    """Less room than `needed` pods of `shape` cannot help; None if that is not known.
+    """A refused root: capacity for less than `needed` pods of `shape` cannot help it.
 
-    Without `minimum` it has its minimum, and pods beyond it wait.
+    `shape` is None if that is not known. Without `minimum` the root has its minimum, and extras
+    wait.
     """
 
     priority: int
@@ -48,15 +49,17 @@ class RefusedRoots:
 
     @property
     def shapes(self) -> Iterable[Shape]:
-        """The shapes that roots are woken for one by one."""
+        """The shapes for which roots are woken one by one."""
         return self._by_shape
 
     def any_above(self, priority: int) -> bool:
-        """Whether any root has a higher priority."""
+        """Return whether any root has a higher priority."""
         return any(each > priority for each in self._priorities)
 
     def add(self, key: GroupKey, refused: RefusedRoot) -> None:
-        """Add a root, to be woken for room for any of its shapes."""
+        """Add a root, to be woken by capacity for any of its shapes."""
+        # Removed and added at the end, as its `retry_at` is the latest of all: `first_due` relies
+        # on it.
         self.discard(key)
         self._roots[key] = refused
         self._priorities[refused.priority] += 1
@@ -64,7 +67,7 @@ class RefusedRoots:
             self._by_shape.setdefault(shape, set()).add(key)
 
     def discard(self, key: GroupKey) -> None:
-        """The root is not refused any more."""
+        """Remove a root that is not refused any more."""
         self.leave_to_equals(key)
         refused = self._roots.pop(key, None)
         if refused is not None:
@@ -73,7 +76,7 @@ class RefusedRoots:
                 del self._priorities[refused.priority]
 
     def leave_to_equals(self, key: GroupKey) -> None:
-        """The root is woken with its equals only."""
+        """Let the root be woken with its equals only."""
         refused = self._roots.get(key)
         for shape in refused.shapes if refused is not None else ():
             waiting = self._by_shape.get(shape, set())
@@ -82,17 +85,18 @@ class RefusedRoots:
                 self._by_shape.pop(shape, None)
 
     def waiting(self, shape: Shape) -> AbstractSet[GroupKey]:
-        """The roots that are woken one by one for room for this shape."""
+        """Return the roots that are woken one by one by capacity for this shape."""
         return self._by_shape.get(shape, frozenset())
 
     def shapes_of(self, keys: Iterable[GroupKey]) -> set[Shape]:
-        """The shapes that those of these roots which are refused wait with."""
+        """Return the shapes of those of these roots that are refused."""
         refused = (self._roots[key] for key in keys if key in self._roots)
         return {shape for each in refused for shape in each.shapes}
 
     def first_due(self) -> tuple[GroupKey, float] | None:
-        """The root that is tried again first, and when."""
+        """Return the root that is due first, and when."""
         if not self._roots:
             return None
+        # `add` keeps the roots in the order of `retry_at`.
         key, refused = next(iter(self._roots.items()))
         return (key, refused.retry_at)

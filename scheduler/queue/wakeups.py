@@ -1,7 +1,8 @@
-"""Which refused roots gain where nodes have new room, for a few shapes at a time.
+"""Wake-ups: which refused roots gain where nodes have new capacity, for a few shapes at a time.
 
-Most of what waits cannot use what others leave: it lacks a resource there, its volumes are in use
-elsewhere, or the room is nominated for others. What is told at once for all shapes is told first.
+Most waiting roots cannot use what others release: a resource is insufficient there, their volumes
+are in use elsewhere, or the capacity is nominated for others. The checks that cover all shapes at
+once come first.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from scheduler.queue.unschedulable import RefusedRoot, RefusedRoots
 from scheduler.support.device_budget import POSTPONED
 
 _SHAPES: Final = 8
-"""Shapes for which one `look` looks for room."""
+"""Shapes that one call of `look` checks."""
 
 
 class Gain(NamedTuple):
-    """A refused root for which there is new room, and enough with all other room.
+    """A refused root for which there is new capacity, and enough of it in the complete cluster.
 
     `first_of` is the kind of which it is the first, if it waits for all its equals.
     """
@@ -40,14 +41,14 @@ class Gain(NamedTuple):
 
 @dataclass(slots=True)
 class _Scan:
-    """Shapes for which room is still to be looked for on the rows."""
+    """Shapes whose capacity on the rows is still to be checked."""
 
     shapes: list[Shape]
     rows: list[int]
 
 
 class NewRoom:
-    """Rows of nodes with new room, and match counts that changed, which are to be looked at."""
+    """Rows of nodes with new capacity, and changed match counts, that are still to be checked."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class NewRoom:
         equal: EqualRoots,
         little_work: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """`little_work` bounds the work on devices within it."""
+        """Check for `refused` and `equal`; `little_work` bounds the work on devices within it."""
         self._state = state
         self._refused = refused
         self._equal = equal
@@ -66,16 +67,17 @@ class NewRoom:
         self._scans: list[_Scan] = []
 
     def __bool__(self) -> bool:
-        """Whether `look` has anything to look at."""
+        """Return whether `look` has anything to check."""
         return bool(self._rows or self._match_ids or self._scans)
 
     def add(self, rows: Iterable[int], match_ids: Iterable[int]) -> None:
-        """These rows have new room; who reads one of these match counts may fit on any row."""
+        """Add rows with new capacity; readers of these match counts may fit on any row."""
         self._rows.update(rows)
         self._match_ids.update(match_ids)
 
     def look(self) -> list[Gain]:
-        """The roots that gain, for some of the shapes each time."""
+        """Return the roots that gain, for some of the shapes each time."""
+        # Without refused roots nothing can gain: the rows are not kept for later ones.
         if not self._refused:
             self._rows.clear()
             self._match_ids.clear()
@@ -88,31 +90,35 @@ class NewRoom:
         shapes, scan.shapes = scan.shapes[-_SHAPES:], scan.shapes[:-_SHAPES]
         if not scan.shapes:
             self._scans.pop()
-        # Shapes that nobody waits with any more may be gone altogether.
+        # Shapes with which no root waits any more may have been freed.
         waiting = [s for s in shapes if self._refused.waiting(s) or self._equal.firsts(s)]
         return self._gains(waiting, scan.rows) if waiting else []
 
     def enough(self, refused: RefusedRoot) -> bool:
-        """Whether there is room for as many pods of its one shape as it needs.
+        """Return whether there is capacity for as many pods of its one shape as it needs.
 
-        Also where that is not known, or finding devices takes long.
+        True also if that is not known, or finding devices takes long.
         """
         return refused.shape is None or self._in_all(refused.shape) >= refused.needed
 
     def _in_all(self, shape: Shape) -> float:
-        """For how many pods of the shape all nodes have room; infinite if finding that is long."""
+        """Return for how many pods of the shape all nodes have capacity; infinite if unknown."""
         try:
             with self._little_work():
                 return int(self._state.framework.slots(shape).sum())
         except POSTPONED:
+            # Postponed: the decision itself finds out, with an allowance of its own.
             return math.inf
 
     def _begin_scans(self) -> None:
-        """Of all shapes for the rows with new room, and of some for all rows."""
+        """Begin scans of all shapes for the rows with new capacity, and of some for all rows."""
+        # Regions have their rows in ascending order.
         rows, self._rows = sorted(self._rows), set()
         match_ids, self._match_ids = self._match_ids, set()
         shapes = dict.fromkeys([*self._refused.shapes, *self._equal.shapes()])
         self._scan(shapes, rows)
+        # An affinity or spread filter reads counts of other nodes: these shapes may fit anywhere
+        # now.
         if match_ids:
             readers = [s for s in shapes if not match_ids.isdisjoint(s.filter_match_ids)]
             self._scan(readers, sorted(self._state.nodes.row_of.values()))
@@ -128,9 +134,10 @@ class NewRoom:
         return np.array([row for row in rows if row < size], np.int64)
 
     def _worth_a_look(self, shapes: Iterable[Shape], region: Ints) -> list[Shape]:
-        """The shapes that may fit there. Most lack a resource: these are not looked at one by one.
+        """Return the shapes that may fit there, by checks of all shapes at once.
 
-        Nor are those that lack one beside nominated places, which their roots may not use.
+        Most lack a resource, and are not checked one by one. Nor are those that lack one next to
+        nominated places, which their roots may not use.
         """
         framework, nominations = self._state.framework, self._state.nominations
         open_to = framework.may_fit(shapes, region)
@@ -139,6 +146,7 @@ class NewRoom:
             return open_to
         with nominations.taken(region.tolist()):
             free_to = set(framework.may_fit(open_to, region))
+        # A root may always use the places that are nominated for itself.
         free_to |= self._refused.shapes_of(nominated)
         lowest = _lowest(nominated)
         if not self._refused.any_above(lowest):
@@ -146,20 +154,21 @@ class NewRoom:
         return [s for s in open_to if s in free_to or self._outranks(s, lowest)]
 
     def _outranks(self, shape: Shape, lowest: int) -> bool:
-        """Whether a root that waits with the shape is of a higher priority."""
+        """Return whether a root that waits with the shape has a higher priority."""
         waiting = self._refused.waiting(shape)
         return any(self._refused[key].priority > lowest for key in waiting) or any(
             kind.signature.priority > lowest for _, kind in self._equal.firsts(shape)
         )
 
     def _gains(self, shapes: list[Shape], rows: list[int]) -> list[Gain]:
-        """Those with room for one of the shapes on one of the rows."""
+        """Return the roots for which one of the rows has capacity for one of the shapes."""
         nominations, region = self._state.nominations, self._known(rows)
         open_to = [s for s in shapes if self._may_fit(s, region)]
         nominated = nominations.on(region.tolist()) if open_to else {}
         free_to = set(open_to)
         if nominated and open_to:
             with nominations.taken(region.tolist()):
+                # With all nominated places taken: what fits now needs none of them.
                 free_to = {s for s in open_to if self._may_fit(s, region)}
         gaining: dict[GroupKey, EqualKind | None] = {}
         lowest = _lowest(nominated)
@@ -173,7 +182,8 @@ class NewRoom:
         return self._with_room_in_all(gaining)
 
     def _with_room_in_all(self, gaining: Mapping[GroupKey, EqualKind | None]) -> list[Gain]:
-        """For which of them there is enough room, all nodes together."""
+        """Return those of the roots for which all nodes together have enough capacity."""
+        # Once for each shape: thousands of gangs may wait with the same one.
         rooms: dict[Shape | None, float] = {None: math.inf}
         found = []
         for key in sorted(gaining):
@@ -185,7 +195,7 @@ class NewRoom:
         return found
 
     def _may_fit(self, shape: Shape, region: Ints) -> bool:
-        """Whether a row has room; it may have where finding devices takes long."""
+        """Return whether a row has capacity; assume so where finding devices takes long."""
         try:
             with self._little_work():
                 return bool(self._state.framework.optimistic_slots(shape, region).any())
@@ -195,7 +205,7 @@ class NewRoom:
     def _gaining_equals(
         self, shape: Shape, lowest: int, *, free: bool
     ) -> dict[GroupKey, EqualKind]:
-        """The first of each kind that gains where there is room, or only room nominated lower."""
+        """Return the first root of each kind that gains, also from lower nominations."""
         return {
             key: kind
             for key, kind in self._equal.firsts(shape)
@@ -205,13 +215,13 @@ class NewRoom:
     def _gaining_alone(
         self, shape: Shape, nominated: Mapping[GroupKey, Nomination], lowest: int
     ) -> set[GroupKey]:
-        """Roots that gain where all room is nominated: of higher priority, or nominated there."""
+        """Return roots that may use nominated capacity: by priority, or because it is theirs."""
         keys = self._refused.waiting(shape)
         higher = {key for key in keys if self._refused[key].priority > lowest}
         return higher | {key for key in keys & nominated.keys() if self._enough_free(key)}
 
     def _enough_free(self, key: GroupKey) -> bool:
-        """Whether enough of its nominated places are free by now."""
+        """Return whether enough of its nominated places are free by now."""
         if key not in self._state.nominations:
             return True  # its nomination ended meanwhile
         nominations, refused = self._state.nominations, self._refused[key]
@@ -226,5 +236,5 @@ class NewRoom:
 
 
 def _lowest(nominated: Mapping[GroupKey, Nomination]) -> int:
-    """The lowest priority of these nominations; 0 without any."""
+    """Return the lowest priority of these nominations; 0 without any."""
     return min((nomination.priority for nomination in nominated.values()), default=0)

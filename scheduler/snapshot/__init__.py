@@ -1,4 +1,4 @@
 """The input of a decision as one file, written and read.
 
-`snapshot.capture` and `snapshot.load` are the entry points.
+`snapshot.take` and `snapshot.restore` are the entry points.
 """

@@ -1,7 +1,7 @@
-"""What a snapshot shows of device classes, claims and allocations.
+"""Device classes, claims and allocations as a snapshot shows them.
 
-Drivers' parameters are left out, as nothing that is decided depends on them and they are tenants'
-own: a digest stands for each, so that what differed still differs.
+Drivers' parameters are left out: no decision depends on them, and they belong to tenants. A digest
+replaces each, so that different parameters still differ.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scheduler.core.values.model import ClaimKey, PodInfo, Requirements
 
 
 def allocated(devices: Mapping[ClaimKey, Allocation]) -> dict[str, list[str]]:
-    """The devices of each claim, as `request: driver/pool/device`."""
+    """Return the devices of each claim, as `request: driver/pool/device`."""
     return {
         "/".join(key): [f"{each.request}: {'/'.join(each.key)}" for each in allocation.devices]
         for key, allocation in sorted(devices.items())
@@ -25,7 +25,7 @@ def allocated(devices: Mapping[ClaimKey, Allocation]) -> dict[str, list[str]]:
 
 
 def shown_requirements(wants: Requirements) -> Requirements:
-    """Without the parameters of drivers."""
+    """Return the requirements without the parameters of drivers."""
     if not wants.asks:
         return wants
     asks = tuple(_ask(each) if isinstance(each, Ask) else each for each in wants.asks)
@@ -33,29 +33,30 @@ def shown_requirements(wants: Requirements) -> Requirements:
 
 
 def shown_pod(info: PodInfo) -> PodInfo:
-    """Without the parameters of drivers."""
+    """Return the pod without the parameters of drivers."""
     if not info.requirements.asks:
         return info
     return replace(info, requirements=shown_requirements(info.requirements))
 
 
 def shown_class(info: DeviceClassInfo) -> DeviceClassInfo:
-    """Without the parameters of drivers."""
+    """Return the class without the parameters of drivers."""
     return replace(info, config=tuple(map(_config, info.config)))
 
 
 def shown_claim(info: DeviceClaimInfo) -> DeviceClaimInfo:
-    """Without the parameters of drivers."""
+    """Return the claim without the parameters of drivers."""
     allocation = None if info.allocation is None else shown_allocation(info.allocation)
     return replace(info, ask=_ask(info.ask), allocation=allocation)
 
 
 def shown_allocation(allocation: Allocation) -> Allocation:
-    """Without the parameters of drivers."""
+    """Return the allocation without the parameters of drivers."""
     config = tuple(replace(each, config=_config(each.config)) for each in allocation.config)
     return replace(allocation, config=config)
 
 
+# Pods of one template share one value, so each is digested once.
 @lru_cache(maxsize=1024)
 def _ask(ask: Ask) -> Ask:
     return replace(ask, config=tuple(map(_config, ask.config)))

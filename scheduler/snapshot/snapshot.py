@@ -1,8 +1,8 @@
-"""The whole input of the scheduler as one value: state, queue, budget, and what it decides.
+"""The complete input of the scheduler as one value: state, queue, budget, and its decisions.
 
-A state made from a snapshot decides exactly as the one it was taken from: nodes keep their rows,
-shapes and waiting pods their order. It has only what decisions depend on, and no object of the
-cluster: no environment variables, no commands, no Secrets.
+A state restored from a snapshot decides exactly as the one it was taken from: nodes keep their
+rows, shapes and waiting pods their order. It contains only what decisions depend on, and no object
+of the cluster: no environment variables, no commands, no Secrets.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ from scheduler.queue.scheduling_queue import Queue
 from scheduler.snapshot import device_snapshot
 
 FORMAT = 7
+"""The version of the file's format. Files of another version are rejected."""
 
 _PART: Final = 256
 """Values that are collected, or encoded, between two pauses."""
@@ -63,10 +64,10 @@ T = TypeVar("T")
 class Limits(msgspec.Struct, frozen=True):
     """The budget of one decision, without a limit of time.
 
-    `preempts` says whether anybody may be evicted, `overdue` (seconds of the
-    monotonic clock, as all its times) which
-    terminating pods are not waited for any more, `soon` which of those that others deleted are not
-    waited for yet; None waits for all. `profiles` are by schedulerName, and `profile` for others.
+    `preempts` is true if pods may be evicted. `overdue` (seconds of the monotonic clock, as all its
+    times) is the limit for terminating pods that are not waited for any more, `soon` for those
+    deleted by others that are not waited for yet; None waits for all. `profiles` are by
+    schedulerName, and `profile` is for others.
     """
 
     steps: int
@@ -82,6 +83,7 @@ class Limits(msgspec.Struct, frozen=True):
         cls, budget: SearchBudget, effort: Effort | None = None, *, preempts: bool = True
     ) -> Limits:
         effort = effort or Effort()
+        # JSON has no infinity.
         soon = effort.soon if math.isfinite(effort.soon) else None
         steps, packing_steps = budget.steps, budget.packing_steps
         profile, profiles = budget.profile, dict(budget.profiles)
@@ -111,7 +113,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class NominatedPlaces(msgspec.Struct, frozen=True):
-    """The nomination of a root: for each shape, by its index, how many pods on which nodes."""
+    """The nomination of a root: for each shape, by its index, the number of pods on each node."""
 
     root: GroupKey
     priority: int
@@ -119,21 +121,21 @@ class NominatedPlaces(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """Values in the order in which they must be put back.
+    """Values in the order in which they must be restored.
 
-    `nodes` are by row, None where a row is vacant; `vacant` is the order in which those are taken.
-    `waiting` has each group's waiting pods (UIDs) in their order; `assumed` what is decided and not
-    bound yet, node by UID; `assumed_volumes` the volume (empty: to be provisioned) and the node for
-    claims of those; `nominations` are the places of roots that preempted, `evicting` the UIDs of
-    the pods evicted for them and when they should be gone (None if unknown), `spared` of those that
-    cannot be, and `units` those of all running pods in the order in which they are considered as
-    victims. `queue` are the roots in the order of the queue, and `decisions` those on the first of
-    them. `priorities` say who may preempt, and serve simulations: all that is here has its priority
-    already. `starvation` is the root that goes before others.
-    `templates` are those of each Workload, with which groups are compared. `initially_scheduled`
-    are the groups that were scheduled once. `slices`, `device_classes` and `device_claims` are what
-    there is of devices, `device_taint_rules` what taints them besides, `assumed_devices` the
-    allocations of claims that were decided and are not written yet.
+    `nodes` are by row, None where a row is vacant; `vacant` is the order in which those are reused.
+    `waiting` has each group's waiting pods (UIDs) in their order; `assumed` is what is decided and
+    not bound yet, node by UID; `assumed_volumes` the volume (empty: to be provisioned) and the node
+    of the claims of those; `nominations` are the places of roots that preempted, `evicting` the
+    UIDs of the pods evicted for them and when they should be gone (None if unknown), `spared` of
+    those that cannot be evicted, and `units` those of all running pods in the order in which they
+    are considered as victims. `queue` are the roots in the order of the queue, and `decisions`
+    those on the first of them. `priorities` state who may preempt, and serve simulations:
+    everything else in the snapshot has its priority already. `starvation` is the root that goes
+    before others. `templates` are those of each Workload, with which groups are compared.
+    `initially_scheduled` are the groups that were scheduled once. `slices`, `device_classes` and
+    `device_claims` are all that is known of devices, `device_taint_rules` what else taints them,
+    `assumed_devices` the allocations of claims that were decided and are not written yet.
     """
 
     format: int
@@ -180,7 +182,7 @@ def take(
     decisions: int = 20,
     pause: Callable[[], None] = nothing,
 ) -> Snapshot:
-    """Everything as it is now, with the decisions on the first roots. Changes nothing.
+    """Take everything as it is now, with the decisions on the first roots. Change nothing.
 
     Nothing may change at a `pause` either.
     """
@@ -194,6 +196,7 @@ def take(
     roots = queue.waiting()
     storage, shapes = state.volumes, list(state.shapes)
     groups = state.forest.groups.values()
+    # A group without an object exists because pods name it: they create it again.
     specs = [group.spec for group in all_of(groups) if group.spec is not None]
     pods = list(all_of(_in_order(all_of(state.pods.values()))))
     return Snapshot(
@@ -207,9 +210,11 @@ def take(
         volumes=list(all_of(storage.volumes.values())),
         classes=list(storage.classes.values()),
         attachable={node: dict(limit) for node, limit in storage.limits.items()},
+        # In the order of the shapes: nominations refer to a shape by its index.
         requirements=[
             device_snapshot.shown_requirements(shape.requirements) for shape in all_of(shapes)
         ],
+        # Sorted, so that equal states give equal snapshots.
         groups=sorted(specs, key=lambda spec: spec.key),
         initially_scheduled=sorted(
             group.key for group in all_of(groups) if group.initially_scheduled
@@ -221,7 +226,10 @@ def take(
             for group in all_of(groups)
             if group.pending
         },
+        # A foreign one follows from the pod's own nominatedNodeName, which is restored with the
+        # pod.
         nominations=[_places_of(each, shapes) for each in state.nominations if not each.foreign],
+        # JSON has no infinity, which is the time of pods that may never end.
         evicting={
             uid: by if math.isfinite(by) else None
             for uid, by in sorted(state.units.evicting.items())
@@ -260,7 +268,7 @@ def take(
 def decide_all(
     state: State, roots: list[GroupKey], limits: Limits, pause: Callable[[], None] = nothing
 ) -> Iterator[Decision]:
-    """Decide each root against the state as it is, without carrying anything out."""
+    """Decide each root on the state as it is, without carrying anything out."""
     budget = replace(limits.budget(), pause=pause)
     for root in roots:
         entity: Group | Pod | None = state.singles.get(root) or state.forest.groups.get(root)
@@ -295,13 +303,14 @@ def _nodes(state: State, placement: Placement) -> dict[str, str]:
 
 
 def restore(snapshot: Snapshot) -> tuple[State, Queue]:
-    """A state and a queue that decide as those that the snapshot was taken from."""
+    """Return a state and a queue that decide as those that the snapshot was taken from."""
     state = State(judge=Selectors().judge)
     _put_nodes(state, snapshot)
     for name, labels in snapshot.namespaces.items():
         state.set_namespace(name, labels)
     _put_storage(state, snapshot)
     _put_devices(state, snapshot)
+    # Before the pods: the match counts of all shapes exist, in the order of the shapes.
     for requirements in snapshot.requirements:
         state.selectors.register(requirements)
     _put_groups(state, snapshot)
@@ -310,6 +319,7 @@ def restore(snapshot: Snapshot) -> tuple[State, Queue]:
     for uid, node in snapshot.assumed.items():
         state.assume([state.pods[uid]], [state.nodes.row_of[node]])
     for group in state.forest.groups.values():
+        # Which equal pods go first depends on the order in which they came.
         _order_pending(state, group, snapshot.waiting.get("/".join(group.key), []))
     _put_preemption(state, snapshot)
     for places in snapshot.nominations:
@@ -320,12 +330,13 @@ def restore(snapshot: Snapshot) -> tuple[State, Queue]:
     queue = Queue(state)
     for root in snapshot.queue:
         queue.review(root)
+    # Everything was just queued: the changes would make the same roots ready again.
     state.take_changes()
     return state, queue
 
 
 def queue_of(state: State, pause: Callable[[], None] = nothing) -> Queue:
-    """A queue of all that may be decided."""
+    """Return a queue of all that may be decided."""
     queue = Queue(state)
     for number, key in enumerate((*state.forest.groups, *state.singles)):
         if number % _PART == 0:
@@ -335,17 +346,18 @@ def queue_of(state: State, pause: Callable[[], None] = nothing) -> Queue:
 
 
 def encode(value: Snapshot | Decision) -> bytes:
-    """JSON; equal values give equal bytes."""
+    """Return the value as JSON; equal values give equal bytes."""
     return _encode(value)
 
 
 def encode_in_parts(snapshot: Snapshot, pause: Callable[[], None]) -> list[bytes]:
-    """The same JSON in parts, each of some values; `pause` is called in between."""
+    """Return the same JSON in parts, each of some values; `pause` is called in between."""
     fields = (f'"{name}":'.encode() for name in snapshot.__struct_encode_fields__)
     values = (getattr(snapshot, name) for name in snapshot.__struct_fields__)
     parts: list[bytes] = []
     for field, value in zip(fields, values, strict=True):
         parts += [b"," if parts else b"{", field]
+        # Only lists grow with the cluster.
         if not isinstance(value, list):
             parts.append(_encode(value))
             continue
@@ -358,11 +370,12 @@ def encode_in_parts(snapshot: Snapshot, pause: Callable[[], None]) -> list[bytes
 
 
 def _encode(value: object) -> bytes:
+    # Snapshots of equal states can be compared byte by byte.
     return msgspec.json.encode(value, order="deterministic")
 
 
 def decode(data: bytes, source: str) -> Snapshot:
-    """Raises ConfigError, which names the source, if the data are not a snapshot."""
+    """Decode a snapshot. Raises ConfigError, which names the source, if the data are none."""
     try:
         snapshot = msgspec.json.decode(data, type=Snapshot)
     except msgspec.DecodeError as error:
@@ -388,29 +401,34 @@ def _nomination(state: State, snapshot: Snapshot, nominated: NominatedPlaces) ->
 
 
 def _in_order(pods: Iterator[Pod]) -> Iterator[Pod]:
-    """Sorted by `_order`, some at a time, as long as there are more."""
+    """Yield the pods sorted by `_order`, some at a time, as long as there are more."""
+    # One sort of all pods would be a long stretch without a pause.
     some = iter(lambda: sorted(islice(pods, 16 * _PART), key=_order), [])
     return merge(*some, key=_order)
 
 
 def _order(pod: Pod) -> tuple[int, str]:
-    """By shape: pods restored in this order intern their shapes in the same order."""
+    """Return a sort key: pods restored by shape intern their shapes in the same order."""
     return (pod.shape.index, pod.info.uid)
 
 
 def _put_nodes(state: State, snapshot: Snapshot) -> None:
+    # A node takes the next row, so each vacant row gets a node that is then removed.
     holes = {row: f"\0{row}" for row, node in enumerate(snapshot.nodes) if node is None}
     for row, node in enumerate(snapshot.nodes):
         state.set_node(node or NodeInfo(holes[row], {}))
     for row in snapshot.vacant:
+        # In the order of `vacant`: the next node that is added has to get the same row.
         state.remove_node(holes[row])
 
 
 def _put_groups(state: State, snapshot: Snapshot) -> None:
+    # Before the groups, which are compared with their templates.
     for workload, templates in snapshot.templates:
         state.set_templates(workload, dict(templates))
     for spec in snapshot.groups:
         state.set_group(spec)
+    # Links may be postponed after many groups, and decisions rely on all of them.
     while state.forest.catch_up(1000):
         pass
     for key in snapshot.initially_scheduled:
@@ -447,6 +465,7 @@ def _put_storage(state: State, snapshot: Snapshot) -> None:
 
 
 def _put_devices(state: State, snapshot: Snapshot) -> None:
+    # Before the slices, which get the taints of the rules that exist.
     for rule in snapshot.device_taint_rules:
         state.devices.set_taint_rule(rule)
     for info in snapshot.slices:
@@ -459,6 +478,7 @@ def _put_devices(state: State, snapshot: Snapshot) -> None:
 
 
 def _order_pending(state: State, group: Group, uids: list[str]) -> None:
+    # Dictionaries keep the order of insertion, which is the order of the pods.
     before, group.pending = group.pending, {}
     for uid in uids:
         pod = state.pods[uid]

@@ -1,1 +1,1 @@
-"""What several packages need: configuration, metrics, ports, waiting."""
+"""The common base of several packages: configuration, metrics, ports, waiting."""

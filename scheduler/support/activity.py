@@ -1,4 +1,4 @@
-"""What the scheduler is doing at this moment: one value, made first, which its parts share."""
+"""The current activity of the scheduler: one value, created first, which its parts share."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from scheduler.core.values.model import GroupKey
 
 @dataclass(slots=True)
 class Activity:
-    """Each field has one writer: the loop, the binder and the evictor, in this order.
+    """The activity; each field has one writer: the loop, the binder and the evictor, in this order.
 
-    `deciding`: more roots are ready, and other tasks run between two decisions. `binding` are the
-    roots with a Binding that has no answer yet, `evicting` the numbers of unfinished evictions.
+    `deciding` is true if more roots are ready and other tasks run between two decisions. `binding`
+    are the roots with a Binding that has no result yet, `evicting` the numbers of unfinished
+    evictions.
     """
 
     deciding: bool = False
@@ -27,5 +28,5 @@ class Activity:
 
     @property
     def busy(self) -> bool:
-        """Whether Bindings or evictions are under way."""
+        """True if Bindings or evictions are under way."""
         return bool(self.binding or self.evicting)

@@ -1,10 +1,10 @@
-"""How much work on devices a decision may do at once.
+"""The budget of work on devices in one decision.
 
-Anybody who may create a ResourceClaim can make finding devices as long as selectors and devices
-allow. So a decision is cut short after some work, keeps what it found out, and is made anew later.
-Where others wait, a namespace whose decisions did much work waits for four times as long as that
-takes before it may do more: all of its roots together get a fifth of the scheduler, whatever they
-ask for. Where nobody else waits it goes on, by shorter stretches, so that who comes has his turn.
+A user who may create a ResourceClaim can make the search for devices as long as selectors and
+devices allow. So a decision is cut short after some work, keeps what it found out, and is repeated
+later. Where others wait, a namespace whose decisions did much work waits for four times as long as
+that took before it may do more: all of its roots together get a fifth of the scheduler, whatever
+they request. Without others it goes on in shorter stretches, so that a newcomer is decided soon.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from scheduler.core.devices.allowance import Allowance, PostponedError
 from scheduler.support.metrics import DEVICE_WORK_POSTPONED
 
 POSTPONED: Final = (PostponedError, SelectorPostponedError)
-"""What a decision raises that has used up its allowance."""
+"""The errors of a decision that has used up its allowance."""
 
 _TRIED: Final = 20_000
-"""Steps of the allocator and judgements of one decision."""
+"""Steps of the allocator, and evaluations of selectors, in one decision."""
 
 _COST: Final = 500_000
-"""What the selectors of one decision may cost, in kube-scheduler's units."""
+"""Cost of the selectors of one decision, in kube-scheduler's units."""
 
 _TRIED_IN_DEBT: Final = 200
 _COST_IN_DEBT: Final = 1_000
@@ -34,24 +34,24 @@ _COST_IN_DEBT: Final = 1_000
 
 _TRIED_ALONE: Final = 5_000
 _COST_ALONE: Final = 125_000
-"""The same where nobody else waits, who might come in the meantime."""
+"""The same if no other namespace waits, but one might come in the meantime."""
 
 _REST: Final = 4.0
 """Seconds to wait for each second of work."""
 
 _OF_A_STEP: Final = 10e-6
 _OF_A_UNIT: Final = 0.5e-6
-"""Seconds that a step, and a unit of cost, take about."""
+"""Seconds that a step, and a unit of cost, take on average."""
 
 _SHORT: Final = 0.005
 """Seconds of work that count for no namespace."""
 
 _REMEMBERED: Final = 1000
-"""Namespaces whose wait is remembered. With more, those whose wait is over are forgotten."""
+"""Namespaces whose wait is remembered. Beyond it, those whose wait is over are forgotten."""
 
 
 class DeviceWork:
-    """Gives each decision its allowance. Outside of `allowed` any work is done."""
+    """The allowance of each decision. Outside of `allowed` the work is not limited."""
 
     def __init__(self, allowance: Allowance, selectors: Selectors, clock: Clock) -> None:
         self._allowance = allowance
@@ -61,11 +61,12 @@ class DeviceWork:
 
     @contextmanager
     def allowed(self, namespace: str, *, alone: bool) -> Iterator[None]:
-        """Inside, work for a root of the namespace may raise one of POSTPONED.
+        """Limit the work in the block for the namespace; it may raise one of POSTPONED.
 
-        `alone`: no root of another namespace is ready.
+        `alone` is true if no root of another namespace is ready.
         """
         tried, most = _TRIED, _COST
+        # A namespace that has to wait is not shut out: what is known already takes few steps.
         if self._rest_until.get(namespace, 0.0) > self._clock.monotonic():
             tried = _TRIED_ALONE if alone else _TRIED_IN_DEBT
             most = _COST_ALONE if alone else _COST_IN_DEBT
@@ -85,7 +86,7 @@ class DeviceWork:
             )
 
     def postponed(self, namespace: str, *, alone: bool) -> float:
-        """A decision was cut short: when it may go on, on the monotonic clock."""
+        """Return when a decision that was cut short may go on, on the monotonic clock."""
         DEVICE_WORK_POSTPONED.inc()
         soon = self._clock.monotonic() + _SHORT
         return soon if alone else max(self._rest_until.get(namespace, 0.0), soon)
@@ -96,6 +97,6 @@ class DeviceWork:
         now = self._clock.monotonic()
         if len(self._rest_until) > _REMEMBERED:
             self._rest_until = {it: at for it, at in self._rest_until.items() if at > now}
-        # What was done while nobody else waited is not paid for when somebody does.
+        # Work that was done while no other namespace waited is not charged once one does.
         since = now if alone else max(self._rest_until.get(namespace, 0.0), now)
         self._rest_until[namespace] = since + _REST * seconds

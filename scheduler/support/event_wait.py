@@ -10,7 +10,8 @@ from kube.base.clock import Clock
 
 
 async def wait_until(event: asyncio.Event, until: float, clock: Clock) -> None:
-    """Until the event is set, at most until that time of the monotonic clock."""
+    """Wait until the event is set, at most until that time of the monotonic clock."""
+    # Not by `asyncio.timeout`: the tests and the lab run in virtual time.
     signal = asyncio.ensure_future(event.wait())
     timer = asyncio.ensure_future(clock.sleep(until - clock.monotonic()))
     try:
@@ -21,7 +22,7 @@ async def wait_until(event: asyncio.Event, until: float, clock: Clock) -> None:
 
 
 async def done_within(work: Coroutine[Any, Any, None], seconds: float, clock: Clock) -> bool:
-    """Whether the work ends within that time; else it is cancelled. Raises what it raises."""
+    """Return whether the work ends within that time; cancel it otherwise. Raise what it raises."""
     task = asyncio.ensure_future(work)
     timer = asyncio.ensure_future(clock.sleep(seconds))
     try:
@@ -32,4 +33,5 @@ async def done_within(work: Coroutine[Any, Any, None], seconds: float, clock: Cl
         return False
     finally:
         timer.cancel()
+        # Also if the caller is cancelled: the work must not go on without it.
         task.cancel()

@@ -1,4 +1,4 @@
-"""Keys that wait for something, with namespaces in turn: none waits behind another's thousands."""
+"""Waiting keys, with namespaces in turn: none waits behind the thousands of another one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduler.core.values.model import GroupKey
 V = TypeVar("V")
 
 _LOOKS: Final = 1000
-"""Keys of one namespace that `take` looks at in vain, before it leaves them for the next time."""
+"""Keys of one namespace that `take` passes over before it leaves the rest for the next time."""
 
 
 class FairKeys(Generic[V]):
@@ -27,21 +27,21 @@ class FairKeys(Generic[V]):
         return key in self._by_namespace.get(key[1], ())
 
     def count(self, namespace: str) -> int:
-        """How many keys of the namespace there are."""
+        """Return the number of keys of the namespace."""
         return len(self._by_namespace.get(namespace, ()))
 
     def get(self, key: GroupKey) -> V | None:
-        """The value of the key; None if it is not there."""
+        """Return the value of the key; None if it has none."""
         return self._by_namespace.get(key[1], {}).get(key)
 
     def put(self, key: GroupKey, value: V) -> None:
-        """Set the value; a key that is there already keeps its place."""
+        """Set the value; a key that is there already keeps its position."""
         keys = self._by_namespace.setdefault(key[1], {})
         self._size += key not in keys
         keys[key] = value
 
     def move_to_end(self, key: GroupKey) -> None:
-        """Make the key the youngest of its namespace, whose turn stays; it is there."""
+        """Make the key, which is there, the youngest of its namespace, whose turn stays."""
         keys = self._by_namespace[key[1]]
         keys[key] = keys.pop(key)
 
@@ -56,16 +56,17 @@ class FairKeys(Generic[V]):
             del self._by_namespace[key[1]]
 
     def turn(self) -> tuple[GroupKey, V] | None:
-        """The oldest key of the namespace whose turn it is, and its value; it stays here."""
+        """Return the oldest key of the next namespace, and its value. The key stays."""
         namespace = next(iter(self._by_namespace), None)
         if namespace is None:
             return None
+        # Added again at the end: each other namespace comes before this one is next again.
         keys = self._by_namespace.pop(namespace)
         self._by_namespace[namespace] = keys
         return next(iter(keys.items()))
 
     def take(self, ready: Callable[[GroupKey, V], bool], most: int) -> list[GroupKey]:
-        """Remove up to `most` keys that are ready. Returns them, namespaces in turn."""
+        """Remove and return up to `most` keys that are ready, from namespaces in turn."""
         searches = {ns: _Search(keys, ready) for ns, keys in self._by_namespace.items()}
         found: list[GroupKey] = []
         while searches and len(found) < most:
@@ -73,9 +74,12 @@ class FairKeys(Generic[V]):
                 key = next(search, None) if len(found) < most else None
                 if key is not None:
                     found.append(key)
+                    # At the end: the next call begins with another namespace.
                     self._by_namespace[namespace] = self._by_namespace.pop(namespace)
                 elif len(found) < most:
                     del searches[namespace]
+                    # Otherwise the same keys would be passed over next time, and ready ones behind
+                    # them never found.
                     for passed in search.passed_over:
                         self.move_to_end(passed)
         for key in found:
@@ -84,7 +88,7 @@ class FairKeys(Generic[V]):
 
 
 class _Search(Iterator[GroupKey], Generic[V]):
-    """The ready keys of one namespace; `passed_over` are others, if there are too many of them."""
+    """The ready keys of one namespace; `passed_over` has the others, if they are too many."""
 
     def __init__(self, keys: dict[GroupKey, V], ready: Callable[[GroupKey, V], bool]) -> None:
         self.passed_over: list[GroupKey] = []
@@ -96,6 +100,7 @@ class _Search(Iterator[GroupKey], Generic[V]):
             if self._ready(key, value):
                 return key
             self.passed_over.append(key)
+            # A bound on the time, as a tenant may have any number of keys that are not ready.
             if len(self.passed_over) >= _LOOKS:
                 raise StopIteration
         self.passed_over = []

@@ -1,4 +1,4 @@
-"""Where Muster's own kinds live on an API server."""
+"""The resources of Muster's own kinds on an API server."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ GROUPS: Final = {
 
 RESERVATIONS: Final = Resource(*RESERVATION)
 WORKLOADS: Final = Resource(*WORKLOAD)
-"""Workloads, whose templates groups are compared with."""
+"""Workloads, with whose templates groups are compared."""

@@ -31,6 +31,7 @@ SEARCH_STEPS = Histogram(
     "Placements of one PodGroup that a decision tried.",
     buckets=(1, 2, 4, 8, 16, 64, 256, 1024),
 )
+# Up to two hours: a gang may wait for capacity far longer than a decision takes.
 _WAITS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
 GANG_FIRST_BIND_SECONDS = Histogram(
     "muster_scheduler_gang_first_bind_duration_seconds",
@@ -157,7 +158,7 @@ for _reason in ("refused", "unanswered"):
 
 
 def no_longer_leading() -> None:
-    """Nothing is open or waits here any more: the next leader tells of it."""
+    """Reset the gauges of what is open or waits: the next leader exports them."""
     for queue in QUEUES:
         PENDING_ROOTS.labels(queue).set(0)
     for gauge in (

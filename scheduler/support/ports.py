@@ -1,4 +1,4 @@
-"""What the scheduler needs of an API server, as narrow as its parts use it."""
+"""The scheduler's interfaces to an API server, each as narrow as its user needs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from scheduler.core.values.extended_devices import ContainerDevices
 
 
 class ReservationApi(Creator, Deleter, Protocol):
-    """Stores, lists and deletes Reservations. Raises kube.base.errors."""
+    """Create, list and delete Reservations. Raises kube.base.errors."""
 
     async def list(self, resource: Resource, namespace: str | None = None) -> Json: ...
 
 
 class PodDeleter(Getter, Deleter, Protocol):
-    """Gets and deletes pods. Raises kube.base.errors."""
+    """Get and delete pods. Raises kube.base.errors."""
 
     async def delete(
         self,
@@ -33,17 +33,17 @@ class PodDeleter(Getter, Deleter, Protocol):
 
 
 class BinderApi(PodDeleter, ReservationApi, Protocol):
-    """Binds pods, gets one, deletes one; and Reservations. Raises kube.base.errors."""
+    """Bind, get and delete pods; store Reservations. Raises kube.base.errors."""
 
     async def bind(self, namespace: str, pod: str, uid: str, node: str) -> None: ...
 
 
 class VolumeBinderApi(Getter, StatusPatcher, Protocol):
-    """Gets and patches claims and volumes. Raises kube.base.errors."""
+    """Get and patch claims and volumes. Raises kube.base.errors."""
 
 
 class ClaimApi(Getter, Creator, StatusPatcher, Deleter, Protocol):
-    """Gets, creates, patches and deletes ResourceClaims. Raises kube.base.errors."""
+    """Get, create, patch and delete ResourceClaims. Raises kube.base.errors."""
 
     async def patch_unread(
         self,
@@ -57,7 +57,7 @@ class ClaimApi(Getter, Creator, StatusPatcher, Deleter, Protocol):
 
 
 class ContainersOfPods(Protocol):
-    """What waiting pods say of extended resources."""
+    """The requests of waiting pods for extended resources."""
 
     def containers_of(self, uid: str) -> tuple[ContainerDevices, ...]: ...
 
@@ -65,11 +65,11 @@ class ContainersOfPods(Protocol):
 
 
 class EvictorApi(PodDeleter, StatusPatcher, Protocol):
-    """Gets and marks pods and groups, deletes pods. Raises kube.base.errors."""
+    """Get pods, patch the status of pods and groups, delete pods. Raises kube.base.errors."""
 
 
 class EventRecorder(Protocol):
-    """Takes events; never blocks."""
+    """A sink for events that never blocks."""
 
     def event(
         self,

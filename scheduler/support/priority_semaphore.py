@@ -11,7 +11,7 @@ from itertools import count
 
 
 class PrioritySemaphore:
-    """Waiters are served by priority, the lowest number first, then in the order they came."""
+    """A semaphore that serves waiters by priority, the lowest number first, then by arrival."""
 
     def __init__(self, permits: int) -> None:
         self._free = permits
@@ -20,7 +20,7 @@ class PrioritySemaphore:
 
     @asynccontextmanager
     async def acquired(self, priority: int) -> AsyncIterator[None]:
-        """Holds one permit inside the block."""
+        """Hold one permit in the block."""
         await self._acquire(priority)
         try:
             yield
@@ -37,13 +37,14 @@ class PrioritySemaphore:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
-                self._release()  # it had been handed a permit
+                self._release()  # it had got a permit already
             raise
 
     def _release(self) -> None:
-        """Hand the permit to the next waiter; only without waiters does it become free."""
+        """Pass the permit to the next waiter; only without waiters does it become free."""
         while self._waiters:
             *_, waiter = heapq.heappop(self._waiters)
+            # A waiter that was cancelled is still on the heap.
             if not waiter.done():
                 waiter.set_result(None)
                 return
@@ -51,7 +52,7 @@ class PrioritySemaphore:
 
 
 class SharedSemaphore:
-    """Of `permits` in all, one key holds at most `share`, and leaves the others to other keys.
+    """A semaphore of `permits` in all, of which one key holds at most `share`.
 
     Waiters are served by priority.
     """
@@ -63,18 +64,20 @@ class SharedSemaphore:
         self._users: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """How many keys are in use."""
+        """Return the number of keys in use."""
         return len(self._shares)
 
     @asynccontextmanager
     async def acquired(self, key: str, priority: int) -> AsyncIterator[None]:
-        """Holds one permit inside the block."""
+        """Hold one permit in the block."""
         share = self._shares.setdefault(key, PrioritySemaphore(self._share))
         self._users[key] += 1
         try:
+            # First the share: a key whose share is used up must not wait with a permit of all.
             async with share.acquired(priority), self._all.acquired(priority):
                 yield
         finally:
             self._users[key] -= 1
             if not self._users[key]:
+                # Keys are namespaces, which come and go.
                 del self._users[key], self._shares[key]

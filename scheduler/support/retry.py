@@ -1,4 +1,4 @@
-"""Repeats what failed only because of the connection, as long as the lease is held."""
+"""Repetition of requests that failed only because of the connection, while the lease is held."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from kube.concurrency.backoff import Backoff
 from kube.leader.election import Fence
 
 RETRIABLE: Final = (Unreachable, ServerError, TooManyRequests, Unauthorized, ConfigError, LeaseLost)
-"""Not the fault of the request: the same request may succeed later."""
+"""Errors that are not the fault of the request: the same request may succeed later."""
 
 
 def backoff() -> Backoff:
-    """Between two tries of one request: 0.1 s, doubling to 5 s."""
+    """Return the back-off between two attempts of one request: 0.1 s, doubling to 5 s."""
     return Backoff(first=0.1, limit=5.0)
 
 
@@ -38,10 +38,10 @@ async def retry(
     on: tuple[type[KubeError], ...] = RETRIABLE,
     until: float = math.inf,
 ) -> bool:
-    """Repeat the request while it raises one of `on`; other errors go to the caller.
+    """Repeat the request while it raises one of `on`; raise other errors to the caller.
 
-    From `until` (monotonic) on, all errors do, and a 403 once it was repeated for `STARTING`
-    seconds. False if the lease may have been lost before it succeeded.
+    From `until` (monotonic) on, all errors are raised, and a 403 once it was repeated for
+    `STARTING` seconds. Returns False if the lease may have been lost before it succeeded.
     """
     waits, starts_until = backoff(), clock.monotonic() + STARTING
     while fence.valid():
@@ -50,8 +50,10 @@ async def retry(
         except on as error:
             if clock.monotonic() >= until:
                 raise
+            # The server may be restarting: its first responses after that may be 403.
             starts_until = clock.monotonic() + STARTING
             await clock.sleep(waits.next(error))
+        # A kube-apiserver that starts answers 403 until it has read its roles.
         except Forbidden as error:
             if clock.monotonic() >= min(until, starts_until):
                 raise

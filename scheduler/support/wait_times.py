@@ -1,8 +1,8 @@
-"""How long gangs wait, from their last member to their first Binding and until they are whole.
+"""The wait times of gangs: from the last member to the first Binding, and to the last.
 
 The time begins when this leader sees that a root has its quorum, as kube-scheduler's begins when it
-first sees a pod. It ends when the Bindings of its minCount are answered. A gang that lost pods
-after it was whole is not measured again: that takes as long as others need to make the new ones.
+first sees a pod. It ends when the Bindings of its minCount have results. A gang that lost pods
+after it was complete is not measured again: that takes as long as others need to create new ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Wait:
 
 
 class GangTimes:
-    """The roots that have their quorum and are not whole, of each kind the oldest first."""
+    """The roots that have their quorum and are not complete, of each kind the oldest first."""
 
     def __init__(self, state: State, clock: Clock) -> None:
         self._state = state
@@ -32,12 +32,12 @@ class GangTimes:
         self._waits: dict[str, dict[GroupKey, _Wait]] = {kind: {} for kind in KINDS}
 
     def reset(self) -> None:
-        """Another process may have led meanwhile."""
+        """Forget all times: another process may have led meanwhile."""
         for waits in self._waits.values():
             waits.clear()
 
     def changed(self, key: GroupKey) -> None:
-        """An entity or group changed, or is gone. O(1)."""
+        """Handle an entity or group that changed or is gone, in O(1)."""
         waits = self._waits.get(key[0])
         if waits is None:
             return
@@ -45,11 +45,12 @@ class GangTimes:
             waits.pop(key, None)
         elif key not in waits:
             group = self._state.forest.groups[key]
+            # Without pending pods it was decided already, by an earlier leader for instance.
             if group.pending_total:
                 waits[key] = _Wait(self._clock.monotonic())
 
     def bound(self, key: GroupKey) -> None:
-        """A pod of the root is bound."""
+        """Record that a pod of the root is bound."""
         wait = self._waits.get(key[0], {}).get(key)
         if wait is not None and not wait.begun:
             wait.begun = True
@@ -57,13 +58,13 @@ class GangTimes:
             GANG_FIRST_BIND_SECONDS.labels(key[0]).observe(seconds)
 
     def whole(self, key: GroupKey) -> None:
-        """All Bindings of the root's decision are answered, none was refused."""
+        """Record that all Bindings of the root's decision have results, and none was refused."""
         wait = self._waits.get(key[0], {}).pop(key, None)
         if wait is not None and wait.begun:
             GANG_SECONDS.labels(key[0]).observe(self._clock.monotonic() - wait.since)
 
     def longest(self, kind: str) -> float:
-        """Seconds that the oldest of them has waited, 0.0 if there is none."""
+        """Return the seconds that the oldest root has waited; 0.0 if there is none."""
         waits = self._waits[kind]
         while waits:
             key, wait = next(iter(waits.items()))
@@ -73,7 +74,7 @@ class GangTimes:
         return 0.0
 
     def _waiting(self, key: GroupKey) -> bool:
-        """Whether it is a root with its quorum that was never whole."""
+        """Return whether the group is a root with its quorum that was never complete."""
         group = self._state.forest.groups.get(key)
         if group is None or group.spec is None or group.parent is not None:
             return False
