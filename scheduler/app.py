@@ -429,7 +429,7 @@ class Scheduler:
             async with asyncio.timeout(_OPEN_WITHIN):
                 await self._client.open_connections(self._config.bind_workers)
         except (Unreachable, TimeoutError) as error:
-            _log.info("connections are opened on demand", problem=repr(error))
+            _log.info("failed to open connections in advance", error=repr(error))
 
     async def _lead(self, fence: Fence) -> None:
         """Complete what earlier leaders began, then decide and act until the lease is lost."""

@@ -153,7 +153,7 @@ def main(argv: Sequence[str]) -> int:
     file = load(arguments.config)
     process.configure_logging(arguments.command, arguments.log_level)
     for name, instead in file.old_fields.items():
-        _log.warning("old field in the configuration", field=name, instead=instead)
+        _log.warning("deprecated configuration field", field=name, instead=instead)
     show_gates(file.gates)
     process.run(lambda stop: _serve(arguments, file, stop))
     return 0

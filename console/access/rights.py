@@ -110,7 +110,7 @@ class RightsOfUsers:
         try:
             rights = await self._asked(user)
         except KubeError as error:
-            _log.warning("rights could not be asked", user=user.name, error=str(error))
+            _log.warning("failed to review access", user=user.name, error=str(error))
             rights = NOTHING
             at = self._now() - FRESH + AGAIN
         else:

@@ -104,12 +104,12 @@ class TokenViewers:
         if session is None:
             return None
         if not await self._still_theirs(session, secret):
-            _log.info("a session ended: its token is not accepted", user=session.user.name)
+            _log.info("session ended: token not accepted", user=session.user.name)
             self._sessions.pop(key, None)
             return None
         rights = await self._rights.of(session.user) if session.reviewed else NOTHING
         if await self._lost_all(session, rights):
-            _log.info("a session ended: its user has no rights any more", user=session.user.name)
+            _log.info("session ended: user lost access", user=session.user.name)
             self._sessions.pop(key, None)
         # It may have ended while the rights were asked for.
         if self._living(key) is None:
@@ -133,7 +133,7 @@ class TokenViewers:
         try:
             return await self._reviews.allows(session.user, right)
         except KubeError as error:
-            _log.warning("a right could not be asked for", error=str(error))
+            _log.warning("failed to review access", error=str(error))
             return False
 
     async def log_in(self, token: str, peer: str = "") -> str:
@@ -146,7 +146,7 @@ class TokenViewers:
         try:
             user = await self._reviews.user(token)
         except KubeError as error:
-            _log.warning("a token could not be reviewed", error=str(error))
+            _log.warning("failed to review a token", error=str(error))
             self._refused.take_back(peer)
             raise RefusedError(503, "The API server does not answer; try again.") from error
         if user is None:
@@ -180,7 +180,7 @@ class TokenViewers:
             seal(token, secret),
             now + FRESH,
         )
-        _log.info("a session began", user=user.name)
+        _log.info("session started", user=user.name)
         return secret
 
     async def _still_theirs(self, session: _Session, secret: str) -> bool:
@@ -198,7 +198,7 @@ class TokenViewers:
         try:
             user = await self._reviews.user(token)
         except KubeError as error:
-            _log.warning("a token could not be reviewed", error=str(error))
+            _log.warning("failed to review a token", error=str(error))
             session.reviewed, session.review_at = False, self._now() + AGAIN
             return True
         finally:
@@ -219,7 +219,7 @@ class TokenViewers:
         try:
             return await self._rights.lost(session.user, session.had)
         except KubeError as error:
-            _log.warning("rights could not be asked", user=session.user.name, error=str(error))
+            _log.warning("failed to review access", user=session.user.name, error=str(error))
             return False
 
     def _living(self, key: bytes) -> _Session | None:

@@ -143,9 +143,9 @@ async def _renew(certificate: Certificate, seconds: float) -> None:
         await asyncio.sleep(seconds)
         try:
             if certificate.renew():
-                _log.info("a new certificate is served")
+                _log.info("certificate reloaded")
         except ConfigError as error:
-            _log.error("the new certificate is not taken", error=str(error))
+            _log.error("failed to load the new certificate", error=str(error))
 
 
 @contextlib.contextmanager

@@ -220,7 +220,7 @@ class Streams:
                 try:
                     self.tick()
                 except Exception:  # noqa: BLE001 - logged; the next round may do better
-                    _log.exception("an update of the console failed")
+                    _log.exception("failed to update the console")
                     self._resync()
 
     def _resync(self) -> None:

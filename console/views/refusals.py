@@ -127,7 +127,7 @@ def safely(
     try:
         return ask(cluster, entity)
     except Exception:  # noqa: BLE001 - logged, and said in its row
-        _log.exception("a workload could not be explained", key="/".join(entity.key))
+        _log.exception("failed to explain a workload", key="/".join(entity.key))
         return Cause("Error", "the console could not work out why it waits: its log says more")
 
 

@@ -442,9 +442,9 @@ class Informers:
         self._caches.unlisted[resource] = problem
         if type(before) is not type(problem):
             _log.error(
-                "a kind cannot be listed, and what is about it waits",
+                "failed to list a kind, work on it waits",
                 resource=resource.full_name,
-                problem=str(problem),
+                error=str(problem),
             )
 
 

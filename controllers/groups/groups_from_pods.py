@@ -248,7 +248,7 @@ class GroupsFromPods:
         if self._said.get(key) == text:
             return
         self._said[key] = text
-        _log.info("group not as its pods say", namespace=key[0], group=key[1], problem=text)
+        _log.info("group differs from its pods", namespace=key[0], group=key[1], error=text)
         for pod in self._caches.pods.each(BY_GROUP, key):
             if pod.ask is not None and about(pod.ask):
                 reference = ObjectReference.of(PODS, pod.metadata)

@@ -137,7 +137,7 @@ class ImplicitGroups:
         if self._reported.get(key) == str(fault):
             return
         self._reported[key] = str(fault)
-        _log.warning("implicit group not made", namespace=key[0], problem=str(fault))
+        _log.warning("failed to create an implicit group", namespace=key[0], error=str(fault))
         reference = ObjectReference.of(WORKLOADS, workload.metadata)
         self._recorder.event(reference, "Warning", fault.reason, str(fault))
 

@@ -193,10 +193,10 @@ class OwnerChains:
         try:
             allowed = await self._reader.may("get", resource, namespace)
         except KubeError as error:
-            _log.warning("rights not known", kind=resource.full_name, problem=str(error))
+            _log.warning("failed to review permissions", kind=resource.full_name, error=str(error))
             allowed = False
         if not allowed:
-            _log.info("owners of this kind may not be read", kind=resource.full_name)
+            _log.info("not allowed to read owners of this kind", kind=resource.full_name)
         self._allowed.put((namespace, resource), allowed)
         return allowed
 
@@ -224,7 +224,7 @@ class OwnerChains:
         except Forbidden:
             return Unknown.UNREADABLE
         except KubeError as error:
-            _log.warning("owner not read", path=path, problem=str(error))
+            _log.warning("failed to read an owner", path=path, error=str(error))
             return Unknown.FAILED
 
 

@@ -117,7 +117,7 @@ class WaitingForNote:
         reference = ObjectReference.of(resource, meta)
         self._recorder.event(reference, "Warning", EVENT_WAIT_NOT_WRITTEN, what)
         about = {"kind": resource.kind, "namespace": meta.namespace, "name": meta.name}
-        _log.warning("waiting-for was refused", **about, problem=reason)
+        _log.warning("failed to write the waiting-for annotation", **about, error=reason)
 
 
 def waiting_for_ops(meta: ObjectMeta, text: str, *, stays: bool) -> PatchBuilder:

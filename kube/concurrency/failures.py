@@ -71,10 +71,10 @@ class Failures(Generic[K]):
         if kind not in failure.traced:
             failure.traced.add(kind)
             _log.error(
-                "failed, and is tried again",
+                "work failed, will retry",
                 work=self._work,
                 key=self._name(key),
-                problem=failure.problem,
+                error=failure.problem,
                 wait=round(wait, 3),
                 exc_info=error,
             )

@@ -44,7 +44,7 @@ class Freeze:
             try:
                 act()
             except Exception:  # noqa: BLE001 - logged; the others are carried out
-                _log.exception("a postponed change raised an error")
+                _log.exception("failed to apply a postponed change")
         # After the postponed changes: a waiting task sees the state with all of them.
         waiting, self._waiting = self._waiting, []
         for each in waiting:

@@ -77,7 +77,7 @@ class Pace:
         if longer or now >= self._quiet_until:
             self._quiet_until = now + _QUIET
             _log.info(
-                "other tasks had to wait",
+                "task held the event loop too long",
                 work=self._work,
                 seconds=round(busy, 3),
                 object="/".join(filter(None, self._object)),

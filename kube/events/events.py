@@ -243,11 +243,11 @@ class Recorder:
                 await self._clock.sleep(backoff.next(error))
             except KubeError as error:
                 EVENTS_DROPPED.labels("refused").inc()
-                _log.warning("event refused", reason=event_key.reason, problem=str(error))
+                _log.warning("failed to send an event", reason=event_key.reason, error=str(error))
                 return
             except Exception:  # noqa: BLE001 - logged: an event is never worth a process
                 EVENTS_DROPPED.labels("error").inc()
-                _log.exception("event not sent", reason=event_key.reason)
+                _log.exception("failed to send an event", reason=event_key.reason)
                 return
             else:
                 return

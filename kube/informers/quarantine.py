@@ -61,11 +61,11 @@ class Quarantine:
             return
         problems[key] = problem
         _log.error(
-            "object set aside",
+            "skipping undecodable object",
             resource=resource.full_name,
             namespace=key[0],
             name=key[1],
-            problem=problem,
+            error=problem,
             exc_info=error if self._is_new(error) else None,
         )
         if self._events is not None:
@@ -81,7 +81,7 @@ class Quarantine:
             del self._problems[resource]
         QUARANTINED.labels(resource.full_name).dec()
         _log.info(
-            "object no longer set aside",
+            "object is decodable again",
             resource=resource.full_name,
             namespace=key[0],
             name=key[1],

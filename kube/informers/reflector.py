@@ -212,7 +212,7 @@ class Reflector(Generic[T]):
                 return
         except Silent:
             # Usually nothing has happened. If the connection is dead, the next request finds out.
-            _log.debug("silent watch renewed", resource=self._resource.full_name)
+            _log.debug("renewed a silent watch", resource=self._resource.full_name)
             return
         except Gone as error:
             self._state.forget()
@@ -250,7 +250,7 @@ class Reflector(Generic[T]):
                     return await self._watch()
                 await self._list()
         except TimeoutError:
-            _log.info("lists anew", resource=self._resource.full_name)
+            _log.info("relisting", resource=self._resource.full_name)
         finally:
             self._interrupt = None
         return True
@@ -278,7 +278,9 @@ class Reflector(Generic[T]):
                 if not permitted and now - refused_since >= STARTING:
                     raise
                 _log.warning(
-                    "version not read", resource=self._resource.full_name, problem=str(error)
+                    "failed to read a resource version",
+                    resource=self._resource.full_name,
+                    error=str(error),
                 )
                 await self._clock.sleep(waits.next(error))
 
@@ -418,7 +420,7 @@ class Reflector(Generic[T]):
             self._delivery.on_set_aside(key, raw)
         except Exception:  # noqa: BLE001 - logged
             _log.exception(
-                "nothing is known of an object that is set aside",
+                "failed to skip an undecodable object",
                 resource=self._resource.full_name,
                 namespace=key[0],
                 name=key[1],

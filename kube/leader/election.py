@@ -117,7 +117,7 @@ class LeaderElector:
         except NotFound:
             self._note(None)
         except (ApiError, ConfigError, Unreachable) as error:
-            _log.info("lease not observed", lease=self._name, problem=str(error))
+            _log.info("failed to observe the lease", lease=self._name, error=str(error))
 
     async def run(self, work: Work) -> None:
         """Lead whenever possible: `work(fence)` runs while the lease is held.
@@ -128,10 +128,10 @@ class LeaderElector:
         """
         while True:
             held = await self._acquire()
-            _log.info("leading", lease=self._name, identity=self._identity)
+            _log.info("became leader", lease=self._name, identity=self._identity)
             if await self._lead(held, work):
                 return
-            _log.warning("no longer leading", lease=self._name, identity=self._identity)
+            _log.warning("stopped leading", lease=self._name, identity=self._identity)
 
     async def _acquire(self) -> _HeldLease:
         while True:
@@ -141,7 +141,7 @@ class LeaderElector:
                 if held is not None:
                     return held
             except (ApiError, ConfigError, Unreachable) as error:
-                _log.warning("lease not available", lease=self._name, problem=str(error))
+                _log.warning("failed to acquire the lease", lease=self._name, error=str(error))
                 asked = retry_after(error)
             wait = max(self._retry, asked)
             # Jitter: replicas that start together must not write the same lease at the same moment.
@@ -232,7 +232,7 @@ class LeaderElector:
                     break
                 record = reread or record
             except (ApiError, ConfigError, Unreachable) as error:
-                _log.warning("lease not renewed", lease=self._name, problem=str(error))
+                _log.warning("failed to renew the lease", lease=self._name, error=str(error))
                 asked = retry_after(error)
             else:
                 fence.extend(since + self._renew)
@@ -244,7 +244,7 @@ class LeaderElector:
         except NotFound:
             return None
         except (ApiError, ConfigError, Unreachable) as error:
-            _log.warning("lease not readable", lease=self._name, problem=str(error))
+            _log.warning("failed to read the lease", lease=self._name, error=str(error))
             return {}
         return record if record["spec"].get("holderIdentity") == self._identity else None
 
@@ -258,7 +258,7 @@ class LeaderElector:
             record["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
             await self._call("PUT", record)
         except (ApiError, ConfigError, Unreachable) as error:
-            _log.warning("lease not released", lease=self._name, problem=str(error))
+            _log.warning("failed to release the lease", lease=self._name, error=str(error))
 
     def _claimed(self, record: Json) -> Json:
         record = deepcopy(record)

@@ -319,7 +319,9 @@ class Binder:
         except Exception as error:  # noqa: BLE001 - logged
             # The error is about this pod alone: the worker continues with others.
             info = binding.pod.info
-            _log.exception("a Binding raised an error", namespace=info.namespace, pod=info.name)
+            _log.exception(
+                "Binding raised an unexpected error", namespace=info.namespace, pod=info.name
+            )
             self._reject(binding, f"{type(error).__name__} in the scheduler")
 
     async def _bind_volumes(self, binding: PodBinding, fence: Fence) -> None:
@@ -431,7 +433,7 @@ class Binder:
             namespace=info.namespace,
             pod=info.name,
             node=binding.node,
-            problem=problem,
+            error=problem,
         )
         binding.intent.failed = True
         # During a freeze a decision relies on the state: the pod keeps its node until the end.

@@ -81,7 +81,7 @@ class Allocating:
         try:
             problem = await self._allocations.stand(pods, intent.deadline, fence)
         except Exception as error:  # noqa: BLE001 - logged; the root is decided anew
-            _log.exception("ResourceClaims raised an error", root="/".join(intent.root))
+            _log.exception("ResourceClaims raised an unexpected error", root="/".join(intent.root))
             problem = f"{type(error).__name__} in the scheduler"
         await self._freeze.over()
         if problem:

@@ -98,7 +98,7 @@ class Deadlines:
                     self._queue.block(intent.root)
                     over.append(intent)
             except Exception:  # noqa: BLE001 - logged, and tried again
-                _log.exception("deadline not checked", root="/".join(intent.root))
+                _log.exception("failed to check a deadline", root="/".join(intent.root))
         return over
 
     def _is_over(self, intent: Intent) -> bool:
@@ -125,7 +125,7 @@ class Deadlines:
         try:
             await self._give_up(intent, fence)
         except Exception:  # noqa: BLE001 - logged, and tried again
-            _log.exception("gang not given up", root="/".join(intent.root))
+            _log.exception("failed to give up a gang", root="/".join(intent.root))
 
     def _half_bound(self, intent: Intent) -> bool:
         """Return whether some pods of the group run, but fewer than its minCount."""
@@ -184,7 +184,7 @@ class Deadlines:
             wait = waits.next(problem)
             message = f"{len(left)} of {len(intent.bound)} bound pods could not be deleted"
             message = f"{message}, retry in {_minutes(wait)}: {shortened(str(problem))}"
-            _log.error("gang not given up", root="/".join(intent.root), problem=message)
+            _log.error("failed to give up a gang", root="/".join(intent.root), error=message)
             await self._freeze.over()
             self._events.entity(intent.root, "Warning", "GangBindFailed", message)
             self._report(intent, message)

@@ -76,7 +76,7 @@ class Recovery:
         try:
             moment = datetime.fromisoformat(decision.since)
         except ValueError as error:
-            _log.error("decision without a time", root="/".join(decision.root), problem=str(error))
+            _log.error("Reservation without a time", root="/".join(decision.root), error=str(error))
             return None
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 

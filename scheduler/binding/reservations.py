@@ -189,7 +189,7 @@ class Reservations:
                 _log.error("Reservations are not installed", crd=RESERVATIONS.full_name)
                 return []
             except KubeError as error:
-                _log.warning("Reservations not read", problem=str(error))
+                _log.warning("failed to list Reservations", error=str(error))
                 await self._clock.sleep(waits.next(error))
         return []
 
@@ -265,7 +265,7 @@ class Reservations:
             except RETRIABLE as error:
                 # Logged here, as `retry` repeats it without a word: all Bindings of these roots
                 # wait.
-                _log.warning("Reservation not written", problem=str(error))
+                _log.warning("failed to write a Reservation", error=str(error))
                 raise
 
         try:
@@ -273,7 +273,7 @@ class Reservations:
                 return "the lease is lost"
         except KubeError as error:
             RESERVATIONS_WRITTEN.labels("refused").inc()
-            _log.error("Reservation refused", problem=str(error))
+            _log.error("API server rejected a Reservation", error=str(error))
             return str(error)
         RESERVATIONS_WRITTEN.labels("written").inc()
         return None
@@ -285,7 +285,9 @@ class Reservations:
                 deleted = await retry(partial(self._delete, reservation.name), fence, self._clock)
             except KubeError as error:
                 # The next leader finds its roots bound, and deletes it.
-                _log.error("Reservation not deleted", name=reservation.name, problem=str(error))
+                _log.error(
+                    "failed to delete a Reservation", name=reservation.name, error=str(error)
+                )
                 continue
             if deleted:
                 RESERVATIONS_OPEN.dec()
@@ -363,7 +365,7 @@ def _read(intent: object, reservation: StoredReservation) -> StoredDecision | No
 
 def _set_aside(name: str, error: Exception) -> None:
     RESUMED.labels("unreadable").inc()
-    _log.error("decision set aside: it cannot be decoded", reservation=name, problem=str(error))
+    _log.error("skipping undecodable Reservation", reservation=name, error=str(error))
 
 
 def _merge(first: StoredDecision, second: StoredDecision) -> StoredDecision:

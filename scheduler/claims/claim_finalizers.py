@@ -80,9 +80,9 @@ class ClaimFinalizers:
             try:
                 await self._write(key, fence)
             except (KubeError, UnusableError) as error:
-                _log.info("finalizer not written yet", claim="/".join(key), problem=str(error))
+                _log.info("failed to write a finalizer", claim="/".join(key), error=str(error))
             except Exception:  # noqa: BLE001 - logged; it is written with the allocation
-                _log.exception("finalizer not written yet", claim="/".join(key))
+                _log.exception("failed to write a finalizer", claim="/".join(key))
             finally:
                 self._known.discard(key)
                 self._queued.done(key[0])

@@ -175,7 +175,7 @@ class ClaimReleases:
             try:
                 wait = await self._release(key, fence)
             except Exception:  # noqa: BLE001 - logged; it is tried again
-                _log.exception("ResourceClaim not given back", namespace=key[0], claim=key[1])
+                _log.exception("failed to release a ResourceClaim", namespace=key[0], claim=key[1])
             self._queued.done(key[0])
             if wait:
                 # It remains offered meanwhile: no other event may repeat the request before the
@@ -220,10 +220,10 @@ class ClaimReleases:
                     _failed.inc()
                     problem = str(error)
                     _log.warning(
-                        "ResourceClaim not given back",
+                        "failed to release a ResourceClaim",
                         namespace=key[0],
                         claim=key[1],
-                        problem=problem,
+                        error=problem,
                     )
                     return _pause(error)
         return _LOOK

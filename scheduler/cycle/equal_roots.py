@@ -132,7 +132,7 @@ class EqualRoots:
         except Exception:  # noqa: BLE001 - logged
             # Without plans the roots are ready again, and an error is found at the root that causes
             # it.
-            _log.exception("equal roots are planned one by one", roots=len(roots))
+            _log.exception("failed to plan equal roots together", roots=len(roots))
             return []
 
     def _place_batch(self, roots: list[Group | Pod]) -> list[Placement]:
@@ -143,5 +143,5 @@ class EqualRoots:
             return []
         except Exception:  # noqa: BLE001 - logged
             # One of the roots causes the error: decided one by one, the others are placed.
-            _log.exception("a batch is decided one by one", roots=len(roots))
+            _log.exception("failed to decide a batch", roots=len(roots))
             return []

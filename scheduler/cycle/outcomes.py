@@ -174,7 +174,7 @@ class Outcomes:
     def _tell_refused(self, entity: Group | Pod, blocker: Blocker) -> None:
         blocker = _with(blocker, self._parts.held_places.note(entity))
         if self._log_decisions:
-            why = {"why": blocker.kind, "problem": blocker.summary}
+            why = {"reason": blocker.kind, "message": blocker.summary}
             self._log_decision(entity.key, "unschedulable", **why)
         self._parts.reporting.refused(entity.key, blocker)
         self._parts.claim_releases.refused(entity)

@@ -213,7 +213,7 @@ class Evictor:
         try:
             await job(fence)
         except Exception:  # noqa: BLE001 - logged; the root is decided again
-            _log.exception("eviction raised an error")
+            _log.exception("eviction raised an unexpected error")
         finally:
             EVICTIONS_OPEN.dec()
 
@@ -267,7 +267,7 @@ class Evictor:
         mark = partial(self._marks.set_group, GROUPS[kind], namespace, name, message(namespace))
         error = await self._send(plan, namespace, mark, fence)
         if error is not None:
-            _log.error("group not marked", problem=str(error))
+            _log.error("failed to set DisruptionTarget on a group", error=str(error))
 
     async def _mark_unit(
         self, plan: int, message: Message, fence: Fence, unit: Sequence[Pod]
@@ -324,7 +324,7 @@ class Evictor:
         except KubeError as error:
             return error
         except Exception as error:  # noqa: BLE001 - logged; it is about this object alone
-            _log.exception("eviction raised an error")
+            _log.exception("eviction raised an unexpected error")
             return error
         return None
 
@@ -347,7 +347,7 @@ class Evictor:
         self._state.units.spare(pods)
         for pod in pods:
             _log.error(
-                "eviction failed", pod=f"{pod.info.namespace}/{pod.info.name}", problem=str(error)
+                "eviction failed", pod=f"{pod.info.namespace}/{pod.info.name}", error=str(error)
             )
             VICTIMS_SPARED.labels("refused" if answered else "unanswered").inc()
             self._events.pod(
@@ -366,7 +366,7 @@ class Evictor:
         clear = partial(self._marks.clear, PODS, info.namespace, info.name, info.uid)
         error = await self._send(_LOWEST, info.namespace, clear, fence)
         if error is not None:
-            _log.error("mark not taken back", problem=str(error))
+            _log.error("failed to clear DisruptionTarget", error=str(error))
 
     async def _nominate_later(self, root: GroupKey, _fence: Fence) -> None:
         """Write the nodes of pods that are not bound soon after their victims were deleted."""
@@ -399,7 +399,7 @@ class Evictor:
         within = self._nominating
         error = await self._send(_LOWEST, info.namespace, write, fence, within=within)
         if error is not None:
-            _log.error("pod not nominated", problem=str(error))
+            _log.error("failed to set nominatedNodeName", error=str(error))
 
 
 def _running(group: Group) -> list[Pod]:

@@ -445,7 +445,9 @@ class Reporter:
                 self._retry_later(write.due, write.target, self._config.delay_seconds)
             case KubeError():
                 STATUS_WRITES.labels(kind, "failed").inc()
-                _log.warning("status not written", root="/".join(write.due), problem=str(problem))
+                _log.warning(
+                    "failed to write a status", root="/".join(write.due), error=str(problem)
+                )
                 self._not_before[write.target] = now + retry_after(problem)
                 self._retry_later(write.due, write.target, _RETRY_SECONDS)
             case _:

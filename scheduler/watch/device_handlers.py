@@ -132,10 +132,10 @@ class ResourceSliceHandler:
         DEVICES_HIDDEN.inc(now[0] - before[0])
         if problems and now != before:
             _log.warning(
-                "devices hidden: have their driver publish them without what is not known",
+                "devices hidden: their driver publishes unknown fields",
                 resourceslice=name,
                 devices=now[0],
-                problem=now[1],
+                error=now[1],
             )
 
 

@@ -312,7 +312,7 @@ class Informers:
             try:
                 said = await self.client.request("GET", "/version")
             except KubeError as error:
-                _log.warning("version of the API server not read", problem=str(error))
+                _log.warning("failed to read the version of the API server", error=str(error))
                 await asyncio.sleep(1.0)
             else:
                 return release_of(said) >= _MAPS_CLASSES
@@ -362,9 +362,9 @@ class Informers:
                 # repeated.
                 if isinstance(error, Forbidden) and self.clock.monotonic() >= starts_until:
                     # During a downgrade, the roles are already those of the earlier version.
-                    _log.error(otherwise, problem=str(error))
+                    _log.error(otherwise, error=str(error))
                     return False
-                _log.warning("devices not looked for", problem=str(error))
+                _log.warning("failed to discover devices", error=str(error))
                 await asyncio.sleep(_ASKED_AGAIN)
             else:
                 return True
@@ -397,7 +397,7 @@ async def _catch_up(reflector: Reflector[Any], since: float, clock: Clock) -> No
     except Forbidden as error:
         problem = str(error)
     stale.inc()
-    _log.error("leads with an old cache", resource=resource.full_name, problem=problem)
+    _log.error("leading with a stale cache", resource=resource.full_name, error=problem)
 
 
 async def require_groups(client: Client) -> None:

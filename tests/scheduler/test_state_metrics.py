@@ -134,4 +134,4 @@ async def test_a_line_for_each_decision(harness: Harness) -> None:
     refused = next(log for log in said if log["root"] == "PodGroup/ns/large")
     assert (scheduled["result"], scheduled["pods"], scheduled["nodes"]) == ("scheduled", 2, 2)
     assert (refused["result"], refused["why"]) == ("unschedulable", "capacity")
-    assert "cpu short on 4 of 4 nodes" in refused["problem"]
+    assert "4 Insufficient cpu." in refused["message"]

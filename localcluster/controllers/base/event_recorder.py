@@ -52,7 +52,7 @@ class EventRecorder:
                 await self._write(component, kind, regarding, note)
             except StatusError as error:
                 # As in Kubernetes, an event is worth one try: its namespace may be going away.
-                log.debug("event refused", reason=note.reason, error=str(error))
+                log.debug("failed to send an event", reason=note.reason, error=str(error))
             finally:
                 self._unwritten -= 1
 

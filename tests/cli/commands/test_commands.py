@@ -54,9 +54,9 @@ def test_a_command_logs_what_goes_wrong_to_standard_error(
     """Its standard output is read by programs."""
     COMMANDS[name].load()
     structlog.get_logger().warning("a watch ended")
-    structlog.get_logger().info("other tasks had to wait")
+    structlog.get_logger().info("task held the event loop too long")
 
     said = capsys.readouterr()
     assert said.out == ""
     assert "a watch ended" in said.err
-    assert "other tasks had to wait" not in said.err
+    assert "task held the event loop too long" not in said.err

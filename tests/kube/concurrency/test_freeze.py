@@ -82,7 +82,7 @@ def test_a_postponed_change_that_fails_is_logged_and_keeps_none_from_being_made(
         freeze.when_over(lambda: done.append("other"))
 
     assert done == ["other"]
-    assert [log["event"] for log in logs] == ["a postponed change raised an error"]
+    assert [log["event"] for log in logs] == ["failed to apply a postponed change"]
 
 
 def test_there_is_one_freeze_at_a_time() -> None:

@@ -176,7 +176,7 @@ def test_an_object_is_told_of_once_for_each_problem(events: Events, quarantine: 
             quarantine.set_aside(PODS, ("ns", f"y{number}"), "u", OverflowError("a"))
         quarantine.set_aside(PODS, ("ns", "x"), "u", OverflowError("b"))
 
-    mine = [log["problem"] for log in logs if log["name"] == "x"]
+    mine = [log["error"] for log in logs if log["name"] == "x"]
     assert mine == ["OverflowError: a", "OverflowError: b"]
     assert sum(log["exc_info"] is not None for log in logs) == 1
     assert len([told for told in events.told if told[0] == "ns/x"]) == 2

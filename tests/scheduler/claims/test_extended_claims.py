@@ -171,7 +171,7 @@ async def test_what_was_made_for_a_pod_that_is_not_bound_is_deleted(
     with capture_logs() as logs:
         await run(harness, 20, unsettled="it is refused for ever")
     assert harness.api.bound == {}
-    assert {each["problem"] for each in logs if "problem" in each} == {str(error)}
+    assert {each["error"] for each in logs if "error" in each} == {str(error)}
 
     harness.api.before_write = lambda _name, _step: None
     await harness.new_term()
@@ -189,7 +189,7 @@ async def test_an_api_server_that_does_not_keep_the_status_gets_no_pod_bound() -
         await run(harness, 3, unsettled="it is refused for ever")
 
     assert harness.api.bound == {}
-    problems = {each["problem"] for each in logs if "problem" in each}
+    problems = {each["error"] for each in logs if "error" in each}
     assert [text for text in problems if "feature gate DRAExtendedResource is off" in text]
 
 

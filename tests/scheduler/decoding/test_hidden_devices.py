@@ -48,7 +48,7 @@ async def test_a_hidden_device_goes_to_nobody_and_the_log_names_its_field(
             await harness.settle(2)
 
     (told,) = [each for each in logs if "hidden" in each["event"]]
-    assert told["problem"] == f"uses {field}, which Muster does not know"
+    assert told["error"] == f"uses {field}, which Muster does not know"
     assert (told["resourceslice"], told["devices"]) == ("slice-n0", 1)
     assert list(harness.held().values()) == [["n0/d1"]]
     assert len(harness.api.bound) == 1
@@ -68,7 +68,7 @@ def test_it_is_told_once_and_again_when_it_is_otherwise() -> None:
         )):  # fmt: skip
             harness.devices("n0", devices, generation=generation)
 
-    assert [each["problem"].split()[1] for each in logs] == [
+    assert [each["error"].split()[1] for each in logs] == [
         "spec.devices[0].shiny,",
         "spec.devices[0].shiny,",
         "spec.devices[0].shinier,",

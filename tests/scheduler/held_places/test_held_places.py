@@ -250,7 +250,7 @@ async def test_with_no_time_the_whole_has_to_fit_and_nothing_is_held(end: str) -
         await harness.settle(5)
         assert len(harness.where("rival")) == 8
         assert list(harness.where("driver")) == ["driver"]
-    assert any("nothing is held for 8" in str(it) for it in harness.events.told)
+    assert any("no places are held for 8" in str(it) for it in harness.events.told)
 
 
 async def test_places_on_a_node_that_is_gone_are_chosen_anew_with_what_runs_where_it_is() -> None:
@@ -345,7 +345,7 @@ async def test_a_group_that_lacks_room_says_how_many_of_its_pods_do_not_exist() 
         harness.pod("driver", "train")
         await harness.settle(3)
 
-        assert "; 8 of its pods do not exist yet, and an autoscaler" in harness.summary(key)
+        assert " 8 of its pods do not exist yet, and autoscalers do not" in harness.summary(key)
 
 
 async def test_what_is_wrong_with_expected_pods_is_told_once() -> None:

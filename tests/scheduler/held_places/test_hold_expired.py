@@ -142,7 +142,7 @@ async def test_a_gang_that_has_its_minimum_is_not_evicted() -> None:
 
         assert list(harness.where()) == ["driver"]
         assert not harness.evictor_api.deleted
-        assert "what runs goes on" in told(harness, "HoldExpired")[0]
+        assert "the running pods continue" in told(harness, "HoldExpired")[0]
 
 
 async def test_pods_that_succeeded_do_not_keep_it_from_beginning_anew() -> None:
