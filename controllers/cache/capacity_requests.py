@@ -152,7 +152,7 @@ class NamespaceLimits:
         return next(iter(self._waiting.get(namespace, ())), None)
 
     def wait(self, namespace: str) -> float:
-        """Return the seconds until a request may change in the namespace. 0 counts as one change."""
+        """Return the seconds until a request may change in the namespace; 0 counts as a change."""
         return self._pace.wait(namespace)
 
     @staticmethod

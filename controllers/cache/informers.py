@@ -89,7 +89,7 @@ CREATORS = {
     for it in OWNER_KINDS.values()
     if it.created_by
 }
-"""What creates the owners of a kind for users, by the kind of the owner. Any version counts."""
+"""The kinds that create owners for users, by the kind of the owner. Any version counts."""
 
 _log = structlog.get_logger()
 
@@ -329,7 +329,7 @@ class Caches:
         return found is not None and found.uid == owner_id.uid
 
     def is_made_again(self, owner_id: OwnerId, namespace: str) -> bool:
-        """Return True if the owner exists, so that its groups are recreated while pods need them."""
+        """Return True if the owner exists, so that its groups return while pods need them."""
         # For groups created from pods, the annotated pods themselves are the owner.
         if owner_id.kind == PODS.kind:
             return self.asks.get((namespace, owner_id.name)) is not None
