@@ -30,7 +30,7 @@ def template_of(workload: Mapping[str, Any] | None, name: str) -> Mapping[str, A
 
 
 def inherited_values(spec: Mapping[str, Any], template: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the template's fields that a PodGroup without a policy takes: those it does not set."""
+    """Return the template's fields that a PodGroup without a policy takes: those it lacks."""
     return {
         key: template[key]
         for key in INHERITED
