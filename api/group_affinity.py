@@ -60,6 +60,7 @@ def term(scope: Scope, key: str, labels: Mapping[str, Any], *, of_jobset: bool) 
     Raises KeyError if a label that the scope needs is missing.
     """
     selector: dict[str, Any] = {"matchLabels": {name: labels[name] for name in _NAMES[scope]}}
+    # Pods outside any group have the JobSet's labels, too.
     if scope is not Scope.POD_GROUP:
         selector["matchExpressions"] = [{"key": LABEL_POD_GROUP, "operator": "Exists"}]
     uid = JOBSET_LABEL_UID if of_jobset else JOB_LABEL_UID

@@ -204,6 +204,7 @@ def _references(
 
 
 def _by_label(label: str, labels: Mapping[str, str], managed: str, group_by: str) -> str:
+    # The group that Muster named is never divided by another label.
     if not group_by or managed == label:
         return label
     return _group_by(group_by).group_of(label, labels)

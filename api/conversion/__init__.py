@@ -75,6 +75,7 @@ def with_hidden_fields(
     # An update of the object itself never writes the status, and the annotation contains a part of
     # it.
     meant = _without_status(new)
+    # Converting to the client's version and back shows which fields it cannot express.
     said = spoke.from_hub(meant)
     if not annotation.text_of(said):
         there = spoke.from_hub(_without_status(old))

@@ -67,6 +67,7 @@ def pack(version: str, fields: Mapping[str, Any]) -> str:
     """Return the annotation's text, empty without fields. Equal fields give equal texts."""
     if not fields:
         return ""
+    # Sorted keys: another text for equal fields would look like a change of the object.
     written = json.dumps(
         {version: fields}, ensure_ascii=False, separators=(",", ":"), sort_keys=True
     )

@@ -112,6 +112,7 @@ def minimum(asked: int, now: Standing, live: int | None = None, note: str = "") 
     noted = _Note.read(note)
     edited = None
     if noted is not None and live is not None and (noted.size, noted.asked) == (now.size, asked):
+        # The annotation states the last computed minCount, so a user has set any other value.
         edited = live if live != noted.minimum else noted.edited
     value = asked if edited is None else edited
     if now.left < now.size:

@@ -84,6 +84,7 @@ def templates_of(pod_specs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def noted_templates(job: Mapping[str, Any]) -> dict[str, str]:
     """Return the template of each entry that admission changed, by the annotation on the Job."""
     note = text(annotations_of(job).get(ANNOTATION_CLAIM_TEMPLATES))
+    # Users can write the annotation, so bound it.
     said = [part.partition("=")[::2] for part in note.split(",")[:MAX_RESOURCE_CLAIMS]]
     return {
         name: template

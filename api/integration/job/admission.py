@@ -333,6 +333,7 @@ def _wanted_group(job: Mapping[str, Any], view: JobView, around: _Around) -> str
         kept = view.managed if view.name else ""
         return kept or names.generated_job_pod_group(prefix, around.request_uid)
     usual = names.job_pod_group(namespace, view.name)
+    # A group of that name may belong to another owner, and the pods must not join it.
     if not around.taken(POD_GROUP.kind, usual):
         return usual
     return names.job_pod_group(namespace, view.name, taken=True)

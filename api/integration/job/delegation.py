@@ -40,6 +40,7 @@ def read_delegation(
     """Return the delegation of a Job (raw JSON); None unless Muster schedules its pods."""
     template = text(annotations_of(job).get(ANNOTATION_GROUP_TEMPLATE))
     scheduler = dig(job, "spec", "template", "spec", "schedulerName")
+    # Other schedulers read the same annotations, for their own pods.
     if not template or scheduler not in schedulers:
         return None
     said = {key: text(annotations_of(job).get(key)) for key in ANNOTATIONS_PARENT_COMPOSITE}

@@ -124,6 +124,7 @@ def _faults(view: JobSetView, kinds: list[_Kind]) -> Iterator[Cause]:
 
 
 def _is_writable(view: JobSetView, kinds: list[_Kind]) -> bool:
+    # A rule rejects a template without containers, and with it the complete group.
     named = all(kind.template["spec"].get("containers") for kind in kinds)
     return named and not any(_faults(view, kinds))
 

@@ -92,6 +92,7 @@ def changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
     if before.managed_by:
         return []
     found = list(frozen(after.options, before.options))
+    # By name, as an update may reorder the list.
     known = {job.name: job for job in before.replicated_jobs}
     for job in after.replicated_jobs:
         if job.name in known:

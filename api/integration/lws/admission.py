@@ -66,6 +66,7 @@ def lws_admission(
     """
     view = read_lws(new)
     if operation == "CREATE" or old is None:
+        # The label is the set's name. Validation rejects a set with a generateName.
         patch = _marks(view) if view.options.asks and view.name else []
         wrong = rules.faults(view, schedulers)
         if expects and view.options.asks:

@@ -44,6 +44,7 @@ def is_expecting(view: LwsView) -> bool:
     """Return True if leaders can be placed together with workers that are created later."""
     if not view.leader_first or view.size < 2 or any(faults(view)):
         return False
+    # A rule rejects a template without containers, and with it the complete group.
     return all(_pruned(view, it, 0)["spec"].get("containers") for it in view.templates)
 
 
@@ -73,6 +74,7 @@ def faults(view: LwsView) -> Iterator[Cause]:
     if view.size > MAX_EXPECTED_PODS:
         yield causes.invalid("spec.leaderWorkerTemplate.size", view.size, SIZE_TEXT)
     for it in view.templates:
+        # The highest replica number has the longest label.
         size = encoded_size(_pruned(view, it, view.grouped.stop))
         if size > MAX_EXPECTED_TEMPLATE:
             yield causes.invalid(it.path, size, f"is the number of {TEMPLATE_TEXT}")

@@ -95,6 +95,7 @@ class LwsView:
     @property
     def grouped(self) -> range:
         """Numbers of the replicas that get groups."""
+        # Replicas beyond `replicas` exist during a rolling update, and keep their groups.
         return range(min(MAX_REPLICAS, max(self.replicas, self.present) if self.replicas else 0))
 
     @property

@@ -119,6 +119,7 @@ def check_pod(groups: list[GroupReference], pod: Mapping[str, Any], path: str = 
         return []
     report: list[Cause] = []
     read_group_options(pod, path, report)
+    # A template's pods may get more labels, so a missing one is no fault there.
     labels = None if path else labels_of(pod)
     return [*report, *_wrong_key(annotations.get(ANNOTATION_GROUP_BY), labels, path)]
 

@@ -200,6 +200,8 @@ class SingleGroupKind(OwnerKind):
             return Admission(_unmarked(obj, view, noted), wrong, left)
         # The name of the existing group stays, whatever the new object has.
         kept = noted if before is not None and before.options.asks else ""
+        # Its pods exist without the label, and this kind never replaces them, so they would never
+        # join the group.
         if before is not None and not kept and not self._may_start_late(before):
             late = f"{view.options.mode_path}: {LATE_TEXT % self.kind.kind}"
             return Admission(_unmarked(obj, view, noted), warnings=[late])
@@ -281,8 +283,10 @@ def minimum(
     the gang has `started`, no pod of an earlier template counts.
     """
     wanted = pods if asked is None else min(asked, pods)
+    # Pods of an earlier template, except those that are in the group already.
     outside = min(rollout.pods - rollout.updated, rollout.pods - members)
     left = wanted - max(0, outside)
+    # Otherwise the gang would wait for pods that the owner creates only once these are ready.
     if not started and rollout.updated:
         left = min(left, rollout.updated)
     return max(1, left)
@@ -348,6 +352,7 @@ def _unmarked(obj: Mapping[str, Any], view: SingleGroupView, noted: str) -> list
     )
     for it in view.templates:
         label = _group_label(it)
+        # Only a label that admission wrote: a user's own label stays.
         if label and label in (noted, view.noted):
             marks += drop_entry(it.template, it.pointer, "labels", LABEL_POD_GROUP)
         marks += drop_entry(it.template, it.pointer, "annotations", ANNOTATION_MANAGED_GROUP)
