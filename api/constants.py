@@ -164,7 +164,7 @@ ANNOTATION_SHARED_CLAIMS: Final = f"{GROUP}/shared-claims"
 # mode Composite.
 REPLICATED_JOB_PREFIX: Final = "replicated-job-"
 
-# On a PodGroup: the seconds for which slots are held for its expected pods; 0: not at all.
+# On a PodGroup: the seconds for which places are held for its expected pods; 0: not at all.
 ANNOTATION_HOLD_SECONDS: Final = f"{GROUP}/hold-seconds"
 # On a PodGroup: what happens to running pods if the expected ones do not come in time, Keep or
 # Evict.

@@ -225,8 +225,8 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
     if spec.workload_ref is not None:
         ref = spec.workload_ref
         workload = WorkloadForm(ref.name, ref.pod_group, ref.pod_group_replica_key)
-    # The reference in the spec counts for Muster's own pods only. For other pods it is the business
-    # of their scheduler.
+    # The reference in the spec counts for Muster's own pods only. For other pods their scheduler
+    # handles it.
     labels, ours = meta.labels, spec.scheduler_name in schedulers
     workload = workload if ours else None
     annotations = meta.annotations

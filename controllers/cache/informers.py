@@ -67,7 +67,7 @@ _PROBE_SECONDS = 15.0
 _PATIENCE = 10.0
 """Seconds for the first list of an optional kind. After that, work begins without the kind."""
 COSCHEDULING_KINDS = (COSCHEDULINGS, PLUGINS_POD_GROUPS)
-# Filtered on the API server: other controllers' claims and requests can be very many.
+# Filtered on the API server, as there can be many claims and requests of other controllers.
 _OURS = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
 _SELECTORS = {REQUESTS: _OURS, CLAIMS: _OURS}
 """Label selectors of kinds of which Muster reads only its own objects."""

@@ -76,7 +76,7 @@ _KNOWN_TO_PODS: Final = (JOBS, JOBSETS)
 _CACHE_LAG_SECONDS: Final = 5.0
 """Seconds for which the cache may lack a created object, and until the next attempt."""
 
-# The deletion event of the object queues its owner. This covers a lost event.
+# The deletion event of the object queues its owner. This wait covers a lost event.
 _DELETION_SECONDS: Final = 10.0
 """Seconds until the next attempt if an object of the name is being deleted."""
 
@@ -357,8 +357,7 @@ class GroupWriter:
         found = self._caches.pod_groups.get(*_key(wanted))
         if found is None:
             return with_minimum(wanted, standings[named])
-        # A user may have lowered minCount on the group. The annotation states the value it had
-        # then.
+        # The annotation shows if a user has changed minCount on the group, which is then kept.
         note = found.metadata.annotations.get(ANNOTATION_MIN_COUNT_BASIS, "")
         return with_minimum(wanted, standings[named], found.min_count, note)
 

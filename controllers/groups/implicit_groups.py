@@ -166,7 +166,7 @@ class ImplicitGroups:
             self._queue_group(old)
             form = _form_of(old)
             # Pods of another form may have waited for the name.
-            if form is not None:  # another form may have waited for the name
+            if form is not None:
                 self._queue_pods_of((old.metadata.namespace, form.name))
             for key in self._group_writer.gone(POD_GROUPS.kind, old.metadata, WORKLOADS):
                 self._queue_pods_of(key)

@@ -32,8 +32,6 @@ class CreatorStatus:
         clock: Clock,
     ) -> None:
         """Subscribe to the cache of the owners; `controller.run` starts the work."""
-        # These objects are not watched: one is read, by metadata alone, when its owner's annotation
-        # changes.
         name = f"{resource.kind.lower()}-creator"
         self.controller: Controller[CreatorKey] = Controller(name, self.reconcile, clock)
         self._owners = caches.owners(resource)
@@ -41,6 +39,8 @@ class CreatorStatus:
         self._recorder = recorder
         self._note = WaitingForNote(writer, recorder, clock)
         self._told: dict[CreatorKey, str] = {}
+        # Creators are not watched: one is read, by metadata alone, when its owner's annotation
+        # changes.
         self._owners.subscribe(self._on_owner)
 
     async def resync(self) -> None:

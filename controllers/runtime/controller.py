@@ -28,7 +28,6 @@ log = structlog.get_logger()
 
 # Fewer than the client's connections, so that a burst of writes never delays the renewal of the
 # lease. One namespace gets at most two thirds of them.
-# namespace has two thirds of them at most.
 _CONCURRENT_WRITES = 48
 """Writes of all controllers at a time. Namespaces share them fairly."""
 

@@ -37,7 +37,7 @@ class ConversionRequest(msgspec.Struct, rename="camel", gc=False):
 class ConversionReview(msgspec.Struct, rename="camel", gc=False):
     """The envelope that the API server posts."""
 
-    # Any type: `faults` names a wrong one, which the decoder's error would not.
+    # Any type, so that `faults` reports a wrong value with its field.
     api_version: Any = None
     kind: Any = None
     request: msgspec.Raw = msgspec.Raw(b"null")

@@ -153,7 +153,6 @@ class Maintenance:
             self.readiness.met(REGISTRATION)
             # Twice within the announcement, so that a replica that restarts or lags never misses a
             # step.
-            # lags behind never misses a step.
             return min(STEADY_SECONDS, self.announced_seconds / 2)
         self._correct = True
         self.readiness.unmet(REGISTRATION, "registered; API servers may not use it yet")
