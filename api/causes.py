@@ -1,8 +1,8 @@
-"""Why a request is refused: one `Cause` for each fault, worded like Kubernetes' field errors.
+"""The causes of a rejection, worded like Kubernetes' field errors: one `Cause` for each fault.
 
-A cause becomes an entry of `Status.details.causes`; its message is the "error body" of
-k8s.io/apimachinery's `field.Error` (`Invalid value: "x": text`), so that kubectl prints our
-faults exactly as it prints the API server's own.
+A cause becomes an entry of `Status.details.causes`. Its message is the "error body" of
+k8s.io/apimachinery's `field.Error` (`Invalid value: "x": text`), so kubectl prints our causes
+exactly like the API server's own.
 """
 
 import json
@@ -28,18 +28,18 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), de
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One fault: the field's path, a Kubernetes cause reason, and a text that says what to do."""
+    """A fault: a field path, a Kubernetes cause reason, and a text that states what to do."""
 
     field: str
     reason: str
     message: str
 
     def as_dict(self) -> dict[str, str]:
-        """The entry of `details.causes` in a Status."""
+        """Return the entry of `details.causes` in a Status."""
         return {"reason": self.reason, "message": self.message, "field": self.field}
 
     def as_warning(self) -> str:
-        """What is said of the fault where it does not refuse anything."""
+        """Return the text of the fault as a warning, where it does not lead to a rejection."""
         return f"{self.field}: {self.message}"
 
 
@@ -52,43 +52,43 @@ class ValidationResult:
 
     @property
     def allowed(self) -> bool:
-        """True when nothing is wrong."""
+        """True if there are no faults."""
         return not self.causes
 
 
 def required(path: str, text: str = "") -> Cause:
-    """A required field that is missing."""
+    """Return the cause for a required field that is missing."""
     return Cause(path, REQUIRED, f"Required value: {text}" if text else "Required value")
 
 
 def invalid(path: str, value: Any, text: str) -> Cause:
-    """A value that a rule does not allow."""
+    """Return the cause for a value that a rule does not allow."""
     return Cause(path, INVALID, f"Invalid value: {_shown(value)}: {text}")
 
 
 def immutable(path: str, value: Any) -> Cause:
-    """A change of a field that may not change; unsetting and setting later are changes."""
+    """Return the cause for a changed immutable field; setting or unsetting it is a change."""
     return invalid(path, value, IMMUTABLE_TEXT)
 
 
 def duplicate(path: str, value: Any) -> Cause:
-    """A value that must be unique and is not."""
+    """Return the cause for a value that must be unique and is not."""
     return Cause(path, DUPLICATE, f"Duplicate value: {_shown(value)}")
 
 
 def too_many(path: str, count: int, limit: int) -> Cause:
-    """A list over its limit."""
+    """Return the cause for a list over its limit."""
     plural = "item" if limit == 1 else "items"
     return Cause(path, TOO_MANY, f"Too many: {count}: must have at most {limit} {plural}")
 
 
 def forbidden(path: str, text: str) -> Cause:
-    """A field that may not be set here, whatever its value."""
+    """Return the cause for a field that may not be set here, whatever its value."""
     return Cause(path, FORBIDDEN, f"Forbidden: {text}")
 
 
 def not_supported(path: str, value: Any, supported: Iterable[str]) -> Cause:
-    """A value that is not one of the supported ones."""
+    """Return the cause for a value that is not one of the supported ones."""
     words = ", ".join(json.dumps(word) for word in supported)
     return Cause(
         path, NOT_SUPPORTED, f"Unsupported value: {_shown(value)}: supported values: {words}"
@@ -96,16 +96,18 @@ def not_supported(path: str, value: Any, supported: Iterable[str]) -> Cause:
 
 
 def type_invalid(path: str, value: Any, wanted: str) -> Cause:
-    """A JSON value of another type than the field's."""
+    """Return the cause for a JSON value of another type than the field's."""
     return Cause(path, TYPE_INVALID, f"Invalid value: {_shown(value)}: must be {wanted}")
 
 
 def _shown(value: Any) -> str:
-    """A value as Kubernetes shows it: strings quoted, objects and lists as JSON; long ones cut.
+    """Return a value as Kubernetes prints it.
 
-    What is wrong may be as large as a request: no more of it is written than is shown.
+    Strings are quoted, objects and lists are JSON, and a long text is cut.
     """
     if isinstance(value, str):
+        # A wrong value may be as large as a request, so encode no more of it than the message
+        # shows.
         value = value[: SHOWN_LENGTH + 1]
     length, parts = 0, []
     for part in _ENCODER.iterencode(value):

@@ -17,7 +17,7 @@ class KindName(NamedTuple):
 
     @property
     def api_version(self) -> str:
-        """The `apiVersion` of its objects, `group/version`."""
+        """The `apiVersion` of the kind's objects, `group/version`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
@@ -27,7 +27,8 @@ V1ALPHA2: Final = "v1alpha2"
 V1ALPHA1: Final = "v1alpha1"
 CATEGORY: Final = "muster"
 SCHEDULER_NAME: Final = "muster-scheduler"  # unless others are configured
-# The scheduler's process, whatever pods call it: its lease, and the prefix of its messages on pods.
+# The scheduler's process, whatever schedulerNames are configured: its lease, and the prefix of its
+# messages on pods.
 SCHEDULER_COMPONENT: Final = "muster-scheduler"
 CONTROLLER_COMPONENT: Final = "muster-controller"
 DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
@@ -36,10 +37,10 @@ WORKLOAD: Final = KindName(GROUP, VERSION, "workloads", "Workload")
 POD_GROUP: Final = KindName(GROUP, VERSION, "podgroups", "PodGroup")
 COMPOSITE_POD_GROUP: Final = KindName(GROUP, VERSION, "compositepodgroups", "CompositePodGroup")
 KINDS: Final = (WORKLOAD, POD_GROUP, COMPOSITE_POD_GROUP)
-# The scheduler's own record of what it has decided and not yet wholly bound.
+# The scheduler's own record of decisions that are not completely bound yet.
 RESERVATION: Final = KindName(GROUP, VERSION, "reservations", "Reservation", namespaced=False)
 
-# KEP-3370's kind: another PodGroup, of another group.
+# The kind of KEP-3370: another PodGroup, of another API group.
 COSCHEDULING_GROUP: Final = "coscheduling.muster.dev"
 COSCHEDULING: Final = KindName(COSCHEDULING_GROUP, "v1alpha1", "podgroups", "PodGroup")
 
@@ -57,10 +58,10 @@ LEADER_WORKER_SET: Final = KindName(
     "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"
 )
 
-# `spec.managedBy` of what the usual controllers run.
+# The values of `spec.managedBy` for Kubernetes' and JobSet's own controllers.
 JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 JOBSET_CONTROLLER: Final = "jobset.sigs.k8s.io/jobset-controller"
-# The kind of the scheduler-plugins project, read the same way as COSCHEDULING.
+# The kind of the scheduler-plugins project, which is read the same way as COSCHEDULING.
 PLUGINS_POD_GROUP: Final = KindName("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 
 # KubeRay's kinds: a RayJob and a RayService create RayClusters.
@@ -73,15 +74,15 @@ RAY_OPERATOR: Final = "ray.io/kuberay-operator"
 MPI_JOB: Final = KindName("kubeflow.org", "v2beta1", "mpijobs", "MPIJob")
 MPI_OPERATOR: Final = "kubeflow.org/mpi-operator"
 
-# Kubeflow Trainer's kind, which makes a JobSet; any version of its group will do.
+# Kubeflow Trainer's kind, which creates a JobSet. Any version of its API group counts.
 TRAIN_JOB: Final = KindName("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
 
-# Cluster Autoscaler's kind for a request for capacity, and what its pods are described by.
+# Cluster Autoscaler's kind for capacity requests, and the kind that describes their pods.
 PROVISIONING_REQUEST: Final = KindName(
     "autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest"
 )
 POD_TEMPLATE: Final = KindName("", "v1", "podtemplates", "PodTemplate")
-# On a pod: the request that stands for it, so that it is no reason for more nodes itself.
+# On a pod: the request that stands for it, so that an autoscaler adds no nodes for the pod itself.
 ANNOTATION_CONSUMES_REQUEST: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
 ANNOTATION_PROVISIONING_CLASS: Final = "autoscaling.x-k8s.io/provisioning-class-name"
 
@@ -130,7 +131,7 @@ HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 LABEL_VALUE_LENGTH: Final = 63
 OBJECT_NAME_LENGTH: Final = 253
 
-# Labels on pods: how a pod names its group.
+# Labels on pods that name their group.
 LABEL_POD_GROUP: Final = f"{GROUP}/pod-group"
 LABEL_WORKLOAD: Final = f"{GROUP}/workload"
 LABEL_TEMPLATE: Final = f"{GROUP}/template"
@@ -138,8 +139,8 @@ LABEL_REPLICA_KEY: Final = f"{GROUP}/replica-key"
 LABEL_SUBSET: Final = f"{GROUP}/subset"
 LABEL_COSCHEDULING: Final = "scheduling.x-k8s.io/pod-group"
 
-# On a namespace, with the value `enabled`: pods that name a group in a way of others (by the fields
-# of Kubernetes or the label of scheduler-plugins) are Muster's there.
+# On a namespace, with the value `enabled`: pods that name a group in another project's way (by the
+# fields of Kubernetes or the label of scheduler-plugins) are Muster's there.
 LABEL_FOREIGN_GROUPS: Final = f"{GROUP}/foreign-groups"
 FOREIGN_GROUPS_ENABLED: Final = "enabled"
 
@@ -154,72 +155,74 @@ ANNOTATION_MIN_COUNT: Final = f"{GROUP}/min-count"
 ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"
 ANNOTATION_PREFERRED_TOPOLOGY: Final = f"{GROUP}/preferred-topology"
 ANNOTATION_DISRUPTION_MODE: Final = f"{GROUP}/disruption-mode"
-# On a pod that names its group by label: the label whose values make groups of their own, and, as
-# in `key,other=value`, which pods of each are a group beside the others.
+# On a pod that names its group by label: the label whose values form groups of their own. With
+# `key,other=value`, pods with that value of the other label form one more group.
 ANNOTATION_GROUP_BY: Final = f"{GROUP}/group-by"
-# Entries of the pod template's spec.resourceClaims of which the group gets one claim for all pods.
+# Entries of the pod template's spec.resourceClaims for which the group gets one claim for all pods.
 ANNOTATION_SHARED_CLAIMS: Final = f"{GROUP}/shared-claims"
-# The same for the composite of a replicatedJob in a JobSet of mode Composite.
+# The prefix of the same annotations for the CompositePodGroup of a replicatedJob, in a JobSet of
+# mode Composite.
 REPLICATED_JOB_PREFIX: Final = "replicated-job-"
 
-# On a PodGroup: for how many seconds places are held for its expected pods; 0: not at all.
+# On a PodGroup: the seconds for which places are held for its expected pods; 0: not at all.
 ANNOTATION_HOLD_SECONDS: Final = f"{GROUP}/hold-seconds"
-# What becomes of the pods that run when those expected did not come in time: Keep or Evict.
+# On a PodGroup: what happens to running pods if the expected ones do not come in time, Keep or
+# Evict.
 ANNOTATION_ON_HOLD_EXPIRED: Final = f"{GROUP}/on-hold-expired"
-# On a root: how long, as in "90s" or "5m", before any pod is evicted for it.
+# On a root: the time, as in "90s" or "5m", before any pod is evicted for it.
 ANNOTATION_PREEMPTION_DELAY: Final = f"{GROUP}/preemption-delay"
-# On a root, or on the Job or JobSet that it is made for: request capacity while it waits for room.
+# On a root, or on its Job or JobSet: request capacity while the root waits for it.
 ANNOTATION_PROVISIONING_REQUEST: Final = f"{GROUP}/provisioning-request"
 
 # Annotations the webhooks and controllers write.
 ANNOTATION_MANAGED_GROUP: Final = f"{GROUP}/managed-group"
 ANNOTATION_GROUP_SCOPE: Final = f"{GROUP}/group-scope"
-# On a Job template of a JobSet: what the JobSet itself asks for, which its Jobs do not know.
+# On a Job template of a JobSet: options of the JobSet itself that its Jobs need to know.
 ANNOTATION_JOBSET_OPTIONS: Final = f"{GROUP}/jobset-options"
-# On a Job whose pods share claims: the template that each entry named before admission changed it.
+# On a Job whose pods share claims: the template of each entry before admission changed it.
 ANNOTATION_CLAIM_TEMPLATES: Final = f"{GROUP}/claim-templates"
 ANNOTATION_CONVERSION_DATA: Final = f"{GROUP}/conversion-data"
 ANNOTATION_MIN_COUNT_BASIS: Final = f"{GROUP}/min-count-basis"
-# On a root: how long its bindings may take, as in "90s", instead of the scheduler's default.
+# On a root: the time for its Bindings, as in "90s", instead of the scheduler's default.
 ANNOTATION_SCHEDULE_TIMEOUT: Final = f"{GROUP}/schedule-timeout"
 # On a generated object: API group, kind, name and UID of its owner.
 ANNOTATION_MADE_FOR: Final = f"{GROUP}/made-for"
-# On a generated group whose usual name another owner's group has: that name, which its pods give.
+# On a generated group whose usual name another owner's group has: that name, as its pods give it.
 ANNOTATION_STANDS_FOR: Final = f"{GROUP}/stands-for"
-# On a group made from its pods: what they say of it that is not so, as a message for users.
+# On a group created from its pods: a message for users about pods with other annotations.
 ANNOTATION_PODS_DIFFER: Final = f"{GROUP}/pods-differ"
-# On a group made from its pods that has none: since when, in RFC 3339.
+# On a group created from its pods that has none: since when, in RFC 3339.
 ANNOTATION_NO_PODS_SINCE: Final = f"{GROUP}/no-pods-since"
-# On an owner of groups, and on the TrainJob of a JobSet: what it waits for, as a message for users.
+# On an owner of groups, and on its creator: what it waits for, as a message for users.
 ANNOTATION_WAITING_FOR: Final = f"{GROUP}/waiting-for"
 
-# How pods ask autoscalers to leave them alone: Karpenter's word, and that of Cluster Autoscaler.
+# On pods: annotations of Karpenter and of Cluster Autoscaler against eviction.
 ANNOTATION_DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 ANNOTATION_SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-# On a root with a preemption delay: when capacity was requested for it, or that this failed.
+# On a root with a preemption delay: the time at which capacity was requested, or that this failed.
 ANNOTATION_CAPACITY_REQUESTED: Final = f"{GROUP}/capacity-requested"
 CAPACITY_FAILED: Final = "Failed"
-# On a request for capacity: which one it is since the root waits for the same.
+# On a ProvisioningRequest: its number among the requests for the same pods, from 1.
 ANNOTATION_ATTEMPT: Final = f"{GROUP}/attempt"
 
-# Upstream's delegation of a Job to a Workload that somebody else made (both spellings occur).
+# Upstream's delegation of a Job to another owner's Workload (both spellings occur).
 ANNOTATION_GROUP_TEMPLATE: Final = "scheduling.k8s.io/group-template-name"
 ANNOTATIONS_PARENT_COMPOSITE: Final = (
     "scheduling.k8s.io/parent-composite-podgroup",
     "scheduling.k8s.io/parent-compositepodgroup",
 )
 
-# What Kubernetes writes on the pods of a Job.
+# The label that Kubernetes writes on the pods of a Job.
 JOB_LABEL_UID: Final = "batch.kubernetes.io/controller-uid"
 
-# What the JobSet controller writes on its Jobs and pods.
+# The labels that the JobSet controller writes on its Jobs and pods.
 JOBSET_LABEL_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
 JOBSET_LABEL_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
 JOBSET_LABEL_REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 JOBSET_LABEL_JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
 JOBSET_LABEL_RESTART: Final = "jobset.sigs.k8s.io/restart-attempt"
 
-# What the LeaderWorkerSet controller writes on its pods.
+# The labels that the LeaderWorkerSet controller writes on its pods.
 LWS_LABEL_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
 LWS_LABEL_GROUP_INDEX: Final = "leaderworkerset.sigs.k8s.io/group-index"
 LWS_LABEL_WORKER_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
@@ -234,7 +237,7 @@ CONDITION_COMPOSITE_SCHEDULED: Final = "CompositePodGroupInitiallyScheduled"
 CONDITION_DISRUPTION_TARGET: Final = "DisruptionTarget"
 CONDITION_HOLD_EXPIRED: Final = "HoldExpired"
 CONDITION_POD_SCHEDULED: Final = "PodScheduled"
-# What the first of these is called in v1alpha2 and in coscheduling.muster.dev.
+# The name of the first of these in v1alpha2 and in coscheduling.muster.dev.
 CONDITION_POD_GROUP_SCHEDULED_BEFORE: Final = "PodGroupScheduled"
 
 # Condition reasons.
@@ -266,7 +269,7 @@ EVENT_WORKLOAD_IGNORED: Final = "WorkloadIgnored"
 
 
 def finalizer_of(kind: str) -> str | None:
-    """The protection finalizer of a group kind; None for a kind that has none."""
+    """Return the protection finalizer of a kind of groups, or None."""
     return {
         POD_GROUP.kind: FINALIZER_POD_GROUP,
         COMPOSITE_POD_GROUP.kind: FINALIZER_COMPOSITE,

@@ -1,4 +1,4 @@
-"""What admission adds to a group on creation, as JSON patch operations."""
+"""Defaults that admission adds to a new group, as JSON patch operations."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +10,10 @@ Operation = dict[str, Any]
 
 
 def defaults(kind: str, obj: Mapping[str, Any]) -> list[Operation]:
-    """The operations that default a new object of ours: protection finalizer, disruption mode.
+    """Return the operations for a new object: protection finalizer and disruption mode.
 
-    An incomplete PodGroup (no policy of its own yet) gets no mode: its template may say one.
-    Structures that cannot be defaulted are left for validation to refuse. Raises ValueError for
-    a kind that is not ours.
+    Structures that cannot be defaulted are left for validation to reject. Raises ValueError for a
+    kind that is not Muster's.
     """
     if kind not in {known.kind for known in KINDS}:
         raise ValueError(f"no defaults for kind {kind!r}")
@@ -40,6 +39,7 @@ def _disruption_mode(kind: str, obj: Mapping[str, Any]) -> list[Operation]:
     spec = obj.get("spec")
     if not isinstance(spec, Mapping) or spec.get("disruptionMode") is not None:
         return []
+    # A PodGroup without a policy gets no mode yet, because its template may state one.
     if kind == POD_GROUP.kind and inherit.is_incomplete(spec):
         return []
     return [{"op": "add", "path": "/spec/disruptionMode", "value": dict(inherit.DEFAULT_MODE)}]

@@ -10,6 +10,6 @@ TEXT: Final = 'must be a whole number of at most 6 digits and a unit, s, m or h,
 
 
 def seconds(written: Any) -> float | None:
-    """The annotation's value in seconds; None for a value that is no duration."""
+    """Return the annotation's value in seconds; None if it is no duration."""
     match = _DURATION.fullmatch(written) if isinstance(written, str) else None
     return float(match[1]) * _UNITS[match[2]] if match else None

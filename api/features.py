@@ -1,8 +1,8 @@
-"""Feature gates: what of Muster can be switched off, and what is on.
+"""Feature gates: the features of Muster that can be switched off, and those that are on.
 
-They behave as Kubernetes' own: a gate has a stage and a default, the configuration names those that
-differ, and a name that is not known is refused. Where Kubernetes has a gate for the same, it has
-that name. What is on is a value: processes are given it when they start.
+They behave like Kubernetes' own. A gate has a stage and a default, the configuration names those
+that differ, and an unknown name is rejected. A gate has Kubernetes' name if Kubernetes has one for
+the same feature. The set of gates is a value that processes get at their start.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from api.ownership import OwnerId
 
 
 class Stage(StrEnum):
-    """How finished a feature is, as Kubernetes' metrics write it."""
+    """The stage of a feature, as Kubernetes' metrics write it."""
 
     ALPHA = "ALPHA"
     BETA = "BETA"
 
 
 class Feature(StrEnum):
-    """The gates, by the names that the configuration gives them."""
+    """The gates, by their names in the configuration."""
 
     COMPOSITE_POD_GROUP = "CompositePodGroup"
     TOPOLOGY = "TopologyAwareWorkloadScheduling"
@@ -59,7 +59,7 @@ class Feature(StrEnum):
 
 
 class Gate(NamedTuple):
-    """What is known of a feature: how finished it is, whether it is on by itself, what it is."""
+    """The stage of a feature, its default, and a summary."""
 
     stage: Stage
     default: bool
@@ -134,62 +134,62 @@ class FeatureGates:
 
     @classmethod
     def of(cls, said: Mapping[str, bool]) -> FeatureGates:
-        """The defaults, but for what `said` says; names that are no gate's count for nothing."""
+        """Return the defaults with the configured values; unknown names are ignored."""
         return cls(frozenset(it for it in Feature if said.get(it, GATES[it].default)))
 
     def __contains__(self, feature: Feature) -> bool:
-        """Whether the feature is on."""
+        """Return True if the feature is on."""
         return feature in self.on
 
     @property
     def off(self) -> list[Feature]:
-        """The others, in the order of the table."""
+        """The features that are off, in the order of the table."""
         return [it for it in Feature if it not in self.on]
 
     def without(self, *features: Feature) -> FeatureGates:
-        """The same with these off."""
+        """Return the gates without these features."""
         return FeatureGates(self.on.difference(features))
 
 
 USUAL: Final = FeatureGates.of({})
-"""What is on where nothing is configured."""
+"""The gates without any configuration."""
 
 
 def faults_of(names: Collection[str]) -> list[str]:
-    """What is wrong with the names of gates: one sentence for each that is not known."""
+    """Return a sentence for each name that is no gate."""
     known = [it.value for it in Feature]
     return [_unknown(name, known) for name in names if name not in known]
 
 
 def feature_of_form(form: Form) -> Feature | None:
-    """The feature by which the groups that pods name in this form are made; None for others."""
+    """Return the feature that creates groups which pods name in this form, if any."""
     return _OF_FORMS.get(form)
 
 
 def feature_of_owner(owner: OwnerId | None) -> Feature | None:
-    """The feature by which groups are made for this owner; None for a user's own group."""
+    """Return the feature that creates groups for this owner; None for a user's own group."""
     return None if owner is None else _OF_OWNERS.get((owner.group, owner.kind))
 
 
 class Use(NamedTuple):
-    """That an object uses a feature, and the field by which it does."""
+    """The use of a feature by an object, and the field that uses it."""
 
     feature: Feature
     path: str
 
 
 def refused(uses: Iterable[Use], gates: FeatureGates) -> list[Cause]:
-    """A cause for each use of what is off."""
+    """Return a cause for each use of a feature that is off."""
     return [causes.forbidden(path, REFUSED_TEXT % it) for it, path in uses if it not in gates]
 
 
 def off_text(feature: Feature) -> str:
-    """The words for a feature that is off."""
+    """Return the phrase for a feature that is off."""
     return f"feature gate {feature} is off"
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of `featureGates`."""
+    """Return the schema of `featureGates`."""
     return {
         "title": "FeatureGates",
         "description": "Gates that are not as their default: docs/feature-gates.md.",
@@ -207,6 +207,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _unknown(name: str, known: list[str]) -> str:
+    # The name is from a user's file and may be long. Matching takes quadratic time.
     shown = name[:64]
     closest = get_close_matches(shown, known, n=1, cutoff=0.4)
     meant = f" (is {closest[0]} meant?)" if closest else ""

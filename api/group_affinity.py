@@ -1,12 +1,12 @@
-"""Required pod affinity that says what a topology constraint says, to those who know no groups.
+"""Required pod affinity that expresses a topology constraint to components without groups.
 
-Autoscalers simulate kube-scheduler: they buy the nodes of a gang in one zone only if its pods have
-an affinity among themselves by the zone's key. Admission writes such terms, and the scheduler knows
-them again: they are derived from the pod's own labels, here for both.
+Autoscalers simulate kube-scheduler: they add the nodes of a gang in one zone only if its pods have
+an affinity to each other by the zone's key. Admission writes such terms, and the scheduler
+recognizes them. Both derive them here from the pod's own labels.
 
-A term selects the pods of one group: a PodGroup, the composite of a replicatedJob, or that of a
-JobSet. The UID of the Job or JobSet, which no template knows, comes with `matchLabelKeys`, so that
-pods of an earlier one of the same name do not count. API servers before 1.31 drop that field.
+A term selects the pods of one group: a PodGroup, or the CompositePodGroup of a replicatedJob or
+JobSet. The UID of the Job or JobSet, which no template has, comes from `matchLabelKeys`, so that
+pods of an earlier owner of the same name do not count. API servers before 1.31 drop that field.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,21 +28,21 @@ Rule = tuple[str, str, tuple[str, ...]]
 
 
 class Scope(IntEnum):
-    """Whose pods a term selects; the value is how many levels above a pod's PodGroup that is."""
+    """The group that a term selects; the value is its number of levels above a pod's PodGroup."""
 
     POD_GROUP = 0
     REPLICATED_JOB = 1
     JOBSET = 2
 
 
-# A composite has no label of its own: its pods are those of the JobSet that name any group.
+# A CompositePodGroup has no label of its own: its pods are those of the JobSet that name any group.
 _NAMES: Final = {
     Scope.POD_GROUP: (LABEL_POD_GROUP,),
     Scope.REPLICATED_JOB: (JOBSET_LABEL_NAME, JOBSET_LABEL_REPLICATED_JOB),
     Scope.JOBSET: (JOBSET_LABEL_NAME,),
 }
 OWN_UIDS: Final = frozenset({JOB_LABEL_UID, JOBSET_LABEL_UID})
-"""The labels that may come with `matchLabelKeys`."""
+"""The labels that may be in `matchLabelKeys`."""
 
 OWN_LABELS: Final = (
     LABEL_POD_GROUP,
@@ -51,15 +51,16 @@ OWN_LABELS: Final = (
     JOBSET_LABEL_UID,
     JOB_LABEL_UID,
 )
-"""The labels of a pod that its terms are derived from."""
+"""The labels of a pod from which its terms are derived."""
 
 
 def term(scope: Scope, key: str, labels: Mapping[str, Any], *, of_jobset: bool) -> dict[str, Any]:
-    """The term for pods with these labels; `key` is the topology key.
+    """Return the term for pods with these labels; `key` is the topology key.
 
-    Raises KeyError where a label that the scope needs is not among them.
+    Raises KeyError if a label that the scope needs is missing.
     """
     selector: dict[str, Any] = {"matchLabels": {name: labels[name] for name in _NAMES[scope]}}
+    # Pods outside any group have the JobSet's labels, too.
     if scope is not Scope.POD_GROUP:
         selector["matchExpressions"] = [{"key": LABEL_POD_GROUP, "operator": "Exists"}]
     uid = JOBSET_LABEL_UID if of_jobset else JOB_LABEL_UID
@@ -67,11 +68,11 @@ def term(scope: Scope, key: str, labels: Mapping[str, Any], *, of_jobset: bool) 
 
 
 def scope_of(rules: Collection[Rule], labels: Mapping[str, str]) -> Scope | None:
-    """Whose pods a selector with these rules selects, in the words of a pod with these labels.
+    """Return the scope that a selector with these rules has for a pod with these labels.
 
-    The rules are those after `matchLabelKeys` were merged. None for any other selector: such a term
-    says something else. Only rules about the pod's own labels are known, so the pod itself is among
-    those that are selected.
+    The rules are those after the merge of `matchLabelKeys`. The result is None for any other
+    selector. Only rules about the pod's own labels are known, so the selector always selects the
+    pod itself.
     """
     without = {rule for rule in rules if rule not in {_is(uid, labels) for uid in OWN_UIDS}}
     for scope in Scope:
@@ -81,7 +82,7 @@ def scope_of(rules: Collection[Rule], labels: Mapping[str, str]) -> Scope | None
 
 
 def is_generated(written: Any) -> bool:
-    """Whether a term, as it is written in a pod template, has the form that admission gives it."""
+    """Return True if a term of a pod template has the form that admission gives it."""
     if not isinstance(written, Mapping) or written.keys() != _FIELDS:
         return False
     selector, uids = written["labelSelector"], written["matchLabelKeys"]
@@ -106,5 +107,6 @@ def _rules(scope: Scope, labels: Mapping[str, str]) -> set[Rule]:
 
 
 def _is(name: str, labels: Mapping[str, str]) -> Rule:
-    """A pod without the label has no value for it, and no selector has this rule then."""
+    """Return the rule for the pod's own value of a label."""
+    # Without the label the rule has no values, which no selector has.
     return (name, "In", (labels[name],) if name in labels else ())

@@ -1,7 +1,7 @@
-"""The ResourceClaims that all pods of a PodGroup share. Pure functions.
+"""The ResourceClaims that all pods of a PodGroup share: pure functions.
 
-Kubernetes makes a claim for each pod that names a ResourceClaimTemplate. A PodGroup that names one
-gets a single claim; its pods name that claim (`names.group_claim`).
+Kubernetes creates a claim for each pod that names a ResourceClaimTemplate. A PodGroup that names
+one gets a single claim, and its pods name that claim (`names.group_claim`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 
 class GroupName(NamedTuple):
-    """The PodGroup that claims are made for. Their names begin with the name that its pods give."""
+    """The PodGroup that owns claims. Their names begin with the name that its pods give."""
 
     namespace: str
     name: str
@@ -33,18 +33,19 @@ class GroupName(NamedTuple):
 
     @property
     def owner_id(self) -> OwnerId:
-        """Its identity, as noted on its claims."""
+        """Identity of the group, as the annotation on its claims states it."""
         return OwnerId(POD_GROUP.group, POD_GROUP.kind, self.name, self.uid)
 
 
 def claim_object(group: GroupName, entry: str, template: Mapping[str, Any]) -> Json:
-    """The claim for an entry, from its ResourceClaimTemplate (raw JSON).
+    """Return the claim for an entry, from its ResourceClaimTemplate (raw JSON).
 
-    Spec, labels and annotations are the template's, as on the claims of pods; Muster's own labels
-    and annotations win. The owner is not blocked: nothing of it waits for its claims.
+    Spec, labels and annotations come from the template, as for the claims of pods. Muster's own
+    labels and annotations take precedence.
     """
     given = mapping(dig(template, "spec", "metadata"))
     notes = {LABEL_MANAGED_BY: MANAGED_BY}, {ANNOTATION_MADE_FOR: group.owner_id.annotation()}
+    # Without blockOwnerDeletion: the deletion of the group need not wait for its claims.
     owner = {
         "apiVersion": POD_GROUP.api_version,
         "kind": POD_GROUP.kind,
@@ -67,11 +68,11 @@ def claim_object(group: GroupName, entry: str, template: Mapping[str, Any]) -> J
 
 
 def own_claims(pod: Mapping[str, Any], group: str, shared: Mapping[str, str]) -> Iterator[Cause]:
-    """Entries of a pod (raw JSON) that name the template of which its group has one claim for all.
+    """Yield causes for entries of a pod (raw JSON) that name the template of a shared claim.
 
-    Kubernetes would make a claim for this pod alone. `shared` has the templates of the PodGroup
-    `group` by entry.
+    `shared` has the templates of the PodGroup `group` by entry.
     """
+    # Kubernetes would create a claim for this pod alone, so the pods would run and share nothing.
     for at, entry in enumerate(map(mapping, listing(dig(pod, "spec", "resourceClaims")))):
         name, template = text(entry.get("name")), text(entry.get("resourceClaimTemplateName"))
         if template and shared.get(name) == template:
@@ -80,7 +81,7 @@ def own_claims(pod: Mapping[str, Any], group: str, shared: Mapping[str, str]) ->
 
 
 def shared_words(group: str, entry: str) -> str:
-    """What to do about a pod that names the template of an entry of its group."""
+    """Return the advice for a pod that names the template of an entry of its group."""
     return (
         f"the pods of PodGroup {group} share one claim from this template: name that claim "
         f"instead, resourceClaimName: {names.group_claim(group, entry)}; admission does it for a "
@@ -89,7 +90,7 @@ def shared_words(group: str, entry: str) -> str:
 
 
 def template_entries(claims: Any) -> dict[str, str]:
-    """Entry and template of those of a list `resourceClaims` (raw JSON) that name a template."""
+    """Return the template of each entry in `resourceClaims` (raw JSON) that names one."""
     found = map(mapping, listing(claims))
     said = ((text(it.get("name")), text(it.get("resourceClaimTemplateName"))) for it in found)
     return {name: template for name, template in said if name and template}

@@ -1,15 +1,15 @@
-"""Which group a pod belongs to: the four forms of a reference, in order of precedence.
+"""The group of a pod: the four forms of a reference, in order of precedence.
 
-Kubernetes' own fields and scheduler-plugins' label are foreign forms: other schedulers act on them
-too. They count only for pods that are Muster's to schedule. A namespace may opt in
-(`LABEL_FOREIGN_GROUPS`): there admission makes pods that use them Muster's.
+Kubernetes' own fields and scheduler-plugins' label are foreign forms, on which other schedulers
+act, too. They count only for pods that Muster schedules. A namespace may opt in
+(`LABEL_FOREIGN_GROUPS`): admission then assigns pods that use them to Muster.
 
-Where Muster named the group of a pod (`managed`), that is its group: from Kubernetes 1.36 on the
-Job controller may give Jobs groups of its own by the field, whoever schedules their pods.
+If Muster named the group of a pod (`managed`), this is its group. From Kubernetes 1.36 on, the Job
+controller may create groups for Jobs with the field, whatever schedules their pods.
 
-Pods that name their group by Muster's label may add the key of another label (`group_by`): each of
-its values is a group of its own. Behind it, as in `key,other=value`, may be said which pods of them
-are a group beside the others.
+Pods that name their group by Muster's label may add the key of another label (`group_by`). Each of
+its values is a group of its own. With `key,other=value`, pods with that value of the other label
+are one more group.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ from api.scheduler_names import USUAL, SchedulerNames
 
 
 class Form(IntEnum):
-    """How a pod names its group; the lower form takes precedence."""
+    """The form in which a pod names its group; the lower value takes precedence."""
 
     FIELD = 1  # spec.schedulingGroup.podGroupName, Kubernetes 1.36+ with the gate
     LABEL = 2  # label scheduling.muster.dev/pod-group
@@ -49,9 +49,10 @@ class WorkloadForm(NamedTuple):
 
 
 class GroupBy(NamedTuple):
-    """Which label tells the groups of a name apart, and which pods of each value are beside it.
+    """The label that separates the groups of a name, and the pods of each value that form another.
 
-    Those have the label `beside` with the value `value`; an empty key is none.
+    The latter have the label `beside` with the value `value`. An empty key means that there are
+    none.
     """
 
     key: str
@@ -60,17 +61,17 @@ class GroupBy(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> "GroupBy":
-        """From `key` or `key,beside=value`; what is wrong with either is not looked for."""
+        """Parse `key` or `key,beside=value`, without validation."""
         key, _, rest = text.partition(",")
         beside, _, value = rest.partition("=")
         return cls(key, beside, value)
 
     def text(self) -> str:
-        """The annotation's value."""
+        """Return the annotation's value."""
         return f"{self.key},{self.beside}={self.value}" if self.beside else self.key
 
     def group_of(self, name: str, labels: Mapping[str, str]) -> str:
-        """The PodGroup of a pod with these labels that names `name`."""
+        """Return the PodGroup of a pod with these labels that names `name`."""
         value = labels.get(self.key, "")
         if self.beside and labels.get(self.beside, "") == self.value:
             return _group_of_value(name, self.text(), value)
@@ -93,12 +94,12 @@ def group_of_pod(
     managed: str = "",
     group_by: str = "",
 ) -> GroupReference | None:
-    """The group a pod belongs to, None for a pod that names none.
+    """Return the group of a pod, or None if it names none.
 
-    `ours`: it is Muster's to schedule, so that foreign forms count. `scheduling_group` is
-    `spec.schedulingGroup.podGroupName`, `workload` is `spec.workloadRef`, `managed` the group that
-    Muster named, and `group_by` the key of the label that tells groups apart, as the pod's
-    annotations say it.
+    Foreign forms count if the pod is `ours`. `scheduling_group` is
+    `spec.schedulingGroup.podGroupName`, and `workload` is `spec.workloadRef`. `managed` is the
+    group that Muster named, and `group_by` the key of the label that separates groups, both from
+    the pod's annotations.
     """
     return next(_references(labels, scheduling_group, workload, managed, group_by, ours=ours), None)
 
@@ -112,17 +113,17 @@ def groups_of_pod(
     managed: str = "",
     group_by: str = "",
 ) -> list[GroupReference]:
-    """Every reference of a pod, the one that takes precedence first."""
+    """Return all references of a pod, the one that takes precedence first."""
     return list(_references(labels, scheduling_group, workload, managed, group_by, ours=ours))
 
 
 def is_ours(pod: Mapping[str, Any], schedulers: SchedulerNames = USUAL) -> bool:
-    """Whether a pod (raw JSON of any structure) is Muster's to schedule."""
+    """Return True if Muster schedules the pod (raw JSON of any structure)."""
     return _mapping(pod.get("spec")).get("schedulerName") in schedulers
 
 
 def groups_of_object(pod: Mapping[str, Any], *, ours: bool) -> list[GroupReference]:
-    """The same for a pod, or a pod template, as raw JSON of any structure."""
+    """Return all references of a pod or a pod template, as raw JSON of any structure."""
     spec = _mapping(pod.get("spec"))
     labels, workload = _labels(pod), _workload_field(spec)
     group = _text(_mapping(spec.get("schedulingGroup")).get("podGroupName"))
@@ -138,12 +139,12 @@ def groups_of_object(pod: Mapping[str, Any], *, ours: bool) -> list[GroupReferen
 
 
 def workload_form_of(pod: Mapping[str, Any]) -> WorkloadForm | None:
-    """How a pod of Muster's (raw JSON of any structure) names a Workload and a template."""
+    """Return the Workload and template that a pod (raw JSON of any structure) names."""
     return workload_form(_labels(pod), _workload_field(_mapping(pod.get("spec"))))
 
 
 def workload_form(labels: Mapping[str, str], said: WorkloadForm | None) -> WorkloadForm | None:
-    """The Workload, template and replica key of a pod: its field if set, else its labels."""
+    """Return the Workload, template and replica key of a pod: its field if set, else its labels."""
     if said is None or not said.name:
         said = WorkloadForm(
             labels.get(LABEL_WORKLOAD, ""),
@@ -153,8 +154,9 @@ def workload_form(labels: Mapping[str, str], said: WorkloadForm | None) -> Workl
     return said if said.name and said.pod_group else None
 
 
+# The pods of a group arrive one after the other, so a small cache saves most hashes.
 _group_of_value: Final = lru_cache(maxsize=4096)(names.pod_group_of_value)
-"""The pods of a group come one after the other."""
+"""`names.pod_group_of_value` with a cache."""
 
 _group_by: Final = lru_cache(maxsize=1024)(GroupBy.read)
 
@@ -186,7 +188,8 @@ def _references(
     *,
     ours: bool,
 ) -> Iterator[GroupReference]:
-    """As in `groups_of_pod`. Most pods name one group, and only the first is asked for."""
+    """Yield the references of `groups_of_pod`."""
+    # A generator: most pods name one group, and most callers need only the first.
     label = labels.get(LABEL_POD_GROUP, "")
     if ours and scheduling_group and (not managed or managed != label):
         yield GroupReference(scheduling_group, Form.FIELD)
@@ -201,6 +204,7 @@ def _references(
 
 
 def _by_label(label: str, labels: Mapping[str, str], managed: str, group_by: str) -> str:
+    # The group that Muster named is never divided by another label.
     if not group_by or managed == label:
         return label
     return _group_by(group_by).group_of(label, labels)

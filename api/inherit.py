@@ -1,4 +1,4 @@
-"""What a PodGroup without a policy takes from its template (KEP-5832)."""
+"""The fields that a PodGroup without a policy takes from its template (KEP-5832)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -17,12 +17,12 @@ DEFAULT_MODE: Final[Mapping[str, Any]] = {"single": {}}
 
 
 def is_incomplete(spec: Mapping[str, Any]) -> bool:
-    """Whether a PodGroup still waits for its template: it has no policy, but names a template."""
+    """Return True if a PodGroup waits for its template: it names one and has no policy."""
     return spec.get("schedulingPolicy") is None and spec.get("workloadRef") is not None
 
 
 def template_of(workload: Mapping[str, Any] | None, name: str) -> Mapping[str, Any] | None:
-    """The leaf template of that name anywhere in a Workload's tree, None if there is none."""
+    """Return the leaf template of that name anywhere in a Workload's tree, or None."""
     for template in _leaves(mapping(dig(workload, "spec"))):
         if template.get("name") == name:
             return template
@@ -30,7 +30,7 @@ def template_of(workload: Mapping[str, Any] | None, name: str) -> Mapping[str, A
 
 
 def inherited_values(spec: Mapping[str, Any], template: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields an incomplete PodGroup takes; those the user set are never among them."""
+    """Return the template's fields that a PodGroup without a policy takes: those it lacks."""
     return {
         key: template[key]
         for key in INHERITED
@@ -41,10 +41,10 @@ def inherited_values(spec: Mapping[str, Any], template: Mapping[str, Any]) -> di
 def filled_fields(
     old: Mapping[str, Any], new: Mapping[str, Any], template: Mapping[str, Any] | None
 ) -> set[str]:
-    """The fields that an update may set late, because they come from the template.
+    """Return the fields that an update may set late because they come from the template.
 
-    The values must be the template's; what the template leaves out may get its default: mode
-    `single`, and the priority that admission computes.
+    They must have the template's values. Fields that the template lacks may get their defaults:
+    mode `single`, and the priority that admission computes.
     """
     if template is None or not is_incomplete(old) or new.get("schedulingPolicy") is None:
         return set()

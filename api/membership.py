@@ -1,14 +1,14 @@
-"""Which pods belong to a PodGroup, where its name alone does not tell.
+"""The pods that belong to a PodGroup, where its name alone does not decide.
 
-Pods whose group Muster named *claim* one that was made for their own owner, as `api.ownership` says
-it: for their Job or JobSet, whose UIDs they carry. Pods that name a KEP-3370 group, or a Workload
-and a template, know that by its name only: a group that is being deleted takes no more of them, as
-it may be an earlier owner's. Pods that claim another group are held until it is there. Pods that
-name a PodGroup by its own name, as users do, belong to whatever has it.
+Pods whose group Muster named *claim* a group of their own owner (`api.ownership`): of their Job or
+JobSet, whose UIDs they carry. Pods that name a KEP-3370 group, or a Workload and a template, know
+its owner by name only. A group that is being deleted accepts no more of them, as it may belong to
+an earlier owner. Pods that claim another group wait until it exists. Pods that name a PodGroup by
+its own name, as users do, belong to the group of that name.
 
-Two owners that are created together may be given one name for their groups. The group of the second
-then has a name of its own and *stands for* the first name: pods that give this name and claim the
-second owner are its members.
+Two owners that are created together may use one name for their groups. The group of the second
+owner then has a name of its own and *stands for* the first name: its members are the pods that give
+this name and claim the second owner.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,10 +31,10 @@ from api.groups import Form, GroupReference, WorkloadForm
 from api.ownership import Noted, OwnerId, made_for
 
 Owners = tuple[str, ...]
-"""What an owner is called: a UID, or kind and name where pods know no more than that."""
+"""The names of an owner: a UID, or kind and name if pods know no more."""
 
 NOBODY: Final[Owners] = ()
-"""The owner of a PodGroup that a user made, and the claim of a pod that belongs to any."""
+"""The owner of a user's PodGroup, and the claim of a pod that belongs to any group of the name."""
 
 
 class Named(Noted, Protocol):
@@ -62,12 +62,13 @@ def claims_of(
     workload: WorkloadForm | None = None,
     controller: Owned | None = None,
 ) -> Owners:
-    """The owners that the group of a pod may have been made for; NOBODY where any is right.
+    """Return the possible owners of a pod's group; NOBODY if any owner is right.
 
-    `workload` is how the pod names a Workload and a template, if it does. With `certain` only what
-    it knows by UID counts: a pod that has a node stays in the group that it came to.
+    `workload` is the Workload and template that the pod names, if any. With `certain` only owners
+    that the pod knows by UID count.
     """
     if reference.form is Form.WORKLOAD and workload is not None:
+        # A pod that has a node stays in the group that it joined.
         return NOBODY if certain else (template_owner(workload),)
     if reference.form is Form.COSCHEDULING:
         return NOBODY if certain else (coscheduling_owner(labels[LABEL_COSCHEDULING]),)
@@ -77,14 +78,16 @@ def claims_of(
 
 
 def owners_of(meta: Noted, name: str, template: str, *, leaving: bool) -> Owners:
-    """Whom the PodGroup `name` was made for, as `claims_of` says it; NOBODY for a user's.
+    """Return the owners of the PodGroup `name` in the form of `claims_of`; NOBODY for a user's.
 
-    `template` is the template that it names. `leaving`: it is being deleted, or has to be.
+    `template` is the template that it names. `leaving` is True if it is being deleted, or has to
+    be.
     """
     owner_id = made_for(meta)
     if owner_id is None:
         return NOBODY
     if leaving:
+        # Pods that know only the name may belong to the next owner of that name.
         return (owner_id.uid,)
     if owner_id.kind == WORKLOAD.kind:
         return (owner_id.uid, template_owner(form_of(name, owner_id.name, template)))
@@ -92,22 +95,22 @@ def owners_of(meta: Noted, name: str, template: str, *, leaving: bool) -> Owners
 
 
 def known_as(owner_id: OwnerId) -> Owners:
-    """The owner as its pods know it; those of a Workload name a template besides."""
+    """Return the owner as its pods know it. Pods of a Workload name a template, too."""
     return (owner_id.uid, f"{owner_id.kind}/{owner_id.name}")
 
 
 def stands_for(meta: Noted) -> str:
-    """The name by which its pods name the group, where that is not its own; else empty."""
+    """Return the name by which its pods name the group, if it has another; else empty."""
     return meta.annotations.get(ANNOTATION_STANDS_FOR, "") if made_for(meta) is not None else ""
 
 
 def pods_name(meta: Named) -> str:
-    """The name by which its pods name the group."""
+    """Return the name by which its pods name the group."""
     return stands_for(meta) or meta.name
 
 
 def taken_words(meta: Noted) -> str:
-    """What to do about a name that pods give, and that is taken by what is another group's."""
+    """Return the advice for a name in the pods' spec that another owner's group has."""
     return (
         f"the pods name it by PodGroup {stands_for(meta)}, which is another owner's: delete their "
         "owner and create it again, and its groups get names of their own"
@@ -115,32 +118,34 @@ def taken_words(meta: Noted) -> str:
 
 
 def belongs(claims: Owners, owners: Owners) -> bool:
-    """Whether a pod with these claims is a member of a PodGroup that was made for these owners."""
+    """Return True if a pod with these claims is a member of a PodGroup of these owners."""
     return claims == NOBODY or any(claim in owners for claim in claims)
 
 
 def coscheduling_owner(group: str) -> str:
-    """The owner that pods of a KEP-3370 group claim."""
+    """Return the owner that pods of a KEP-3370 group claim."""
     return f"{POD_GROUP.kind}/{group}"
 
 
 def form_of(group: str, workload: str, template: str) -> WorkloadForm:
-    """How pods name the group that was made from a template of the Workload."""
+    """Return the form in which pods name a group from a template of the Workload."""
     stem = names.implicit_pod_group(workload, template)
     return WorkloadForm(workload, template, group.removeprefix(stem).removeprefix("-"))
 
 
 def template_owner(form: WorkloadForm) -> str:
-    """The owner that pods claim which name a Workload and a template."""
+    """Return the owner that pods with this Workload and template claim."""
     return "/".join((WORKLOAD.kind, *form))
 
 
 def _job_owners(labels: Mapping[str, str], controller: Owned | None) -> Iterator[str]:
-    """Labels outlast owner references, which a deletion with `orphan` removes."""
+    """Yield the UIDs of a pod's Job and JobSet."""
+    # From labels first: they outlast owner references, which a deletion with `orphan` removes.
     jobset, uid = labels.get(JOBSET_LABEL_NAME), labels.get(JOBSET_LABEL_UID)
     if uid:
         yield uid
-    elif jobset:  # of a version of JobSet that does not say it
+    # Earlier versions of JobSet do not set the UID.
+    elif jobset:
         yield f"{JOBSET.kind}/{jobset}"
     if labels.get(JOB_LABEL_UID):
         yield labels[JOB_LABEL_UID]

@@ -1,7 +1,7 @@
-"""The names of generated objects, and what Kubernetes accepts as a name.
+"""Names of generated objects, and Kubernetes' rules for names.
 
-The same input always gives the same name, so controllers and webhooks agree without communication.
-Names fit a label value (63 characters): pods name their group by a label.
+The same input always results in the same name, so controllers and webhooks agree without
+communication. Names fit a label value (63 characters), as pods name their group by a label.
 """
 
 import hashlib
@@ -31,17 +31,17 @@ _QUALIFIED_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
 def shorten(name: str, kind: str, namespace: str) -> str:
-    """`name` if it fits 63 characters, else its hashed form."""
+    """Return `name` if it has at most 63 characters, else its hashed form."""
     return name if len(name) <= LABEL_VALUE_LENGTH else hashed(name, kind, namespace)
 
 
 def hashed(name: str, kind: str, namespace: str) -> str:
-    """The form for a name that is too long or taken: 52 characters, `-`, 10 hex of SHA-256."""
+    """Return the form of a long or taken name: 52 characters, `-`, 10 hex digits of SHA-256."""
     return f"{name[:_HEAD].rstrip('.-')}-{_digest(f'{kind}/{namespace}/{name}')}"
 
 
 def workload_name(owner_kind: str, owner_name: str, namespace: str) -> str:
-    """The Workload of a Job, a JobSet (`w-NAME`) or a LeaderWorkerSet (`w-lws-NAME`)."""
+    """Return the Workload of a Job, a JobSet (`w-NAME`) or a LeaderWorkerSet (`w-lws-NAME`)."""
     return shorten(_WORKLOADS[owner_kind] + owner_name, WORKLOAD.kind, namespace)
 
 
@@ -53,9 +53,9 @@ def jobset_pod_group(
     *,
     taken: bool = False,
 ) -> str:
-    """The PodGroup of a JobSet, of one of its replicatedJobs, or of one Job of such.
+    """Return the PodGroup of a JobSet, of one of its replicatedJobs, or of one of their Jobs.
 
-    `taken`: the usual names belong to others.
+    With `taken` the usual names belong to other owners.
     """
     usual = _path("pg", jobset, replicated_job, index)
     return (hashed if taken else shorten)(usual, POD_GROUP.kind, namespace)
@@ -64,13 +64,13 @@ def jobset_pod_group(
 def jobset_composite(
     namespace: str, jobset: str, replicated_job: str = "", *, taken: bool = False
 ) -> str:
-    """The CompositePodGroup of a JobSet or of one of its replicatedJobs."""
+    """Return the CompositePodGroup of a JobSet or of one of its replicatedJobs."""
     usual = _path("cpg", jobset, replicated_job)
     return (hashed if taken else shorten)(usual, COMPOSITE_POD_GROUP.kind, namespace)
 
 
 def lws_composite(namespace: str, lws: str, index: int | None = None) -> str:
-    """The CompositePodGroup of a LeaderWorkerSet, or of one of its replicas (always hashed)."""
+    """Return the CompositePodGroup of a LeaderWorkerSet, or of a replica (always hashed)."""
     usual = f"cpg-lws-{lws}"
     if index is None:
         return shorten(usual, COMPOSITE_POD_GROUP.kind, namespace)
@@ -78,35 +78,33 @@ def lws_composite(namespace: str, lws: str, index: int | None = None) -> str:
 
 
 def job_pod_group(namespace: str, job: str, *, taken: bool = False) -> str:
-    """The PodGroup of a Job that no JobSet made."""
+    """Return the PodGroup of a Job that does not belong to a JobSet."""
     return (hashed if taken else shorten)(f"pg-job-{job}", POD_GROUP.kind, namespace)
 
 
 def generated_job_pod_group(generate_name: str, request_uid: str) -> str:
-    """The PodGroup of a Job whose name the API server has not generated yet.
-
-    Unique by the admission request's UID, the only thing known then that no other Job shares.
-    """
+    """Return the PodGroup of a Job whose name the API server has not generated yet."""
+    # The UID of the admission request is the only value at that time that no other Job shares.
     return f"{f'pg-job-{generate_name}'[:_HEAD].rstrip('.-')}-{_digest(request_uid)}"
 
 
 def requested_pod_group(kind: str, name: str, request_uid: str) -> str:
-    """The PodGroup of an object, unique by the UID of the request that first asked for it."""
+    """Return the PodGroup of an object, unique by the UID of the request that asked for it."""
     return f"{f'pg-{kind.lower()}-{name}'[:_HEAD].rstrip('.-')}-{_digest(request_uid)}"
 
 
 def standing_for(name: str, uid: str) -> str:
-    """The group of an owner with this UID where the name that its pods give is another's."""
+    """Return the group of an owner with this UID, if another has the name that its pods give."""
     return f"{name[:_HEAD].rstrip('.-')}-{_digest(f'{uid}/{name}')}"
 
 
 def pod_template(root: str, identity: str) -> str:
-    """The PodTemplate of a root's pods: its UID and what the pods need are their `identity`."""
+    """Return the PodTemplate of a root's pods; `identity` is its UID with their requirements."""
     return f"{root[:_HEAD].rstrip('.-')}-{_digest(identity)}"
 
 
 def template_name(prefix: str, name: str, namespace: str) -> str:
-    """A template named after an object: `PREFIX-NAME`, hashed where that is no DNS label."""
+    """Return a template's name: `PREFIX-NAME`, hashed if that is no DNS label."""
     wanted = f"{prefix}-{name}"
     if is_dns_label(wanted):
         return wanted
@@ -114,16 +112,16 @@ def template_name(prefix: str, name: str, namespace: str) -> str:
 
 
 def implicit_pod_group(workload: str, template: str, replica_key: str = "") -> str:
-    """The PodGroup that pods name by workload, template and replica key (KEP-4671)."""
+    """Return the PodGroup that pods name by workload, template and replica key (KEP-4671)."""
     return "-".join(part for part in (workload, template, replica_key) if part)
 
 
 def group_claim(group: str, entry: str) -> str:
-    """The ResourceClaim of a PodGroup for an entry of its `spec.resourceClaims`: `GROUP.ENTRY`.
+    """Return the ResourceClaim of a PodGroup for an entry of its claims: `GROUP.ENTRY`.
 
-    An entry is a DNS label and has no dots: no other group and entry give the same name. Where it
-    is longer than names may be the group is cut: `-` and 10 hex of its SHA-256 are before the dot.
+    If this is too long, the group is cut, with `-` and 10 hex digits of its SHA-256 before the dot.
     """
+    # An entry is a DNS label without dots, so no other group and entry result in this name.
     usual = f"{group}.{entry}"
     if len(usual) <= OBJECT_NAME_LENGTH:
         return usual
@@ -132,29 +130,27 @@ def group_claim(group: str, entry: str) -> str:
 
 
 def pod_group_of_value(name: str, key: str, value: str) -> str:
-    """The PodGroup of the pods that name `name` and whose label `key` has this value.
-
-    Always with a hash: `a` with value `b-c` and `a-b` with value `c` are two groups.
-    """
+    """Return the PodGroup of the pods that name `name` and whose label `key` has this value."""
+    # Always with a hash: `a` with value `b-c` and `a-b` with value `c` are two groups.
     head = _OUTSIDE_LABELS.sub("-", f"{name}-{value}".lower())[:_HEAD].strip("-")
     return f"{head}-{_digest(f'{name}/{key}/{value}')}".lstrip("-")
 
 
 def is_dns_label(text: str) -> bool:
-    """RFC 1123 label: at most 63 of a-z, 0-9, `-`, alphanumeric at both ends."""
+    """Return True for an RFC 1123 label: 1 to 63 of a-z, 0-9, `-`, alphanumeric at both ends."""
     return len(text) <= 63 and _LABEL.fullmatch(text) is not None
 
 
 def is_dns_subdomain(text: str) -> bool:
-    """RFC 1123 subdomain: dot-separated labels, at most 253 characters.
+    """Return True for an RFC 1123 subdomain: dot-separated labels, at most 253 characters.
 
-    As in Kubernetes, the parts' own lengths are not limited.
+    As in Kubernetes, the length of each label is not limited.
     """
     return len(text) <= OBJECT_NAME_LENGTH and _SUBDOMAIN.fullmatch(text) is not None
 
 
 def is_label_key(text: str) -> bool:
-    """A qualified name as label keys are: `[prefix/]name`."""
+    """Return True for a qualified name like those of label keys: `[prefix/]name`."""
     prefix, slash, name = text.rpartition("/")
     if slash and not is_dns_subdomain(prefix):
         return False
@@ -162,12 +158,12 @@ def is_label_key(text: str) -> bool:
 
 
 def is_label_value(text: str) -> bool:
-    """What a label may say: empty, or at most 63 letters, digits, `-`, `_` and `.`."""
+    """Return True for a label value: at most 63 letters, digits, `-`, `_` and `.`, or empty."""
     return not text or (len(text) <= LABEL_VALUE_LENGTH and bool(_QUALIFIED_NAME.fullmatch(text)))
 
 
 def is_path_segment(text: str) -> bool:
-    """A name that is safe as one segment of a URL path."""
+    """Return True for a name that is safe as one segment of a URL path."""
     return text not in {".", ".."} and "/" not in text and "%" not in text
 
 

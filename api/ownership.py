@@ -1,12 +1,12 @@
-"""Which owner a generated object was made for, and the one rule that follows from that.
+"""The owner of a generated object, and the rule that follows from it.
 
-A generated object lives as long as what it was made for: a Job, a JobSet, a KEP-3370 group, or the
-Workload that pods name. The UID tells which one: what was made for an earlier owner of a name is
-never used by a later one, nor by its pods (`api.membership`). After that owner it stays only as
-long as pods use it, whatever its owner references say, and whoever owns its Workload.
+A generated object exists as long as its owner: a Job, a JobSet, a KEP-3370 group, or the Workload
+that pods name. The UID identifies the owner: a later owner of the same name never uses the objects
+of an earlier one, and neither do its pods (`api.membership`). After its owner, an object remains
+only as long as pods use it, whatever its owner references state, and whoever owns its Workload.
 
-For whom it was made is an annotation, since references do not last: the garbage collector removes
-the one to a deleted owner where another owner lives, and a deletion with `orphan` removes them all.
+The owner is in an annotation, because references do not last. The garbage collector removes the one
+to a deleted owner if another owner exists, and a deletion with `orphan` removes all of them.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from api.constants import (
 
 
 class Noted(Protocol):
-    """The metadata that says what an object was made for."""
+    """The metadata that states an object's owner."""
 
     @property
     def labels(self) -> Mapping[str, str]: ...
@@ -31,7 +31,7 @@ class Noted(Protocol):
 
 
 class NotedMeta(Noted, Protocol):
-    """The same, and whether the object is being deleted."""
+    """The same metadata with the deletion timestamp."""
 
     @property
     def deletion_timestamp(self) -> datetime | None: ...
@@ -46,16 +46,16 @@ class OwnerId(NamedTuple):
     uid: str
 
     def annotation(self) -> str:
-        """The annotation's value."""
+        """Return the annotation's value."""
         return "/".join(self)
 
     def is_namesake(self, other: "OwnerId") -> bool:
-        """Whether both have one kind and name: the same owner, or one that replaced it."""
+        """Return True if both have one kind and name: the same owner, or one that replaced it."""
         return self[:3] == other[:3]
 
 
 class Ownership(Enum):
-    """To whom an object of a wanted name belongs."""
+    """The owner of an object with a wanted name."""
 
     OURS = auto()
     LEAVING = auto()
@@ -63,7 +63,7 @@ class Ownership(Enum):
 
 
 def made_for(meta: Noted) -> OwnerId | None:
-    """The owner that the object was made for; None for an object that is not Muster's."""
+    """Return the owner that the object was created for; None if the object is not Muster's."""
     if meta.labels.get(LABEL_MANAGED_BY) != MANAGED_BY:
         return None
     parts = meta.annotations.get(ANNOTATION_MADE_FOR, "").split("/")
@@ -71,22 +71,24 @@ def made_for(meta: Noted) -> OwnerId | None:
 
 
 def ownership(meta: NotedMeta, owner: OwnerId) -> Ownership:
-    """OURS was made for the owner, LEAVING will be deleted soon, FOREIGN is never touched.
+    """Return OURS for the owner's object, LEAVING for one to be deleted soon, else FOREIGN.
 
-    An object made for another owner of the same kind and name is LEAVING, as that owner is gone.
+    A FOREIGN object is never changed.
     """
     owner_id = made_for(meta)
+    # Even the owner's object: it is about to disappear, and must not be used any more.
     if meta.deletion_timestamp is not None:
         return Ownership.LEAVING
     if owner_id == owner:
         return Ownership.OURS
+    # Two owners of one kind and name cannot exist at once, so the other one is deleted.
     if owner_id is not None and owner_id.is_namesake(owner):
         return Ownership.LEAVING
     return Ownership.FOREIGN
 
 
 def lost_owner(meta: NotedMeta, exists: Callable[[OwnerId], bool]) -> OwnerId | None:
-    """The owner that an object was made for and has outlived; None for any other object."""
+    """Return the owner that an object has outlived; None for any other object."""
     owner_id = made_for(meta)
     if owner_id is None or meta.deletion_timestamp is not None or exists(owner_id):
         return None

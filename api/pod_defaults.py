@@ -1,6 +1,7 @@
-"""What the API server fills in of a pod that decides where it may run, but not of pod templates.
+"""Defaults of the API server in pods, but not in pod templates, that decide where pods may run.
 
-As `SetDefaults_Pod` of Kubernetes does: requests from limits, and host ports on the host's network.
+They follow `SetDefaults_Pod` of Kubernetes: requests from limits, and host ports on the host's
+network.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ CONTAINERS: Final = ("containers", "initContainers")
 
 
 def with_defaults(spec: Mapping[str, Any]) -> Json:
-    """A pod's spec with them; the given one stays as it is."""
+    """Return a copy of a pod's spec with the defaults."""
     made = dict(spec)
     on_host = spec.get("hostNetwork") is True
     for key in CONTAINERS:
@@ -28,7 +29,7 @@ def with_defaults(spec: Mapping[str, Any]) -> Json:
 
 
 def _container(container: Any, on_host: bool) -> Any:
-    """As it is where it is no container: that is for others to reject."""
+    """Return a container with the defaults; return other values for others to reject."""
     if not isinstance(container, Mapping):
         return container
     made = dict(container)
@@ -48,7 +49,7 @@ def _on_host(container: Mapping[str, Any]) -> Iterator[Json]:
 
 
 def _of_pod(resources: Mapping[str, Any], containers: list[Any]) -> Json:
-    """Those of the whole pod: a limit is a request where neither pod nor containers have one."""
+    """Return the pod-level resources; a limit becomes a request if nothing else states one."""
     inside = {
         key
         for each in map(mapping, containers)

@@ -1,4 +1,4 @@
-"""Resolves a class name to a number, as Kubernetes' Priority admission does for pods."""
+"""Resolution of a PriorityClass to a number, as Kubernetes' Priority admission does for pods."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from api.reading import integer, listing, mapping, text
 DEFAULT_PREEMPTION_POLICY: Final = "PreemptLowerPriority"
 NEVER: Final = "Never"
 LONGEST_NAME: Final = 253
-"""Characters that the name of a class may have."""
+"""Characters that the name of a PriorityClass may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriorityClass:
-    """What a `scheduling.k8s.io/v1` PriorityClass says."""
+    """The used fields of a `scheduling.k8s.io/v1` PriorityClass."""
 
     name: str
     value: int
@@ -25,7 +25,7 @@ class PriorityClass:
 
     @classmethod
     def of(cls, obj: Mapping[str, Any]) -> Self:
-        """The class as the API server gives it."""
+        """Return the class from an object of the API server."""
         return cls(
             obj["metadata"]["name"],
             obj.get("value", 0),
@@ -35,20 +35,20 @@ class PriorityClass:
 
     @property
     def preempts_never(self) -> bool:
-        """Whether pods of the class never preempt."""
+        """True if pods of the class never preempt."""
         return self.preemption_policy == NEVER
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a group's spec must hold; an empty class name means no class applies."""
+    """The wanted priority fields of a group; an empty class name means that no class applies."""
 
     class_name: str
     priority: int
     preemption_policy: str
 
     def operations(self, spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The JSON patch operations that bring a group's spec there."""
+        """Return the JSON patch operations that set these fields in a group's spec."""
         wanted = {"priorityClassName": self.class_name or None, "priority": self.priority}
         wanted["preemptionPolicy"] = self.preemption_policy
         return [
@@ -59,11 +59,11 @@ class Resolved:
 
 
 def resolve(spec: Mapping[str, Any], classes: Sequence[PriorityClass]) -> Resolved | Cause:
-    """The priority of a group's spec, or why there is none (a Forbidden cause).
+    """Return the priority of a group's spec, or a Forbidden cause if there is none.
 
-    Without a class name the global default is used, the lowest if there are several, else 0.
-    A number the user gave must be the computed one. `preemptionPolicy` is the class's; a group
-    may be more modest than its class, never less.
+    Without a class name the global default is used, the lowest if there are several, else 0. A
+    priority in the spec must be the computed one. `preemptionPolicy` comes from the class. A group
+    may preempt less than its class allows, never more.
     """
     name = text(spec.get("priorityClassName"))
     chosen = _class_of(spec, classes)
@@ -91,10 +91,9 @@ def resolve(spec: Mapping[str, Any], classes: Sequence[PriorityClass]) -> Resolv
 def check_preemption(
     spec: Mapping[str, Any], classes: Sequence[PriorityClass], path: str
 ) -> Cause | None:
-    """A Forbidden cause where `spec` would preempt although its class never does.
+    """Return a Forbidden cause if `spec` would preempt although its class never does.
 
-    `spec` is that of a group, a template or a pod, at `path`. A class that is not known is not
-    judged here.
+    `spec` is that of a group, a template or a pod, at `path`. An unknown class is not checked here.
     """
     chosen = _class_of(spec, classes)
     asked = text(spec.get("preemptionPolicy"))
@@ -110,10 +109,8 @@ def check_preemption(
 def unknown_class(
     pod_spec: Mapping[str, Any], classes: Sequence[PriorityClass], path: str
 ) -> str | None:
-    """A warning where the pod template's spec at `path` names a class that is not there.
-
-    It may come later, so nothing is refused; until then every pod is.
-    """
+    """Return a warning if the pod template's spec at `path` names a class that does not exist."""
+    # The class may be created later, so this is no rejection. Until then every pod is rejected.
     name = text(pod_spec.get("priorityClassName"))
     if not name or _named(name, classes) is not None:
         return None
@@ -126,7 +123,7 @@ def unknown_class(
 def check_templates(
     spec: Mapping[str, Any], classes: Sequence[PriorityClass], path: str = "spec"
 ) -> Iterator[Cause]:
-    """The same for every template of a valid Workload's spec."""
+    """Yield these causes for every template of a valid Workload's spec."""
     for key in ("podGroupTemplates", "compositePodGroupTemplates"):
         for at, template in enumerate(map(mapping, listing(spec.get(key)))):
             here = f"{path}.{key}[{at}]"
@@ -137,7 +134,7 @@ def check_templates(
 
 
 def _class_of(spec: Mapping[str, Any], classes: Sequence[PriorityClass]) -> PriorityClass | None:
-    """The class that is named, or else the default one; None if there is no such class."""
+    """Return the class in the spec, or else the default one; None if there is no such class."""
     name = text(spec.get("priorityClassName"))
     return _named(name, classes) if name else _default(classes)
 
@@ -148,6 +145,7 @@ def _named(name: str, classes: Sequence[PriorityClass]) -> PriorityClass | None:
 
 def _default(classes: Sequence[PriorityClass]) -> PriorityClass | None:
     defaults = [known for known in classes if known.global_default]
+    # The lowest of several defaults, as Kubernetes' admission chooses.
     return min(defaults, key=lambda known: (known.value, known.name), default=None)
 
 

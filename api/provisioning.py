@@ -1,8 +1,8 @@
-"""Requests for capacity for a whole gang: Cluster Autoscaler's ProvisioningRequest.
+"""Capacity requests for complete gangs: Cluster Autoscaler's ProvisioningRequest.
 
-A request has the name of its root, so that the pods can say from their creation on which request
-stands for them: Cluster Autoscaler leaves such pods out of its usual scale-up, and buys for the
-PodTemplates of the request. A template has what decides where a pod fits and nothing else: no
+A request has the name of its root, so that pods can state from their creation which request stands
+for them. Cluster Autoscaler excludes such pods from its usual scale-up, and adds nodes for the
+PodTemplates of the request. A template has only fields that decide where a pod fits: no
 environment, no commands, no secrets.
 """
 
@@ -35,7 +35,7 @@ CLASSES: Final = (CHECK_CAPACITY, BEST_EFFORT_ATOMIC)
 """The values of the annotation `provisioning-request`."""
 
 MOST_POD_SETS: Final = 32
-"""The limit of the CRD."""
+"""PodTemplates of one request, the limit of the CRD."""
 
 _SUFFIX: Final = ".autoscaling.x-k8s.io"
 _OF_POD: Final = (
@@ -54,7 +54,7 @@ _OF_POD: Final = (
     "topologySpreadConstraints",
 )
 _OF_CONTAINER: Final = ("name", "image", "resources", "restartPolicy")
-# Claims of generic ephemeral volumes are named after their pod, which no template can do.
+# The claims of generic ephemeral volumes are named after their pod, which no template can express.
 _VOLUMES: Final = (
     "persistentVolumeClaim",
     "awsElasticBlockStore",
@@ -68,7 +68,7 @@ _LABEL_KEYS: Final = ("matchLabelKeys", "mismatchLabelKeys")
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The root group that a request is made for; `request` is its name, by which pods know it."""
+    """The root group of a request; `request` is the request's name, by which pods know it."""
 
     kind: KindName
     namespace: str
@@ -78,24 +78,25 @@ class Root:
 
     @property
     def owner_id(self) -> OwnerId:
-        """Its identity, as noted on what is made for it."""
+        """Identity of the root, as the annotation on its objects states it."""
         return OwnerId(self.kind.group, self.kind.kind, self.name, self.uid)
 
 
 def class_name(asked: str) -> str:
-    """The provisioning class for a value of the annotation; empty for none of these."""
+    """Return the provisioning class for a value of the annotation; empty for others."""
     return f"{asked}{_SUFFIX}" if asked in CLASSES else ""
 
 
 def consumed(root: str, asked: str) -> dict[str, str]:
-    """The annotations of pods that the request of a root (its name) stands for."""
+    """Return the annotations of pods for which the request of a root (its name) stands."""
     return {ANNOTATION_CONSUMES_REQUEST: root, ANNOTATION_PROVISIONING_CLASS: class_name(asked)}
 
 
 def pod_template(pod: Mapping[str, Any]) -> Json:
-    """What decides where a pod (raw JSON of any structure) fits: metadata and spec of a template.
+    """Return metadata and spec of a template: the fields that decide where a pod fits.
 
-    Pods of one Job give one template, whatever their names, indexes and tokens are.
+    The pod is raw JSON of any structure. Pods of one Job have one template, whatever their names,
+    indexes and tokens are.
     """
     spec = mapping(pod.get("spec"))
     kept: Json = {key: spec[key] for key in _OF_POD if spec.get(key) not in (None, {}, [])}
@@ -110,33 +111,34 @@ def pod_template(pod: Mapping[str, Any]) -> Json:
     terms = list(_terms(spec))
     kept = _without_merged_keys(kept, terms)
     said = labels_of(pod)
+    # Other labels differ between the pods of a Job, and would need a template for each.
     labels = {key: said[key] for key in sorted(_selected_keys(terms)) if key in said}
     return {"metadata": {"labels": labels}, "spec": kept}
 
 
 def shape_of(pod: Mapping[str, Any]) -> bytes:
-    """A digest of a pod's template, 16 bytes: equal for pods that one PodTemplate describes."""
+    """Return a digest of 16 bytes, equal for pods that one PodTemplate describes."""
     written = json.dumps(pod_template(pod), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(written.encode()).digest()[:16]
 
 
 def pod_sets(root: Root, shapes: Mapping[bytes, int]) -> dict[str, int]:
-    """The name of the PodTemplate for each shape, and how many pods of it wait."""
+    """Return the name of the PodTemplate for each shape, and the number of its waiting pods."""
     return {template_name(root, shape): count for shape, count in shapes.items() if count > 0}
 
 
 def template_name(root: Root, shape: bytes) -> str:
-    """The PodTemplate of one shape: another one for each root, and for each content."""
+    """Return the PodTemplate of one shape, different for each root and each content."""
     return names.pod_template(root.name, f"{root.uid}/{shape.hex()}")
 
 
 def template_object(root: Root, name: str, template: Mapping[str, Any]) -> Json:
-    """The PodTemplate with the content that `pod_template` gave."""
+    """Return the PodTemplate with the content from `pod_template`."""
     return _object(POD_TEMPLATE, root, name) | {"template": dict(template)}
 
 
 def request_object(root: Root, asked: str, wanted: Mapping[str, int], attempt: int) -> Json:
-    """The request for these PodTemplates; `attempt` counts the requests for the same from 1."""
+    """Return the request for these PodTemplates; `attempt` counts requests for the same from 1."""
     made = _object(PROVISIONING_REQUEST, root, root.request)
     made["metadata"]["annotations"][ANNOTATION_ATTEMPT] = str(attempt)
     sets = [
@@ -146,7 +148,7 @@ def request_object(root: Root, asked: str, wanted: Mapping[str, int], attempt: i
 
 
 def _object(kind: KindName, root: Root, name: str) -> Json:
-    # The owner is not blocked: nothing of it waits for what is made here.
+    # Without blockOwnerDeletion: the deletion of the root need not wait for these objects.
     owner = {
         "apiVersion": root.kind.api_version,
         "kind": root.kind.kind,
@@ -180,7 +182,7 @@ def _volume(volume: Mapping[str, Any]) -> Json:
 
 
 def _terms(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """All terms of a pod spec that select pods by their labels."""
+    """Yield all terms of a pod spec that select pods by labels."""
     yield from map(mapping, listing(spec.get("topologySpreadConstraints")))
     for kind in ("podAffinity", "podAntiAffinity"):
         affinity = mapping(dig(spec, "affinity", kind))
@@ -191,7 +193,7 @@ def _terms(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _selected_keys(terms: list[Mapping[str, Any]]) -> set[str]:
-    """The labels that the pod's own terms speak of; other labels of it say nothing to them."""
+    """Return the labels in the pod's own terms, the only ones that affect where it fits."""
     found: set[str] = set()
     for term in terms:
         found |= _keys_of_selector(term)
@@ -207,10 +209,8 @@ def _keys_of_selector(term: Mapping[str, Any]) -> set[str]:
 
 
 def _without_merged_keys(spec: Json, terms: list[Mapping[str, Any]]) -> Json:
-    """The spec without those matchLabelKeys that the API server wrote into the selectors.
-
-    A pod may have them in both places, a template may not.
-    """
+    """Return the spec without matchLabelKeys that the API server merged into the selectors."""
+    # A pod may have them in both places, but the API server rejects a template that does.
     if not any(term.get(field) for term in terms for field in _LABEL_KEYS):
         return spec
     copy: Json = json.loads(json.dumps(spec))

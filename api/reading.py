@@ -1,7 +1,7 @@
-"""Reading raw JSON that may have any structure.
+"""Reads of raw JSON that may have any structure.
 
-Mutating webhooks run before the API server has checked an object against its schema, so nothing
-may be assumed about types there; validating ones must report a wrong type, not fail on it.
+Mutating webhooks run before the API server has checked an object against its schema, so no type is
+certain. Validating webhooks must report a wrong type, and not fail on it.
 """
 
 from collections.abc import Mapping
@@ -16,30 +16,30 @@ _INT32: Final = range(-(2**31), 2**31)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """The value if it is an object, else an empty one."""
-    # Nearly all are dicts or absent, and asking an abstract class is ten times as slow.
+    """Return the value if it is an object, else an empty one."""
+    # Nearly all values are dicts or absent, and a check of an abstract class is ten times as slow.
     if value is None:
         return {}
     return value if isinstance(value, (dict, Mapping)) else {}
 
 
 def listing(value: Any) -> list[Any]:
-    """The value if it is a list, else an empty one."""
+    """Return the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def text(value: Any) -> str:
-    """The value if it is a string, else the empty one."""
+    """Return the value if it is a string, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def integer(value: Any) -> int | None:
-    """The value if it is a whole number (JSON booleans are none), else None."""
+    """Return the value if it is a whole number (no JSON boolean), else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def dig(value: Any, *keys: str) -> Any:
-    """The value under nested keys, None where one is missing."""
+    """Return the value under nested keys, None if one is missing."""
     for key in keys:
         if value is None:
             return None
@@ -48,35 +48,35 @@ def dig(value: Any, *keys: str) -> Any:
 
 
 def annotations_of(obj: Any) -> Mapping[str, Any]:
-    """`metadata.annotations` of an object or a template."""
+    """Return `metadata.annotations` of an object or a template."""
     return mapping(dig(obj, "metadata", "annotations"))
 
 
 def labels_of(obj: Any) -> Mapping[str, Any]:
-    """`metadata.labels` of an object or a template."""
+    """Return `metadata.labels` of an object or a template."""
     return mapping(dig(obj, "metadata", "labels"))
 
 
 class Reader:
-    """Reads fields of an object for the rules and reports every value of a wrong type.
+    """A reader of fields for the rules that reports every value of a wrong type.
 
-    An absent field, or one that is null, reads as empty and is no fault: whether it is required
-    is checked by a rule.
+    An absent field, or one that is null, reads as empty without a fault. A rule checks whether it
+    is required.
     """
 
     def __init__(self, report: list[Cause]) -> None:
-        """Faults are appended to `report`."""
+        """Append faults to `report`."""
         self.report = report
 
     def mapping(self, parent: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
-        """An object field, empty when absent."""
+        """Return an object field, empty if absent."""
         value = parent.get(key)
         if value is None or isinstance(value, (dict, Mapping)):
             return value or {}
         return self._wrong({}, path, value, "an object")
 
     def items(self, parent: Mapping[str, Any], key: str, path: str) -> list[Mapping[str, Any]]:
-        """A list of objects, empty when absent; elements that are none read as empty ones."""
+        """Return a list of objects, empty if absent; other elements read as empty objects."""
         value = parent.get(key)
         if value is None:
             return []
@@ -90,14 +90,14 @@ class Reader:
         ]
 
     def text(self, parent: Mapping[str, Any], key: str, path: str) -> str:
-        """A string field, empty when absent."""
+        """Return a string field, empty if absent."""
         value = parent.get(key)
         if value is None or isinstance(value, str):
             return value or ""
         return self._wrong("", path, value, "a string")
 
     def integer(self, parent: Mapping[str, Any], key: str, path: str) -> int | None:
-        """An int32 field, None when absent."""
+        """Return an int32 field, None if absent."""
         value = parent.get(key)
         if value is None:
             return None

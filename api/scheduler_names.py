@@ -1,4 +1,4 @@
-"""Whose pods are Muster's: the schedulerNames that it schedules under.
+"""The schedulerNames of Muster: pods with one of them are Muster's.
 
 They are configured once for all processes, and must be the same in all of them.
 """
@@ -16,14 +16,14 @@ MOST_NAMES: Final = 8
 """Names of the scheduler. The configuration is rejected with more."""
 
 _LONGEST: Final = 63
-"""As the reportingController of events, which a schedulerName is, too."""
+"""Characters of a name, as the reportingController of events, which a schedulerName becomes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerNames:
-    """The schedulerNames of Muster; the first is given to pods that name a group and no scheduler.
+    """Muster's schedulerNames; the first is for pods that name a group and no scheduler.
 
-    `all` is what `faults_of` finds nothing wrong with.
+    `all` must pass `faults_of`.
     """
 
     all: tuple[str, ...] = (SCHEDULER_NAME,)
@@ -37,26 +37,27 @@ class SchedulerNames:
         return self.all[0]
 
     def allow(self, name: str) -> bool:
-        """Whether pods with this schedulerName (empty: none) are Muster's, or can become so."""
+        """Return True if pods with this schedulerName (empty: none) are or can become Muster's."""
         return is_open(name) or name in self
 
     @property
     def words(self) -> str:
-        """All of them, for sentences."""
+        """All names as a phrase."""
         return " or ".join(self.all)
 
 
 USUAL: Final = SchedulerNames()
-"""What counts without any configuration."""
+"""The names without any configuration."""
 
 
 def is_open(name: object) -> bool:
-    """Whether a pod with this schedulerName chose no scheduler: the API server writes the usual."""
+    """Return True if a pod with this schedulerName chose no scheduler."""
+    # The API server writes the default name in a pod without one.
     return name in (None, "", DEFAULT_SCHEDULER_NAME)
 
 
 def faults_of(names: Sequence[str]) -> list[str]:
-    """What is wrong with such a list of names, as sentences; empty if nothing is."""
+    """Return the faults of such a list of names as sentences; empty if there are none."""
     found = []
     if not 1 <= len(names) <= MOST_NAMES:
         found.append(f"there must be 1 to {MOST_NAMES} schedulerNames, not {len(names)}")

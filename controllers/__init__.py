@@ -1,1 +1,1 @@
-"""Controllers: Jobs and JobSets get their groups, and trees of groups unwind from the leaves."""
+"""Controllers that create groups for their owners and delete trees of groups from the leaves up."""

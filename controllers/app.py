@@ -1,4 +1,4 @@
-"""The controller process: caches for every replica, controllers for the one that leads."""
+"""The controller process: caches in every replica, controllers in the leader only."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -39,20 +39,17 @@ LEASE: Final = CONTROLLER_COMPONENT
 
 
 class Reconciler(Protocol):
-    """One controller of the process."""
+    """A controller of the process."""
 
     @property
     def controller(self) -> Controller[Any]: ...
 
     async def resync(self) -> None:
-        """Queue everything, as at the start of a term."""
+        """Queue all objects that the controller reconciles, as at the start of a term."""
 
 
 class Term:
-    """What a leader works with, created for its term: nothing of an earlier one counts in it.
-
-    Another process may have led meanwhile. What must last longer is in the API server.
-    """
+    """The controllers of a leader, created for one term."""
 
     def __init__(
         self,
@@ -64,16 +61,20 @@ class Term:
         fence: Fence,
         gates: FeatureGates = features.USUAL,
     ) -> None:
-        """Subscribes to the caches; nothing is done before `run`.
+        """Subscribe to the caches; `run` starts the work.
 
-        What makes groups by a feature that is off by `gates` does not run. What removes groups and
-        finalizers always does.
+        Controllers that create groups for a feature that `gates` turns off do not run. Controllers
+        that delete groups and remove finalizers always run.
         """
+        # Another process may have led in between, so no term keeps state of an earlier one. State
+        # that must outlast a term is in the API server.
         self._caches = caches
         self._recorder = recorder
         self._writer = Writer(client, fence)
         self.reconcilers: tuple[Reconciler, ...] = (
             *self._makers(gates, clock),
+            # Deletion does not depend on gates: finalizers must come off and groups must be deleted
+            # even if the feature that created them is off now.
             TemplateValues(caches, self._writer, clock),
             ProtectionController(caches, self._writer, clock),
             OrphanCollector(caches, self._writer, clock),
@@ -81,19 +82,19 @@ class Term:
         )
 
     async def run(self) -> None:
-        """Reconcile everything once, then what changes, until cancelled."""
+        """Reconcile all objects once, then each one that changes, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for reconciler in self.reconcilers:
                 await reconciler.resync()
                 group.create_task(reconciler.controller.run())
 
     def details(self) -> Iterator[str]:
-        """Lines for `/readyz`: what fails."""
+        """Yield a line for `/readyz` for each key that fails."""
         for reconciler in self.reconcilers:
             yield from reconciler.controller.details()
 
     def _makers(self, gates: FeatureGates, clock: Clock) -> Iterator[Reconciler]:
-        """The controllers that make groups and their claims, those of features that are on."""
+        """Yield the controllers that create groups and their claims, for features that are on."""
         caches, writer = self._caches, self._writer
         groups = GroupWriter(caches, writer, clock, gates)
         status = OwnerStatusWriter(caches, writer, self._recorder, clock)
@@ -119,6 +120,8 @@ class Term:
                 )
         if Feature.IMPLICIT_POD_GROUPS in gates:
             yield ImplicitGroups(caches, writer, groups, self._recorder, clock)
+        # Without the gate this controller still runs: existing groups must be deleted with their
+        # last pod. It creates none then.
         makes = Feature.POD_GROUPS_FROM_PODS in gates
         yield GroupsFromPods(caches, writer, self._recorder, clock, makes=makes)
         if Feature.DEVICE_CLAIMS in gates:
@@ -141,7 +144,7 @@ class Term:
 
 
 class ControllerProcess:
-    """Everything `muster controller` runs. `checks` are those of `/readyz`."""
+    """The process behind `muster controller`."""
 
     def __init__(
         self,
@@ -153,7 +156,7 @@ class ControllerProcess:
         *,
         gates: FeatureGates = features.USUAL,
     ) -> None:
-        """Nothing is read or written before `run`. The lease is in `namespace`."""
+        """Create the process without any request; the lease is in `namespace`."""
         clock = clock or SystemClock()
         self._client = client
         self._election = election
@@ -168,21 +171,24 @@ class ControllerProcess:
 
     @property
     def checks(self) -> Mapping[str, Callable[[], bool]]:
-        """Ready means that the caches are synced; a replica that does not lead is ready too."""
+        """The checks of `/readyz`, by name."""
+        # A replica that is not the leader is ready, too. Otherwise a Deployment's rollout would
+        # wait for a standby that can never become ready.
         return {"caches": self._caches.synced.is_set}
 
     def details(self) -> Iterator[str]:
-        """Lines for `/readyz`: what may not be read, what is set aside, and what fails."""
+        """Yield lines for `/readyz`: unreadable kinds, undecodable objects and failing keys."""
         yield from self._caches.details()
         yield from self._quarantine.details()
         if self._term is not None:
             yield from self._term.details()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop`. Errors of the API server are retried."""
+        """Run until `stop` is set, and retry after errors of the API server."""
         await run_until(stop, self._informers.run(), self._recorder.run(), self._lead())
 
     async def _lead(self) -> None:
+        # A leader with incomplete caches would take existing objects for missing ones.
         await self._caches.synced.wait()
         await lead(
             self._client,
@@ -194,6 +200,8 @@ class ControllerProcess:
         )
 
     async def _work(self, fence: Fence) -> None:
+        # Listeners of this term are dropped at its end. Otherwise a standby would queue keys that
+        # it never handles.
         with self._caches.term():
             self._term = Term(
                 self._client,

@@ -1,1 +1,1 @@
-"""Admission webhooks: a review comes in, `api` validates or completes it, an answer goes out."""
+"""Admission webhooks: they decode a review, let `api` validate or complete it, and respond."""

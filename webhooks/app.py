@@ -34,15 +34,18 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WebhookConfig:
-    """How the webhook is reached and where its certificates are kept.
+    """The address of the webhook and the storage of its certificates.
 
-    By Service, certificates are in the Secret `secret` of the Service's namespace, shared by
-    all replicas. By URL, or with `cert_dir`, they are in that folder; without one they end with
-    the process. With `mounted_certificates` they are someone else's (cert-manager's), only read.
-    `announced_seconds` is how long a next CA is announced before it is used; `drain_seconds` is
-    how long reviews are still accepted after the signal to stop, while API servers learn that
-    this replica shuts down. `scheduler_names` say whose pods are Muster's, `autoscalers` what the
-    pods of new Jobs tell autoscalers; `gates` is what is on.
+    - By Service, certificates are in the Secret `secret` of the Service's namespace, which all
+      replicas share. By URL, or with `cert_dir`, they are in that folder; without one they end with
+      the process.
+    - With `mounted_certificates` another component (cert-manager) owns them, and they are only
+      read.
+    - `announced_seconds`: how long a next CA is announced before it is used.
+    - `drain_seconds`: how long the webhook accepts reviews after the signal to stop, while API
+      servers learn that this replica shuts down.
+    - `scheduler_names` are Muster's. `autoscalers` has the settings for autoscalers in the pods of
+      new Jobs. `gates` are the features that are on.
     """
 
     target: Target
@@ -70,13 +73,14 @@ async def run(
 ) -> None:
     """Serve until `stop` is set, then drain.
 
-    `readiness` tells the caller what `/readyz` says, `quarantine` which objects are left out.
-    Errors of the API server are retried. Raises OSError when the address is taken or the folder
-    cannot be written; an exception group for a bug of ours.
+    `readiness` shows the caller what `/readyz` reports, and `quarantine` lists undecodable objects.
+    Errors of the API server are retried. Raises OSError if the address is taken or the folder
+    cannot be written, and an exception group for a bug of ours.
     """
     readiness = readiness or Readiness()
-    # Certificates have to be valid by the clock of API servers, and of no other machine.
+    # Certificates must be valid by the clock of API servers, as these have to accept them.
     clock = clock or client.server_clock
+    # Bind first: a taken address fails before any certificate is created.
     sock = bound(config.host, config.port)
     with sock, tempfile.TemporaryDirectory(prefix="muster-webhook-") as scratch:
         source = _source(client, config, Path(scratch))
@@ -94,6 +98,7 @@ async def run(
             reviewer = Reviewer(informers, config.autoscalers)
             work = group.create_task(_work(informers, reviewer, sock, maintenance, readiness))
             await stop.wait()
+            # First unready, so that endpoints drop this replica while it still accepts reviews.
             readiness.unmet(SERVING, "the process was told to stop")
             await clock.sleep(config.drain_seconds)
             work.cancel()
@@ -106,11 +111,13 @@ async def _work(
     maintenance: Maintenance,
     readiness: Readiness,
 ) -> None:
-    """All concurrent tasks, until cancelled; reviews in flight are still answered then."""
+    """Run all concurrent tasks until cancelled; reviews in flight still get their response."""
     async with asyncio.TaskGroup() as group:
         group.create_task(informers.run())
         for check, synced in informers.synced.items():
             group.create_task(_await_cache(check, synced, readiness))
+        # The informers run already: a replica that waits for certificates fills its caches
+        # meanwhile.
         serving = await maintenance.certificates()
         context = server_context(serving)
         listener = Listener(build(reviewer, readiness), context, sock)

@@ -1,17 +1,17 @@
-"""From one version of a kind to another, without loss.
+"""Conversion from one version of a kind to another, without loss.
 
-v1alpha3 is the hub: the older versions are converted to it and from it, never to each other
-directly. What the version wanted cannot say travels in the annotation
-`scheduling.muster.dev/conversion-data` and comes back from there. A field that the version itself
-has is never taken from the annotation: what a client can see takes precedence.
+v1alpha3 is the hub: older versions are converted to it and from it, never directly to each other.
+Fields that the wanted version lacks are stored in the annotation
+`scheduling.muster.dev/conversion-data` and restored from there. A field that the version itself has
+never comes from the annotation: what a client can see takes precedence.
 
-A conversion never fails because of what an object holds: objects come here before the API server
-has looked at them, and one that could not be converted could not even be listed. What has the
-wrong shape is handed on for the schema and the rules to refuse.
+A conversion never fails because of an object's content. Objects arrive before the API server has
+validated them, and an object that cannot be converted could not even be listed. A value of the
+wrong type is passed on for the schema and the rules to reject.
 
-An update may come without the annotation: `kubectl replace` with a manifest that was written by
-hand in an older version. It says nothing about what its version cannot say, so that stays as it is
-(`with_hidden_fields`); otherwise an update without a change would be refused as immutable.
+An update may lack the annotation, as `kubectl replace` with a manifest of an older version does. It
+has no opinion on fields that its version lacks, so these keep their values (`with_hidden_fields`).
+Otherwise an update without a change would be rejected as immutable.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,9 +46,9 @@ class ConversionError(ValueError):
 
 
 def convert(obj: Mapping[str, Any], api_version: str) -> Json:
-    """The object in another version, `group/version`. Raises ConversionError.
+    """Return the object in another version, `group/version`. Raises ConversionError.
 
-    Metadata is as it was, but for the annotation.
+    Of the metadata, only the annotation changes.
     """
     kind = text(obj.get("kind"))
     present, wanted = _version(kind, text(obj.get("apiVersion"))), _version(kind, api_version)
@@ -64,16 +64,18 @@ def convert(obj: Mapping[str, Any], api_version: str) -> Json:
 def with_hidden_fields(
     kind: str, version: str, new: Mapping[str, Any], old: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """An update as a client of `version` means it; `old` and `new` are in v1alpha3.
+    """Return an update as a client of `version` means it; `old` and `new` are in v1alpha3.
 
-    Without the annotation, what the version cannot say is taken from `old`; with it, from the
-    annotation. The status is that of `old`: an update of an object itself never writes it, and a
-    part of it travels in the annotation too. v1alpha3 has no hidden fields.
+    Fields that the version lacks come from the annotation, or from `old` if there is none. The
+    status is that of `old`. v1alpha3 has no hidden fields.
     """
     spoke = _SPOKES.get((kind, version))
     if spoke is None:
         return new
+    # An update of the object itself never writes the status, and the annotation contains a part of
+    # it.
     meant = _without_status(new)
+    # Converting to the client's version and back shows which fields it cannot express.
     said = spoke.from_hub(meant)
     if not annotation.text_of(said):
         there = spoke.from_hub(_without_status(old))

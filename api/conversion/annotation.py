@@ -1,8 +1,8 @@
-"""The annotation `conversion-data`: it carries what a version cannot say.
+"""The annotation `conversion-data`, which contains fields that a version lacks.
 
-It holds JSON: the name of the version that can say it, and the fields of that version. One that
-cannot be read, or that holds values no such field can have, counts as absent: anyone may write
-annotations, and none may bring an object into storage that its schema forbids.
+It is JSON: the name of the version that has the fields, and the fields of that version. An
+annotation that cannot be read, or whose values the fields cannot have, counts as absent. Anyone may
+write annotations, and none may bring an object into storage that its schema forbids.
 """
 
 import base64
@@ -19,24 +19,25 @@ from api.reading import annotations_of, mapping, text
 
 Json = dict[str, Any]
 
-_BEFORE: Final = "annotation"  # the place of the annotation that the object had itself
+# The key of the annotation that the object had itself.
+_BEFORE: Final = "annotation"
 
-# All annotations of an object together may have 256 KiB; a large tree needs more than that.
+# All annotations of an object together may have 256 KiB, and a large tree needs more than that.
 _PLAIN_LENGTH: Final = 32 * 1024
 """Bytes of the annotation that are stored as they are. Longer text is compressed."""
 
 _PACKED: Final = "zlib:"
 _UNPACKED_LENGTH: Final = 8 * 1024 * 1024
-"""Bytes to which the annotation is expanded. What does not fit is not restored."""
+"""Bytes to which the annotation is expanded. A longer text is not restored."""
 
 _MAX_INT32: Final = 2**31 - 1
 
 
 def store(obj: Mapping[str, Any], hidden: Mapping[str, Any], *, used: bool = False) -> Json:
-    """An object of an older version, with what it cannot say of v1alpha3 in its annotation.
+    """Return an object of an older version with the hidden v1alpha3 fields in its annotation.
 
-    `hidden` has the fields by their place, `spec` and `status`. An annotation that the object had
-    in v1alpha3 goes along, unless it was `used` in the conversion and can be made again.
+    `hidden` has the fields of `spec` and `status`. An annotation that the object had in v1alpha3 is
+    stored, too, unless the conversion `used` it and can write it again.
     """
     fields = {place: part for place, part in hidden.items() if part}
     if (before := text_of(obj)) and not used:
@@ -47,9 +48,9 @@ def store(obj: Mapping[str, Any], hidden: Mapping[str, Any], *, used: bool = Fal
 def restore(
     obj: Mapping[str, Any], models: Mapping[str, type[BaseModel]]
 ) -> tuple[Json, Mapping[str, Json]]:
-    """An object as it was before `store`, and the fields its annotation had, by their place.
+    """Return an object as it was before `store`, and the fields that its annotation had.
 
-    `models` has the model of each place; what it cannot hold is left out.
+    `models` has the models of `spec` and `status`. Fields that a model cannot have are omitted.
     """
     carried = unpack(text_of(obj), VERSION)
     before = carried.get(_BEFORE)
@@ -58,14 +59,15 @@ def restore(
 
 
 def text_of(obj: Mapping[str, Any]) -> str:
-    """The annotation as it is written, empty when absent."""
+    """Return the annotation as it is written, empty if it is absent."""
     return text(annotations_of(obj).get(ANNOTATION_CONVERSION_DATA))
 
 
 def pack(version: str, fields: Mapping[str, Any]) -> str:
-    """The annotation's text, empty when there is nothing to carry. Equal fields, equal text."""
+    """Return the annotation's text, empty without fields. Equal fields give equal texts."""
     if not fields:
         return ""
+    # Sorted keys: another text for equal fields would look like a change of the object.
     written = json.dumps(
         {version: fields}, ensure_ascii=False, separators=(",", ":"), sort_keys=True
     )
@@ -75,7 +77,7 @@ def pack(version: str, fields: Mapping[str, Any]) -> str:
 
 
 def unpack(written: str, version: str) -> Json:
-    """The fields carried for `version`; empty when there are none that can be read."""
+    """Return the fields stored for `version`; empty if there are none that can be read."""
     if not written:
         return {}
     try:
@@ -88,7 +90,7 @@ def unpack(written: str, version: str) -> Json:
 
 
 def attach(obj: Mapping[str, Any], written: str) -> Json:
-    """The object with that text as its annotation; without the annotation if it is empty."""
+    """Return the object with that text as its annotation; without the annotation if it is empty."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, Mapping):
         return dict(obj)
@@ -104,7 +106,7 @@ def attach(obj: Mapping[str, Any], written: str) -> Json:
 
 
 def _typed(fields: Any, model: type[BaseModel]) -> Json:
-    """Those fields again if `model` can hold them, else none."""
+    """Return the fields if `model` can have them, else none."""
     try:
         model.model_validate_json(json.dumps(fields), strict=True)
     except ValidationError:
@@ -113,9 +115,10 @@ def _typed(fields: Any, model: type[BaseModel]) -> Json:
 
 
 def _inflated(packed: str) -> str:
-    """Raises ValueError for what is no packed text, or is too long when unpacked."""
+    """Return the unpacked text. Raises ValueError for other text, or if the result is too long."""
     stream = zlib.decompressobj()
     try:
+        # Bounded: a small text can expand to gigabytes.
         plain = stream.decompress(base64.b64decode(packed, validate=True), _UNPACKED_LENGTH)
     except (binascii.Error, zlib.error) as error:
         raise ValueError("not packed by Muster") from error
@@ -125,7 +128,8 @@ def _inflated(packed: str) -> str:
 
 
 def _int32(digits: str) -> int:
-    """Every number of ours has 32 bits."""
+    """Return a number of at most 32 bits, as all fields of Muster's have. Raises ValueError."""
+    # Check the length first, as `int` takes quadratic time.
     if len(digits) > 11 or abs(int(digits)) > _MAX_INT32:
         raise ValueError(f"{digits[:20]} has more than 32 bits")
     return int(digits)

@@ -1,8 +1,8 @@
-"""PodGroup: v1alpha2 knows the template it is from, and how many of its pods are scheduled.
+"""PodGroup: v1alpha2 has its template reference and the number of its scheduled pods.
 
-Where v1alpha3 says `workloadRef{workloadName, templateName}`, v1alpha2 has `workloadRef.name` and
-two ways to name the template. The fields a client chose among these are kept in the annotation of
-v1alpha3, and used for as long as they mean what v1alpha3's own field says.
+v1alpha3 has `workloadRef{workloadName, templateName}`. v1alpha2 has `workloadRef.name` and two ways
+to name the template. The fields that a client chose among these are kept in the annotation of
+v1alpha3, and used as long as they mean the same as v1alpha3's own field.
 """
 
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ _MODELS: Final[Mapping[str, type[BaseModel]]] = {
     "status": v1alpha3.PodGroupStatus,
 }
 
-# The two names of one condition. They are swapped, so that an object that has conditions of both
-# names keeps both.
+# The two names of one condition. They are swapped, so that an object with conditions of both names
+# keeps both.
 _CONDITIONS: Final = {
     CONDITION_POD_GROUP_SCHEDULED: CONDITION_POD_GROUP_SCHEDULED_BEFORE,
     CONDITION_POD_GROUP_SCHEDULED_BEFORE: CONDITION_POD_GROUP_SCHEDULED,
@@ -40,7 +40,7 @@ _CONDITIONS: Final = {
 
 
 def to_v1alpha2(obj: Mapping[str, Any]) -> Json:
-    """From v1alpha3."""
+    """Convert from v1alpha3."""
     made, hidden, used = dict(obj), {}, False
     spec, status = obj.get("spec"), obj.get("status")
     if isinstance(spec, Mapping):
@@ -54,13 +54,14 @@ def to_v1alpha2(obj: Mapping[str, Any]) -> Json:
 
 
 def from_v1alpha2(obj: Mapping[str, Any]) -> Json:
-    """To v1alpha3."""
+    """Convert to v1alpha3."""
     made, hidden = annotation.restore(obj, _MODELS)
     spec, status = obj.get("spec"), obj.get("status")
     if isinstance(spec, Mapping):
         fields = {key: value for key, value in spec.items() if key in _FIELDS}
         kept = {key: value for key, value in hidden["spec"].items() if key != _REFERENCE}
         made["spec"] = kept | _reference(fields)
+        # Keep the client's fields only if v1alpha3 cannot reproduce them.
         if _reference_fields(made, made["spec"])[0] != fields:
             plain = _default_fields(made["spec"]) == fields
             way = "" if plain else annotation.pack(V1ALPHA2, {"spec": fields})
@@ -72,22 +73,23 @@ def from_v1alpha2(obj: Mapping[str, Any]) -> Json:
 
 
 def chosen_fields(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """How a v1alpha2 client named the template of this v1alpha3 object; empty if not specially."""
+    """Return the fields by which a v1alpha2 client named the template, unless by default."""
     return mapping(annotation.unpack(annotation.text_of(obj), V1ALPHA2).get("spec"))
 
 
 def _reference_fields(obj: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[Json, bool]:
-    """How v1alpha2 says the reference, and whether the annotation knew it."""
+    """Return v1alpha2's fields for the reference, and whether the annotation had them."""
     fields = dict(chosen_fields(obj))
     written = annotation.pack(V1ALPHA2, {"spec": fields}) if fields else ""
     reference = {key: value for key, value in spec.items() if key == _REFERENCE}
+    # Another client may have changed the reference, or the annotation, in v1alpha3.
     if written == annotation.text_of(obj) and fields and _reference(fields) == reference:
         return fields, True
     return _default_fields(spec), False
 
 
 def _default_fields(spec: Mapping[str, Any]) -> Json:
-    """The plain way to say a reference of v1alpha3 in v1alpha2."""
+    """Return v1alpha2's default fields for a reference of v1alpha3."""
     if _REFERENCE not in spec:
         return {}
     reference = spec[_REFERENCE]
@@ -102,7 +104,7 @@ def _default_fields(spec: Mapping[str, Any]) -> Json:
 
 
 def _reference(fields: Mapping[str, Any]) -> Json:
-    """v1alpha3's `workloadRef`, if these fields amount to one."""
+    """Return v1alpha3's `workloadRef` for these fields, if there are any."""
     if not fields:
         return {}
     workload = fields.get(_REFERENCE)

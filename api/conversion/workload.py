@@ -14,13 +14,13 @@ Json = dict[str, Any]
 _LEAVES: Final = "podGroupTemplates"
 _GROUPS: Final = "podGroups"
 _V1ALPHA2: Final = frozenset({"controllerRef", _LEAVES})
-# The fields of a group in v1alpha1, and their names in v1alpha3.
+# The fields of a group in v1alpha1, with their names in v1alpha3.
 _FIELDS: Final = {"name": "name", "policy": "schedulingPolicy"}
 _MODELS: Final[Mapping[str, type[BaseModel]]] = {"spec": v1alpha3.WorkloadSpec}
 
 
 def to_v1alpha2(obj: Mapping[str, Any]) -> Json:
-    """From v1alpha3."""
+    """Convert from v1alpha3."""
     spec = obj.get("spec")
     if not isinstance(spec, Mapping):
         return annotation.store(obj, {})
@@ -29,7 +29,7 @@ def to_v1alpha2(obj: Mapping[str, Any]) -> Json:
 
 
 def from_v1alpha2(obj: Mapping[str, Any]) -> Json:
-    """To v1alpha3."""
+    """Convert to v1alpha3."""
     made, carried = annotation.restore(obj, _MODELS)
     spec = obj.get("spec")
     if not isinstance(spec, Mapping):
@@ -39,7 +39,7 @@ def from_v1alpha2(obj: Mapping[str, Any]) -> Json:
 
 
 def to_v1alpha1(obj: Mapping[str, Any]) -> Json:
-    """From v1alpha3."""
+    """Convert from v1alpha3."""
     spec = obj.get("spec")
     if not isinstance(spec, Mapping):
         return annotation.store(obj, {})
@@ -53,12 +53,13 @@ def to_v1alpha1(obj: Mapping[str, Any]) -> Json:
 
 
 def from_v1alpha1(obj: Mapping[str, Any]) -> Json:
-    """To v1alpha3."""
+    """Convert to v1alpha3."""
     made, carried = annotation.restore(obj, _MODELS)
     spec = obj.get("spec")
     if not isinstance(spec, Mapping):
         return made
     visible, hidden = _split(carried["spec"])
+    # By name, as a client may have reordered the list.
     hidden_fields = {
         text(rest.get("name")): _hidden(rest) for rest in listing(visible.get(_LEAVES))
     }
@@ -69,7 +70,7 @@ def from_v1alpha1(obj: Mapping[str, Any]) -> Json:
 
 
 def _split(spec: Mapping[str, Any]) -> tuple[Json, Json]:
-    """The fields of a v1alpha3 spec that v1alpha2 has, and those that it does not."""
+    """Return the fields of a v1alpha3 spec that v1alpha2 has, and those that it lacks."""
     visible = {key: value for key, value in spec.items() if key in _V1ALPHA2}
     return visible, {key: value for key, value in spec.items() if key not in _V1ALPHA2}
 
@@ -84,7 +85,7 @@ def _to_leaf(group: Mapping[str, Any], hidden_fields: Mapping[str, Json]) -> Jso
 
 
 def _carried(leaf: Any) -> Json:
-    """The fields of a template to carry, with its name; empty if v1alpha1 has all of them."""
+    """Return the hidden fields of a template with its name; empty if v1alpha1 has all of them."""
     hidden_fields = _hidden(mapping(leaf))
     return hidden_fields | {"name": text(leaf.get("name"))} if hidden_fields else {}
 
@@ -94,7 +95,7 @@ def _hidden(leaf: Mapping[str, Any]) -> Json:
 
 
 def _each(items: Any, change: Callable[[Mapping[str, Any]], Json]) -> Any:
-    """A list with each of its objects changed; whatever is none stays as it is."""
+    """Return a list with each of its objects changed; other values stay as they are."""
     if not isinstance(items, list):
         return items
     return [change(item) if isinstance(item, Mapping) else item for item in items]

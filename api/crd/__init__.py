@@ -1,6 +1,6 @@
-"""Writes the CustomResourceDefinitions from the models: `python -m api.crd DIRECTORY`.
+"""Generator of the CustomResourceDefinitions: `python -m api.crd DIRECTORY`.
 
-The output depends on the models alone, so a difference to the committed files means they are
+The output depends only on the models, so a difference from the committed files means that they are
 stale.
 """
 

@@ -1,4 +1,4 @@
-"""`python -m api.crd DIRECTORY`."""
+"""Entry point of `python -m api.crd DIRECTORY`."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `kubectl get` prints of each kind and version."""
+"""The columns that `kubectl get` prints for each kind and version."""
 
 from typing import Any, Final
 
@@ -41,7 +41,8 @@ def _group(condition: str, minimum: str, members: str, scheduled: str) -> list[C
         _column("Members", "integer", f".status.{members}", "Members there are."),
         _column("Scheduled", "integer", f".status.{scheduled}", "Members that are placed."),
         *_scheduled(condition),
-        # Status and reason stay as they are once it was placed: this tells that it waits again.
+        # Status and reason do not change once the group was placed. This column shows that it waits
+        # again.
         _column("Waits-For", "string", ".status.blocker.kind", "What it lacks now, if it waits."),
         _column("Blocker", "string", ".status.blocker.summary", "What it waits for.", wide=True),
         _column("Parent", "string", parent, "The parent in the tree."),

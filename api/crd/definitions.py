@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions: which kinds there are, in which versions, and how they convert."""
+"""The CustomResourceDefinitions: the kinds, their versions, and their conversion."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ HEADER: Final = "# Made from api/models by `make generate`; do not edit.\n"
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One served version of a kind."""
+    """A served version of a kind."""
 
     name: str
     model: type[BaseModel]
@@ -38,7 +38,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A kind with its versions; the first of them is the one that is stored."""
+    """A kind with its versions; the first one is stored."""
 
     short_name: str
     versions: tuple[Version, ...]
@@ -72,8 +72,8 @@ DEFINITIONS: Final[Mapping[KindName, Definition]] = {
 }
 DEFINED: Final = tuple(DEFINITIONS)
 
-# The API server asks for a conversion only where a client uses another version than the stored
-# one. Installed with the Service; the webhook process adds its CA, or replaces it by its URL.
+# The API server requests a conversion only if a client uses another version than the stored one.
+# The definition names the Service; the webhook adds its CA, or replaces the Service by its URL.
 _CONVERSION: Final[Json] = {
     "strategy": "Webhook",
     "webhook": {
@@ -91,7 +91,7 @@ _CONVERSION: Final[Json] = {
 
 
 def crd(kind: KindName) -> Json:
-    """The CustomResourceDefinition of one of our kinds."""
+    """Return the CustomResourceDefinition of one of Muster's kinds."""
     definition = DEFINITIONS[kind]
     spec: Json = {
         "group": kind.group,
@@ -120,7 +120,7 @@ def crd(kind: KindName) -> Json:
 
 
 def write(directory: Path) -> list[Path]:
-    """Writes one file for each kind and returns their paths. Raises OSError."""
+    """Write one file for each kind and return their paths. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     written = []
     for kind in DEFINED:
@@ -144,12 +144,13 @@ def _version(version: Version, *, stored: bool) -> Json:
 
 
 def _categories(kind: KindName) -> Json:
-    """`kubectl get muster` must not need rights on what belongs to the whole cluster."""
+    """Return the categories of a kind."""
+    # `kubectl get muster` must not require rights to cluster-scoped kinds.
     return {"categories": [CATEGORY]} if kind.namespaced else {}
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes equal parts out in full: anchors make a manifest hard to read."""
+    """A dumper that repeats equal parts: anchors make a manifest hard to read."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class asks per value
         return True

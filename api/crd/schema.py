@@ -1,8 +1,8 @@
-"""From a model to the OpenAPI schema of one version of a kind.
+"""Generator of the OpenAPI schema of one version of a kind, from a model.
 
-Structural schemas know no recursion: composite templates are unrolled to the deepest level a tree
-may have. On that level both child lists keep whatever they hold, so that a tree too deep reaches
-the webhook and is refused there, instead of being silently pruned.
+Structural schemas do not allow recursion, so composite templates are unrolled to the deepest level
+that a tree may have. On that level both lists of children keep any content: a tree that is too deep
+reaches the webhook, which rejects it, and is not pruned silently.
 """
 
 import inspect
@@ -30,7 +30,7 @@ _SCALARS: Final[dict[Any, Json]] = {
 
 
 def root_schema(model: type[BaseModel]) -> Json:
-    """The schema of a whole object, with what every object has."""
+    """Return the schema of a complete object, with the fields of every object."""
     properties: Json = {
         "apiVersion": {"type": "string", "description": _API_VERSION},
         "kind": {"type": "string", "description": _KIND},
@@ -42,7 +42,7 @@ def root_schema(model: type[BaseModel]) -> Json:
 
 
 def _model_schema(model: type[BaseModel], level: int) -> Json:
-    """`level` is the level in the tree of templates on which the model stands, 0 outside."""
+    """Return the schema of a model; `level` is its level in the tree of templates, 0 outside."""
     schema: Json = {"type": "object", "description": _prose(model.__doc__ or "")}
     if model is Empty:
         return schema
@@ -53,7 +53,7 @@ def _model_schema(model: type[BaseModel], level: int) -> Json:
 
 
 def _prose(docstring: str) -> str:
-    """A docstring as one text, a line to a paragraph."""
+    """Return a docstring as one text, with a line for each paragraph."""
     paragraphs = inspect.cleandoc(docstring).split("\n\n")
     return "\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
@@ -67,7 +67,7 @@ def _field_schema(field: FieldInfo, level: int) -> Json:
         if isinstance(mark, ListMap) and "properties" in schema["items"]:
             schema["x-kubernetes-list-type"] = "map"
             schema["x-kubernetes-list-map-keys"] = [mark.key]
-            # A key needs a value before an item can be told apart; the rules refuse the empty one.
+            # A key needs a value before items can be distinguished. The rules reject the empty one.
             schema["items"]["properties"][mark.key]["default"] = ""
     return schema
 

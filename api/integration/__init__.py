@@ -1,1 +1,4 @@
-"""How a Job or JobSet asks for groups, is marked, and which objects it gets. Pure functions."""
+"""Requests for groups by owners of pods: admission of the owners, and their groups.
+
+Pure functions.
+"""

@@ -1,4 +1,4 @@
-"""The kinds that ask for groups. To add one, write its class and add a line here."""
+"""The kinds that request groups. To add one, write its class and add a line here."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -16,20 +16,20 @@ from api.integration.single_group.kind import SingleGroupKind
 SINGLE_GROUP_KINDS: Final[Mapping[str, SingleGroupKind]] = {
     it.kind.kind: it for it in (StatefulSets(), Deployments(), RayClusters(), MpiJobs())
 }
-"""By their kind: those whose pods are all in one PodGroup. One controller serves them all."""
+"""Kinds whose pods are all in one PodGroup, by name. One controller handles all of them."""
 
 OWNER_KINDS: Final[Mapping[str, OwnerKind]] = {
     **{it.kind.kind: it for it in (JobSets(), Jobs(), LeaderWorkerSets())},
     **SINGLE_GROUP_KINDS,
 }
-"""By their kind: all whose objects admission marks."""
+"""Kinds whose objects admission changes, by name."""
 
 CREATOR_KINDS: Final = tuple(
     dict.fromkeys(creator for it in OWNER_KINDS.values() for creator in it.created_by)
 )
-"""What creates owners for users who know only that: Muster writes on it what these wait for."""
+"""Kinds that create owners for users who know only the creator: it gets their wait annotation."""
 
 EMBEDDING_KINDS: Final[Mapping[str, EmbeddingKind]] = {
     it.kind.kind: it for it in (CronJobs(), RayJobs(), RayServices())
 }
-"""By their kind: those that create objects of these. Admission only reports on them."""
+"""Kinds that create objects of the former, by name. Admission only reports on them."""

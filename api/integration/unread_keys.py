@@ -1,6 +1,6 @@
-"""Annotations and labels under our prefix that nothing reads: unknown ones, and misplaced ones.
+"""Annotations and labels with Muster's prefix that nothing reads: unknown or misplaced ones.
 
-Objects are raw JSON of any structure. What makes pods is looked at with its templates.
+Objects are raw JSON of any structure. An object that creates pods is checked with its templates.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PREFIX: Final = f"{GROUP}/"
 _MOST_WARNINGS: Final = 5
 """Warnings about unknown keys in one review. Further ones are left out."""
 
-# What a user asks for, on what is made into groups; elsewhere nothing reads these.
+# Options for objects that get groups. Nothing reads them elsewhere.
 OPTIONS: Final = frozenset(
     {
         ANNOTATION_DISRUPTION_MODE,
@@ -61,7 +61,7 @@ BY_TEMPLATES: Final = frozenset(
         *("SparkApplication", "ScheduledSparkApplication"),
     }
 )
-"""Kinds of others whose pods ask themselves: Muster reads nothing on the objects."""
+"""Other projects' kinds whose pods request groups: Muster reads nothing on the objects."""
 
 _IN_TEMPLATES: Final = (
     f"ask in the templates of its pods: the label {LABEL_POD_GROUP}, and {ANNOTATION_MIN_COUNT}"
@@ -69,7 +69,7 @@ _IN_TEMPLATES: Final = (
 
 
 class Unread(NamedTuple):
-    """A key that nothing reads: its path, and what to do, which may take milliseconds to say."""
+    """A key that nothing reads: its path, and the advice, which may take milliseconds."""
 
     path: str
     instead: Callable[[], str]
@@ -85,7 +85,7 @@ LABELS: Final = _constants("LABEL_")
 
 
 def unread_keys(kind: str, obj: Mapping[str, Any]) -> Iterator[Unread]:
-    """What nothing reads of an object of this kind, and of the templates in it."""
+    """Yield the unread keys of an object of this kind, and of the templates in it."""
     for path, what, found in _holders(kind, obj):
         holder = mapping(found)
         yield from unknown_keys(holder, path)
@@ -94,7 +94,7 @@ def unread_keys(kind: str, obj: Mapping[str, Any]) -> Iterator[Unread]:
 
 
 def unknown_keys(holder: Any, path: str = "") -> Iterator[Unread]:
-    """Keys that are read nowhere, of an object or of the template at a path."""
+    """Yield unknown keys of an object, or of the template at a path."""
     for key in _unknown(annotations_of(holder), ANNOTATIONS):
         at = f"{path}metadata.annotations[{key}]"
         yield Unread(at, partial(_instead, key, "annotation"))
@@ -103,13 +103,14 @@ def unknown_keys(holder: Any, path: str = "") -> Iterator[Unread]:
 
 
 def warnings(found: Iterable[Unread]) -> list[str]:
-    """The first of them, for the user who makes the object."""
+    """Return the first of them as warnings for the user who creates the object."""
+    # Lazy, so that only the advice that is shown is computed.
     shown = islice(found, _MOST_WARNINGS)
     return [f"{path}: nothing reads this: {instead()}" for path, instead in shown]
 
 
 def _misplaced(kind: str, holder: Any) -> Iterator[tuple[str, str]]:
-    """Keys that are read elsewhere, and what to do."""
+    """Yield keys that are read elsewhere, with the advice."""
     written = annotations_of(holder).keys()
     if kind == POD.kind:
         yield from _misplaced_on_pods(holder, written)
@@ -122,7 +123,7 @@ def _misplaced(kind: str, holder: Any) -> Iterator[tuple[str, str]]:
     action = _IN_TEMPLATES if kind in BY_TEMPLATES else f"write it {where}, not here"
     for key in sorted(OPTIONS & written) if part_of or kind not in _KINDS else ():
         yield f"annotations[{key}]", action
-    # API servers give a Job without labels those of its pods.
+    # API servers copy the labels of a Job's pods to a Job without labels.
     of_pods = labels_of(dig(holder, "spec", "template")).keys()
     unsaid = (_OF_PODS & labels_of(holder).keys()) - of_pods
     for key in sorted(unsaid) if kind in _KINDS else ():
@@ -143,7 +144,7 @@ def _misplaced_on_pods(holder: Any, written: Any) -> Iterator[tuple[str, str]]:
 
 
 def _holders(kind: str, obj: Any) -> Iterator[tuple[str, str, Any]]:
-    """The object and the templates in it: the path to each, as what it is read, and itself."""
+    """Yield the object and the templates in it: the path, the kind to read it as, and the value."""
     yield "", kind, obj
     for it in _KINDS[kind].templates(mapping(obj)) if kind in _KINDS else ():
         yield it.path, it.kind.kind, it.found

@@ -1,4 +1,4 @@
-"""What the models of several kinds share."""
+"""The parts that the models of several kinds share."""
 
 # ruff: noqa: N815  fields bear the API's own names
 
@@ -8,10 +8,10 @@ from pydantic import BaseModel, Field
 
 
 class ListMap:
-    """Marks a list whose items are told apart by one key (`x-kubernetes-list-type: map`)."""
+    """Marker of a list whose items have one field as key (`x-kubernetes-list-type: map`)."""
 
     def __init__(self, key: str) -> None:
-        """`key` is the field that names an item."""
+        """Create it with the field that names an item."""
         self.key = key
 
 

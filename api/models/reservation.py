@@ -1,4 +1,4 @@
-"""The scheduler's own record of what it has decided and not yet wholly bound."""
+"""The scheduler's own record of decisions that are not completely bound yet."""
 
 from pydantic import BaseModel, Field
 

@@ -1,4 +1,4 @@
-"""Rules of coscheduling.muster.dev PodGroups (KEP-3370): subsets and what of them may change."""
+"""Rules of coscheduling.muster.dev PodGroups (KEP-3370): subsets, and their immutable fields."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ _PATH = "spec.subsets"
 
 
 def check_coscheduling(reader: Reader, spec: Mapping[str, Any]) -> None:
-    """All rules of the spec."""
+    """Check all rules of the spec."""
     subsets = reader.items(spec, "subsets", _PATH)
     if not subsets:
         reader.report.append(table.SUBSETS_REQUIRED.at(_PATH))
@@ -33,7 +33,7 @@ def check_coscheduling_update(
     new: Mapping[str, Any],
     template: Mapping[str, Any] | None,  # noqa: ARG001 - no templates here; as `check_update`
 ) -> list[Cause]:
-    """The subsets are fixed; their minMember and the time-out may change."""
+    """Return a cause for changed subsets; their minMember and the timeout may change."""
     if _fixed(old) == _fixed(new):
         return []
     return [table.IMMUTABLE.at(_PATH, new.get("subsets"))]

@@ -1,4 +1,4 @@
-"""Rules of `spec.expectedPods`: names, counts, and what a template must say."""
+"""Rules of `spec.expectedPods`: names, counts, and required fields of a template."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from api.rules import table
 
 
 def check_expected_pods(reader: Reader, spec: Mapping[str, Any]) -> None:
-    """At most eight kinds with unique names, each of so many pods with at least one container."""
+    """Check the limit of kinds, unique names, counts, and at least one container in each."""
     path = "spec.expectedPods"
     kinds = reader.items(spec, "expectedPods", path)
     if len(kinds) > MAX_EXPECTED_KINDS:
@@ -59,8 +59,9 @@ def _check_template(reader: Reader, kind: Mapping[str, Any], path: str) -> None:
 
 
 def _size(template: Mapping[str, Any]) -> int:
-    """Bytes as JSON; one nested too deep to be written is too large."""
+    """Return the size as JSON in bytes."""
     try:
         return len(json.dumps(template, separators=(",", ":"), ensure_ascii=False).encode())
+    # Nested too deeply for the encoder, or invalid text: reject it like one that is too large.
     except (RecursionError, UnicodeEncodeError):
         return MAX_EXPECTED_TEMPLATE + 1

@@ -1,4 +1,4 @@
-"""Which features an object of ours uses, by its fields (raw JSON of any structure)."""
+"""The features that an object of Muster's uses, by its fields (raw JSON of any structure)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXPECTED = "expectedPods"
 
 
 def uses_of(group: str, kind: str, obj: Mapping[str, Any]) -> Iterator[Use]:
-    """All of one object; none of a kind that is not ours."""
+    """Yield the uses of one object; none for other kinds."""
     spec = mapping(obj.get("spec"))
     if (group, kind) == (COSCHEDULING.group, COSCHEDULING.kind):
         yield Use(Feature.COSCHEDULING, "kind")
@@ -50,12 +50,13 @@ def _of_constraints(holder: Mapping[str, Any], path: str) -> Iterator[Use]:
 
 
 def _of_templates(holder: Mapping[str, Any], path: str, level: int) -> Iterator[Use]:
-    """Those of the templates in it; what is deeper than a tree may be is refused elsewhere."""
+    """Yield the uses of the templates in an object."""
     if holder.get(_COMPOSITES) and level == 1:
         yield Use(Feature.COMPOSITE_POD_GROUP, f"{path}.{_COMPOSITES}")
     for field in (_COMPOSITES, _LEAVES):
         for at, item in enumerate(listing(holder.get(field))):
             template, place = mapping(item), f"{path}.{field}[{at}]"
             yield from _of_constraints(template, place)
+            # Another rule rejects templates that are deeper than a tree may be.
             if field == _COMPOSITES and level < MAX_DEPTH:
                 yield from _of_templates(template, place, level + 1)

@@ -13,13 +13,13 @@ from api.rules.expected import check_expected_pods
 def check_pod_group(
     reader: Reader, spec: Mapping[str, Any], v1alpha2: Mapping[str, Any] | None = None
 ) -> None:
-    """All rules of `PodGroup.spec`; `v1alpha2` is how such a client named the template."""
+    """Check all rules of `PodGroup.spec`; `v1alpha2` has that version's template reference."""
     _check_workload_ref(reader, spec)
     _check_reference_fields(reader, v1alpha2 or {})
     _check_parent(reader, spec)
     if spec.get("parentCompositePodGroupName") and spec.get("workloadRef") is None:
         reader.report.append(table.WORKLOAD_REF_FOR_PARENT.at("spec.workloadRef"))
-    # Without a policy of its own the group takes its template's (KEP-5832).
+    # Without a policy the group takes its template's (KEP-5832).
     missing = None if spec.get("workloadRef") is not None else table.POLICY_UNLESS_TEMPLATE
     parts.check_policy(reader, spec, "spec", composite=False, missing=missing)
     _check_common(reader, spec)
@@ -28,7 +28,7 @@ def check_pod_group(
 
 
 def check_composite(reader: Reader, name: str, spec: Mapping[str, Any]) -> None:
-    """All rules of `CompositePodGroup.spec`."""
+    """Check all rules of `CompositePodGroup.spec`."""
     if spec.get("workloadRef") is None:
         reader.report.append(table.WORKLOAD_REF_REQUIRED.at("spec.workloadRef"))
     _check_workload_ref(reader, spec)
@@ -63,7 +63,7 @@ def _check_workload_ref(reader: Reader, spec: Mapping[str, Any]) -> None:
 
 
 def _check_reference_fields(reader: Reader, fields: Mapping[str, Any]) -> None:
-    """v1alpha2 has two fields for one name: a client that sets both must mean the same."""
+    """Check v1alpha2's two fields for one name: if a client sets both, they must be equal."""
     name, reference = (
         text(fields.get("podGroupTemplateName")),
         text(dig(fields, "podGroupTemplateRef", "name")),
@@ -82,7 +82,8 @@ def _check_parent(reader: Reader, spec: Mapping[str, Any]) -> str:
 
 
 def too_many_consumers(spec: Mapping[str, Any]) -> Iterator[str]:
-    """A warning for a gang of more pods than can use one of its claims: some may not need it."""
+    """Yield a warning for a gang with more pods than one of its claims can serve."""
+    # A warning only: some of the pods may not use the claim.
     count = integer(dig(spec, "schedulingPolicy", "gang", "minCount")) or 0
     if count > MAX_CLAIM_CONSUMERS and listing(spec.get("resourceClaims")):
         yield (

@@ -1,4 +1,4 @@
-"""Rules of what templates and groups share: policy, topology, mode, priority, claims."""
+"""Rules that templates and groups share: policy, topology, mode, priority, claims."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +14,8 @@ from api.constants import (
 from api.reading import Reader, annotations_of
 from api.rules import table
 
-MINIMUMS: Final = {False: "minCount", True: "minGroupCount"}  # by "is composite"
+# By "is composite".
+MINIMUMS: Final = {False: "minCount", True: "minGroupCount"}
 
 
 def check_policy(
@@ -25,7 +26,7 @@ def check_policy(
     composite: bool,
     missing: table.Rule | None = table.POLICY_REQUIRED,
 ) -> None:
-    """`schedulingPolicy`: one member, minCount 1 or more; optional if `missing` is None."""
+    """Check `schedulingPolicy`: one member, minCount 1 or more; optional if `missing` is None."""
     path = f"{path}.schedulingPolicy"
     if owner.get("schedulingPolicy") is None:
         if missing is not None:
@@ -50,7 +51,7 @@ def _check_minimum(reader: Reader, gang: Mapping[str, Any], path: str, composite
 
 
 def check_topology(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
-    """`schedulingConstraints.topology`: at most one entry, with the key of a node label."""
+    """Check `schedulingConstraints.topology`: at most one entry, with the key of a node label."""
     path = f"{path}.schedulingConstraints"
     constraints = reader.mapping(owner, "schedulingConstraints", path)
     entries = reader.items(constraints, "topology", f"{path}.topology")
@@ -66,7 +67,7 @@ def check_topology(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
 
 
 def check_mode(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
-    """`disruptionMode`: absent, or exactly one member."""
+    """Check `disruptionMode`: absent, or exactly one member."""
     if owner.get("disruptionMode") is None:
         return
     path = f"{path}.disruptionMode"
@@ -78,19 +79,19 @@ def check_mode(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
 
 
 def is_all(owner: Mapping[str, Any]) -> bool:
-    """Whether a template or group says mode `all`."""
+    """Return True if a template or group has mode `all`."""
     mode = owner.get("disruptionMode")
     return isinstance(mode, Mapping) and mode.get("all") is not None
 
 
 def check_priority(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
-    """Class name, number and preemption policy, each on its own."""
+    """Check class name, number and preemption policy, each on its own."""
     name_path = f"{path}.priorityClassName"
     name = reader.text(owner, "priorityClassName", name_path)
     if name and not names.is_dns_subdomain(name):
         reader.report.append(table.PRIORITY_CLASS_NAME.at(name_path, name))
     priority = reader.integer(owner, "priority", f"{path}.priority")
-    # Only the system's own classes may exceed the users' range, as with pods.
+    # Only the system's own classes may exceed the range of users, as for pods.
     if priority is not None and priority > HIGHEST_USER_PRIORITY and not name.startswith("system-"):
         reader.report.append(table.PRIORITY_MAXIMUM.at(f"{path}.priority", priority))
     policy = reader.text(owner, "preemptionPolicy", f"{path}.preemptionPolicy")
@@ -99,7 +100,7 @@ def check_priority(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
 
 
 def check_annotations(reader: Reader, obj: Mapping[str, Any]) -> None:
-    """`preemption-delay` of a group: absent, or a duration; `provisioning-request`: a class."""
+    """Check the annotations `preemption-delay` (duration) and `provisioning-request` (class)."""
     written = annotations_of(obj).get(ANNOTATION_PREEMPTION_DELAY)
     if written is not None and duration.seconds(written) is None:
         reader.report.append(table.PREEMPTION_DELAY.at(table.PREEMPTION_DELAY.where[0], written))
@@ -110,7 +111,7 @@ def check_annotations(reader: Reader, obj: Mapping[str, Any]) -> None:
 
 
 def check_claims(reader: Reader, owner: Mapping[str, Any], path: str) -> None:
-    """`resourceClaims`: at most four, unique names, exactly one reference each."""
+    """Check `resourceClaims`: at most four, unique names, exactly one reference each."""
     path = f"{path}.resourceClaims"
     claims = reader.items(owner, "resourceClaims", path)
     if len(claims) > MAX_RESOURCE_CLAIMS:
@@ -140,8 +141,9 @@ def _check_claim(reader: Reader, claim: Mapping[str, Any], path: str, seen: set[
 def check_claim_statuses(
     reader: Reader, spec: Mapping[str, Any], status: Mapping[str, Any]
 ) -> None:
-    """`status.resourceClaimStatuses`: every entry names a claim of the spec."""
+    """Check `status.resourceClaimStatuses`: every entry names a claim of the spec."""
     path = "status.resourceClaimStatuses"
+    # The faults of the spec were reported at its own update, which is another request.
     ignored: list[Cause] = []
     known = {claim.get("name") for claim in Reader(ignored).items(spec, "resourceClaims", "")}
     for at, entry in enumerate(reader.items(status, "resourceClaimStatuses", path)):
@@ -154,5 +156,5 @@ def check_claim_statuses(
 
 
 def _one_of(owner: Mapping[str, Any], first: str, second: str) -> bool:
-    """Exactly one of two members is there; an empty object counts, null does not."""
+    """Return True if exactly one of two members is set; an empty object counts, null does not."""
     return (owner.get(first) is None) != (owner.get(second) is None)

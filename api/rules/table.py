@@ -1,7 +1,7 @@
-"""All rules with their texts: the one place that says what an error message says.
+"""All rules with their texts, the only place for the text of an error message.
 
-A rule is a name, the fields it is about, a Kubernetes cause reason, and a text that tells the user
-what to do. The modules beside this one find where a rule is broken; they contain no texts.
+A rule is a name, its fields, a Kubernetes cause reason, and a text that tells the user what to do.
+The other modules of this package detect violations, and contain no texts.
 """
 
 from dataclasses import dataclass
@@ -40,9 +40,9 @@ LABEL_KEY_TEXT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule; `at` makes the cause for one place where it is broken.
+    """A rule; `at` creates the cause for one place that violates it.
 
-    `where` has the ends of the field paths it is about: `[]` is a list index, `*` any field.
+    `where` has the ends of its field paths: `[]` is a list index, `*` any field.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Rule:
     words: tuple[str, ...] = ()
 
     def at(self, path: str, value: Any = None) -> Cause:
-        """The cause for `path`; `value` is what stands there (a count, for a list too long)."""
+        """Return the cause for `path`; `value` is the field's (a count, for a list too long)."""
         if self.reason == causes.REQUIRED:
             return causes.required(path, self.text)
         if self.reason == causes.TOO_MANY:

@@ -1,6 +1,6 @@
-"""What may change after creation: minCount, minGroupCount, expectedPods, and a late template.
+"""Mutable fields after creation: minCount, minGroupCount, expectedPods, and a late template.
 
-The template is KEP-5832's; expectedPods follow an owner that is scaled.
+The late template is KEP-5832's. expectedPods follow an owner that is scaled.
 """
 
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ _MUTABLE_FIELDS: Final = frozenset({"expectedPods"})
 def check_update(
     old: Mapping[str, Any], new: Mapping[str, Any], template: Mapping[str, Any] | None
 ) -> list[Cause]:
-    """A cause for every field of two specs that differs and may not.
+    """Return a cause for every immutable field that differs between two specs.
 
     Setting a field later and unsetting it are changes. `template` is the live template that a
-    PodGroup names and may take its values from; None where there is none.
+    PodGroup names and may take its values from; None if there is none.
     """
     filled = inherit.filled_fields(old, new, template)
     return [
@@ -31,7 +31,7 @@ def check_update(
 
 
 def _frozen(value: Any) -> Any:
-    """The immutable part of a value: all but minCount and minGroupCount; null counts as absent."""
+    """Return the immutable part of a value; null counts as absent."""
     if isinstance(value, Mapping):
         return {
             key: _frozen_gang(item) if key == "gang" else _frozen(item)

@@ -1,4 +1,4 @@
-"""Validates one object: all its faults in one answer."""
+"""Validation of one object, with all of its faults in one response."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from api.reading import Reader, dig, mapping, text
 from api.rules import coscheduling, groups, parts, table, update, workload
 
 Json = Mapping[str, Any]
-# Reader, the whole object, its spec.
+# The reader, the complete object, and its spec.
 Check = Callable[[Reader, Json, Json], None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How one kind is validated: the rules of a spec, and those of an update."""
+    """The validation of one kind: the rules of a spec, and those of an update."""
 
     check: Check
     changes: Callable[[Json, Json, Json | None], list[Cause]] = update.check_update
@@ -63,13 +63,13 @@ def validate(
     subresource: str = "",
     template: Json | None = None,
 ) -> ValidationResult:
-    """Validates an object of ours, in the version that is stored, as raw JSON of any structure.
+    """Validate an object of Muster's in the stored version, as raw JSON of any structure.
 
-    `operation` and `subresource` are those of the admission request; `old` is None on CREATE.
-    Only what an update changes is validated: one that leaves the spec as it was is always allowed
-    (a new fault in an annotation is a warning), and faults that the old object had already are not
-    reported. `template` is the live template that a PodGroup's workloadRef names, if known
-    (`inherit.template_of`). Raises ValueError for a kind that is not ours.
+    `operation` and `subresource` are those of the admission request; `old` is None on CREATE. Only
+    changes of an update are validated. One that leaves the spec as it was is always allowed (a new
+    fault in an annotation is a warning), and faults of the old object are not reported. `template`
+    is the live template that a PodGroup's workloadRef names, if known (`inherit.template_of`).
+    Raises ValueError for a kind that is not Muster's.
     """
     known = _KINDS.get((group, kind))
     if known is None:
@@ -80,6 +80,7 @@ def validate(
         return ValidationResult(_new_faults(_status_faults, new, old))
     if operation == "CREATE" or old is None:
         return ValidationResult(_spec_faults(known, new), _warnings(known, new))
+    # Labels and finalizers of a stored object must remain mutable, whatever rules were added later.
     if old.get("spec") == new.get("spec"):
         new_faults = _new_faults(lambda obj: _annotation_faults(known, obj), new, old)
         return ValidationResult(warnings=[fault.as_warning() for fault in new_faults])

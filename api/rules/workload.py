@@ -1,4 +1,4 @@
-"""Rules of a Workload: the tree of templates and who controls it."""
+"""Rules of a Workload: the tree of templates, and its controllerRef."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,11 +16,12 @@ class _Tree:
 
     reader: Reader
     names: set[str] = field(default_factory=set)
-    first: Mapping[str, Any] | None = None  # the template whose priority all others must share
+    # The template whose priority all others must share.
+    first: Mapping[str, Any] | None = None
 
 
 def check_workload(reader: Reader, spec: Mapping[str, Any]) -> None:
-    """All rules of `Workload.spec`."""
+    """Check all rules of `Workload.spec`."""
     _check_controller(reader, spec)
     tree = _Tree(reader)
     composites = reader.items(spec, "compositePodGroupTemplates", "spec.compositePodGroupTemplates")
@@ -103,7 +104,8 @@ def _check_same_priority(tree: _Tree, template: Mapping[str, Any], path: str) ->
 
 
 def _check_children(tree: _Tree, template: Mapping[str, Any], path: str, level: int) -> None:
-    """Below a composite template; one that is too deep is reported and not entered."""
+    """Check the children of a composite template."""
+    # Report a template that is too deep and skip its children, as users decide how deep they nest.
     if level >= MAX_DEPTH:
         tree.reader.report.append(table.TREE_DEPTH.at(path, template))
         return

@@ -1,4 +1,4 @@
-"""What the controllers watch and remember.
+"""Informer caches of the controllers.
 
 `informers` is the entry point.
 """

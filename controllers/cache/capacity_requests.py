@@ -1,4 +1,4 @@
-"""Requests for capacity as the controllers see them, and how many a namespace may have."""
+"""ProvisioningRequests as the controllers read them, and their limits for each namespace."""
 
 from typing import Final
 
@@ -14,17 +14,19 @@ from kube.client.resources import Resource
 REQUESTS = Resource(*PROVISIONING_REQUEST)
 POD_TEMPLATES = Resource(*POD_TEMPLATE)
 
+# Without a limit, one tenant could fill the autoscaler's queue with requests.
 MOST_REQUESTS: Final = 100
-"""Open requests of one namespace; its other roots take turns."""
+"""Open requests of one namespace. Further roots of the namespace wait."""
 
 _BURST: Final = 20
-"""Requests of one namespace that may be made or deleted at once; then one each second."""
+"""Requests of one namespace that may be created or deleted at once; after that, one a second."""
 
-# What ends a request; the first of these that is True says why. Whatever it had is not kept.
+# The conditions that end a request. Of those that are True, the first in this order is the reason:
+# a failure counts more than a booking that expired.
 _FAILURES: Final = ("Failed", "CapacityRevoked")
 _ENDS: Final = (*_FAILURES, "BookingExpired")
 _LONGEST_TEXT: Final = 300
-"""Characters of the autoscaler's reason that are shown."""
+"""Characters of the autoscaler's reason that Muster shows."""
 
 RootKey = tuple[str, str, str]
 """Kind, namespace and name of a root group."""
@@ -62,10 +64,10 @@ class _RawRequest(msgspec.Struct, gc=False):
 
 
 class CapacityRequest(msgspec.Struct, gc=False):
-    """A ProvisioningRequest that Muster made: what it asks for, and how it ended.
+    """A ProvisioningRequest that Muster created, and its result.
 
-    `pod_sets` has the count of each PodTemplate. `ended` is the condition that ended it, empty
-    while it may still help, and `why` the autoscaler's words.
+    `pod_sets` has the pod count of each PodTemplate. `ended` is the condition that ended the
+    request, empty while the request is open. `why` is the autoscaler's reason and message.
     """
 
     metadata: ObjectMeta
@@ -76,12 +78,14 @@ class CapacityRequest(msgspec.Struct, gc=False):
 
     @property
     def failed(self) -> bool:
-        """Whether the autoscaler said that nothing comes of it."""
+        """True if the autoscaler reports that the request brings no capacity."""
         return self.ended in _FAILURES
 
     @property
     def attempt(self) -> int:
-        """Which request it is since its root waits for the same; 1 is the first."""
+        """The number of this request among those for the same pods of its root, from 1."""
+        # Users can edit the annotation. A value that is not a short number counts as the first
+        # attempt.
         said = self.metadata.annotations.get(ANNOTATION_ATTEMPT, "")
         return int(said) if said.isascii() and said.isdigit() and len(said) < 4 else 1
 
@@ -90,7 +94,7 @@ _request = Decoder(_RawRequest)
 
 
 def decode_request(data: bytes) -> CapacityRequest:
-    """A ProvisioningRequest. Raises msgspec.DecodeError."""
+    """Decode a ProvisioningRequest. Raises msgspec.DecodeError."""
     raw = _request(data)
     spec = raw.spec
     said = {it.type: it for it in raw.status.conditions if it.status == "True"}
@@ -107,20 +111,21 @@ def decode_request(data: bytes) -> CapacityRequest:
 
 
 class NamespaceLimits:
-    """Which roots of a namespace may have a request, and how fast requests may change there.
+    """Limits of the requests in each namespace: their number and the rate of their changes.
 
-    Whatever one namespace asks for takes nothing from others but these bounded writes.
+    They bound what one namespace can cost the others.
     """
 
     def __init__(self, clock: Clock, most: int = MOST_REQUESTS) -> None:
-        """`most` is the number of requests of one namespace."""
+        """Allow `most` requests in each namespace."""
         self._pace = NamespacePace(clock, _BURST, 1.0)
         self._most = most
+        # Dicts serve as ordered sets: the root that has waited longest gets the next free request.
         self._holders: dict[str, dict[RootKey, None]] = {}
         self._waiting: dict[str, dict[RootKey, None]] = {}
 
     def take(self, key: RootKey) -> bool:
-        """Whether the root may have a request; if not it waits, and `release` names it."""
+        """Return True if the root may have a request; otherwise it waits for `release`."""
         holders = self._holders.get(key[1], {})
         if key not in holders and len(holders) >= self._most:
             self._waiting.setdefault(key[1], {})[key] = None
@@ -129,27 +134,30 @@ class NamespaceLimits:
         return True
 
     def hold(self, key: RootKey) -> None:
-        """The root has a request, whatever the limit says."""
+        """Record that the root has a request, even beyond the limit."""
+        # A request found in the cache exists already. If it did not count, a new leader would
+        # exceed the limit.
         self._holders.setdefault(key[1], {})[key] = None
         self._forget(self._waiting, key)
 
     def release(self, key: RootKey) -> RootKey | None:
-        """The root needs no request; the root that may have one instead."""
+        """Remove the root and return the root that may have a request instead, if any."""
         namespace = key[1]
         self._forget(self._waiting, key)
         self._forget(self._holders, key)
-        # Also if it had none: another that it was woken for may be the one that needs none.
+        # This holds for a root without a request, too: it may have been woken for a free slot that
+        # it does not need, and the next root can use.
         if len(self._holders.get(namespace, ())) >= self._most:
             return None
         return next(iter(self._waiting.get(namespace, ())), None)
 
     def wait(self, namespace: str) -> float:
-        """Seconds until a request may be made or deleted there; 0 counts as one that is."""
+        """Return the seconds until a request may change in the namespace; 0 counts as a change."""
         return self._pace.wait(namespace)
 
     @staticmethod
     def _forget(table: dict[str, dict[RootKey, None]], key: RootKey) -> None:
-        """Remove a key from its namespace's; the memory of an empty namespace is given back."""
+        """Remove a key from its namespace, and the namespace once it is empty."""
         keys = table.get(key[1], {})
         if key in keys:
             del keys[key]

@@ -1,4 +1,4 @@
-"""Decodes watched objects straight from bytes, into what the controllers keep of them."""
+"""Decoders from the bytes of watched objects to the fields that controllers keep."""
 
 import re
 from collections.abc import Mapping
@@ -57,12 +57,13 @@ _FINISHED_TYPES = frozenset({"Complete", "Completed", "Failed"})
 _SCHEDULED_TYPES = frozenset({CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULED})
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+# Searching the raw bytes is cheaper than decoding the spec of every JobSet and LeaderWorkerSet.
 _SCOPE_MARK = ANNOTATION_GROUP_SCOPE.encode()
 _GROUP_MARK = LABEL_POD_GROUP.encode()
 
 
 class _RawObject(msgspec.Struct, gc=False):
-    """Any object whose spec is looked at later, if at all."""
+    """Any object whose spec is decoded later, or never."""
 
     metadata: ObjectMeta
     spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
@@ -109,7 +110,7 @@ class _FullPodMeta(PodMeta, rename="camel", gc=False):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that manages the pod, if one does."""
+        """The owner that controls the pod, if any."""
         return next((it for it in self.owner_references if it.controller), None)
 
 
@@ -208,7 +209,9 @@ _owner_spec = Decoder(_OwnerSpec)
 
 
 def _replica_size(labels: Mapping[str, str], annotations: Mapping[str, str]) -> int:
-    """What a worker says; a leader may be older than its workers, and wrong."""
+    """Return the size that a worker of a LeaderWorkerSet reports, 0 for any other pod."""
+    # A leader does not count. LeaderWorkerSet v0.7.0 creates it from the earlier revision, and its
+    # workers in the number of the current one.
     size = annotations.get(LWS_ANNOTATION_SIZE, "")
     is_worker = labels.get(LWS_LABEL_WORKER_INDEX, "0") != "0"
     return int(size) if is_worker and _NUMBER.fullmatch(size) else 0
@@ -219,7 +222,7 @@ def _job_of(controller: OwnerReference | None) -> str:
 
 
 def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
-    """A pod; `schedulers` say whether it is Muster's. Raises msgspec.DecodeError."""
+    """Decode a pod; `schedulers` are Muster's scheduler names. Raises msgspec.DecodeError."""
     raw = _pod(data)
     meta, spec = raw.metadata, raw.spec
     group = spec.scheduling_group.pod_group_name if spec.scheduling_group else ""
@@ -227,6 +230,8 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
     if spec.workload_ref is not None:
         ref = spec.workload_ref
         workload = WorkloadForm(ref.name, ref.pod_group, ref.pod_group_replica_key)
+    # The reference in the spec counts for Muster's own pods only. For other pods their scheduler
+    # handles it.
     labels, ours = meta.labels, spec.scheduler_name in schedulers
     workload = workload if ours else None
     annotations = meta.annotations
@@ -246,9 +251,11 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
         counts=meta.deletion_timestamp is None and raw.status.phase != "Failed",
         job=_job_of(meta.controller),
     )
+    # A pod with a gate, a node or a nominated node does not wait for new capacity.
     taken = pod.bound or spec.scheduling_gates or raw.status.nominated_node_name
     pod.waits = pod.active and pod.counts and not taken
     pod.consumes = annotations.get(ANNOTATION_CONSUMES_REQUEST, "") if named else ""
+    # The shape requires a second, full decode. Only pods that wait for a request pay for it.
     if pod.waits and pod.consumes:
         pod.shape = shape_of(msgspec.json.decode(data))
     if named:
@@ -261,6 +268,7 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
             workload=workload_form(labels, workload),
             controller=meta.controller,
         )
+    # A finished pod no longer states what its group should be.
     if ours and named and pod.active:
         priority = (spec.priority_class_name, spec.preemption_policy)
         pod.ask = ask_of(named[0], annotations, *priority)
@@ -275,11 +283,13 @@ def decode_pod(data: bytes, schedulers: SchedulerNames = USUAL) -> Pod:
 
 
 def decode_group(data: bytes) -> Group:
-    """A PodGroup or CompositePodGroup. Raises msgspec.DecodeError."""
+    """Decode a PodGroup or CompositePodGroup. Raises msgspec.DecodeError."""
     raw = _group(data)
     spec, status = _group_spec(raw.spec), raw.status or _GroupStatus()
     reference, from_pods = spec.workload_ref, is_from_pods(raw.metadata, raw.metadata.name)
     condition = next((it for it in status.conditions if it.type in _SCHEDULED_TYPES), None)
+    # The raw spec is kept in two cases only: a template has yet to provide the policy, or the group
+    # is compared with the annotations of its pods.
     return Group(
         metadata=raw.metadata,
         parent=spec.parent_composite_pod_group_name or "",
@@ -304,7 +314,7 @@ def _waits_for(blocker: _Blocker | None) -> str:
 
 
 def decode_workload(data: bytes) -> Workload:
-    """A Workload. Raises msgspec.DecodeError."""
+    """Decode a Workload. Raises msgspec.DecodeError."""
     raw = _workload(data)
     ref = _workload_spec(raw.spec).controller_ref
     reference = (ref.api_group, ref.kind, ref.name) if ref else None
@@ -312,36 +322,39 @@ def decode_workload(data: bytes) -> Workload:
 
 
 def decode_coscheduling(data: bytes) -> Owner:
-    """A PodGroup of KEP-3370. Raises msgspec.DecodeError."""
+    """Decode a PodGroup of KEP-3370. Raises msgspec.DecodeError."""
     return _as_coscheduling(COSCHEDULINGS, data)
 
 
 def decode_plugins_pod_group(data: bytes) -> Owner:
-    """A PodGroup of scheduler-plugins. Raises msgspec.DecodeError."""
+    """Decode a PodGroup of scheduler-plugins. Raises msgspec.DecodeError."""
     return _as_coscheduling(PLUGINS_POD_GROUPS, data)
 
 
 def decode_job(data: bytes) -> Owner:
-    """A Job; its spec is kept if admission named a group for it that no JobSet makes."""
+    """Decode a Job; keep its spec if admission named a group for it that no JobSet creates."""
     raw = _owner(data)
     meta = raw.metadata
     managed = ANNOTATION_MANAGED_GROUP in meta.annotations
+    # The JobSet controller creates the group of these Jobs, so their specs are never read here.
     by_jobset = JOBSET_LABEL_NAME in meta.labels and ANNOTATION_GROUP_SCOPE in meta.annotations
     return _as_owner(JOBS, raw, managed and not by_jobset)
 
 
 def decode_jobset(data: bytes) -> Owner:
-    """A JobSet; its spec is kept if one of its Job templates is marked."""
+    """Decode a JobSet; keep its spec if admission annotated one of its Job templates."""
     raw = _owner(data)
     return _as_owner(JOBSETS, raw, _SCOPE_MARK in bytes(raw.spec))
 
 
 def decode_lws(data: bytes) -> Owner:
-    """A LeaderWorkerSet; its spec is kept if its pod templates name groups.
+    """Decode a LeaderWorkerSet; keep its spec if its pod templates name groups.
 
-    Of its status only `replicas`. Raises msgspec.DecodeError.
+    Of the status it keeps only `replicas`. Raises msgspec.DecodeError.
     """
     raw = _lws(data)
+    # A set from before the webhook has the annotation, but its templates name no group. Its pods
+    # would never join one.
     marked = ANNOTATION_GANG_MODE in raw.metadata.annotations and _GROUP_MARK in bytes(raw.spec)
     return Owner(
         resource=LEADER_WORKER_SETS,
@@ -354,11 +367,13 @@ def decode_lws(data: bytes) -> Owner:
 
 
 def decode_single_group(kind: SingleGroupKind, data: bytes) -> Owner:
-    """An object of such a kind; few of most clusters ask for a group. Raises msgspec.DecodeError.
+    """Decode an owner whose pods are in one group. Raises msgspec.DecodeError.
 
-    Of one that never had a group no more is kept than its name.
+    An owner that never had a group keeps only its name.
     """
     raw, resource = _single_group(data), _SINGLE_GROUPS[kind.kind.kind]
+    # Few of the Deployments and StatefulSets of a cluster ask for a group. The others would fill
+    # the memory with specs that nothing reads.
     if ANNOTATION_MANAGED_GROUP not in raw.metadata.annotations:
         return Owner(resource, _only_name(raw.metadata), b"", suspended=False, finished=False)
     spec, status = (mapping(msgspec.json.decode(it)) for it in (raw.spec, raw.status))
@@ -383,7 +398,7 @@ def _only_name(meta: ObjectMeta) -> ObjectMeta:
 
 
 def _pod_state(status: _PodStatus) -> str:
-    """`Running`, the reason why it is not scheduled, or nothing."""
+    """Return `Running`, the reason why the pod is not scheduled, or an empty string."""
     if status.phase == "Running":
         return status.phase
     found = (it for it in status.conditions if it.type == CONDITION_POD_SCHEDULED)
@@ -405,6 +420,7 @@ def _as_coscheduling(resource: Resource, data: bytes) -> Owner:
 def _as_owner(resource: Resource, raw: _RawOwner, has_group: bool) -> Owner:
     status, spec = raw.status, _owner_spec(raw.spec)
     ended = {it.type for it in status.conditions if it.status == "True"}
+    # The label of a Job states the restart that created it. A JobSet counts restarts in its status.
     attempt = raw.metadata.labels.get(JOBSET_LABEL_RESTART, "") if resource == JOBS else ""
     return Owner(
         resource=resource,

@@ -65,30 +65,31 @@ from kube.informers.reflector import Delivery, Reflector
 
 _PROBE_SECONDS = 15.0
 _PATIENCE = 10.0
-"""Seconds that the first list of an optional kind may take before work begins without it."""
+"""Seconds for the first list of an optional kind. After that, work begins without the kind."""
 COSCHEDULING_KINDS = (COSCHEDULINGS, PLUGINS_POD_GROUPS)
+# Filtered on the API server, as there can be many claims and requests of other controllers.
 _OURS = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
 _SELECTORS = {REQUESTS: _OURS, CLAIMS: _OURS}
-"""Kinds of others of which only Muster's own objects matter."""
+"""Label selectors of kinds of which Muster reads only its own objects."""
 
+# Every API server serves these groups, so start-up waits for their lists.
 _BUILT_IN = ("apps", "batch")
 OWNERS = (*(Resource(*it.kind) for it in OWNER_KINDS.values()), *COSCHEDULING_KINDS)
-"""The kinds of users that groups are created for."""
+"""The kinds for which Muster creates groups."""
+# A missing kind must not stop the controllers: its CRD may not be installed, or the conversion
+# webhook of another project may be down.
 OPTIONAL = (
     *(it for it in OWNERS if it.group not in _BUILT_IN),
     *(REQUESTS, CLAIMS, CLAIM_TEMPLATES),
 )
-"""Kinds that a cluster need not serve, or not well: nothing but what is about them waits for them.
-
-A list may fail because of others, such as the conversion webhook of their CRD.
-"""
+"""Kinds that a cluster may not serve, or whose lists may fail. Only their own objects wait then."""
 
 CREATORS = {
     it.kind.kind: {creator.kind: creator for creator in it.created_by}
     for it in OWNER_KINDS.values()
     if it.created_by
 }
-"""By the kind of an owner: what creates it for users who know only that; any version will do."""
+"""The kinds that create owners for users, by the kind of the owner. Any version counts."""
 
 _log = structlog.get_logger()
 
@@ -96,7 +97,7 @@ Decode = Callable[[bytes], HasMeta]
 
 
 class CreatorKey(NamedTuple):
-    """What created an owner, as that refers to it."""
+    """The object that created an owner, as the owner's reference names it."""
 
     resource: Resource
     namespace: str
@@ -105,39 +106,40 @@ class CreatorKey(NamedTuple):
 
 
 BY_OWNER = "owner"
-"""Workloads and groups by (namespace, identity) of what they were made for (`Owner.as_index`).
+"""Index of Workloads and groups by namespace and the owner they were created for.
 
-Anyone may write that note on objects of their own: it says nothing about other namespaces.
+`Owner.as_index` is the key. Anyone may write that annotation on objects of their own, so it counts
+in its own namespace only.
 """
 BY_OWNER_NAME = "owner's name"
-"""The same by (namespace, API group, kind, name), whatever the UID."""
+"""Index like `BY_OWNER` by namespace, API group, kind and name, without the UID."""
 BY_CONTROLLER_REF = "controllerRef"
-"""Workloads by (namespace, API group, kind, name) of what their controllerRef names."""
+"""Index of Workloads by namespace, API group, kind and name in their controllerRef."""
 BY_DELEGATION = "delegation"
-"""Jobs that name a template by (namespace, API group, kind, name) of their own owner."""
+"""Index of Jobs that name a template, by namespace, API group, kind and name of their owner."""
 BY_PARENT = "parent"
-"""Groups by (namespace, parent composite)."""
+"""Index of groups by namespace and parent CompositePodGroup."""
 BY_TEMPLATE = "template"
-"""PodGroups without a policy by (namespace, Workload) whose template they wait for."""
+"""Index of PodGroups without a policy by namespace and the Workload with their template."""
 BY_STANDING_FOR = "stands for"
-"""PodGroups by (namespace, name by which their pods name them), where that is not their own."""
+"""Index of PodGroups that stand for another name, by namespace and that name."""
 BY_CLAIM_TEMPLATE = "claim template"
-"""PodGroups by (namespace, ResourceClaimTemplate), for each that their claims are made from."""
+"""Index of PodGroups by namespace and each ResourceClaimTemplate of their claims."""
 BY_GROUP = "group"
-"""Active pods by (namespace, group), for every group they name; Jobs by that of their pods."""
+"""Index of active pods by namespace and each group they name, and of Jobs by their pods' group."""
 BY_WORKLOAD = "workload"
-"""Active pods by (namespace, Workload), where they name their group by Workload and template."""
+"""Index of active pods that name a Workload and a template, by namespace and Workload."""
 BY_CREATOR = "creator"
-"""Owners by what created them (`creator_of`)."""
+"""Index of owners by the object that created them (`creator_of`)."""
 BY_COSCHEDULING = "coscheduling"
-"""Active pods by (namespace, name) of the KEP-3370 group they name."""
+"""Index of active pods by namespace and the name of their KEP-3370 group."""
 
 
 class Caches:
-    """The informer caches of all controllers, with their indexes. Complete once `synced` is set."""
+    """The informer caches of all controllers, with indexes; complete once `synced` is set."""
 
     def __init__(self, scheduler_names: SchedulerNames = USUAL) -> None:
-        """Empty caches; `Informers` fills them. `scheduler_names` say whose pods are Muster's."""
+        """Create empty caches for `Informers` to fill; `scheduler_names` are Muster's."""
         self.scheduler_names = scheduler_names
         self.synced = asyncio.Event()
         self.jobs: Cache[Owner] = Cache()
@@ -158,7 +160,7 @@ class Caches:
         self.served: set[Resource] = set()
         """Optional kinds whose caches are complete."""
         self.unlisted: dict[Resource, Exception] = {}
-        """Optional kinds that are served and cannot be listed, and why."""
+        """Optional kinds that the API server serves but does not list, and the error."""
         self._on_served: list[Callable[[Resource], None]] = []
         self.sources: Mapping[Resource, tuple[Cache[Any], Decode]] = {
             JOBS: (self.jobs, decode_job),
@@ -203,11 +205,11 @@ class Caches:
 
     @property
     def forbidden(self) -> set[Resource]:
-        """Optional kinds that may not be read: the roles are those of an earlier version."""
+        """Optional kinds that the account may not read, as with the roles of an earlier version."""
         return {it for it, why in self.unlisted.items() if isinstance(why, Forbidden)}
 
     def details(self) -> Iterator[str]:
-        """A line for each kind that cannot be listed."""
+        """Yield a line for each kind that cannot be listed."""
         for resource, problem in sorted(self.unlisted.items(), key=lambda it: it[0].full_name):
             name = resource.full_name
             if resource in self.forbidden:
@@ -216,14 +218,14 @@ class Caches:
                 yield f"{name} cannot be listed, and what is about it waits: {problem}"
 
     def is_complete(self, resource: Resource) -> bool:
-        """Whether the cache has all objects of the kind: what is not in it does not exist."""
+        """Return True if the cache has all objects of the kind: any other does not exist."""
         return resource not in OPTIONAL or resource in self.served
 
     @contextmanager
     def term(self) -> Iterator[None]:
-        """Notify those who subscribe inside the block until its end: the term of a leader.
+        """Notify listeners subscribed inside the block until its end: the term of a leader.
 
-        So nothing is kept by a process that does not lead but the caches themselves.
+        A process that is not the leader then keeps nothing but the caches.
         """
         lists: list[list[Any]] = [cache.listeners for cache, _ in self.sources.values()]
         lists += [self.asks.listeners, self._on_served]
@@ -231,6 +233,7 @@ class Caches:
         try:
             yield
         finally:
+            # Assign to the slice: the caches keep a reference to these very lists.
             for listeners, kept in zip(lists, before, strict=True):
                 listeners[:] = kept
 
@@ -239,58 +242,65 @@ class Caches:
         self._on_served.append(listener)
 
     def serve(self, resource: Resource) -> None:
-        """The cache of an optional kind is complete: its CRD is installed."""
+        """Record that the cache of an optional kind is complete."""
         self.served.add(resource)
         self.unlisted.pop(resource, None)
         for listener in self._on_served:
             listener(resource)
 
     def owners(self, resource: Resource) -> Cache[Owner]:
-        """The cache of one of the kinds that groups are made for."""
+        """Return the cache of a kind for which Muster creates groups."""
         return self._owners[resource]
 
     def workloads_for(self, namespace: str, group: str, kind: str, name: str) -> list[Workload]:
-        """The Workloads whose controllerRef names the object and that are not being deleted."""
+        """Return the Workloads with a controllerRef to the object that are not being deleted."""
         found = self.workloads.by_index(BY_CONTROLLER_REF, (namespace, group, kind, name))
         return [it for it in found if it.metadata.deletion_timestamp is None]
 
     def implicit_pods(self, namespace: str, form: WorkloadForm) -> list[Pod]:
-        """The active pods that name their group by exactly this Workload, template and key."""
+        """Return the active pods that name exactly this Workload, template and key."""
         found = self.pods.by_index(BY_GROUP, (namespace, names.implicit_pod_group(*form)))
+        # Two forms can result in one name of a group, so the index alone is not exact.
         return [pod for pod in found if pod.implicit == form]
 
     def groups(self, kind: str) -> Cache[Group]:
-        """The cache of PodGroups or of CompositePodGroups."""
+        """Return the cache of PodGroups or of CompositePodGroups."""
         return {POD_GROUPS.kind: self.pod_groups, COMPOSITES.kind: self.composites}[kind]
 
     def group_caches(self) -> list[tuple[str, Cache[Group]]]:
-        """Both caches of groups, with their kinds."""
+        """Return both caches of groups with their kinds."""
         return [(POD_GROUPS.kind, self.pod_groups), (COMPOSITES.kind, self.composites)]
 
     def is_in_use(self, kind: str, group: Group) -> bool:
-        """Whether an active pod, or any child group, names the group and belongs to it."""
+        """Return True if an active pod or any child group names the group and belongs to it."""
         if kind == COMPOSITES.kind:
             return bool(self.children(*group.metadata.key))
         return any(self.members(group))
 
     def lacks_pods(self, group: Group) -> bool:
-        """Whether fewer pods count for a gang than its minCount says."""
+        """Return True if a gang has fewer pods than its minCount."""
         minimum = group.min_count
         return minimum is not None and self.member_counts.total(group.metadata.key) < minimum
 
     def members(self, group: Group) -> Iterator[Pod]:
-        """The active pods that name the PodGroup and belong to it."""
+        """Yield the active pods that name the PodGroup and belong to it."""
         meta, template = group.metadata, group.template[1] if group.template else ""
+        # A group that is about to be deleted keeps only pods that name its owner by UID. Others may
+        # belong to the next owner of that name.
         leaving = meta.deletion_timestamp is not None or self.is_replaced(meta)
         owners, named = owners_of(meta, meta.name, template, leaving=leaving), pods_name(meta)
         for pod in self.pods.each(BY_GROUP, (meta.namespace, named)):
+            # The group stands for another name. A pod without claims means the group that really
+            # has this name.
             if named != meta.name and not (pod.claims and pod.groups[0] == named):
                 continue
+            # Ownership is stated for the first group of a pod only. For its other groups the name
+            # decides.
             if pod.groups[0] != named or belongs(pod.claims, owners):
                 yield pod
 
     def groups_of(self, pod: Pod) -> Iterator[Group]:
-        """The PodGroups that a pod names, and those that stand for one of these."""
+        """Yield the PodGroups that a pod names, and those that stand for one of them."""
         namespace = pod.metadata.namespace
         for name in pod.groups:
             group = self.pod_groups.get(namespace, name)
@@ -299,38 +309,41 @@ class Caches:
             yield from self.pod_groups.by_index(BY_STANDING_FOR, (namespace, name))
 
     def has_job(self, group: Group) -> bool:
-        """Whether a Job that is not over gets its pods into the PodGroup; perhaps it has none."""
+        """Return True if an unfinished Job has its pods in the PodGroup.
+
+        None of them need exist yet.
+        """
         owners = owners_of(group.metadata, group.metadata.name, "", leaving=True)
         named = (group.metadata.namespace, pods_name(group.metadata))
         jobs = self.jobs.each(BY_GROUP, named)
         return any(belongs(_claims_of_job(job), owners) for job in jobs)
 
     def exists(self, owner_id: OwnerId, namespace: str) -> bool:
-        """Whether the owner exists. One of a kind that is not watched, or not listed yet, may.
-
-        To take it for absent would be to delete the groups of an owner that lives.
-        """
+        """Return True unless the caches prove that the owner does not exist."""
         resource = self._kinds.get(owner_id[:2])
+        # If a kind is not watched or not listed yet, its owners count as existing. Otherwise the
+        # groups of a living owner would be deleted.
         if resource is None or not self.is_complete(resource):
             return True
         found = self._namesake(owner_id, namespace)
         return found is not None and found.uid == owner_id.uid
 
     def is_made_again(self, owner_id: OwnerId, namespace: str) -> bool:
-        """Whether the owner lives, so that its groups are made again while pods need them."""
+        """Return True if the owner exists, so that its groups return while pods need them."""
+        # For groups created from pods, the annotated pods themselves are the owner.
         if owner_id.kind == PODS.kind:
             return self.asks.get((namespace, owner_id.name)) is not None
         found = self._namesake(owner_id, namespace)
         return found is not None and found.deletion_timestamp is None and found.uid == owner_id.uid
 
     def is_replaced(self, meta: ObjectMeta) -> bool:
-        """Whether a later owner of the name needs an object of its own instead."""
+        """Return True if a later owner of the same name needs an object of its own instead."""
         owner_id = made_for(meta)
         found = self._namesake(owner_id, meta.namespace) if owner_id is not None else None
         return found is not None and owner_id is not None and found.uid != owner_id.uid
 
     def _namesake(self, owner_id: OwnerId, namespace: str) -> ObjectMeta | None:
-        """The object of an owner's kind and name, whatever its UID."""
+        """Return the metadata of the object with the owner's kind and name, whatever its UID."""
         resource = self._kinds.get(owner_id[:2])
         if resource is None:
             return None
@@ -338,7 +351,7 @@ class Caches:
         return None if found is None else found.metadata
 
     def children(self, namespace: str, composite: str) -> list[Group]:
-        """The groups of either kind whose parent is the composite."""
+        """Return the groups of either kind whose parent is the CompositePodGroup."""
         key = (namespace, composite)
         return [
             *self.composites.by_index(BY_PARENT, key),
@@ -346,7 +359,7 @@ class Caches:
         ]
 
     def is_terminating(self, namespace: str) -> bool:
-        """Whether the namespace is being deleted."""
+        """Return True if the namespace is being deleted."""
         found = self.namespaces.get("", namespace)
         return found is not None and found.metadata.deletion_timestamp is not None
 
@@ -354,13 +367,13 @@ class Caches:
 class Informers:
     """The reflectors that fill `Caches`.
 
-    The `OPTIONAL` kinds are watched from the time that they are served.
+    They watch `OPTIONAL` kinds from the time that the API server serves them.
     """
 
     def __init__(
         self, client: Client, caches: Caches, clock: Clock, quarantine: Quarantine | None = None
     ) -> None:
-        """Nothing is read before `run`; what cannot be taken in is in `quarantine`."""
+        """Create the reflectors; `run` starts them. `quarantine` lists undecodable objects."""
         delivery = Delivery(Quarantine() if quarantine is None else quarantine)
         self._client = client
         self._clock = clock
@@ -378,14 +391,14 @@ class Informers:
             for resource, (cache, decode) in caches.sources.items()
         }
         self._optional = {reflectors.pop(it): asyncio.Event() for it in OPTIONAL}
-        """Each with an event that is set once its cache is complete, or cannot be for now."""
+        """Each reflector with an event: its cache is complete, or cannot be for now."""
         self._reflectors = list(reflectors.values())
 
     async def run(self) -> None:
         """Fill the caches until cancelled.
 
-        `caches.synced` is set once they are complete, but for those of optional kinds that are not
-        served, or whose lists fail.
+        `caches.synced` is set once they are complete. It does not wait for optional kinds that are
+        not served or whose lists fail.
         """
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors:
@@ -398,6 +411,7 @@ class Informers:
         for reflector in self._reflectors:
             await reflector.synced.wait()
         async with asyncio.TaskGroup() as group:
+            # A list that hangs would otherwise delay all controllers after a restart.
             patience = group.create_task(self._settle_late())
             for settled in self._optional.values():
                 await settled.wait()
@@ -412,9 +426,11 @@ class Informers:
                 settled.set()
 
     async def _follow(self, reflector: Reflector[Any], settled: asyncio.Event) -> None:
-        """Follow an optional kind from the time that it can be listed."""
+        """Watch an optional kind once it can be listed."""
         waits = Backoff(1.0, _PROBE_SECONDS)
         while not await self._is_listed(reflector.resource):
+            # Set the event after the first failed probe already: start-up does not wait for this
+            # kind.
             settled.set()
             problem = self._caches.unlisted.get(reflector.resource)
             await self._clock.sleep(waits.next(problem))
@@ -425,8 +441,10 @@ class Informers:
             settled.set()
 
     async def _is_listed(self, resource: Resource) -> bool:
-        """Whether the API server has the kind and shows it. Why not is noted."""
+        """Return True if the API server lists the kind; otherwise record the error."""
         try:
+            # A list of one object proves both that the kind is served and that the account may read
+            # it.
             await self._client.request("GET", resource.path(), params={"limit": "1"})
         except NotFound:
             self._caches.unlisted.pop(resource, None)
@@ -440,6 +458,7 @@ class Informers:
     def _note(self, resource: Resource, problem: Exception) -> None:
         before = self._caches.unlisted.get(resource)
         self._caches.unlisted[resource] = problem
+        # A kind is probed again and again. One error of each type is enough in the log.
         if type(before) is not type(problem):
             _log.error(
                 "failed to list a kind, work on it waits",
@@ -449,15 +468,16 @@ class Informers:
 
 
 def creator_of(owner: Owner) -> CreatorKey | None:
-    """The object that says what the owner waits for to its user, and that created the owner.
+    """Return the object that created the owner for its user, and shows what the owner waits for.
 
-    None for no such, or for a reference that no request can name.
+    Returns None if there is none, or for a reference that no request can name.
     """
     parent = owner.metadata.controller
     kind = None if parent is None else CREATORS.get(owner.kind, {}).get(parent.kind)
     if parent is None or kind is None:
         return None
     group, _, version = parent.api_version.rpartition("/")
+    # Users can write any owner reference. Its parts end up in the path of a request.
     nameable = names.is_dns_label(version) and names.is_dns_subdomain(parent.name)
     if group != kind.group or not nameable:
         return None
@@ -522,7 +542,7 @@ def _group_of_job(job: Owner) -> Iterable[Hashable]:
 
 
 def _claims_of_job(job: Owner) -> Owners:
-    """What its pods claim."""
+    """Return the owners that the pods of a Job claim."""
     meta = job.metadata
     reference = GroupReference(meta.annotations[ANNOTATION_MANAGED_GROUP], Form.LABEL)
     labels = {**meta.labels, JOB_LABEL_UID: meta.uid}

@@ -1,4 +1,4 @@
-"""Which objects a user looks at for what concerns a group: the group, and what it is for."""
+"""The objects on which a user looks for events about a group: the group and its owner."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _OWNERS: Final = {(it.kind.group, it.kind.kind): it.kind for it in OWNER_KINDS.v
 
 
 def known_objects(resource: Resource, meta: ObjectMeta) -> list[ObjectReference]:
-    """Those that an event about a group is to be on."""
+    """Return the objects that get an event about a group."""
     found = [ObjectReference.of(resource, meta)]
     owner = made_for(meta)
     known = _OWNERS.get(owner[:2]) if owner is not None else None

@@ -1,4 +1,4 @@
-"""How many pods of each group the scheduler counts, and of which Jobs they are. O(1) per event."""
+"""Pod counts of each group, as the scheduler counts them, in total and by Job. O(1) per event."""
 
 from collections.abc import Hashable, Iterator
 from typing import TypeVar
@@ -13,23 +13,24 @@ V = TypeVar("V")
 
 
 class MemberCounts:
-    """Counts of the pods in a cache, by the groups that they name."""
+    """Counts of the pods in a cache by the groups that they name."""
 
     def __init__(self, pods: Cache[Pod]) -> None:
-        """Follows the cache; who subscribes to it later finds its events counted here."""
+        """Follow the cache; a later subscriber of the cache sees counts that include its event."""
         self._total: dict[Key, int] = {}
         self._of_jobs: dict[tuple[Key, str], Pods] = {}
         pods.subscribe(self._on_pod)
 
     def total(self, group: Key) -> int:
-        """The pods that name the group and count for it, whosever they are."""
+        """Return the number of pods that name the group and count for it, of any owner."""
         return self._total.get(group, 0)
 
     def of_job(self, group: Key, uid: str) -> Pods:
-        """Those of the Job with this UID."""
+        """Return the counts for the Job with this UID."""
         return self._of_jobs.get((group, uid), NO_PODS)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        # Most events of a pod change nothing that is counted here.
         if old is not None and new is not None and _counted(old) == _counted(new):
             return
         for pod, sign in ((old, -1), (new, 1)):
@@ -48,6 +49,7 @@ class MemberCounts:
 
 
 def _set(counts: dict[K, V], key: K, value: V, nothing: V) -> None:
+    # Delete zero entries. Otherwise the dicts would grow with every group that ever existed.
     if value == nothing:
         counts.pop(key, None)
     else:

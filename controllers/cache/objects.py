@@ -1,4 +1,4 @@
-"""What the controllers keep of each watched object: a few of its fields."""
+"""The fields of watched objects that the controllers keep."""
 
 from typing import Any
 
@@ -38,13 +38,13 @@ CLAIMS = Resource(*RESOURCE_CLAIM)
 CLAIM_TEMPLATES = Resource(*RESOURCE_CLAIM_TEMPLATE)
 
 ObjectKey = tuple[str, Key]
-"""The kind and key of an object."""
+"""Kind and key of an object."""
 
 NOTHING_DONE = Progress()
 
 
 class NamedMeta(msgspec.Struct, rename="camel", gc=False):
-    """Which object it is."""
+    """The identity of an object."""
 
     name: str = ""
     namespace: str = ""
@@ -53,21 +53,24 @@ class NamedMeta(msgspec.Struct, rename="camel", gc=False):
 
 
 class PodMeta(NamedMeta, rename="camel", gc=False):
-    """That of a pod; its labels are read once, for its group, and not kept."""
+    """The identity of a pod; its labels are read once, for its group, and not kept."""
 
 
 class Pod(msgspec.Struct, gc=False):
-    """A pod: the groups it names, whether it is not Succeeded or Failed yet, whether it has a node.
+    """The fields of a pod that controllers use.
 
-    `claims` says whose the first of the groups has to be, so that the pod belongs to it. `counts`:
-    the scheduler counts it for the minCount of its group. `job` is the UID of its Job.
-    `implicit` is set where the pod names its group by Workload and template, `coscheduling` where
-    by KEP-3370's label (with the subset): then `state` and `priority_class` are kept too.
-    `ask` is what it says of a group that is to be made as its pods say; then `controller` is kept.
-    `waits`: it has no node, none is nominated for it, and no gate holds it. `consumes` is the
-    request for capacity that it says stands for it, and `shape` then what it needs while it waits
-    (`api.provisioning.shape_of`). `replica_size` is how many pods a LeaderWorkerSet's worker says
-    that its replica has, 0 of any other pod.
+    - `groups`: the groups it names. `active`: it has not succeeded or failed. `bound`: it has a
+      node.
+    - `claims`: the possible owners of its first group; it belongs to a group of one of them only.
+    - `counts`: the scheduler counts it for the minCount of its group. `job`: the UID of its Job.
+    - `implicit`: set if it names its group by Workload and template.
+    - `coscheduling`: group and subset, if it names its group by the label of KEP-3370. Then `state`
+      and `priority_class` are kept, too.
+    - `ask`: its annotations for a group to be created from its pods. Then `controller` is kept.
+    - `waits`: it has no node, no nominated node and no scheduling gate.
+    - `consumes`: the ProvisioningRequest that stands for it. `shape` is what it needs while it
+      waits (`api.provisioning.shape_of`).
+    - `replica_size`: the pods of its replica, as the worker of a LeaderWorkerSet reports; else 0.
     """
 
     metadata: PodMeta
@@ -90,7 +93,7 @@ class Pod(msgspec.Struct, gc=False):
 
 
 class NamedObject(msgspec.Struct, gc=False):
-    """An object of which only matters that it is there."""
+    """An object of which only the existence matters."""
 
     metadata: NamedMeta
 
@@ -104,20 +107,21 @@ class ClaimEntry(msgspec.Struct, rename="camel", frozen=True, gc=False):
 
 
 class ClaimStatus(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """An entry of its `status.resourceClaimStatuses`: the claim that was made for an entry."""
+    """An entry of a PodGroup's `status.resourceClaimStatuses`: the claim created for an entry."""
 
     name: str = ""
     resource_claim_name: str | None = None
 
 
 class Group(msgspec.Struct, gc=False):
-    """A PodGroup or CompositePodGroup: its parent and policy, and what its status says.
+    """The fields of a PodGroup or CompositePodGroup that controllers use.
 
-    `blocked_by` is the kind of its blocker, empty without one; `waits_for` the name of the group
-    that the blocker is about, empty if it is this one. `spec` is raw JSON, kept only where the
-    policy has yet to come from a template, or all of it from the group's pods. `claims` are the
-    claims that its pods share, as the spec has them, `claim_statuses` those that were created;
-    `has_status`: it has a status at all. `expected` is `expectedPods` as it stands there.
+    - `blocked_by`: the kind of its blocker, empty without one; `waits_for`: the name of the group
+      that the blocker is about, empty if it is this one.
+    - `spec`: raw JSON, kept only if a template has yet to provide the policy, or if the group was
+      created from its pods.
+    - `claims`: the claims that its pods share, from its spec. `claim_statuses`: those that exist.
+    - `has_status`: it has a status at all. `expected`: `expectedPods` of its spec.
     """
 
     metadata: ObjectMeta
@@ -137,36 +141,36 @@ class Group(msgspec.Struct, gc=False):
 
     @property
     def min_count(self) -> int | None:
-        """The minCount of a gang of pods."""
+        """The minCount of a gang of pods; None for a group without one."""
         gang = self.policy.get("gang")
         return integer(gang.get("minCount")) if isinstance(gang, dict) else None
 
     def spec_object(self) -> Json:
-        """The spec of a group that keeps it."""
+        """Return the spec of a group that keeps it."""
         spec: Json = msgspec.json.decode(self.spec) or {}
         return spec
 
 
 class Workload(msgspec.Struct, gc=False):
-    """A Workload: the object it says it is for, and its spec as raw JSON."""
+    """A Workload: its controllerRef and its spec as raw JSON."""
 
     metadata: ObjectMeta
     controller_ref: tuple[str, str, str] | None
     spec: bytes
 
     def as_object(self) -> Json:
-        """The object as `api.integration` reads it."""
+        """Return the object in the form that `api.integration` reads."""
         meta = {"name": self.metadata.name, "uid": self.metadata.uid}
         return {"metadata": meta, "spec": msgspec.json.decode(self.spec) or {}}
 
 
 class Owner(msgspec.Struct, gc=False):
-    """What groups are made for: a Job, StatefulSet, LeaderWorkerSet, coscheduling PodGroup, ...
+    """An object for which groups are created: a Job, StatefulSet, coscheduling PodGroup or other.
 
-    `spec` is its raw JSON, kept only where it has a group of ours; `status` that of a coscheduling
-    PodGroup, or what matters of a LeaderWorkerSet's. `restarts`: how often a JobSet was restarted,
-    or which restart made a Job of one. `rollout` is that of a StatefulSet or Deployment while an
-    update replaces its pods.
+    - `spec`: raw JSON, kept only if it has a group of Muster's.
+    - `status`: raw JSON of a coscheduling PodGroup, or the used part of a LeaderWorkerSet's.
+    - `restarts`: the restarts of a JobSet, or the restart that created a Job of one.
+    - `rollout`: set for a StatefulSet or Deployment while an update replaces its pods.
     """
 
     resource: Resource
@@ -181,21 +185,21 @@ class Owner(msgspec.Struct, gc=False):
 
     @property
     def kind(self) -> str:
-        """Its kind."""
+        """Kind of the owner."""
         return self.resource.kind
 
     @property
     def owner_id(self) -> OwnerId:
-        """Its identity as noted on the objects made for it."""
+        """Identity of the owner, as the annotation on its generated objects states it."""
         return OwnerId(self.resource.group, self.kind, self.metadata.name, self.metadata.uid)
 
     @property
     def as_index(self) -> tuple[str, OwnerId]:
-        """What the objects made for it are indexed by: theirs is the same namespace."""
+        """Key of its generated objects in the index `BY_OWNER`."""
         return self.metadata.namespace, self.owner_id
 
     def as_object(self) -> Json:
-        """The object as `api.integration` reads it."""
+        """Return the object in the form that `api.integration` reads."""
         meta = self.metadata
         return {
             "metadata": {

@@ -1,4 +1,4 @@
-"""What the pods of each group say of it, and what manages them. O(1) per event."""
+"""The annotations of each group's pods about their group, and their controllers. O(1) per event."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
@@ -13,38 +13,38 @@ from kube.informers.cache import Cache
 H = TypeVar("H", bound=Hashable)
 
 Controller = tuple[str, str, str, str] | None
-"""API version, kind, name and UID of what manages a pod; None where nothing does."""
+"""API version, kind, name and UID of a pod's controller; None if it has none."""
 
 Listener = Callable[[Key], None]
 
 
 @dataclass(slots=True)
 class Asked:
-    """The active pods of one group that say what it is: how many say what, and are whose."""
+    """The active pods of one group that describe it, counted by description and by controller."""
 
     asks: Counter[Ask] = field(default_factory=Counter)
     controllers: Counter[Controller] = field(default_factory=Counter)
 
 
 class PodAsks:
-    """Follows a cache of pods, and tells its listener where a group is asked for differently."""
+    """A view of a pod cache that notifies listeners when the description of a group changes."""
 
     def __init__(self, pods: Cache[Pod]) -> None:
-        """Who subscribes to the cache later finds its events counted here."""
+        """Follow the cache; a later subscriber of the cache sees counts that include its event."""
         self._groups: dict[Key, Asked] = {}
         self.listeners: list[Listener] = []
         pods.subscribe(self._on_pod)
 
     def get(self, group: Key) -> Asked | None:
-        """What the pods of the group say; None where none says anything."""
+        """Return the descriptions of the group by its pods; None if no pod describes it."""
         return self._groups.get(group)
 
     def keys(self) -> Iterator[Key]:
-        """The groups that pods ask for, as of now."""
+        """Yield the groups that pods describe, as of now."""
         return iter(list(self._groups))
 
     def subscribe(self, listener: Listener) -> None:
-        """Call it with a group where its pods say something new, or nothing that they said."""
+        """Call the listener with a group whenever its pods describe it differently."""
         self.listeners.append(listener)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
@@ -52,7 +52,8 @@ class PodAsks:
         if before == now:
             return
         changed = set()
-        # The new one first: a pod that says something else leaves no group without any.
+        # Count the new state first: a pod that changes its annotations must not leave the group
+        # without any, as its listeners would then treat it as idle.
         if now is not None and self._count(now, 1):
             changed.add(now[0])
         if before is not None and self._count(before, -1):
@@ -62,7 +63,7 @@ class PodAsks:
                 listener(key)
 
     def _count(self, said: tuple[Key, Ask, Controller], sign: int) -> bool:
-        """Whether something is now said, or no longer."""
+        """Return True if a description or a controller appeared or disappeared."""
         key, ask, controller = said
         asked = self._groups.setdefault(key, Asked())
         changed = [_add(asked.asks, ask, sign), _add(asked.controllers, controller, sign)]
@@ -84,7 +85,7 @@ def _known(reference: OwnerReference | None) -> Controller:
 
 
 def _add(counts: Counter[H], value: H, sign: int) -> bool:
-    """Whether the value is the first, or the last is gone."""
+    """Return True if the value is the first of its kind, or the last one is removed."""
     before = counts[value]
     counts[value] += sign
     if not counts[value]:

@@ -1,1 +1,1 @@
-"""What goes: objects without an owner, and finalizers from the leaves up."""
+"""Deletion: generated objects without an owner, and finalizers from the leaves up."""

@@ -1,17 +1,17 @@
-"""Generated objects whose owner is gone (`api.ownership`): which they are, and their deletion.
+"""Deletion of generated objects whose owner does not exist any more (`api.ownership`).
 
-Kubernetes' garbage collector deletes most of them, by their owner references, and gets time for it.
-What is left to Muster:
-- What names its owner no more, as after a deletion with `orphan`, or where another owner of it
-  lives: the garbage collector never deletes that, and Muster does at once.
-- What holds up a later owner of the name. The garbage collector may be behind by half a minute,
-  and pods that know their owner by its name could come into the old groups meanwhile.
-- What the garbage collector forgot. It drops the kinds that discovery leaves out for a moment, as
-  right after an API server started: it never learns of what is deleted in that moment, and the
-  dependents would stay for ever and keep their names taken.
+Kubernetes' garbage collector deletes most of them by their owner references, and gets time for it.
+Muster deletes the rest:
+- Objects without a reference to their owner, as after a deletion with `orphan`, or with a reference
+  to another owner that exists. The garbage collector never deletes these, so Muster does not wait.
+- Objects that block a later owner of the name. The garbage collector can be half a minute late, and
+  pods that know their owner only by name could join the old groups in the meantime.
+- Objects that the garbage collector forgot. It drops kinds that discovery omits for a moment, as
+  right after the start of an API server, and never learns of owners deleted in that moment.
+  Dependents would remain forever and keep their names taken.
 
-What was made for one owner goes together, and is kept as long as one of its PodGroups is used: by
-pods, or by a Job that is not over.
+All objects of one owner are deleted together. They are kept as long as pods, or a Job that is not
+finished, use one of its PodGroups.
 """
 
 from collections.abc import Iterator
@@ -50,25 +50,29 @@ from kube.informers.cache import Cache
 Generated = Workload | Group | Partial
 
 GENERATED = (WORKLOADS, COMPOSITES, POD_GROUPS, CLAIMS)
-"""The generated kinds; those that others refer to come first."""
+"""The generated kinds. A kind that others refer to comes first."""
 OWNERS = (WORKLOADS, POD_GROUPS, *OF_USERS)
-"""The kinds they are made for. Owners of other kinds are not watched and count as alive."""
+"""The kinds that own generated objects.
+
+Owners of other kinds are not watched and count as alive.
+"""
 
 _KINDS: Final = {(it.group, it.kind): it for it in OWNERS}
 _DELETES_AT_ONCE: Final = 16
-"""Orphans that are deleted at a time."""
+"""Orphans of one owner that are deleted at a time."""
 
+# No event reports that an API server serves a kind again, so the key comes back by itself.
 _UNSERVED_SECONDS: Final = 60.0
-"""Seconds until the next attempt where the owner's kind is not served."""
+"""Seconds until the next attempt if the API server does not serve the owner's kind."""
 
 COLLECTOR_SECONDS: Final = 20.0
-"""How long the garbage collector has for an object; usually it needs less than one second."""
+"""Seconds that the garbage collector has for an object. Usually it needs less than one."""
 
 _log = structlog.get_logger()
 
 
 class Left(NamedTuple):
-    """What was made for an owner that is gone; `late`: the garbage collector has had its time."""
+    """An owner that left objects behind; `late` if the garbage collector has had its time."""
 
     namespace: str
     owner_id: OwnerId
@@ -76,44 +80,46 @@ class Left(NamedTuple):
 
 
 class OrphanIndex:
-    """Generated objects and their owners, read from the caches alone."""
+    """Generated objects and their owners, read from the caches only."""
 
     def __init__(self, caches: Caches) -> None:
-        """Reads indexes that the caches have."""
+        """Create the index; it reads indexes that the caches have."""
         self._caches = caches
         self.generated: dict[Resource, Cache[Any]] = {it: caches.sources[it][0] for it in GENERATED}
         self.owners: dict[Resource, Cache[Any]] = {it: caches.sources[it][0] for it in OWNERS}
 
     def lost_owner(self, meta: ObjectMeta) -> OwnerId | None:
-        """The owner that a generated object has outlived, as far as the caches know."""
+        """Return the owner that a generated object has outlived, according to the caches."""
         return lost_owner(meta, lambda it: self._caches.exists(it, meta.namespace))
 
     def made_for(self, namespace: str, owner_id: OwnerId) -> Iterator[tuple[Resource, Generated]]:
-        """What was made for an owner; what others refer to comes first."""
+        """Yield the objects of an owner; an object that others refer to comes first."""
         for resource, cache in self.generated.items():
             for obj in cache.by_index(BY_OWNER, (namespace, owner_id)):
                 yield resource, obj
 
     def lost_owners(self, namespace: str, resource: Resource, name: str) -> set[OwnerId]:
-        """The former owners of this kind and name that have left something."""
+        """Return the former owners of this kind and name that left objects behind."""
         key = (namespace, resource.group, resource.kind, name)
         found = (it for cache in self.generated.values() for it in cache.each(BY_OWNER_NAME, key))
         return {lost for it in found if (lost := self.lost_owner(it.metadata)) is not None}
 
     def is_in_use(self, namespace: str, owner_id: OwnerId) -> bool:
-        """Whether pods, or Jobs that are not over, use one of the PodGroups made for the owner."""
+        """Return True if pods or unfinished Jobs use one of the owner's PodGroups."""
         groups = self._caches.pod_groups.each(BY_OWNER, (namespace, owner_id))
         return any(self._caches.has_job(it) or any(self._caches.members(it)) for it in groups)
 
     def is_collected(self, obj: HasMeta) -> bool:
-        """Whether the garbage collector deletes it: no owner lives but one that goes with it.
+        """Return True if the garbage collector will delete the object.
 
-        It has no time where a later owner needs the name.
+        This is so if each of its owners is deleted, or will be deleted together with the object.
         """
         meta: Any = obj.metadata
+        # A later owner needs the name now. Waiting for the garbage collector would delay its gang.
         if self._caches.is_replaced(meta):
             return False
         owner_id = made_for(meta)
+        # The garbage collector never deletes an object without references.
         return bool(meta.owner_references) and all(
             self._goes_along(meta.namespace, it, owner_id) for it in meta.owner_references
         )
@@ -124,18 +130,20 @@ class OrphanIndex:
         group = reference.api_version.rpartition("/")[0]
         resource = _KINDS.get((group, reference.kind))
         if resource is None:
+            # Owners of other kinds are not watched. They may exist, and then keep the object.
             return False
         owner = self.owners[resource].get(namespace, reference.name)
         if owner is None or owner.metadata.uid != reference.uid:
             return True
+        # A Workload of the same owner is deleted in the same pass, so it does not keep its groups.
         return made_for(owner.metadata) == owner_id
 
 
 class OrphanCollector:
-    """The controller that deletes orphans; its keys are owners that are gone."""
+    """The controller that deletes orphans; its keys are deleted owners."""
 
     def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
-        """Subscribes to the caches; nothing is done before `controller.run`."""
+        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[Left] = Controller("orphans", self.reconcile, clock)
         self._writer = writer
         self._caches = caches
@@ -148,13 +156,15 @@ class OrphanCollector:
         caches.when_served(self._on_served)
 
     async def resync(self) -> None:
-        """Queue everything whose owners are in no cache."""
+        """Queue all generated objects whose owners are in no cache."""
         for cache in self._index.generated.values():
             await queue_all(cache.values(), partial(self._on_generated, None))
 
     async def reconcile(self, left: Left) -> None:
-        """Delete what one owner left. Raises RequeueError, kube errors."""
+        """Delete the objects of one deleted owner. Raises RequeueError, kube errors."""
         namespace, owner_id, late = left
+        # Before the check for pods: slots of expected pods must be released even while pods still
+        # run.
         await self._expect_nothing(namespace, owner_id)
         found = [
             (resource, obj.metadata)
@@ -165,12 +175,13 @@ class OrphanCollector:
             return
         if self._index.is_in_use(namespace, owner_id):
             raise RequeueError("pods still use it", COLLECTOR_SECONDS)
+        # The cache may be behind. A deletion cannot be undone, so the API server has the last word.
         if await self._exists(namespace, owner_id):
             return
         await bounded([partial(self._delete, *it, late=late) for it in found], _DELETES_AT_ONCE)
 
     async def _expect_nothing(self, namespace: str, owner_id: OwnerId) -> None:
-        """Pods that still run, or are ending, keep a group; nobody creates more of them."""
+        """Remove `expectedPods` from the owner's groups: nobody creates these pods any more."""
         groups = self._caches.pod_groups.each(BY_OWNER, (namespace, owner_id))
         expecting = [group for group in groups if group.expected]
         if not expecting or await self._exists(namespace, owner_id):
@@ -186,12 +197,14 @@ class OrphanCollector:
         try:
             await self._writer.delete(resource, name, namespace, uid=meta.uid)
         except (NotFound, Conflict):
+            # The UID in the request protects an object of the same name that was created meanwhile.
             return
+        # A late deletion means that the garbage collector failed, so operators should see it.
         log = _log.warning if late else _log.info
         log("orphan deleted", kind=resource.kind, namespace=namespace, name=name, forgotten=late)
 
     def _on_owner(self, resource: Resource, old: HasMeta | None, new: HasMeta | None) -> None:
-        """One is gone, or the next of its name is there."""
+        """Queue owners of this name when one is deleted or replaced."""
         there = new or old
         if there is None or (old and new and old.metadata.uid == new.metadata.uid):
             return
@@ -200,14 +213,14 @@ class OrphanCollector:
             self._queue(namespace, owner_id)
 
     def _on_served(self, resource: Resource) -> None:
-        """Which owners of the kind exist is known now."""
+        """Check all generated objects, as it is now known which owners of the kind exist."""
         if resource in self._index.owners:
             for cache in self._index.generated.values():
                 for obj in cache.values():
                     self._on_generated(None, obj)
 
     def _on_generated(self, old: Generated | None, new: Generated | None) -> None:
-        """An object that outlived its owner, or that was created after its owner was deleted."""
+        """Queue the deleted owner of an object, also of one that was created after the deletion."""
         if old is not None and new is not None and _notes(old) == _notes(new):
             return  # its owner may have left thousands, which need no look at each change of one
         owner_id = self._index.lost_owner(new.metadata) if new is not None else None
@@ -215,24 +228,29 @@ class OrphanCollector:
             self._queue(new.metadata.namespace, owner_id)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """The last pod of an orphaned group has ended: the next of its owner's name may wait."""
+        """Queue a group's deleted owner once the group's last pod ends.
+
+        The next owner of the name may wait for it.
+        """
         if old is None or not old.active or (new is not None and new.active):
             return
         for group in self._caches.groups_of(old):
             self._on_unused(group)
 
     def _on_unused(self, group: Group) -> None:
+        # The deletion of a group with members would only be put off again.
         if self._index.lost_owner(group.metadata) and not any(self._caches.members(group)):
             self._on_generated(None, group)
 
     def _queue(self, namespace: str, owner_id: OwnerId) -> None:
+        # The first key deletes what the garbage collector never does, the second the rest in time.
         self.controller.queue.add(Left(namespace, owner_id, late=False))
         self.controller.queue.add_after(Left(namespace, owner_id, late=True), COLLECTOR_SECONDS)
 
     async def _exists(self, namespace: str, owner_id: OwnerId) -> bool:
-        """Whether the owner lives, by the API server: a cache may be behind.
+        """Return True if the API server has the owner: a cache may be behind.
 
-        Raises RequeueError where its kind is not served at the moment, as it may live.
+        Raises RequeueError if the API server does not serve its kind now, as the owner may exist.
         """
         resource = _KINDS[owner_id.group, owner_id.kind]
         try:
@@ -245,5 +263,5 @@ class OrphanCollector:
 
 
 def _notes(obj: Generated) -> tuple[OwnerId | None, list[OwnerReference]]:
-    """All that tells whether an object is deleted, and by whom."""
+    """Return the metadata that decides whether an object is deleted, and who deletes it."""
     return made_for(obj.metadata), obj.metadata.owner_references

@@ -1,17 +1,17 @@
-"""Removes the protection finalizers of deleted groups, so that a tree is deleted from its leaves.
+"""Removal of protection finalizers, so that a tree of groups is deleted from its leaves up.
 
 A PodGroup keeps its finalizer while an active pod names it, a CompositePodGroup while it has a
-child group. Nothing keeps a group whose namespace is being deleted; composites that are each
-other's ancestors, all of them being deleted, do not keep each other.
+child group. Nothing keeps a group in a namespace that is being deleted. CompositePodGroups that are
+each other's ancestors do not keep each other if all of them are being deleted.
 
-A PodGroup is not kept by pods of another owner of the same name, which wait for the group that is
-created for them afterwards (`api.membership`). Nor is a group kept that was made for an owner that
-is alive, as it is made again at once: admission refuses pods of a group that is being deleted, so
-a pod that is lost meanwhile would be missing until all others have ended.
+Pods of a later owner of the same name do not keep a PodGroup: they wait for the group that is
+created for them afterwards (`api.membership`). A group of an existing owner is released at once,
+because its controller recreates it. Admission rejects pods of a group that is being deleted, so a
+pod lost in the meantime could otherwise not be replaced until all others have ended.
 
-Pods are looked up in the cache and not listed again: admission lets no pod into a group that is
-being deleted, and one that the cache has not seen yet loses nothing, as its owner gets the group
-again. A list request for each deleted group would be too expensive in a large cluster.
+The cache decides whether pods exist, without a list request. Admission lets no pod into a group
+that is being deleted. A pod that the cache lacks loses nothing, as its owner gets the group again.
+A list request for each deleted group would be too expensive in a large cluster.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ class ProtectionController:
     """The protection controller; its keys are the groups that are being deleted."""
 
     def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
-        """Subscribes to the caches; nothing is done before `controller.run`."""
+        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[ObjectKey] = Controller(
             "protection", self.reconcile, clock, namespace=lambda slot: slot[1][0]
         )
@@ -49,12 +49,12 @@ class ProtectionController:
         caches.namespaces.subscribe(self._on_namespace)
 
     async def resync(self) -> None:
-        """Queue every group that is being deleted."""
+        """Queue all groups that are being deleted."""
         for kind, cache in self._caches.group_caches():
             await queue_all(cache.values(), partial(self._queue, kind))
 
     async def reconcile(self, slot: ObjectKey) -> None:
-        """Remove the finalizer of one group if nothing uses it any more. Raises kube errors."""
+        """Remove the finalizer of a group that is no longer in use. Raises kube errors."""
         kind, (namespace, name) = slot
         group = self._caches.groups(kind).get(namespace, name)
         if group is None or not _is_protected(kind, group.metadata) or self._is_in_use(kind, group):
@@ -68,11 +68,12 @@ class ProtectionController:
         except Invalid as error:
             if not error.patch_failed:
                 raise
-            # The finalizers changed meanwhile: the event of that change queues the key again.
+            # Another client changed the finalizers. The event of that change queues the key again.
 
     def _is_in_use(self, kind: str, group: Group) -> bool:
         namespace, name = group.metadata.key
         owner_id = made_for(group.metadata)
+        # The deletion of a namespace waits for all finalizers, and its pods are deleted anyway.
         if self._caches.is_terminating(namespace) or (
             owner_id is not None and self._caches.is_made_again(owner_id, namespace)
         ):
@@ -87,7 +88,7 @@ class ProtectionController:
         return any(child.metadata.uid not in ancestry for child in children)
 
     def _deleted_ancestry(self, group: Group) -> set[str]:
-        """The UIDs of the group and its ancestors, if all are being deleted.
+        """Return the UIDs of the group and its ancestors if all are being deleted, else none.
 
         A child among them closes a cycle.
         """
@@ -95,6 +96,7 @@ class ProtectionController:
         namespace = group.metadata.namespace
         seen: dict[str, Group] = {}
         step: Group | None = group
+        # Users can write a cycle of parents, in which each group would wait for the other forever.
         while step is not None and step.metadata.name not in seen:
             if step.metadata.deletion_timestamp is None:
                 return set()
@@ -105,6 +107,7 @@ class ProtectionController:
     def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:
         if new is not None:
             self._queue(kind, new)
+        # This may have been the last child of its parent, which can be deleted then.
         elif old is not None and old.parent:
             parent = self._caches.composites.get(old.metadata.namespace, old.parent)
             if parent is not None:
@@ -141,9 +144,10 @@ def _is_protected(kind: str, meta: ObjectMeta) -> bool:
 
 
 def _finalizer_removal(kind: str, group: Group) -> PatchBuilder:
-    """Removes exactly this finalizer of exactly this object, or nothing."""
+    """Create a patch that removes exactly this finalizer of exactly this object."""
     finalizer = finalizer_of(kind)
     meta = group.metadata
     assert finalizer is not None
+    # A list index may point to another finalizer by now. The test then lets the patch fail.
     path = pointer("metadata", "finalizers", meta.finalizers.index(finalizer))
     return PatchBuilder().of_uid(meta.uid).test(path, finalizer).remove(path)

@@ -1,4 +1,4 @@
-"""Make Workloads, CompositePodGroups and PodGroups, root before leaf, and correct them.
+"""Creation and correction of Workloads, CompositePodGroups and PodGroups, root before leaf.
 
 `GroupWriter` is the entry point.
 """

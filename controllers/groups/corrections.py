@@ -1,4 +1,4 @@
-"""What may change on generated objects that are there, as JSON patches: pure functions."""
+"""Changes to existing generated objects as JSON patches: pure functions."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,9 +10,10 @@ from kube.client.patch import PatchBuilder, pointer
 
 
 def corrections(found: Group, wanted: Json) -> PatchBuilder:
-    """What may change on a live group: its minimum with the note of it, timeout, expectedPods.
+    """Return the patch from a live group to the wanted one.
 
-    How long places are held is what its owner says, or else what somebody wrote there.
+    It covers the minimums with the annotation of their basis, the timeout, the hold annotations and
+    `expectedPods`. A hold annotation that the owner does not set keeps the value on the group.
     """
     ops = PatchBuilder()
     notes, live = wanted["metadata"]["annotations"], found.metadata.annotations
@@ -21,9 +22,11 @@ def corrections(found: Group, wanted: Json) -> PatchBuilder:
         gang = found.policy.get("gang")
         if isinstance(gang, dict) and gang.get(field) != value:
             ops.add(pointer("spec", "schedulingPolicy", "gang", field), value)
+    # A user may set these on the group. An owner that does not set them has no opinion.
     for key in (ANNOTATION_MIN_COUNT_BASIS, *HOLD_NOTES):
         if notes.get(key) not in {None, live.get(key)}:
             ops.add(pointer("metadata", "annotations", key), notes[key])
+    # A wanted group without the field has no opinion on it, so expected pods remain.
     pods = wanted["spec"].get("expectedPods", found.expected)
     if pods != found.expected:
         ops.add(pointer("spec", "expectedPods"), pods)
@@ -44,9 +47,9 @@ def _correct_timeout(ops: PatchBuilder, live: Mapping[str, str], wanted: Mapping
 def correct_minimums(
     ops: PatchBuilder, path: tuple[str | int, ...], live: Json, wanted: Json
 ) -> None:
-    """Add what changes the minimums of live templates to the wanted ones.
+    """Add the changes from the minimums of live templates to the wanted ones.
 
-    Templates pair by name: those of an earlier version of Muster may be more.
+    Templates are matched by name: an earlier version of Muster may have created more of them.
     """
     for key in ("podGroupTemplates", "compositePodGroupTemplates"):
         by_name = {it.get("name"): it for it in wanted.get(key) or []}

@@ -1,8 +1,9 @@
-"""The claims that all pods of a PodGroup share: made from templates, named in its status.
+"""ResourceClaims that all pods of a PodGroup share, created from templates.
 
-For each entry of `spec.resourceClaims` with a ResourceClaimTemplate one ResourceClaim is made, as
-kube-controller-manager does for pods. It is made anew when it is deleted while the group lives, and
-goes with it by its owner reference. Entries that name a claim are left as they are.
+Each entry of `spec.resourceClaims` with a ResourceClaimTemplate gets one ResourceClaim, as
+kube-controller-manager does for pods, and an entry in the PodGroup's status. A claim that is
+deleted while the group exists is recreated. Its owner reference deletes it with the group. Entries
+that name a claim are left as they are.
 """
 
 from collections.abc import Mapping
@@ -48,12 +49,13 @@ PER_SECOND: Final = 50.0
 """Writes for one namespace: so many at once, then so many a second."""
 
 RETRY_SECONDS: Final = (60.0, 600.0)
-"""The first pause before a taken name, or what the API server refused, is tried again; the longest.
+"""The first pause after a taken name or a rejected claim, and the longest, in seconds.
 
-No event says that either is over: claims of others are not watched."""
+No event reports that either is resolved: claims of other owners are not watched.
+"""
 
 _BEHIND_SECONDS: Final = 1.0
-"""Seconds until the next attempt where the cache lacks what was written."""
+"""Seconds until the next attempt if the cache lacks the latest write."""
 
 _STATUSES: Final = "resourceClaimStatuses"
 
@@ -72,7 +74,7 @@ Fault = BlockedError | InTheWayError
 
 @dataclass(frozen=True, slots=True)
 class _Notes:
-    """What is wrong with the claims of a group (by UID), by entry, and for how many attempts."""
+    """The faults of the claims of a group with this UID, by entry, and the attempts so far."""
 
     uid: str = ""
     told: Mapping[str, str] = field(default_factory=dict)
@@ -83,7 +85,7 @@ class GroupClaims:
     """The controller of claims of groups; its keys are those of PodGroups."""
 
     def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
-        """Subscribes to the caches; nothing is done before `controller.run`."""
+        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[Key] = Controller("group-claims", self.reconcile, clock)
         self._caches = caches
         self._writer = writer
@@ -96,34 +98,38 @@ class GroupClaims:
         caches.when_served(self._on_served)
 
     async def resync(self) -> None:
-        """Queue every PodGroup that shares claims."""
+        """Queue all PodGroups that share claims."""
         await queue_all(self._caches.pod_groups.values(), lambda it: self._on_group(None, it))
 
     async def reconcile(self, key: Key) -> None:
-        """Make the missing claims of one group. Raises RequeueError, kube errors."""
+        """Create the missing claims of one group. Raises RequeueError, kube errors."""
         group = self._caches.pod_groups.get(*key)
         if group is None or self._is_going(group):
             self._notes.pop(key, None)
             return
+        # An event without a requeue: `_on_served` queues the group once the API is served.
         if not self._is_served:
             self._remember(group, {"": BlockedError(EVENT_CLAIM_NOT_MADE, self._why_not_served())})
             return
         faults: dict[str, Fault] = {}
         made = [await self._given(group, it, faults) for it in _from_templates(group)]
+        # Record existing claims even if others failed: a fault of one entry must not hide the rest.
         await self._record(group, [it for it in made if it is not None])
         notes = self._remember(group, faults)
         if faults:
             first, longest = RETRY_SECONDS
+            # Back off up to ten minutes: these faults last until a user acts.
             pause = min(first * 2.0 ** min(notes.attempt - 1, 10), longest)
             raise RequeueError(str(next(iter(faults.values()))), pause)
 
     async def _given(
         self, group: Group, entry: ClaimEntry, faults: dict[str, Fault]
     ) -> ClaimStatus | None:
-        """What the status is to say of an entry; None without a claim, which `faults` explain."""
+        """Return the status entry of a claim, or None with the reason in `faults`."""
         wanted = ClaimStatus(entry.name, _claim_name(group, entry))
         try:
             await self._ensure(group, entry)
+        # The claim is being deleted. Its status entry remains until the claim is replaced.
         except InTheWayError as fault:
             faults[entry.name] = fault
             return wanted if wanted in group.claim_statuses else None
@@ -136,11 +142,14 @@ class GroupClaims:
         return wanted
 
     async def _ensure(self, group: Group, entry: ClaimEntry) -> None:
-        """Make the claim of an entry unless it is there.
+        """Create the claim of an entry unless it exists.
 
-        Raises BlockedError, InTheWayError for one that is going, RequeueError, kube errors.
+        Raises BlockedError, InTheWayError for a claim that is being deleted, RequeueError, kube
+        errors.
         """
         meta, name = group.metadata, _claim_name(group, entry)
+        # This group stands for the name of another one. Pods of both would name the same claim, and
+        # nothing could tell whose it is.
         other = self._caches.pod_groups.get(meta.namespace, stands_for(meta))
         if other is not None and any(it.name == entry.name for it in _from_templates(other)):
             raise BlockedError(EVENT_NAME_TAKEN, f"ResourceClaim {name}: {taken_words(meta)}")
@@ -157,18 +166,23 @@ class GroupClaims:
             )
 
     async def _make(self, group: Group, entry: ClaimEntry, name: str) -> ObjectMeta:
-        """The claim of this name, made unless it is there, whosever it is."""
+        """Return the claim of this name, and create it if it is missing.
+
+        Its owner is not checked.
+        """
         namespace = group.metadata.namespace
         template = await self._template(namespace, entry)
         claim = claim_object(_name_of(group), entry.name, template)
         try:
             live = await self._writer.create(CLAIMS, claim)
+        # Read it instead: it may be the group's own claim, which the cache does not have yet.
         except AlreadyExists:
             live = await self._writer.get(CLAIMS, name, namespace)
         return decode_partial(msgspec.json.encode(live)).metadata
 
     async def _template(self, namespace: str, entry: ClaimEntry) -> Json:
-        """The live template: the cache has names alone, as a spec may be as large as a request."""
+        """Return the live template."""
+        # The cache has only names of templates, as one spec may be as large as a request.
         name = entry.resource_claim_template_name or ""
         missing = BlockedError(
             EVENT_CLAIM_NOT_MADE,
@@ -183,16 +197,18 @@ class GroupClaims:
             raise missing from error
 
     async def _record(self, group: Group, made: list[ClaimStatus]) -> None:
-        """Say in the status which claims were made. This field alone is written, by this alone."""
+        """Write the entries to the status, of which this controller writes this field only."""
         if tuple(made) == group.claim_statuses:
             return
         meta = group.metadata
         self._keep_pace(meta.namespace)
         ops, said = PatchBuilder(), [msgspec.to_builtins(it) for it in made]
+        # Test the UID, not the version: the scheduler writes other fields of this status all the
+        # time.
         if group.has_status:
             ops.of_uid(meta.uid).add(f"/status/{_STATUSES}", said)
         else:
-            # The status is created: the scheduler must not have created it meanwhile.
+            # The patch creates the status. Fail if the scheduler has created it in the meantime.
             ops.at_version(meta.resource_version).add("/status", {_STATUSES: said})
         try:
             await self._writer.patch(
@@ -228,8 +244,9 @@ class GroupClaims:
         return UNSERVED_TEXT
 
     def _remember(self, group: Group, faults: Mapping[str, Fault]) -> _Notes:
-        """Note what is wrong now: each fault is told once, and again if it comes back."""
+        """Record the current faults, and report each fault once, and again if it comes back."""
         key, before = group.metadata.key, self._notes.pop(group.metadata.key, _Notes())
+        # A recreated group has a new UID, and its user has not seen any event yet.
         if before.uid != group.metadata.uid:
             before = _Notes()
         told = {entry: str(fault) for entry, fault in faults.items()}
@@ -237,17 +254,18 @@ class GroupClaims:
         if faults:
             self._notes[key] = notes
         for entry, fault in faults.items():
+            # A claim that is being deleted resolves by itself, so it needs no event.
             if isinstance(fault, BlockedError) and before.told.get(entry) != told[entry]:
                 self._tell(group, fault)
         return notes
 
     def _tell(self, group: Group, fault: BlockedError) -> None:
-        """An event on the group, and on the Job or JobSet that users know."""
+        """Record an event on the group, and on the Job or JobSet that users know."""
         for reference in known_objects(POD_GROUPS, group.metadata):
             self._recorder.event(reference, "Warning", fault.reason, str(fault))
 
     def _on_group(self, old: Group | None, new: Group | None) -> None:
-        """Other changes of a group concern its claims in nothing."""
+        """Queue a group that appears, disappears or changes in a way that affects its claims."""
         there = new or old
         if there is None or not there.claims:
             return
@@ -255,8 +273,10 @@ class GroupClaims:
             self.controller.queue.add(there.metadata.key)
 
     def _on_claim(self, old: Partial | None, new: Partial | None) -> None:
-        """A claim is there, is being deleted, or gone; what it holds does not matter here."""
+        """Queue the group of a claim that appears, is being deleted or disappears."""
         there = new or old
+        # The scheduler writes allocations into claims, which are none of this controller's
+        # business.
         if old is not None and new is not None and _of_claim(old) == _of_claim(new):
             return
         owner = made_for(there.metadata) if there is not None else None
@@ -267,11 +287,12 @@ class GroupClaims:
             self.controller.queue.add(group.metadata.key)
 
     def _on_template(self, old: NamedObject | None, new: NamedObject | None) -> None:
-        """A template is there: those that waited for it may be given their claims."""
+        """Queue the groups that waited for a new template."""
         if new is None or (old is not None and old.metadata.uid == new.metadata.uid):
             return
         key = (new.metadata.namespace, new.metadata.name)
         for group in self._caches.pod_groups.each(BY_CLAIM_TEMPLATE, key):
+            # Many groups may use the template, most of which have their claims already.
             if self._lacks_claim(group):
                 self.controller.queue.add(group.metadata.key)
 
@@ -283,14 +304,15 @@ class GroupClaims:
         )
 
     def _on_served(self, resource: Resource) -> None:
-        """The API is served now: every group may have its claims."""
+        """Queue all groups with claims once the API is served."""
         if resource in {CLAIMS, CLAIM_TEMPLATES} and self._is_served:
             for group in self._caches.pod_groups.values():
                 self._on_group(None, group)
 
 
 def _from_templates(group: Group) -> list[ClaimEntry]:
-    """The entries for which claims are made; admission lets no more through than there may be."""
+    """Return the entries that get a claim from a template, up to the limit of admission."""
+    # A PodGroup that did not pass admission may have more.
     shared = group.claims[:MAX_RESOURCE_CLAIMS]
     return [it for it in shared if it.resource_claim_template_name and not it.resource_claim_name]
 
@@ -301,7 +323,8 @@ def _name_of(group: Group) -> GroupName:
 
 
 def _claim_name(group: Group, entry: ClaimEntry) -> str:
-    """As the pods give it, whatever the name of their group is."""
+    """Return the name of the claim as the pods of the group state it."""
+    # A group that stands for another name keeps the claim names that its pods already have.
     return names.group_claim(pods_name(group.metadata), entry.name)
 
 

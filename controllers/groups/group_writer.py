@@ -1,11 +1,14 @@
-"""Writes the objects of one Job or JobSet: the Workload, then groups from the root to the leaves.
+"""The writer of the objects of one owner: the Workload, then groups from the root to the leaves.
 
-A Workload that a user created for the owner is respected: groups come from its templates, and go
-with their owner all the same. An object of the wanted name that is not the owner's is never adopted
-or changed. If it is going away (being deleted, or left by a deleted owner of the same name) the
-controller waits for that; otherwise a Workload gets its hashed name. So does a group, which pods
-name already, if these say whose they are: it stands for the name that they give (admission avoids
-the names that are taken then). The groups of other owners are not created.
+The writer respects a Workload that a user created for the owner. Groups then come from its
+templates, and are still deleted with their owner.
+
+The writer never adopts or changes an object that is not the owner's. If such an object has a wanted
+name and is going to be deleted (it has a deletion timestamp, or a deleted owner of the same name
+left it behind), the controller waits. Otherwise a Workload gets a hashed name. A group does, too,
+if its pods state their owner's UID: pods name the group already, so it stands for the name that
+they give (admission avoids names that are taken at that time). Groups of other owners are not
+created.
 """
 
 from collections.abc import Callable, Mapping
@@ -61,31 +64,34 @@ from kube.client.meta import Json, Key, ObjectMeta, decode_partial
 from kube.client.patch import PatchBuilder
 from kube.client.resources import Resource
 
+# The client's connections are shared by all controllers, so one large JobSet must not occupy all of
+# them.
 _CREATES_AT_ONCE: Final = 16
 """Groups of one owner that are created at a time."""
 
 _KNOWN_TO_PODS: Final = (JOBS, JOBSETS)
-"""Owners whose UID their pods carry: these find a group under another name than they give."""
-# How long a created object may take to show up in the cache before it is asked for again.
+"""Owners whose UID their pods carry, so that pods find their group under another name."""
+# After this time the writer requests the object again: it may have been deleted before the cache
+# had it.
 _CACHE_LAG_SECONDS: Final = 5.0
 """Seconds for which the cache may lack a created object, and until the next attempt."""
 
-# The deletion event of an object queues its owner again; this is only in case it is lost.
+# The deletion event of the object queues its owner. This wait covers a lost event.
 _DELETION_SECONDS: Final = 10.0
-"""Seconds until the next attempt where an object of the name is being deleted."""
+"""Seconds until the next attempt if an object of the name is being deleted."""
 
 NO_STANDINGS: Final[Mapping[str, Standing]] = {}
-"""Of groups whose minCount is what their templates say."""
+"""The standings of an owner whose groups keep the minCount of their templates."""
 
 NOTHING_EXPECTED: Final[Mapping[str, list[Json]]] = {}
-"""Of owners that create all pods at once."""
+"""The expected pods of an owner that creates all of its pods at once."""
 
 WantedObjects = Callable[[str | None], list[Json]]
-"""The wanted objects, Workload first, for a Workload of the given name (None: the usual one)."""
+"""A function from the name of a Workload (None: the usual one) to the wanted objects, it first."""
 
 
 class GroupWriter:
-    """Creates and corrects generated objects, and remembers which owners wait for a taken name."""
+    """The writer of generated objects, which remembers the owners that wait for a taken name."""
 
     def __init__(
         self,
@@ -94,10 +100,10 @@ class GroupWriter:
         clock: Clock,
         gates: FeatureGates = features.USUAL,
     ) -> None:
-        """`caches` is read; subscribers of the same caches call `seen` and `gone`.
+        """Read from `caches`, whose subscribers call `seen` and `gone`.
 
-        Nothing new is made that uses what is off by `gates`. `expects`: groups may be given pods
-        to expect.
+        The writer creates nothing that uses a feature which `gates` turns off. `expects` is True if
+        groups may get expected pods.
         """
         self._gates = gates
         self.expects = Feature.EXPECTED_PODS in gates
@@ -115,9 +121,9 @@ class GroupWriter:
         standings: Mapping[str, Standing] = NO_STANDINGS,
         expected: Mapping[str, list[Json]] = NOTHING_EXPECTED,
     ) -> None:
-        """Create what is missing, correct minCount, minGroupCount and expectedPods.
+        """Create missing objects; correct minCount, minGroupCount and expectedPods.
 
-        `standings` are those of the owner's PodGroups, by name, `expected` what these expect.
+        `standings` are those of the owner's PodGroups by name, and `expected` their expected pods.
         Raises RequeueError, BlockedError, kube errors.
         """
         found = self._user_workload(owner)
@@ -126,6 +132,7 @@ class GroupWriter:
             await self.ensure_groups(owner, groups, standings, expected)
             await self._delete_unwanted(owner, groups)
             return
+        # Before the Workload is created: nothing of the owner is created if one group is rejected.
         self._check_served(wanted_objects(None)[1:])
         workload = await self._ensure_workload(owner, wanted_objects)
         wanted = wanted_objects(workload.name)
@@ -146,7 +153,7 @@ class GroupWriter:
     ) -> None:
         """Create missing groups, root first, and correct what changes with their owner.
 
-        Raises as `ensure` does.
+        Raises the same errors as `ensure`.
         """
         self._check_served(wanted)
         notes = hold_notes(owner.metadata.annotations)
@@ -155,6 +162,8 @@ class GroupWriter:
         taken: list[str] = []
         leaves = []
         for obj in below(wanted):
+            # Parents one by one, as a child must not exist before its parent. Leaves are
+            # independent.
             if obj["kind"] == COMPOSITE_POD_GROUP.kind:
                 await self._ensure_group(COMPOSITES, owner, obj, taken)
             else:
@@ -163,32 +172,39 @@ class GroupWriter:
             [partial(self._ensure_group, POD_GROUPS, owner, it, taken) for it in leaves],
             _CREATES_AT_ONCE,
         )
+        # Only after all groups: the others of the owner are created even if one name is taken.
         if taken:
             raise BlockedError(EVENT_NAME_TAKEN, min(taken))
         self._check_all_cached(wanted)
 
     async def ensure_only(self, owner: Owner, wanted: Json) -> None:
-        """Create or correct the owner's one group, and delete its earlier ones without pods.
+        """Create or correct the owner's one group, and delete its earlier groups without pods.
 
-        Raises as `ensure` does.
+        Raises the same errors as `ensure`.
         """
         await self.ensure_groups(owner, [wanted])
         await self._delete_unwanted(owner, [wanted])
 
     async def expect_nothing(self, owner: Owner) -> None:
-        """Let the owner's groups expect no more pods: it creates none now. Raises kube errors."""
+        """Remove the expected pods of the owner's groups: it creates none now.
+
+        Raises kube errors.
+        """
         for group in self._caches.pod_groups.by_index(BY_OWNER, owner.as_index):
             await expect_nothing(self._writer, group)
 
     async def wait_for_nobody(self, owner: Owner) -> None:
-        """Let each pod of the owner that still comes start alone. Raises kube errors."""
+        """Set minCount of the owner's groups to 1, for late pods that run alone.
+
+        Raises kube errors.
+        """
         for group in self._caches.pod_groups.by_index(BY_OWNER, owner.as_index):
             await wait_for_nobody(self._writer, group)
 
     async def delete_groups(self, owner: Owner) -> None:
         """Delete the owner's groups, leaves first, if no active pod names one of them.
 
-        Else they expect no more pods.
+        Otherwise remove their expected pods.
         """
         leaves = self._caches.pod_groups.by_index(BY_OWNER, owner.as_index)
         if any(self._caches.is_in_use(POD_GROUPS.kind, leaf) for leaf in leaves):
@@ -197,10 +213,9 @@ class GroupWriter:
             await self._delete_unwanted(owner, [])
 
     async def _delete_unwanted(self, owner: Owner, wanted: list[Json]) -> None:
-        """Delete the owner's groups that are neither wanted nor in use, leaves first.
-
-        A deletion cannot be undone: an owner that grows again soon keeps what pods use.
-        """
+        """Delete the owner's groups that are neither wanted nor in use, leaves first."""
+        # Groups in use are kept, because a deletion cannot be undone: an owner that is scaled down
+        # and up again at once would find its pods in a group that is being deleted.
         names_wanted = {(obj["kind"], obj["metadata"]["name"]) for obj in wanted}
         for resource in (POD_GROUPS, COMPOSITES):
             groups = self._caches.groups(resource.kind).by_index(BY_OWNER, owner.as_index)
@@ -215,24 +230,24 @@ class GroupWriter:
             )
 
     async def _remove(self, resource: Resource, group: Group) -> None:
-        """Delete a group; one that is in use stays, and expects no more pods."""
+        """Delete a group, or remove the expected pods of one that is in use."""
         if self._caches.is_in_use(resource.kind, group):
             await expect_nothing(self._writer, group)
         else:
             await self._delete(resource, group.metadata)
 
     def seen(self, slot: ObjectKey) -> None:
-        """A created object is in the cache: forget what was remembered of it."""
+        """Forget a created object that is in the cache now."""
         self._made.pop(slot, None)
 
     def gone(self, kind: str, meta: ObjectMeta, resource: Resource) -> list[Key]:
-        """An object is gone: the owners of this kind that its name blocked may go on."""
+        """Forget a deleted object, and return the owners of this kind that its name blocked."""
         self._deleted_at.pop(meta.uid, None)
         slot = (kind, meta.key)
         return sorted(self._blocked.pop((slot, resource), ()))
 
     def ignored_workloads(self, owner: Owner) -> str:
-        """The warning about Workloads that users created too late; empty for none."""
+        """Return the warning about Workloads that a user created too late; empty without any."""
         found = self._user_workloads(owner)
         if not found or not self._caches.workloads.by_index(BY_OWNER, owner.as_index):
             return ""
@@ -242,7 +257,9 @@ class GroupWriter:
         )
 
     def _user_workload(self, owner: Owner) -> Workload | None:
-        """The one Workload that a user created for the owner, unless ours exists already."""
+        """Return the one Workload that a user created for the owner, unless ours exists already."""
+        # Groups come from our Workload already. A user's Workload that is created later has no
+        # effect.
         if self._caches.workloads.by_index(BY_OWNER, owner.as_index):
             return None
         found = self._user_workloads(owner)
@@ -255,13 +272,13 @@ class GroupWriter:
         return found[0] if found else None
 
     def _user_workloads(self, owner: Owner) -> list[Workload]:
-        """The Workloads that users created for the owner."""
+        """Return the Workloads that users created for the owner."""
         namespace, name = owner.metadata.key
         found = self._caches.workloads_for(namespace, owner.resource.group, owner.kind, name)
         return [it for it in found if made_for(it.metadata) is None]
 
     async def _ensure_workload(self, owner: Owner, wanted_objects: WantedObjects) -> ObjectMeta:
-        """The owner's own Workload, created if it is missing."""
+        """Return the metadata of the owner's own Workload, which is created if it is missing."""
         for mine in self._caches.workloads.by_index(BY_OWNER, owner.as_index):
             if mine.metadata.deletion_timestamp is not None:
                 raise RequeueError(
@@ -272,6 +289,7 @@ class GroupWriter:
         made = await self._create(WORKLOADS, owner, wanted)
         if made is not None:
             return made
+        # No pod names a Workload, so another name does no harm.
         other = names.hashed(wanted["metadata"]["name"], WORKLOAD.kind, owner.metadata.namespace)
         made = await self._create(WORKLOADS, owner, wanted_objects(other)[0])
         if made is None:
@@ -279,8 +297,9 @@ class GroupWriter:
         return made
 
     async def _correct_templates(self, workload: ObjectMeta, wanted: Json) -> None:
-        """Let minCount and minGroupCount of our Workload's templates follow its owner."""
+        """Update minCount and minGroupCount in the templates of our Workload."""
         found = self._caches.workloads.get(*workload.key)
+        # It was just created from the wanted templates and is not in the cache yet.
         if found is None:
             return
         ops = PatchBuilder()
@@ -296,6 +315,8 @@ class GroupWriter:
         if found is None:
             if await self._create(resource, owner, wanted) is not None:
                 return
+            # Another owner has taken the name since `_named` checked it. The next attempt sees its
+            # group in the cache and uses a name that stands for this one.
             if owner.resource in _KNOWN_TO_PODS and pods_name_of(wanted) == name:
                 raise RequeueError("another owner has just got the name", _CACHE_LAG_SECONDS)
             taken.append(self._note_taken(owner, resource, name))
@@ -312,11 +333,11 @@ class GroupWriter:
             await self._writer.patch(resource, meta.name, ops.of_uid(meta.uid), meta.namespace)
 
     def _check_served(self, wanted: list[Json]) -> None:
-        """Refuses to make groups that use what is off; those that are there are kept up to date.
+        """Reject wanted groups that use a feature which is off. Raises BlockedError.
 
-        Before anything is made: the others of the owner would start without them. Raises
-        BlockedError.
+        Existing groups are still kept up to date.
         """
+        # Check all groups before any is created: the others would start without the rejected ones.
         for obj in wanted:
             off = (it.feature for it in uses_of(GROUP, obj["kind"], obj))
             first = next((feature for feature in off if feature not in self._gates), None)
@@ -329,42 +350,48 @@ class GroupWriter:
             )
 
     def _of_now(self, wanted: Json, standings: Mapping[str, Standing]) -> Json:
-        """A wanted group with the minCount of this moment."""
+        """Return a wanted group with its current minCount."""
         named = pods_name_of(wanted)
         if named not in standings or wanted["kind"] != POD_GROUPS.kind:
             return wanted
         found = self._caches.pod_groups.get(*_key(wanted))
         if found is None:
             return with_minimum(wanted, standings[named])
+        # The annotation shows if a user has changed minCount on the group, which is then kept.
         note = found.metadata.annotations.get(ANNOTATION_MIN_COUNT_BASIS, "")
         return with_minimum(wanted, standings[named], found.min_count, note)
 
     def _named(self, owner: Owner, wanted: Json) -> Json:
-        """A wanted group under its usual name, or under one of its own if that is another's."""
+        """Return a wanted group under its usual name, or under another if that name is taken."""
         if owner.resource not in _KNOWN_TO_PODS:
             return wanted
         groups = self._caches.groups(wanted["kind"])
         stand_in = standing_in(wanted, owner.metadata.uid)
         found = groups.get(*_key(wanted))
         anothers = found is not None and ownership(found.metadata, owner.owner_id)
+        # A group that exists under the other name is kept, even if the usual name is free by now:
+        # its pods would otherwise have two groups.
         there = groups.get(*_key(stand_in)) is not None
         return stand_in if there or anothers is Ownership.FOREIGN else wanted
 
     def _check_all_cached(self, objects: list[Json]) -> None:
         if any((obj["kind"], _key(obj)) in self._made for obj in objects):
-            # If an object is deleted before the cache has it, no event says so: look again.
+            # If an object is deleted before the cache has it, no event reports it.
             raise RequeueError("created objects are not in the cache yet", _CACHE_LAG_SECONDS)
 
     async def _create(self, resource: Resource, owner: Owner, wanted: Json) -> ObjectMeta | None:
-        """The owner's object, just created or existing; None if the name belongs to another."""
+        """Return the owner's object, created or existing; None if another owner has the name."""
         namespace, name = _key(wanted)
         slot = (resource.kind, (namespace, name))
         made = self._made.get(slot)
+        # The cache may not have the object yet. A second create request would only fail.
         if made is not None and self._is_fresh(made, owner):
             return made[1]
         try:
             with refusals(f"{resource.kind} {name} cannot be created"):
                 live = await self._writer.create(resource, wanted)
+        # It may be the owner's: from an earlier leader, or from a create request whose response was
+        # lost.
         except AlreadyExists:
             live = await self._writer.get(resource, name, namespace)
         meta = decode_partial(msgspec.json.encode(live)).metadata
@@ -393,22 +420,23 @@ class GroupWriter:
         )
 
     def _is_ours(self, owner: Owner, resource: Resource, meta: ObjectMeta) -> bool:
-        """Whether it is the owner's. Raises InTheWayError for an object that is going away."""
+        """Return True if the object is the owner's.
+
+        Raises InTheWayError if it is going to be deleted.
+        """
         found = ownership(meta, owner.owner_id)
         if found is Ownership.LEAVING or self._is_being_deleted(meta):
             raise InTheWayError(self._what_keeps(owner, resource, meta), _DELETION_SECONDS)
         return found is Ownership.OURS
 
     def _is_being_deleted(self, meta: ObjectMeta) -> bool:
-        """Whether this deleted it just now, also if the cache does not say so yet.
-
-        A group made below it would keep it, and it would let no other group in.
-        """
+        """Return True if this writer has just deleted the object, even if it is still cached."""
+        # A child created below a deleted group would keep it, and it would let no other child in.
         at = self._deleted_at.get(meta.uid)
         return at is not None and self._clock.monotonic() - at < _CACHE_LAG_SECONDS
 
     def _what_keeps(self, owner: Owner, resource: Resource, meta: ObjectMeta) -> str:
-        """What users read while it lasts; `meta` is of a Workload or a group."""
+        """Return the text that the owner's user sees while an object blocks its name."""
         what = f"{resource.kind} {meta.name}"
         maker = made_for(meta)
         groups = self._caches.pod_groups.by_index(BY_OWNER, (meta.namespace, maker))
@@ -419,7 +447,7 @@ class GroupWriter:
         return f"waits for {some} to end: {what} is kept for them, and made anew then"
 
     def _note_taken(self, owner: Owner, resource: Resource, name: str) -> str:
-        """Remember that the owner waits for the name; the message for the owner."""
+        """Record that the owner waits for the name, and return the message for the owner."""
         key = owner.metadata.key
         slot = (resource.kind, (owner.metadata.namespace, name))
         self._blocked.setdefault((slot, owner.resource), set()).add(key)
@@ -445,11 +473,9 @@ def _key(obj: Json) -> Key:
 
 
 def _owner_reference(workload: ObjectMeta) -> Json:
-    """The plain reference to the Workload, beside the controlling one to the Job or JobSet.
-
-    Only to one that Muster made for the same owner: a user's may outlive that, and would keep the
-    group.
-    """
+    """Return the plain reference to the Workload, next to the controlling one to the owner."""
+    # Only for a Workload that Muster created for the owner. A user's Workload may outlive the
+    # owner, and the reference would then keep the group.
     return {
         "apiVersion": WORKLOAD.api_version,
         "kind": WORKLOAD.kind,

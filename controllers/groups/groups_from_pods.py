@@ -1,8 +1,8 @@
-"""Groups that pods ask for by annotations, whatever made the pods (`api.integration`).
+"""Groups that pods request by annotations, whatever created the pods (`api.integration`).
 
-Such a group is made at the first pod, and says what its pods say. The reference to its owner is to
-what its pods have in common, and follows them: with the owner the group goes, or else with its last
-pod. Where a PodGroup of others has the name, that one counts, and is never changed.
+The controller creates such a group with its first pod, from the annotations of its pods. The owner
+reference points to the common owner of the pods and follows them. The group is deleted with that
+owner, or else with its last pod. A PodGroup of another owner with that name is used as it is.
 """
 
 from collections.abc import Callable
@@ -46,23 +46,23 @@ from kube.client.resources import PODS
 from kube.events.events import ObjectReference, Recorder
 
 _CHANGES_SECONDS: Final = 0.5
-"""Pods change in bursts, for which one look at what they say is enough."""
+"""Seconds in which changes of a group's pods are handled together, because they come in bursts."""
 
 _WORKERS: Final = 24
-"""Each makes one group at a time, and pods come faster than the Jobs of JobSets."""
+"""Keys handled at a time. Each creates one group, and pods come faster than Jobs of JobSets."""
 
 _CACHE_LAG_SECONDS: Final = 5.0
 _REFUSED_SECONDS: Final = 60.0
-"""When to ask again for a group that was refused: what is missing then may be there."""
+"""Seconds until the next attempt after a rejection, whose cause may be resolved by then."""
 
 _UNCERTAIN_SECONDS: Final = 30.0
-"""Seconds until the next attempt where an owner of the pods could not be read."""
+"""Seconds until the next attempt if an owner of the pods could not be read."""
 
 _log = structlog.get_logger()
 
 
 class GroupsFromPods:
-    """The controller of such groups; its keys are their names."""
+    """The controller of groups created from pods; its keys are the names of the groups."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class GroupsFromPods:
         *,
         makes: bool = True,
     ) -> None:
-        """Subscribes to the caches; nothing is done before `controller.run`.
+        """Subscribe to the caches; `controller.run` starts the work.
 
-        Where it makes none, those that are there follow their pods, and go, all the same.
+        Without `makes` it creates no groups. Existing ones still follow their pods and are deleted.
         """
         self._makes = makes
         self.controller: Controller[Key] = Controller(
@@ -94,13 +94,13 @@ class GroupsFromPods:
         caches.pod_groups.subscribe(self._on_group)
 
     async def resync(self) -> None:
-        """Queue every group that pods ask for, and every one that was made for that."""
+        """Queue all groups that pods request, and all that were created from pods."""
         for key in self._caches.asks.keys():  # noqa: SIM118 - no mapping
             self.controller.queue.add(key)
         await queue_all(self._caches.pod_groups.values(), partial(self._on_group, None))
 
     async def reconcile(self, key: Key) -> None:
-        """Make, correct or delete one group. Raises RequeueError, kube errors."""
+        """Create, correct or delete one group. Raises RequeueError, kube errors."""
         asked = self._caches.asks.get(key)
         group = self._caches.pod_groups.get(*key)
         if asked is None:
@@ -115,20 +115,23 @@ class GroupsFromPods:
             await self._make(key, asked)
         elif group is not None and group.metadata.deletion_timestamp is None:
             await self._follow(key, group, asked)
-        # Else its end queues it again.
+        # Otherwise the deletion event of the group queues it again.
 
     async def _make(self, key: Key, asked: Asked) -> None:
         made = self._made.get(key)
         if made is not None and self._clock.monotonic() - made < _CACHE_LAG_SECONDS:
-            # If it was deleted before the cache had it, no event says so: look again.
+            # If the group was deleted before the cache had it, no event reports it.
             raise RequeueError("the group is not in the cache yet", _CACHE_LAG_SECONDS)
         common = await self._chains.common(key[0], asked.controllers)
+        # `common` waits for API requests. The pods may have been deleted in the meantime, and
+        # choosing among no annotations would fail.
         if not asked.asks:
             return  # its pods went meanwhile, which queues it again
         owner = None if common.owner is None else _reference(common.owner)
         wanted = group_object(*key, chosen(asked.asks), owner)
         try:
             await self._writer.create(POD_GROUPS, wanted)
+        # Not an error: the cache lags, or a user has created a group of this name.
         except AlreadyExists:
             pass  # the cache will have it
         except (Forbidden, Invalid) as error:
@@ -137,7 +140,8 @@ class GroupsFromPods:
         raise RequeueError("the group was just made", _CACHE_LAG_SECONDS)
 
     async def _refused(self, key: Key, error: ApiError) -> None:
-        """Said on one of its pods: there is nothing else yet that belongs to its user."""
+        """Report a rejection on one of the group's pods, and raise RequeueError."""
+        # There is no other object yet on which the user would look.
         text = f"PodGroup {key[1]} cannot be made for this pod: {error.message}"
         self._say(key, EVENT_GROUP_NOT_MADE, text, lambda _: True)
         raise RequeueError(text, _REFUSED_SECONDS) from error
@@ -149,6 +153,8 @@ class GroupsFromPods:
             self._check_foreign(key, group, asked)
             return
         live = ask_in(group.spec_object())
+        # The annotation states the minCount that the pods asked for last. It counts only as long as
+        # a pod still asks for that.
         noted = group.metadata.annotations.get(ANNOTATION_MIN_COUNT_BASIS, "")
         said = (ask.min_count for ask in asked.asks if str(ask.min_count) == noted)
         basis = next(said, 0) if noted else live.min_count
@@ -156,9 +162,11 @@ class GroupsFromPods:
         differ = differences(asked.asks, live._replace(min_count=minimum))
         common = await self._chains.common(key[0], asked.controllers)
         ops = PatchBuilder()
+        # A raised minCount is reset: the group would wait for pods that nobody asked for.
         if minimum != basis or live.min_count > minimum:
             ops.add(pointer("spec", "schedulingPolicy", "gang", "minCount"), minimum)
-        # Else a lower one is what a user wants until the pods say another.
+        # Otherwise a lower minCount stays: a user may lower it so that the remaining pods can
+        # start. It counts until the pods ask for another one.
         if str(minimum) != noted:
             ops.add(pointer("metadata", "annotations", ANNOTATION_MIN_COUNT_BASIS), str(minimum))
         _note(ops, group, differ)
@@ -167,11 +175,12 @@ class GroupsFromPods:
             _own(ops, group, common.owner)
         await self._patch(key, group, ops)
         self._say_differ(key, group, differ, live)
+        # An owner that could not be read may exist, so the reference must not change now.
         if not common.certain:
             raise RequeueError("an owner of its pods could not be read", _UNCERTAIN_SECONDS)
 
     def _check_foreign(self, key: Key, group: Group, asked: Asked) -> None:
-        """Pods that say something else of a group that somebody made wait as that says."""
+        """Report pods whose annotations differ from a PodGroup that somebody else created."""
         minimum = group.min_count or 0
         said = {ask.min_count for ask in asked.asks} - {minimum}
         if not group.policy or not said:
@@ -187,6 +196,8 @@ class GroupsFromPods:
     async def _patch(self, key: Key, group: Group, ops: PatchBuilder) -> None:
         if not ops:
             return
+        # The test of the UID comes first, so that no operation applies to another group of the
+        # name.
         of_it = PatchBuilder([*PatchBuilder().of_uid(group.metadata.uid), *ops])
         try:
             await self._writer.patch(POD_GROUPS, key[1], of_it, key[0])
@@ -211,10 +222,15 @@ class GroupsFromPods:
             await self._end_idle(key, group)
 
     async def _end_idle(self, key: Key, group: Group) -> None:
-        """Note that it has no pods, and delete it in the end. Raises RequeueError, kube errors."""
+        """Annotate a group without pods, and delete it in the end.
+
+        Raises RequeueError, kube errors.
+        """
         meta = group.metadata
         idle = self._idle.seconds(key, meta)
+        # Without an owner nobody recreates the pods, so the group is kept for a short time only.
         left = (IDLE_ALONE_SECONDS if meta.controller is None else IDLE_SECONDS) - idle
+        # Short gaps between pods, as in a restart, cost no write.
         if left > 0 and idle < NOTED_SECONDS:
             raise RequeueError("a pod may name the group again", min(left, NOTED_SECONDS - idle))
         if left > 0:
@@ -225,6 +241,7 @@ class GroupsFromPods:
         except NotFound:
             return
         except ApiError:
+            # The deletion failed. The annotation lets `muster gc` find the group.
             await self._note_idle(key, group, idle)
             raise
 
@@ -244,7 +261,7 @@ class GroupsFromPods:
         self._say(key, EVENT_PODS_DIFFER, text, lambda ask: ask != live)
 
     def _say(self, key: Key, reason: str, text: str, about: Callable[[Ask], bool]) -> None:
-        """An event on one pod that it is about, once for each text."""
+        """Record an event on one pod that the text concerns, once for each text."""
         if self._said.get(key) == text:
             return
         self._said[key] = text
@@ -256,13 +273,15 @@ class GroupsFromPods:
                 return
 
     def _on_asks(self, key: Key) -> None:
+        # A new group is created at once: its pods wait for it. Changes of existing ones come in
+        # bursts.
         if self._caches.pod_groups.get(*key) is None and self._caches.asks.get(key) is not None:
             self.controller.queue.add(key)
         else:
             self.controller.queue.add_after(key, _CHANGES_SECONDS)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """The last pod of a group may be one that says nothing of it."""
+        """Queue a group whose last pod ended, for pods that have no annotations of their own."""
         if old is None or not old.active or (new is not None and new.active):
             return
         for name in old.groups:
@@ -272,7 +291,7 @@ class GroupsFromPods:
                 self._on_group(None, group)
 
     def _on_group(self, old: Group | None, new: Group | None) -> None:
-        """Gone, new, or changed by somebody else."""
+        """Queue a group that is deleted, new, or changed by another client."""
         group = new or old
         if group is None:
             return
@@ -287,7 +306,7 @@ class GroupsFromPods:
 
 
 def _followed(group: Group) -> tuple[object, ...]:
-    """What this controller reads of a group."""
+    """Return the fields of a group that this controller reads."""
     meta = group.metadata
     return (
         (meta.uid, meta.deletion_timestamp, meta.annotations, meta.owner_references),
@@ -296,7 +315,9 @@ def _followed(group: Group) -> tuple[object, ...]:
 
 
 def _reference(owner: OwnerReference) -> Json:
-    """Without blockOwnerDeletion: that would need rights over every kind of owner."""
+    """Return the owner reference of a group."""
+    # Without blockOwnerDeletion: it would need the right to update the finalizers of every kind of
+    # owner.
     return {
         "apiVersion": owner.api_version,
         "kind": owner.kind,
@@ -307,7 +328,7 @@ def _reference(owner: OwnerReference) -> Json:
 
 
 def _note(ops: PatchBuilder, group: Group, text: str) -> None:
-    """The annotation that says what its pods say and is not so."""
+    """Set or remove the annotation with the pods' differing requests."""
     path = pointer("metadata", "annotations", ANNOTATION_PODS_DIFFER)
     live = group.metadata.annotations.get(ANNOTATION_PODS_DIFFER, "")
     if text and text != live:
@@ -317,19 +338,21 @@ def _note(ops: PatchBuilder, group: Group, text: str) -> None:
 
 
 def _own(ops: PatchBuilder, group: Group, owner: OwnerReference | None) -> None:
-    """The one controlling reference; those that others added stay."""
+    """Set or remove the controlling owner reference; keep references of other clients."""
     references = group.metadata.owner_references
     at = next((index for index, it in enumerate(references) if it.controller), None)
     wanted = None if owner is None else _reference(owner)
     if at is None:
         if wanted is not None and references:
             ops.add("/metadata/ownerReferences/-", wanted)
+        # The patch creates the whole list. Fail if another client has created it in the meantime.
         elif wanted is not None:
             # The whole list is created: nobody else may have created it meanwhile.
             ops.at_version(group.metadata.resource_version)
             ops.add("/metadata/ownerReferences", [wanted])
         return
     path, uid = pointer("metadata", "ownerReferences", at), references[at].uid
+    # Test the UID: the list may have another order by now.
     if wanted is None:
         ops.test(f"{path}/uid", uid).remove(path)
     elif uid != wanted["uid"]:

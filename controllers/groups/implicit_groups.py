@@ -1,7 +1,8 @@
 """Groups that pods name by Workload, template and replica key (KEP-4671).
 
-This controller alone creates them, from the Workload's template when the first pod appears. They
-are deleted with their Workload; one of a replica key also when no pod has named it for a while.
+Only this controller creates them, from the Workload's template when the first pod appears. They are
+deleted with their Workload. A group of a replica key is also deleted once no pod has named it for a
+while.
 """
 
 from functools import partial
@@ -32,10 +33,10 @@ from kube.client.meta import Key
 from kube.events.events import ObjectReference, Recorder
 
 IDLE_SECONDS: Final = 60.0
-"""How long a group of a replica key stays when no pod names it: a replica is often recreated."""
+"""Seconds for which a group of a replica key is kept without pods: replicas are often recreated."""
 
 ImplicitKey = tuple[str, WorkloadForm]
-"""Namespace, and how pods name the group."""
+"""Namespace of a group, and the form in which pods name it."""
 
 _log = structlog.get_logger()
 
@@ -51,7 +52,7 @@ class ImplicitGroups:
         recorder: Recorder,
         clock: Clock,
     ) -> None:
-        """Subscribes to the caches; nothing is done before `controller.run`."""
+        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[ImplicitKey] = Controller("implicit", self.reconcile, clock)
         self._caches = caches
         self._writer = writer
@@ -65,7 +66,7 @@ class ImplicitGroups:
         caches.pod_groups.subscribe(self._on_group)
 
     async def resync(self) -> None:
-        """Queue every implicit group that pods name, and every one that exists."""
+        """Queue all implicit groups that pods name, and all that exist."""
         await queue_all(self._caches.pods.values(), partial(self._on_pod, None))
         await queue_all(self._caches.pod_groups.values(), self._queue_group)
 
@@ -84,6 +85,8 @@ class ImplicitGroups:
             await self._make(workload, form)
         except BlockedError as fault:
             self._report(key, workload, fault)
+            # A user must resolve other faults, and an event follows. No event reports the end of a
+            # rejection by the API server, so this key comes back after its back-off.
             if isinstance(fault, RefusedError):
                 raise fault.error from fault
         else:
@@ -99,13 +102,16 @@ class ImplicitGroups:
         await self._group_writer.ensure_groups(_as_owner(workload), [group])
 
     def _check_name(self, workload: Workload, form: WorkloadForm) -> None:
-        """Two forms may give one name (`job-1`, and key 1 of `job`): it is the template's own.
+        """Check that the group's name is not that of another form. Raises BlockedError.
 
-        Raises BlockedError for the other form: its pods are held, and never mixed with these.
+        Two forms can result in one name: template `job-1`, and key 1 of template `job`. The
+        template's own group has the name then. The pods of the other form wait, so that both are
+        never mixed.
         """
         name = names.implicit_pod_group(*form)
         found = self._caches.pod_groups.get(workload.metadata.namespace, name)
         other = _form_of(found) if found is not None else None
+        # The cache knows the group that exists, the Workload the group that may come later.
         if other is None or other.name != form.name:
             other = _namesake(workload, form)
         if other not in {None, form}:
@@ -118,6 +124,7 @@ class ImplicitGroups:
     async def _delete_idle(self, key: ImplicitKey) -> None:
         namespace, form = key
         group = self._caches.pod_groups.get(namespace, names.implicit_pod_group(*form))
+        # A group without a replica key is kept: it lives as long as its Workload.
         mine = group is not None and _form_of(group) == form and form.replica_key
         if group is None or not mine or group.metadata.deletion_timestamp is not None:
             self._idle.pop(key, None)
@@ -133,7 +140,7 @@ class ImplicitGroups:
             return
 
     def _report(self, key: ImplicitKey, workload: Workload, fault: BlockedError) -> None:
-        """One event on the Workload, which belongs to the user and is not changed."""
+        """Record an event on the Workload, which belongs to the user and is not changed."""
         if self._reported.get(key) == str(fault):
             return
         self._reported[key] = str(fault)
@@ -142,10 +149,11 @@ class ImplicitGroups:
         self._recorder.event(reference, "Warning", fault.reason, str(fault))
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod appears, finishes or is deleted; how it names its group never changes."""
+        """Queue the group of a pod that appears, finishes or is deleted."""
         pod = new or old
         if pod is None or pod.implicit is None:
             return
+        # Other changes do not matter: a pod never changes how it names its group.
         if old is None or new is None or not new.active:
             self.controller.queue.add((pod.metadata.namespace, pod.implicit))
 
@@ -157,7 +165,8 @@ class ImplicitGroups:
         if new is None and old is not None:
             self._queue_group(old)
             form = _form_of(old)
-            if form is not None:  # another form may have waited for the name
+            # Pods of another form may have waited for the name.
+            if form is not None:
                 self._queue_pods_of((old.metadata.namespace, form.name))
             for key in self._group_writer.gone(POD_GROUPS.kind, old.metadata, WORKLOADS):
                 self._queue_pods_of(key)
@@ -187,7 +196,7 @@ def _template(workload: Workload, form: WorkloadForm) -> Template:
 
 
 def _form_of(group: Group) -> WorkloadForm | None:
-    """How pods name a group that was made by this controller; None for any other group."""
+    """Return the form in which pods name an implicit group; None for any other group."""
     controller = group.metadata.controller
     if controller is None or controller.kind != WORKLOAD.kind or group.template is None:
         return None
@@ -195,7 +204,7 @@ def _form_of(group: Group) -> WorkloadForm | None:
 
 
 def _namesake(workload: Workload, form: WorkloadForm) -> WorkloadForm | None:
-    """The template whose own group has the name of this form with a replica key."""
+    """Return the template whose own group has the name of this form with its replica key."""
     template = f"{form.pod_group}-{form.replica_key}" if form.replica_key else ""
     if template and find_root_template(workload.as_object(), template) is not None:
         return WorkloadForm(form.name, template, "")

@@ -1,9 +1,10 @@
-"""What the pods of a group have in common: the highest owner above them that is no pod.
+"""The common owner of a group's pods: the highest owner above all of them that is not a pod.
 
-Of each owner only the metadata is read, from the pods' controlling references upwards. Pods may
-carry any reference, so little is believed: an owner counts if it has the UID that the reference
-says. One that may not be read is taken at its word, and nothing above it is known. Whether a kind
-may be read is asked first: nobody shall make Muster try what its account has no right to.
+The lookup starts at the pods' controlling references and reads only the metadata of each owner.
+Pods may carry any reference, so an owner counts only if it has the UID that the reference states.
+If the account may not read an owner, the reference counts as it is, and nothing above it is known.
+The lookup first asks whether the account may read the kind: no user shall make Muster send requests
+that its account has no right to.
 """
 
 from collections import OrderedDict
@@ -28,52 +29,52 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 HIGHEST: Final = 8
-"""Owners above a pod that are looked at."""
+"""Owners above a pod that are read."""
 
 MOST_CONTROLLERS: Final = 8
-"""Direct owners of one group's pods that are looked at: with more they have none in common."""
+"""Direct owners of a group's pods that are read. With more, the pods have no common owner."""
 
 _KEPT_SECONDS: Final = 60.0
-"""Seconds for which an owner that was read is not read again."""
+"""Seconds for which a result is reused without another request."""
 
 _MOST_KEPT: Final = 8192
-"""Owners that are remembered. Of more, the oldest are read again."""
+"""Results that are kept. Beyond this, the oldest is dropped and requested again."""
 
 
 class Reader(Protocol):
-    """The requests of the process that leads."""
+    """The requests of the process that is the leader."""
 
     async def read(self, path: str, form: str, namespace: str) -> bytes:
-        """GET a path in a form, for an object of a namespace. Raises kube errors."""
+        """Return the response to a GET for an object of a namespace. Raises kube errors."""
 
     async def may(self, verb: str, resource: Resource, namespace: str) -> bool:
-        """Whether the process has the right. Raises kube errors."""
+        """Return True if the account has the right. Raises kube errors."""
 
 
 _log = structlog.get_logger()
 
 
 class Unknown(Enum):
-    """Why it is not known who owns an object."""
+    """The reason why the owner of an object is unknown."""
 
     ABSENT = auto()
-    """There is no such object, or another of its name."""
+    """The object does not exist, or another one has its name."""
     UNREADABLE = auto()
-    """It may not be read."""
+    """The account may not read it."""
     FAILED = auto()
-    """It could not be read now."""
+    """The request failed this time."""
 
 
 Reference = tuple[str, str, str, str]
-"""API version, kind, name and UID."""
+"""API version, kind, name and UID of an object."""
 
 Above = OwnerReference | None | Unknown
-"""What manages an object, None for nothing."""
+"""The controller of an object, None if it has none, or the reason why it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """What pods have in common; `certain` if everything could be read."""
+    """The common owner of pods; `certain` if all requests succeeded."""
 
     owner: OwnerReference | None
     certain: bool = True
@@ -93,7 +94,7 @@ _resources = Decoder(_ApiResources)
 
 
 class _Kept(Generic[K, V]):
-    """Values for a minute, the latest of them if they are too many."""
+    """Values for a minute; the oldest is dropped if there are too many."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -113,23 +114,25 @@ class _Kept(Generic[K, V]):
 
 
 class OwnerChains:
-    """Looks owners up, and keeps for a minute what it found: many pods have the same ones."""
+    """A lookup of common owners that keeps its results for a minute, as many pods share owners."""
 
     def __init__(self, reader: Reader, clock: Clock) -> None:
-        """Nothing is read before it is asked."""
+        """Create the lookup; it sends no request before `common`."""
         self._reader = reader
         self._kinds: _Kept[tuple[str, str], Resource | Unknown] = _Kept(clock)
         self._allowed: _Kept[tuple[str, Resource], bool] = _Kept(clock)
         self._above: _Kept[tuple[str, Reference], Above] = _Kept(clock)
 
     async def common(self, namespace: str, controllers: Iterable[Reference | None]) -> Common:
-        """What pods with these controlling references have in common. Raises no kube errors."""
+        """Return the common owner of pods with these controllers. Raises no kube errors."""
         found = list(controllers)
+        # A pod without a controller has no owner in common with the others.
         if None in found or not 0 < len(found) <= MOST_CONTROLLERS:
             return Common(None)
         tops = []
         for known in sorted(it for it in found if it is not None):
             top = await self._top(namespace, OwnerReference(*known, controller=True))
+            # One pod without an owner above it settles the result, so skip the other requests.
             if top.owner is None:
                 return top
             tops.append(top)
@@ -138,16 +141,20 @@ class OwnerChains:
         return Common(first.owner if same else None, all(it.certain for it in tops))
 
     async def _top(self, namespace: str, reference: OwnerReference) -> Common:
-        """The highest owner that is no pod, from a controlling reference upwards."""
+        """Return the highest owner that is not a pod, from a controlling reference upwards."""
         best: OwnerReference | None = None
         step: Above = reference
+        # Bounded, as users can write references that form a cycle.
         for _ in range(HIGHEST):
             assert isinstance(step, OwnerReference)
             above = await self._above_of(namespace, step)
+            # The reference is stale or invented, so it must not become the owner of a group.
             if above is Unknown.ABSENT:
                 break
             if _may_own(step):
                 best = step
+            # The best owner so far may not be the highest one. The caller must not change the
+            # group's owner.
             if above is Unknown.FAILED:
                 return Common(best, certain=False)
             if not isinstance(above, OwnerReference):
@@ -166,6 +173,7 @@ class OwnerChains:
             if isinstance(resource, Unknown)
             else await self._controller_of(resource, namespace, reference)
         )
+        # A failed request says nothing about the object, so the next call sends it again.
         if above is not Unknown.FAILED:
             self._above.put(key, above)
         return above
@@ -173,6 +181,7 @@ class OwnerChains:
     async def _controller_of(
         self, resource: Resource, namespace: str, reference: OwnerReference
     ) -> Above:
+        # The name ends up in the path of a request, and users can write any name.
         if not is_path_segment(reference.name) or not reference.name:
             return Unknown.ABSENT
         if not await self._may_get(resource, namespace if resource.namespaced else ""):
@@ -201,12 +210,13 @@ class OwnerChains:
         return allowed
 
     async def _resource(self, reference: OwnerReference, namespace: str) -> Resource | Unknown:
-        """How the kind of a reference is served."""
+        """Return the resource of a reference's kind, from the API server's discovery."""
         key = (reference.api_version, reference.kind)
         kept = self._kinds.get(key)
         if kept is not None:
             return kept[0]
         group, _, version = reference.api_version.rpartition("/")
+        # Users can write any API version, which ends up in the path of a request.
         if not is_dns_label(version) or (group and not is_dns_subdomain(group)):
             return Unknown.ABSENT
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
@@ -233,13 +243,13 @@ def _known(reference: OwnerReference) -> Reference:
 
 
 def _may_own(reference: OwnerReference) -> bool:
-    """Whether a group may go with it: not with one of its pods, nor with another group."""
+    """Return True if a group may have this owner: no pod, and no other group."""
     group = reference.api_version.rpartition("/")[0]
     return group != GROUP and (group, reference.kind) != (POD.group, POD.kind)
 
 
 def _served(body: bytes, group: str, version: str, kind: str) -> Resource | Unknown:
-    """The resource of a kind in the list of what its group and version have."""
+    """Return the resource of a kind in the list of its group and version."""
     try:
         listed = _resources(body).resources
     except msgspec.DecodeError:

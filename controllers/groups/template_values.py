@@ -1,7 +1,7 @@
-"""PodGroups without a policy take it from their template when that appears (KEP-5832).
+"""Values for PodGroups without a policy, from a template that appears later (KEP-5832).
 
-The webhook does it at admission where the template exists; here it is done for templates that come
-later. Only the template's values are written: admission adds the defaults and the priority.
+The webhook does this at admission if the template exists. This controller does it for templates
+that come later. It writes only the template's values: admission adds the defaults and the priority.
 """
 
 from functools import partial
@@ -19,7 +19,7 @@ class TemplateValues:
     """The controller that completes PodGroups; its keys are those of PodGroups."""
 
     def __init__(self, caches: Caches, writer: Writer, clock: Clock) -> None:
-        """Subscribes to the caches; nothing is done before `controller.run`."""
+        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[Key] = Controller("template-values", self.reconcile, clock)
         self._caches = caches
         self._writer = writer
@@ -27,17 +27,18 @@ class TemplateValues:
         caches.workloads.subscribe(self._on_workload)
 
     async def resync(self) -> None:
-        """Queue every PodGroup that has no policy."""
+        """Queue all PodGroups without a policy."""
         await queue_all(self._caches.pod_groups.values(), partial(self._on_group, None))
 
     async def reconcile(self, key: Key) -> None:
-        """Complete one PodGroup if its template is there. Raises kube errors."""
+        """Complete one PodGroup if its template exists. Raises kube errors."""
         group = self._caches.pod_groups.get(*key)
         if group is None or group.template is None:
             return
         workload = self._caches.workloads.get(key[0], group.template[0])
         template = template_of(workload.as_object(), group.template[1]) if workload else None
         values = inherited_values(group.spec_object(), template) if template else {}
+        # A template without a policy completes nothing: the group would still wait for one.
         if "schedulingPolicy" not in values:
             return
         ops = PatchBuilder().of_uid(group.metadata.uid)

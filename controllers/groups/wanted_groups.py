@@ -1,4 +1,4 @@
-"""Wanted groups as they are written: their names, parents, and the pods that they expect. Pure."""
+"""Names, parents and expected pods of wanted groups: pure functions."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,7 +9,7 @@ from kube.client.meta import Json
 
 
 def expecting(wanted: Json, expected: Mapping[str, list[Json]], notes: Mapping[str, str]) -> Json:
-    """A wanted group with the pods that it expects, and `notes`; others say nothing of that."""
+    """Return a PodGroup with its expected pods and `notes`; return other groups unchanged."""
     metadata = wanted["metadata"]
     pods = expected.get(pods_name_of(wanted))
     if wanted["kind"] != POD_GROUPS.kind or pods is None:
@@ -19,13 +19,14 @@ def expecting(wanted: Json, expected: Mapping[str, list[Json]], notes: Mapping[s
 
 
 def pods_name_of(group: Json) -> str:
-    """The name by which its pods name a wanted group."""
+    """Return the name by which its pods name a wanted group."""
     metadata = group["metadata"]
     return str(metadata["annotations"].get(ANNOTATION_STANDS_FOR) or metadata["name"])
 
 
 def below(groups: list[Json]) -> Iterator[Json]:
-    """The wanted groups, each below the parent that stands for the one that it gives."""
+    """Yield the wanted groups, each with the real name of its parent."""
+    # A parent may stand for its usual name, because another owner has that one.
     own = {
         pods_name_of(it): it["metadata"]["name"] for it in groups if it["kind"] == COMPOSITES.kind
     }
@@ -36,7 +37,7 @@ def below(groups: list[Json]) -> Iterator[Json]:
 
 
 def standing_in(wanted: Json, uid: str) -> Json:
-    """The group of an owner with this UID that stands for the usual one."""
+    """Return the group of an owner with this UID that stands for the usual one."""
     metadata = wanted["metadata"]
     usual = metadata["name"]
     own = {"name": names.standing_for(usual, uid)}

@@ -1,4 +1,4 @@
-"""One file for each kind that has groups: which groups it wants, and what it is told.
+"""One file for each kind that has groups: its wanted groups, and the reports to its users.
 
-`base` has what they share.
+`base` has the code that all kinds share.
 """

@@ -1,6 +1,6 @@
-"""What the controllers of Jobs, JobSets and coscheduling groups have in common.
+"""The common part of all owner controllers.
 
-When to create groups, when to delete them, and what to report meanwhile.
+It decides when to create groups, when to delete them, and what to report in between.
 """
 
 from abc import ABC, abstractmethod
@@ -31,11 +31,11 @@ from kube.informers.cache import Cache
 # Groups of one owner start and stop waiting in bursts, which one status update covers.
 _STATUS_DELAY_SECONDS: Final = 0.5
 LOSSES_DELAY_SECONDS: Final = 0.5
-"""Pods go, and Jobs end, in bursts, for which one change of minCount is enough."""
+"""Seconds in which ended pods and Jobs of an owner cause one change of minCount together."""
 
 
 class OwnerController(ABC):
-    """Reconciles the owners of one kind; `make` is what differs between kinds."""
+    """A controller of the owners of one kind; `make` differs between kinds."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class OwnerController(ABC):
         group_writer: GroupWriter,
         owner_status: OwnerStatusWriter,
     ) -> None:
-        """Subscribes to the caches; nothing is done before `controller.run`."""
+        """Subscribe to the caches; `controller.run` starts the work."""
         name = resource.kind.lower()
         self.controller: Controller[Key] = Controller(name, self.reconcile, clock)
         self._resource = resource
@@ -61,12 +61,13 @@ class OwnerController(ABC):
         caches.pods.subscribe(self._on_pod)
 
     async def resync(self) -> None:
-        """Queue every owner: at the start of a term, whatever happened before it."""
+        """Queue all owners, whatever happened before the term."""
         await queue_all(self._owners.values(), partial(self._on_owner, None))
 
     async def reconcile(self, key: Key) -> None:
         """Create and correct one owner's objects. Raises RequeueError, kube errors."""
         owner = self._owners.get(*key)
+        # The caches keep the spec only for owners that have groups.
         if owner is None or not owner.spec:
             return
         if owner.metadata.deletion_timestamp is not None:
@@ -75,12 +76,15 @@ class OwnerController(ABC):
         try:
             await self._ensure(owner)
         except RefusedError as fault:
+            # Each create request in a namespace that is being deleted is rejected, which is no news
+            # to users.
             if not self._caches.is_terminating(key[0]):
                 with suppress(RequeueError):
                     await self._owner_status.blocked(owner, fault)
             raise fault.error from fault
         except ServerError as error:
-            # A webhook that is asked may be down. What lasts only a moment is not written.
+            # A webhook of another project may be down. `report` writes nothing about a short
+            # outage.
             await self._owner_status.report(owner, f"its groups cannot be written: {error.message}")
             raise
         except BlockedError as fault:
@@ -104,14 +108,18 @@ class OwnerController(ABC):
         """
 
     async def let_end(self, owner: Owner) -> None:
-        """The owner is being deleted: its groups follow by their references, after their pods."""
+        """Release expected pods of an owner that is being deleted.
+
+        Its groups are deleted by their owner references, after their pods.
+        """
         await self._group_writer.expect_nothing(owner)
 
     async def report(self, owner: Owner) -> float:
-        """Write the owner's status; after how many seconds to look again (0: never)."""
+        """Write the owner's status; return the seconds until the next check (0: none)."""
         return await self._owner_status.report(owner)
 
     async def _ensure(self, owner: Owner) -> None:
+        # A finished or suspended owner creates no pods, but pods that still run keep its groups.
         if owner.finished:
             await self._group_writer.expect_nothing(owner)
         elif owner.suspended:
@@ -123,7 +131,9 @@ class OwnerController(ABC):
         if new is not None and new.spec and (old is None or _said(old) != _said(new)):
             self.controller.queue.add(new.metadata.key)
         elif new is not None and new.spec and old is not None and old.progress != new.progress:
+            # Progress changes with each pod that ends, so it is handled in bursts.
             self.controller.queue.add_after(new.metadata.key, LOSSES_DELAY_SECONDS)
+        # A recreated owner must get its own events and annotation.
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._owner_status.forget(old.metadata.uid)
 
@@ -131,6 +141,7 @@ class OwnerController(ABC):
         self._on_generated(WORKLOADS.kind, _meta(old), _meta(new), changed=False)
         for workload in (old, new):
             ref = workload.controller_ref if workload else None
+            # A user's Workload names the owner without being generated for it.
             if workload and ref and ref[:2] == (self._resource.group, self._resource.kind):
                 self.controller.queue.add((workload.metadata.namespace, ref[2]))
 
@@ -146,6 +157,7 @@ class OwnerController(ABC):
         """Queue the owner of an object that was deleted or changed, but not of a new one."""
         if new is None and old is not None:
             self._on_gone(kind, old)
+        # The owner's own controller created it, so there is nothing to reconcile.
         elif new is not None and old is None:
             self._group_writer.seen((kind, new.key))
         elif changed and new is not None:
@@ -162,13 +174,16 @@ class OwnerController(ABC):
             self.controller.queue.add_after((meta.namespace, name), after)
 
     def _made_for(self, meta: ObjectMeta) -> str:
-        """The name of the owner of this kind that an object was made for; empty for no such."""
+        """Return the name of the object's owner, if it is of this kind; else an empty string."""
         owner_id = made_for(meta)
         kind = (self._resource.group, self._resource.kind)
         return owner_id.name if owner_id is not None and owner_id[:2] == kind else ""
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod ended, or is on its way out: its group may need fewer, or not be needed at all."""
+        """Queue the owner of a pod that ended or is being deleted.
+
+        Its group may need fewer pods then, or is not needed at all.
+        """
         if old is None or (
             new is not None and (new.active, new.counts) == (old.active, old.counts)
         ):
@@ -178,11 +193,13 @@ class OwnerController(ABC):
                 continue
             if old.active and (new is None or not new.active):
                 self._queue_unused(group)
+            # The pods that are missing may never come, so minCount has to follow the owner's
+            # progress.
             if old.counts and (new is None or not new.counts) and self._caches.lacks_pods(group):
                 self._queue_loser(group)
 
     def _queue_loser(self, group: Group) -> None:
-        """The group waits for more pods than it has: perhaps for some that cannot come."""
+        """Queue the owner of a group that has fewer pods than its minCount."""
         owner = self._owners.get(group.metadata.namespace, self._made_for(group.metadata))
         if owner is not None and owner.spec and not owner.suspended:
             self._queue_owner(group.metadata, after=LOSSES_DELAY_SECONDS)
@@ -193,7 +210,7 @@ class OwnerController(ABC):
 
 
 def _said(owner: Owner) -> tuple[object, ...]:
-    """What decides about the owner's groups at once, and what is reported of them."""
+    """Return the fields that decide about the owner's groups, and those that are reported."""
     meta = owner.metadata
     return (
         (meta.uid, meta.deletion_timestamp, meta.labels, meta.annotations, meta.owner_references),

@@ -1,7 +1,7 @@
-"""PodGroups of KEP-3370 and of scheduler-plugins: groups for their pods, status for their users.
+"""The controllers of PodGroups of KEP-3370 and of scheduler-plugins.
 
-Groups are made when the first pod appears: all pods of one group share its priority, and only the
-pods say which.
+They create Muster's groups when the first pod appears: all pods of one group share its priority,
+which only the pods state.
 """
 
 from collections import Counter
@@ -31,7 +31,8 @@ from kube.client.resources import Resource
 
 KINDS: Final = {COSCHEDULINGS: COSCHEDULING, PLUGINS_POD_GROUPS: PLUGINS_POD_GROUP}
 
-# The phases that Muster writes for a PodGroup of scheduler-plugins, and fields that it never does.
+# A phase outside this list, or one of these fields, shows that the controller of scheduler-plugins
+# runs. It owns the status then.
 _PHASES: Final = {"", "Pending", "Scheduled", "Running"}
 _THEIRS: Final = ("occupiedBy", "scheduleStartTime", "scheduled", "succeeded", "failed")
 
@@ -53,7 +54,7 @@ class CoschedulingController(OwnerController):
         owner_status: OwnerStatusWriter,
         writer: Writer,
     ) -> None:
-        """Subscribes to the caches; nothing is done before `controller.run`."""
+        """Subscribe to the caches; `controller.run` starts the work."""
         super().__init__(
             resource,
             caches,
@@ -80,6 +81,7 @@ class CoschedulingController(OwnerController):
         if {**before, **status} == before:
             return 0.0
         meta = owner.metadata
+        # The patch replaces the whole status. Fail if another client has changed it meanwhile.
         ops = PatchBuilder().at_version(meta.resource_version)
         ops.add("/status", {**before, **status})
         await self._writer.patch(
@@ -96,6 +98,7 @@ class CoschedulingController(OwnerController):
         def wanted(workload: str | None) -> list[Json]:
             return coscheduling_objects(self._kind, obj, workload, priority)
 
+        # With several subsets the group is a tree, which needs a Workload with their templates.
         if len(subsets_of(obj)) > 1:
             await self._group_writer.ensure(owner, wanted)
             return
@@ -105,13 +108,14 @@ class CoschedulingController(OwnerController):
         await self._group_writer.ensure_groups(owner, list(by_name.values()))
 
     def _is_anothers(self, owner: Owner, pods: list[Pod], status: Json) -> bool:
-        """Whether the status of a PodGroup of scheduler-plugins is for their controller to write.
+        """Return True if the controller of scheduler-plugins writes this PodGroup's status.
 
-        That looks at all pods with the label, whoever schedules them. Once it runs, and says what
-        only it says, two writers would undo each other's phase without end.
+        That controller counts all pods with the label, whatever schedules them.
         """
         if not pods and self._root(owner) is None:
             return True
+        # Once it runs and writes fields that only it writes, two writers would undo each other's
+        # phase without end.
         return any(status.get(key) for key in _THEIRS) or status.get("phase", "") not in _PHASES
 
     def _members(self, owner: Owner) -> list[Pod]:
@@ -122,7 +126,7 @@ class CoschedulingController(OwnerController):
         names = self._subset_names(owner)
         for pod in pods:
             assert pod.coscheduling is not None
-            # A single subset's pods need not name it.
+            # Pods of a single subset need not name it.
             name = names[0] if len(names) == 1 else pod.coscheduling[1]
             counts[name, pod.state] += 1
             counts[name, "total"] += 1
@@ -148,6 +152,8 @@ class CoschedulingController(OwnerController):
         wanted = condition | {"type": CONDITION_POD_GROUP_SCHEDULED_BEFORE}
         for old in before.get("conditions") or []:
             if all(old.get(key) == value for key, value in wanted.items()):
+                # Keep the times of a condition that has not changed. Otherwise each report would be
+                # a write.
                 return dict(old)
         now = rfc3339(self._clock.now())
         return wanted | {"lastTransitionTime": now, "lastUpdateTime": now}
@@ -160,6 +166,7 @@ class CoschedulingController(OwnerController):
         return {"phase": phase, "running": running}
 
     def _root(self, owner: Owner) -> Group | None:
+        # The CompositePodGroup, if there is one, is the root.
         for _, cache in reversed(self._caches.group_caches()):
             for group in cache.by_index(BY_OWNER, owner.as_index):
                 return group
@@ -178,6 +185,8 @@ class CoschedulingController(OwnerController):
             owner = self._owners.get(*key)
             if owner is None:
                 continue
+            # Without groups the first pod is urgent, as its group is missing. Later ones change
+            # numbers only.
             if self._caches.pod_groups.by_index(BY_OWNER, owner.as_index):
                 self.controller.queue.add_after(key, _STATUS_DELAY_SECONDS)
             else:

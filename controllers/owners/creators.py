@@ -1,9 +1,8 @@
-"""Reports on what created an owner what the owner waits for: TrainJobs, RayJobs, RayServices.
+"""Reports on TrainJobs, RayJobs and RayServices about the owners that they create.
 
-Trainer creates a JobSet for each TrainJob, KubeRay a RayCluster for each RayJob, and the user knows
-only the first. What the owner waits for is copied there, as an annotation; when a wait begins, an
-event reports it once. These objects are not watched: one is read when its owner's annotation
-changes, and only its metadata.
+Trainer creates a JobSet for each TrainJob, and KubeRay a RayCluster for each RayJob. Users know
+only the first. This controller copies the owner's reason for waiting there, as an annotation, and
+records an event when a wait begins.
 """
 
 from contextlib import suppress
@@ -22,7 +21,7 @@ from kube.events.events import ObjectReference, Recorder
 
 
 class CreatorStatus:
-    """The only writer of the annotation `waiting-for` on what creates owners of one kind."""
+    """The only writer of the annotation `waiting-for` on creators of owners of one kind."""
 
     def __init__(
         self,
@@ -32,7 +31,7 @@ class CreatorStatus:
         recorder: Recorder,
         clock: Clock,
     ) -> None:
-        """Subscribe to the cache of the owners; nothing is done before `controller.run`."""
+        """Subscribe to the cache of the owners; `controller.run` starts the work."""
         name = f"{resource.kind.lower()}-creator"
         self.controller: Controller[CreatorKey] = Controller(name, self.reconcile, clock)
         self._owners = caches.owners(resource)
@@ -40,15 +39,19 @@ class CreatorStatus:
         self._recorder = recorder
         self._note = WaitingForNote(writer, recorder, clock)
         self._told: dict[CreatorKey, str] = {}
+        # Creators are not watched: one is read, by metadata alone, when its owner's annotation
+        # changes.
         self._owners.subscribe(self._on_owner)
 
     async def resync(self) -> None:
-        """Queue all that created an owner."""
+        """Queue all objects that created an owner."""
         await queue_all(self._owners.values(), partial(self._on_owner, None))
 
     async def reconcile(self, key: CreatorKey) -> None:
-        """Copy what the owners of one creator wait for. Raises RequeueError, kube errors."""
+        """Copy the annotation of one creator's owners. Raises RequeueError, kube errors."""
         owners = self._owners.by_index(BY_CREATOR, key)
+        # A RayService may have two RayClusters during an upgrade. The smallest text is a stable
+        # choice.
         text = min(filter(None, map(_waiting_for, owners)), default="")
         if self._told.get(key) != text:
             with suppress(NotFound):  # it is being deleted, and its owner follows
@@ -61,6 +64,7 @@ class CreatorStatus:
     async def _tell(self, key: CreatorKey, text: str) -> None:
         meta = await self._writer.metadata(key.resource, key.name, key.namespace)
         before = meta.annotations.get(ANNOTATION_WAITING_FOR, "")
+        # The name may belong to another object by now.
         if meta.uid != key.uid or before == text:
             return
         if not await self._note.write(key.resource, meta, text):
@@ -73,6 +77,7 @@ class CreatorStatus:
         self._recorder.event(reference, "Warning", EVENT_FAILED_SCHEDULING, text)
 
     def _on_owner(self, old: Owner | None, new: Owner | None) -> None:
+        # The owner was deleted or has another creator now. The old one still has the annotation.
         before, now = _key(old), _key(new)
         if before is not None and before != now:
             self.controller.queue.add(before)

@@ -1,7 +1,8 @@
-"""Jobs and JobSets: one Workload each, and the groups that admission asked for on them.
+"""The controllers of Jobs and JobSets: a Workload for each, and groups as admission annotated them.
 
-A Job of a JobSet is left to that. A Job that is delegated to a template gets its PodGroup from the
-Workload of its own owner. The minCount of every group follows the life of its Jobs.
+The JobSet controller handles the Jobs of a JobSet. A Job that is delegated to a template gets its
+PodGroup from the Workload of its own owner. The minCount of each group follows the life cycle of
+its Jobs.
 """
 
 from api.constants import (
@@ -64,7 +65,7 @@ class JobController(OwnerController):
         await self._group_writer.ensure_groups(owner, [wanted], standings=standings)
 
     def _owners_workload(self, owner: Owner) -> Workload:
-        """The Workload of the Job's own owner. Raises BlockedError while there is none."""
+        """Return the Workload of the Job's own owner. Raises BlockedError if there is none."""
         parent = owner.metadata.controller
         if parent is None:
             raise BlockedError(
@@ -74,6 +75,7 @@ class JobController(OwnerController):
         namespace, group = owner.metadata.namespace, parent.api_version.rpartition("/")[0]
         found = self._caches.workloads_for(namespace, group, parent.kind, parent.name)
         if found:
+            # Admission makes the same choice, so that the pods' group and the template match.
             return min(found, key=lambda it: it.metadata.name)
         raise BlockedError(
             EVENT_TEMPLATE_NOT_FOUND,
@@ -82,7 +84,7 @@ class JobController(OwnerController):
         )
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
-        """The Jobs that are delegated to a template of it follow the template."""
+        """Queue Jobs that are delegated to a template of the Workload, too."""
         super()._on_workload(old, new)
         named = {
             (it.metadata.namespace, *it.controller_ref)
@@ -99,6 +101,8 @@ class JobSetController(OwnerController):
 
     async def make(self, owner: Owner) -> None:
         obj = owner.as_object()
+        # Admission checks this, but a JobSet may have been stored or scaled past it. Creating that
+        # many objects would stop the controller for all other JobSets.
         if problem := jobset_oversize(obj):
             raise BlockedError(EVENT_TOO_MANY_REPLICAS, f"its groups stay as they are: {problem}")
         if not jobset_groups(obj):
@@ -114,6 +118,7 @@ class JobSetController(OwnerController):
             jobset_standings(obj, life),
             jobset_expected(obj, life) if self._group_writer.expects else NOTHING_EXPECTED,
         )
+        # Only after the groups exist: the gang still starts once all of its pods exist.
         problem = jobset_not_expected(obj) if self._group_writer.expects else ""
         if problem:
             raise BlockedError(
@@ -122,12 +127,16 @@ class JobSetController(OwnerController):
             )
 
     def _life(self, owner: Owner, name: str, group: str) -> tuple[Progress | None, Pods]:
-        """Of one of the JobSet's Jobs; one that failed or is of an earlier attempt starts anew."""
+        """Return the progress and pods of one Job of the JobSet.
+
+        The progress is None for a Job that failed or is of an earlier restart: it is recreated.
+        """
         namespace = owner.metadata.namespace
         job = self._caches.jobs.get(namespace, name)
         if job is None or not _is_of(job, owner):
             return None, NO_PODS
         pods = self._caches.member_counts.of_job((namespace, group), job.metadata.uid)
+        # JobSet recreates such a Job with all of its pods, so its progress must not lower minCount.
         starts_anew = (
             job.restarts < owner.restarts
             or job.metadata.deletion_timestamp is not None
@@ -136,7 +145,7 @@ class JobSetController(OwnerController):
         return (None if starts_anew else job.progress), pods
 
     def on_job(self, old: Owner | None, new: Owner | None) -> None:
-        """What became of a Job counts where its group lacks pods; one that is gone comes again."""
+        """Queue the JobSet of a changed Job, if its group lacks pods or the Job was deleted."""
         if old is None or (new is not None and _life_of(new) == _life_of(old)):
             return
         parent = old.metadata.controller
@@ -145,6 +154,7 @@ class JobSetController(OwnerController):
         gone = new is None or new.metadata.uid != old.metadata.uid
         name = old.metadata.annotations.get(ANNOTATION_MANAGED_GROUP, "")
         group = self._caches.pod_groups.get(old.metadata.namespace, name)
+        # A group that has enough pods keeps its minCount, whatever its Jobs have finished.
         if gone or (group is not None and self._caches.lacks_pods(group)):
             key = (old.metadata.namespace, parent.name)
             self.controller.queue.add_after(key, LOSSES_DELAY_SECONDS)
@@ -163,14 +173,14 @@ def _life_of(job: Owner) -> tuple[object, ...]:
 def job_controller(
     caches: Caches, group_writer: GroupWriter, owner_status: OwnerStatusWriter, clock: Clock
 ) -> OwnerController:
-    """The controller of Jobs."""
+    """Create the controller of Jobs."""
     return JobController(JOBS, caches, clock, group_writer=group_writer, owner_status=owner_status)
 
 
 def jobset_controller(
     caches: Caches, group_writer: GroupWriter, owner_status: OwnerStatusWriter, clock: Clock
 ) -> OwnerController:
-    """The controller of JobSets."""
+    """Create the controller of JobSets."""
     made = JobSetController(
         JOBSETS, caches, clock, group_writer=group_writer, owner_status=owner_status
     )

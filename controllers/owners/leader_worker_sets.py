@@ -1,4 +1,7 @@
-"""LeaderWorkerSets: one Workload each, and the groups of its replicas (`api.integration.lws`)."""
+"""The controller of LeaderWorkerSets: a Workload, and the groups of replicas.
+
+`api.integration.lws` has the rules.
+"""
 
 import msgspec
 
@@ -27,7 +30,8 @@ class LeaderWorkerSetController(OwnerController):
             lambda workload: lws_groups(obj, workload=workload, sizes=sizes, expects=expects),
             expected=lws_expected(obj, sizes) if expects else NOTHING_EXPECTED,
         )
-        if view.replicas > MAX_REPLICAS:  # scaled by its sub-resource, which admission does not see
+        # The subresource `scale` can go beyond the limit, as admission does not see it.
+        if view.replicas > MAX_REPLICAS:
             raise BlockedError(
                 EVENT_TOO_MANY_REPLICAS,
                 f"it has {view.replicas} replicas, and only {MAX_REPLICAS} of them get groups:"
@@ -35,18 +39,23 @@ class LeaderWorkerSetController(OwnerController):
             )
 
     def _sizes(self, view: LwsView) -> dict[int, int]:
-        """Of replicas that were made before `size` grew. Without workers it is today's."""
+        """Return the sizes of replicas that were created before `size` grew.
+
+        A replica without workers has the current size.
+        """
         found = {}
         for replica in view.grouped:
             group = self._caches.pod_groups.get(view.namespace, workers_group(view, replica))
             members = self._caches.members(group) if group is not None else ()
+            # With a partition, an update leaves such a replica alone. A worker that restarts in it
+            # would wait forever for the current size.
             size = max((pod.replica_size for pod in members if pod.counts), default=0)
             if 0 < size < view.size:
                 found[replica] = size
         return found
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Also a worker whose replica has another size than the one before."""
+        """Queue the owner of a worker whose replica has another size than before, too."""
         super()._on_pod(old, new)
         if new is None or not new.replica_size or not new.counts or (old and old.counts):
             return

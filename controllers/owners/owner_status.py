@@ -1,8 +1,7 @@
-"""Reports on an owner of groups what it waits for: one annotation, and an event for an error.
+"""Reports on an owner of groups: an annotation states what it waits for, an event states an error.
 
-The scheduler writes to the groups why they wait; this copies it to the object that the user knows.
-Groups of a JobSet whose turn has not come are left out: nothing has to be done about these.
-A short wait is never written, and changing numbers are written only from time to time.
+The scheduler writes to groups why they wait. This copies the reason to the object that the user
+knows. It omits groups of a JobSet that come later in its start order, as nobody has to act on them.
 """
 
 from typing import Final
@@ -21,18 +20,19 @@ from kube.events.events import ObjectReference, Recorder
 _DELAY_SECONDS: Final = 2.0
 """Seconds that an owner has to wait before the annotation states why."""
 
+# The numbers in the text change all the time while a gang waits.
 _REWRITE_SECONDS: Final = 15.0
 """Seconds between two writes of an owner's annotation."""
 
 _CACHE_LAG_SECONDS: Final = 5.0
-"""Seconds for which the cache may lack what was written."""
+"""Seconds for which the cache may lack the latest write."""
 
 
 class OwnerStatusWriter:
-    """The only writer of the annotation `waiting-for`."""
+    """The only writer of the annotation `waiting-for` on owners."""
 
     def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
-        """`recorder` takes the events."""
+        """Send events through `recorder`."""
         self._caches = caches
         self._note = WaitingForNote(writer, recorder, clock)
         self._recorder = recorder
@@ -43,9 +43,13 @@ class OwnerStatusWriter:
         self._first: dict[str, float] = {}
 
     async def blocked(self, owner: Owner, fault: BlockedError) -> None:
-        """A user must act: an event, and the annotation. Raises RequeueError, kube errors."""
+        """Report a fault on which a user must act: an event and the annotation.
+
+        Raises RequeueError, kube errors.
+        """
         text = f"{fault.reason}: {fault}"
         uid = owner.metadata.uid
+        # The key comes back after a rejection by the API server. Each text is worth one event.
         if self._reported.get(uid) != text:
             self._reported[uid] = text
             self._event(owner, fault.reason, str(fault))
@@ -53,7 +57,7 @@ class OwnerStatusWriter:
             raise RequeueError("its annotation was refused", later)
 
     def warn(self, owner: Owner, reason: str, text: str) -> None:
-        """An event, once for each text; an empty text means that the reason is gone."""
+        """Record an event, once for each text; an empty text ends the reason."""
         uid = owner.metadata.uid
         if text and self._warned.get(uid) != text:
             self._event(owner, reason, text)
@@ -63,13 +67,14 @@ class OwnerStatusWriter:
             self._warned.pop(uid, None)
 
     async def report(self, owner: Owner, waits_for: str = "") -> float:
-        """Write what the owner waits for; after how many seconds to look again (0: never).
+        """Write what the owner waits for; return the seconds until the next check (0: none).
 
-        Without a text it is what its groups wait for. Raises kube errors.
+        Without `waits_for` the text comes from its groups. Raises kube errors.
         """
         uid = owner.metadata.uid
         self._reported.pop(uid, None)
         wanted = waits_for or self._blocking(owner)
+        # A wait that ends is reported at once, as the old text would be wrong.
         if not wanted:
             self._first.pop(uid, None)
             return await self._write(owner, "")
@@ -82,7 +87,7 @@ class OwnerStatusWriter:
         return await self._write(owner, wanted)
 
     def forget(self, uid: str) -> None:
-        """The owner is gone."""
+        """Forget an owner that is deleted."""
         for notes in (self._reported, self._warned, self._written, self._first):
             notes.pop(uid, None)
         self._note.forget(uid)
@@ -92,7 +97,7 @@ class OwnerStatusWriter:
         self._recorder.event(reference, "Warning", reason, text)
 
     def _blocking(self, owner: Owner) -> str:
-        """The group that blocks the others and its message; empty where nothing does."""
+        """Return the group that blocks the others, with its message; empty if none does."""
         if owner.suspended or owner.finished:
             return ""
         later = not_started(owner, self._caches)
@@ -108,14 +113,14 @@ class OwnerStatusWriter:
         return f"{kind} {name}: {waiting}"
 
     def _current(self, owner: Owner) -> str:
-        """The annotation as it is now: what was just written until the cache must have it."""
+        """Return the current annotation: the latest write until the cache must have it."""
         noted = self._written.get(owner.metadata.uid)
         if noted and self._clock.monotonic() - noted[0] < _CACHE_LAG_SECONDS:
             return noted[1]
         return owner.metadata.annotations.get(ANNOTATION_WAITING_FOR, "")
 
     async def _write(self, owner: Owner, text: str) -> float:
-        """After how many seconds to write it again (0: never)."""
+        """Write a changed annotation; return the seconds until the next attempt (0: none)."""
         meta = owner.metadata
         _, last = self._written.get(meta.uid, (0.0, text))
         if text == self._current(owner) and text == last:
@@ -127,4 +132,5 @@ class OwnerStatusWriter:
 
 
 def _rank(group: Group) -> tuple[bool, bool]:
+    # The group that blocks the others comes first, not one that waits for it.
     return bool(group.waits_for), group.scheduled

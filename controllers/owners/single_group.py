@@ -1,7 +1,8 @@
-"""The owners whose pods are all in one PodGroup (`api.integration.single_group.kind`).
+"""The controller of owners whose pods are all in one PodGroup.
 
-The group lives as long as its owner asks for one. An owner without pods has no group: whatever
-number comes next, its first pods wait for a group that has it.
+The group exists as long as its owner requests one (`api.integration.single_group.kind`). An owner
+without pods has no group: whatever its next number of pods is, the first of them wait for a group
+with that number.
 """
 
 from api.integration.single_group.kind import (
@@ -31,7 +32,7 @@ class SingleGroupController(OwnerController):
         group_writer: GroupWriter,
         owner_status: OwnerStatusWriter,
     ) -> None:
-        """Subscribe to the caches; nothing is done before `controller.run`."""
+        """Subscribe to the caches; `controller.run` starts the work."""
         super().__init__(
             Resource(*kind.kind),
             caches,
@@ -42,30 +43,33 @@ class SingleGroupController(OwnerController):
         self._kind = kind
 
     async def make(self, owner: Owner) -> None:
-        """Create the group, without a Workload: there is one group, and it has no template."""
+        """Create the group."""
+        # No Workload is created: there is only one group, and it has no template.
         view = self._kind.read(owner.as_object())
         if not (view.managed and view.options.asks and view.pods):
             await self._group_writer.delete_groups(owner)
             return
         members = self._caches.member_counts.total((view.namespace, view.managed))
+        # Only an update changes minCount before the first start, so skip the lookup otherwise.
         started = owner.rollout == NO_UPDATE or self._has_started(view)
         wanted = single_group(view, owner.rollout, members, started=started)
         await self._group_writer.ensure_only(owner, wanted)
 
     async def let_end(self, owner: Owner) -> None:
-        """Let each pod that still comes start alone, as one that cleans up after a RayCluster."""
+        """Set minCount to 1 if late pods run alone, as one that cleans up after a RayCluster."""
         if self._kind.cleans_up:
             await self._group_writer.wait_for_nobody(owner)
         await super().let_end(owner)
 
     def _on_group(self, kind: str, old: Group | None, new: Group | None) -> None:
-        """Also the first start of a group: in an update its minCount was smaller before."""
+        """Queue the owner at the first start of a group, too."""
         super()._on_group(kind, old, new)
+        # During an update minCount was smaller before the first start.
         if old is not None and new is not None and old.scheduled != new.scheduled:
             self._queue_owner(new.metadata)
 
     def _has_started(self, view: SingleGroupView) -> bool:
-        """Whether a pod of the group ever had a node, as far as its status and its pods say."""
+        """Return True if a pod of the group ever had a node, by its status and its pods."""
         group = self._caches.pod_groups.get(view.namespace, view.managed)
         if group is None:
             return False

@@ -1,4 +1,4 @@
-"""The order in which a JobSet starts its Jobs: a group whose turn has not come is no trouble."""
+"""The start order of a JobSet's Jobs: a group that starts later is no problem to report."""
 
 from typing import Final
 
@@ -10,12 +10,13 @@ from controllers.cache.objects import JOBSETS, Owner
 from controllers.runtime.controller import Controller
 from kube.client.meta import Key
 
+# Searching the raw spec is cheaper than decoding every JobSet.
 _ORDERED: Final = (b'"dependsOn"', b'"InOrder"')
-"""One of these is in the spec of a JobSet that has an order."""
+"""Field or value of which a JobSet with a start order has at least one."""
 
 
 def not_started(owner: Owner, caches: Caches) -> frozenset[str]:
-    """The PodGroups of a JobSet whose Jobs are not made yet, as others come before them."""
+    """Return the PodGroups of a JobSet whose Jobs do not exist yet, as others come before them."""
     if not _may_have_order(owner):
         return frozenset()
     view = read_jobset(owner.as_object())
@@ -28,9 +29,10 @@ def not_started(owner: Owner, caches: Caches) -> frozenset[str]:
 
 
 def follow(caches: Caches, controller: Controller[Key]) -> None:
-    """Queue a JobSet with an order when one of its Jobs is made: its group waits from then on."""
+    """Queue a JobSet with a start order when one of its Jobs is created."""
 
     def on_job(old: Owner | None, new: Owner | None) -> None:
+        # From then on the group of this Job waits, and its wait counts for the report.
         parent = new.metadata.controller if old is None and new is not None else None
         if new is None or parent is None or parent.kind != JOBSET.kind:
             return
@@ -46,11 +48,13 @@ def _may_have_order(owner: Owner) -> bool:
 
 
 def _comes_later(view: JobSetView, at: int, job: ReplicatedJob) -> bool:
+    # A group of the complete JobSet waits from the start, so it is never left out.
     if not job.mark or job.group_scope == SCOPE_JOBSET:
         return False
     return bool(job.depends_on) or (view.in_order and at > 0)
 
 
 def _has_jobs(view: JobSetView, job: ReplicatedJob, caches: Caches) -> bool:
-    """The JobSet controller makes all Jobs of a replicatedJob at once."""
+    """Return True if the Jobs of a replicatedJob exist."""
+    # The JobSet controller creates all of its Jobs at once, so the first one is enough.
     return caches.jobs.get(view.namespace, f"{view.name}-{job.name}-0") is not None

@@ -1,10 +1,13 @@
-"""A request for capacity for each root that waits for room and asks for one.
+"""ProvisioningRequests for roots that wait for capacity and have the annotation for it.
 
-Where Cluster Autoscaler's ProvisioningRequest is served, a root with the annotation
-`provisioning-request` gets one of its own name while its pods wait for room, for all of them. The
-spec of a request does not change: when the gang does, it is deleted and made anew, not before the
-gang has been the same for a moment, and not often. One that ended without room is tried again after
-a growing pause. It goes once its root is placed, and by its owner reference with its root.
+If the API server serves Cluster Autoscaler's ProvisioningRequest, a root with the annotation
+`provisioning-request` gets one for all of its pods while they wait for capacity. The request has
+the root's name.
+
+The spec of a request is immutable. When the gang changes, the controller deletes and recreates the
+request. It first waits until the gang is stable, and limits how often this happens. A request that
+ended without capacity is replaced after a growing pause. It is deleted once its root is placed, and
+by its owner reference together with the root.
 """
 
 from collections.abc import Mapping
@@ -59,22 +62,22 @@ from kube.client.resources import Resource
 from kube.events.events import EventType, Recorder
 
 SETTLE_SECONDS: Final = 2.0
-"""How long the gang has to be the same before a request is made: its pods come one by one."""
+"""Seconds that a gang must be unchanged before its request is created: pods come one by one."""
 
 REPLACE_SECONDS: Final = 30.0
-"""The least age of a request that is replaced as its gang has changed."""
+"""The minimum age in seconds of a request that is replaced because its gang changed."""
 
 IDLE_SECONDS: Final = 15.0
-"""How long a request stays while its root waits for something else, as for a pod made anew."""
+"""Seconds for which a request is kept while its root waits for something else, such as a pod."""
 
 RETRY_SECONDS: Final = (60.0, 1800.0)
-"""The pause after the first request that ended without room, and the longest."""
+"""Seconds of the pause after the first request that ended without capacity, and of the longest."""
 
 _BLOCKED_SECONDS: Final = 60.0
-"""Seconds until the next attempt where something else has the name, or the kind is not served."""
+"""Seconds until the next attempt if the name is taken, or the kind is not served."""
 
 _REFUSED_SECONDS: Final = 300.0
-"""Seconds until the next attempt where the API server rejected the request."""
+"""Seconds until the next attempt if the API server rejected the request."""
 
 _BURST_SECONDS: Final = 0.5
 """Seconds in which changes of a gang's pods are handled together."""
@@ -88,7 +91,7 @@ _RESOURCES: Final = {it.kind: it for it in (POD_GROUPS, COMPOSITES)}
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The request that a root should have: its class, and the count of each PodTemplate."""
+    """The request that a root should have: its class, and the pod count of each PodTemplate."""
 
     root: Root
     asked: str
@@ -96,21 +99,25 @@ class Wanted:
     waiting: Waiting
 
     def describes(self, found: CapacityRequest) -> bool:
-        """Whether a request asks for just this."""
+        """Return True if a request has this class and these counts."""
         return (found.class_name, found.pod_sets) == (class_name(self.asked), self.sets)
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """What must stay the same for a moment."""
+        """The values that must be unchanged for a moment before a request is created."""
         return self.root.uid, self.asked, tuple(sorted(self.sets.items()))
 
 
 @dataclass(slots=True)
 class _Notes:
-    """What is remembered of a root; nothing is lost with it but time.
+    """The state of a root in this process; a new leader loses nothing but time.
 
-    What it has wanted and since when, what was made last, and since when its request is known, has
-    ended, or was not needed. Moments are this process's: the API server's clock may differ.
+    - `seen`, `since`: the wanted request, and since when it is unchanged.
+    - `made`, `made_at`, `made_uid`: the request created last. `request`, `request_since`: the known
+      one.
+    - `ended_since`, `idle_since`: since when the request has ended, or was not needed.
+
+    Times are of this process's clock, as the API server's may differ.
     """
 
     seen: tuple[object, ...] = ()
@@ -127,10 +134,10 @@ class _Notes:
 
 
 class ProvisioningController:
-    """The controller of requests for capacity; its keys are roots."""
+    """The controller of ProvisioningRequests; its keys are roots."""
 
     def __init__(self, caches: Caches, writer: Writer, recorder: Recorder, clock: Clock) -> None:
-        """Subscribes to the caches; nothing is done before `controller.run`."""
+        """Subscribe to the caches; `controller.run` starts the work."""
         self.controller: Controller[RootKey] = Controller(
             "provisioning", self.reconcile, clock, namespace=itemgetter(1)
         )
@@ -149,29 +156,33 @@ class ProvisioningController:
         caches.when_served(self._on_served)
 
     async def resync(self) -> None:
-        """Queue every root that asks, after those that have a request already."""
+        """Queue all roots that want a request, after those that have one."""
+        # Existing requests first, so that they count for the limit before a new one is created.
         await queue_all(self._caches.requests.values(), lambda it: self._on_request(None, it))
         for kind, cache in self._caches.group_caches():
             await queue_all(cache.values(), partial(self._on_group, kind, None))
 
     async def reconcile(self, key: RootKey) -> None:
-        """Make, replace or delete the request of one root. Raises RequeueError, kube errors."""
+        """Create, replace or delete the request of one root. Raises RequeueError, kube errors."""
         if REQUESTS not in self._caches.served:
             return
         group = self._roots.group(key)
         try:
             await self._ensure(key, group)
         except BlockedError as fault:
+            # No event reports that the name is free, as other owners' requests are not watched.
             if group is not None:
                 self._tell(key, group, "Warning", fault.reason, str(fault))
             raise RequeueError(str(fault), _BLOCKED_SECONDS) from fault
         except (Forbidden, Invalid) as error:
             if isinstance(error, Invalid) and error.patch_failed:
-                raise  # the cache is behind
+                # The cache is behind. The queue's back-off is shorter than that of a rejection.
+                raise
             if group is not None:
                 self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, error.message)
             raise RequeueError(error.message, _REFUSED_SECONDS) from error
         except (NotFound, NotServedError) as error:
+            # A 404 with a name is about a missing object, one without is about the kind.
             if isinstance(error, NotFound) and error.name:
                 raise
             raise RequeueError("the kind is not served now", _BLOCKED_SECONDS) from error
@@ -184,20 +195,22 @@ class ProvisioningController:
             return
         notes = self._notes.setdefault(key, _Notes())
         notes.idle_since = None
+        # The clock starts when this process sees the request: a new leader gives it the full time.
         if found is not None and found.metadata.uid != notes.request:
             notes.request, notes.request_since = found.metadata.uid, self._clock.monotonic()
             notes.ended_since = None
         if found is None:
             await self._make(key, group, wanted, notes)
         elif ownership(found.metadata, wanted.root.owner_id) is not Ownership.OURS:
-            await self._delete(key, found)  # of an earlier root of the name
+            # The request belongs to an earlier root of the name.
+            await self._delete(key, found)
         elif wanted.describes(found):
             await self._follow(key, group, found, wanted, notes)
         else:
             await self._replace(key, found, wanted, notes)
 
     async def _wanted(self, key: RootKey, group: Group) -> Wanted | None:
-        """The request that the root needs now; None if it needs none, or none can be made."""
+        """Return the request that the root needs now; None if none is needed, or possible."""
         asked = asked_by(group)
         if not asked or not self._roots.waits_for_room(group):
             return None
@@ -209,6 +222,7 @@ class ProvisioningController:
             )
             self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
             return None
+        # An event, not a refusal: capacity for the counted pods is still of use.
         if waiting.others:
             text = _uncounted(waiting, pods_name(group.metadata))
             self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
@@ -217,10 +231,13 @@ class ProvisioningController:
         return Wanted(root, asked, sets, waiting) if sets else None
 
     async def _make(self, key: RootKey, group: Group, wanted: Wanted, notes: _Notes) -> None:
-        """Make the request, once the gang is settled and the namespace may have one more."""
+        """Create the request once the gang is stable and the namespace's limit allows one more."""
         now = self._clock.monotonic()
+        # A second create request would only fail until the cache has the first one.
         if notes.made == wanted.signature and now - notes.made_at < _CACHE_LAG_SECONDS:
             raise RequeueError("the request is not in the cache yet", _CACHE_LAG_SECONDS)
+        # The root stands for the name of another root. Both requests would have that name, as the
+        # pods of both state it.
         other = self._roots.group((key[0], key[1], stands_for(group.metadata)))
         if other is not None and asked_by(other):
             text = f"ProvisioningRequest {wanted.root.request}: {taken_words(group.metadata)}"
@@ -229,7 +246,8 @@ class ProvisioningController:
         if not self._limits.take(key):
             text = f"{MOST_REQUESTS} roots of this namespace have one: it waits for one of them"
             self._tell(key, group, "Warning", EVENT_CAPACITY_NOT_REQUESTED, text)
-            return  # the end of one of these queues it
+            # The end of another request in the namespace queues this root.
+            return
         self._keep_pace(key)
         notes.made_uid = await self._requests.make(
             wanted.root, wanted.asked, wanted.sets, wanted.waiting, notes.attempt
@@ -242,12 +260,14 @@ class ProvisioningController:
     async def _follow(
         self, key: RootKey, group: Group, found: CapacityRequest, wanted: Wanted, notes: _Notes
     ) -> None:
-        """The request is right: tell the scheduler of it, and try again once it has ended."""
+        """Report a matching request to the scheduler, and replace it once it has ended."""
         self._limits.hold(key)
+        # A matching request proves that the gang is stable, so its replacement need not wait again.
         notes.seen, notes.since = wanted.signature, self._clock.monotonic() - SETTLE_SECONDS
         await self._note(key, group, found)
         if not found.ended:
             return
+        # A booking that expired is no failure: capacity came, but the pods did not use it in time.
         if found.failed:
             text = f"ProvisioningRequest {found.metadata.name}: {found.ended}: {found.why}"
             self._tell(key, group, "Warning", EVENT_CAPACITY_FAILED, text)
@@ -258,14 +278,17 @@ class ProvisioningController:
         if now - since < pause:
             raise RequeueError("the request has ended", since + pause - now)
         notes.attempt = found.attempt + 1
+        # Forget the creation, so that the cache's lag does not block the next request.
         notes.made = ()
         await self._delete(key, found, wanted)
 
     async def _replace(
         self, key: RootKey, found: CapacityRequest, wanted: Wanted, notes: _Notes
     ) -> None:
-        """The gang has changed: delete the request, which is made anew once it is gone."""
+        """Delete a request whose gang changed; it is recreated once it is deleted."""
         self._limits.hold(key)
+        # This very request was created with the wanted values. If it has others, something between
+        # drops or changes fields, and replacing it would go on forever.
         if notes.made == wanted.signature and notes.made_uid == found.metadata.uid:
             raise BlockedError(
                 EVENT_CAPACITY_NOT_REQUESTED,
@@ -280,8 +303,9 @@ class ProvisioningController:
         await self._delete(key, found, wanted)
 
     async def _end(self, key: RootKey, group: Group | None, found: CapacityRequest | None) -> None:
-        """No request is needed; one that is there stays for a moment, unless the root is placed."""
+        """Delete a request that is not needed, after a pause unless the root is placed."""
         notes = self._notes.get(key)
+        # A lost pod, for example, is recreated soon. The autoscaler would have to begin again.
         if found is not None and group is not None and _may_wait_again(group):
             notes = self._notes.setdefault(key, _Notes())
             now = self._clock.monotonic()
@@ -294,6 +318,7 @@ class ProvisioningController:
             await self._forget_note(key, group)
         told = notes.told if notes is not None else {}
         self._notes.pop(key, None)
+        # Keep the reported texts of a root that still waits, so that no event repeats.
         if told and group is not None and self._roots.waits_for_room(group):
             self._notes[key] = _Notes(told=told)
         follower = self._limits.release(key)
@@ -303,13 +328,14 @@ class ProvisioningController:
     async def _delete(
         self, key: RootKey, found: CapacityRequest, wanted: Wanted | None = None
     ) -> None:
-        """Delete a request, and the PodTemplates that are not wanted any more."""
+        """Delete a request, and the PodTemplates that are no longer wanted."""
         self._keep_pace(key)
         await self._requests.delete(found, wanted.sets if wanted is not None else {})
 
     async def _note(self, key: RootKey, group: Group, found: CapacityRequest) -> None:
-        """Write on the root when capacity was requested: its preemption delay counts from then."""
+        """Annotate the root with the time of its request: its preemption delay counts from then."""
         said, made = group.metadata.annotations, found.metadata.creation_timestamp
+        # Only roots with a preemption delay need it, so other roots cost no write.
         if ANNOTATION_PREEMPTION_DELAY not in said or made is None:
             return
         value = CAPACITY_FAILED if found.failed else rfc3339(made)
@@ -319,12 +345,12 @@ class ProvisioningController:
 
     async def _forget_note(self, key: RootKey, group: Group) -> None:
         if ANNOTATION_CAPACITY_REQUESTED in group.metadata.annotations:
-            # The add makes sure that it is there to be removed.
+            # The add operation ensures that the annotation exists, as removing a missing one fails.
             ops = PatchBuilder().of_uid(group.metadata.uid).add(_NOTE, "").remove(_NOTE)
             await self._writer.patch(_RESOURCES[key[0]], key[2], ops, key[1])
 
     def _settle(self, wanted: Wanted, notes: _Notes) -> None:
-        """Raises RequeueError until the root has wanted the same for a moment."""
+        """Raise RequeueError until the root has wanted the same request for a moment."""
         now = self._clock.monotonic()
         if notes.seen != wanted.signature:
             notes.seen, notes.since = wanted.signature, now
@@ -337,7 +363,7 @@ class ProvisioningController:
             raise RequeueError("many requests of this namespace change", wait)
 
     def _found(self, key: RootKey) -> CapacityRequest | None:
-        """The request of the root's name that was made for a root of this kind and name."""
+        """Return the request with the root's name, if it was created for such a root."""
         group = self._roots.group(key)
         name = key[2] if group is None else pods_name(group.metadata)
         found = self._caches.requests.get(key[1], name)
@@ -346,7 +372,7 @@ class ProvisioningController:
     def _tell(
         self, key: RootKey, group: Group, event_type: EventType, reason: str, text: str
     ) -> None:
-        """One event for each change, on the root and on the Job or JobSet that users know."""
+        """Record an event for each change, on the root and on the Job or JobSet that users know."""
         notes = self._notes.setdefault(key, _Notes())
         if notes.told.get(reason) == text:
             return
@@ -355,7 +381,7 @@ class ProvisioningController:
             self._recorder.event(reference, event_type, reason, text)
 
     def _on_served(self, resource: Resource) -> None:
-        """The CRD is installed while Muster runs: every root that asks may have one now."""
+        """Queue all roots that want a request once the CRD is installed."""
         if resource == REQUESTS:
             for kind, cache in self._caches.group_caches():
                 for group in cache.values():
@@ -375,13 +401,14 @@ class ProvisioningController:
             if group is None:
                 continue
             named: RootKey = (kind, *group.metadata.key)
+            # A root that had a request may have dropped the annotation, so it is queued, too.
             if named in self._notes or (not group.parent and asked_by(group)):
                 self.controller.queue.add(named)
             elif group.parent and (old is None or new is None or old.parent != new.parent):
                 self._queue_root(kind, group)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod waits now, or does not any more."""
+        """Queue the root of a pod that begins or ends to wait."""
         pod = new or old
         if pod is None or not pod.consumes:
             return
@@ -393,17 +420,18 @@ class ProvisioningController:
     def _queue_root(self, kind: str, group: Group) -> None:
         key = self._roots.asking(kind, group)
         if key is not None:
-            # Pods and groups come and go in bursts, which one look covers.
+            # Pods and groups come and go in bursts, which one pass covers.
             self.controller.queue.add_after(key, _BURST_SECONDS)
 
 
 def _may_wait_again(group: Group) -> bool:
-    """Whether it asks still and is not placed: another pod may be all that it waits for."""
+    """Return True if the root has the annotation and is not placed."""
+    # It may wait only until another pod exists.
     return bool(asked_by(group)) and not (group.scheduled and not group.blocked_by)
 
 
 def _root_key(request: CapacityRequest) -> RootKey | None:
-    """The root that a request was made for."""
+    """Return the root that a request was created for."""
     owner = made_for(request.metadata)
     if owner is None or owner.group != GROUP or owner.kind not in _RESOURCES:
         return None

@@ -1,4 +1,4 @@
-"""Which root groups ask for capacity, and what their waiting pods need. Reads the caches alone."""
+"""The root groups that want capacity, and the needs of their waiting pods, from the caches only."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -25,16 +25,16 @@ from kube.concurrency.pace import Pace
 
 _KINDS: Final = {POD_GROUPS.kind: POD_GROUP, COMPOSITES.kind: COMPOSITE_POD_GROUP}
 _FOR_ROOM: Final = frozenset({"capacity", "constraint"})
-"""Kinds of blockers that more nodes may end."""
+"""Kinds of blockers that more nodes may resolve."""
 
 
 @dataclass(slots=True)
 class Waiting:
-    """The pods of a root that wait for room, and those that it expects.
+    """The pods of a root that wait for capacity, and those that it expects.
 
-    `shapes` counts those that its request stands for. `samples` has a pod of each shape, or
-    `templates` what `pod_template` gives for those that do not exist yet; `others` are pods that
-    do not say that the request stands for them.
+    `shapes` counts the pods for which the request stands. `samples` has a pod of each shape, and
+    `templates` the result of `pod_template` for pods that do not exist yet. `others` counts pods
+    without the annotation that the request stands for them.
     """
 
     shapes: Counter[bytes] = field(default_factory=Counter)
@@ -44,7 +44,7 @@ class Waiting:
 
 
 def asked_by(group: Group) -> str:
-    """The class that a group asks for; empty for none."""
+    """Return the class that a group's annotation requests; empty for none."""
     said = group.metadata.annotations.get(ANNOTATION_PROVISIONING_REQUEST, "")
     return said if said in CLASSES else ""
 
@@ -53,12 +53,12 @@ class WaitingRoots:
     """The roots of groups, and their pods."""
 
     def __init__(self, caches: Caches, clock: Clock) -> None:
-        """Nothing is kept but the caches."""
+        """Create the view; it keeps no state but the caches."""
         self._caches = caches
         self._pace = Pace("capacity requests", clock)
 
     def group(self, key: RootKey) -> Group | None:
-        """The root of this key, unless it is gone or going, or has a parent."""
+        """Return the root of this key, unless it is missing, is being deleted or has a parent."""
         kind, namespace, name = key
         found = self._caches.groups(kind).get(namespace, name)
         if found is None or found.parent or found.metadata.deletion_timestamp is not None:
@@ -66,7 +66,8 @@ class WaitingRoots:
         return None if self._caches.is_terminating(namespace) else found
 
     def asking(self, kind: str, group: Group) -> RootKey | None:
-        """The root of a group, if it asks for capacity."""
+        """Return the root of a group, if it wants capacity."""
+        # Bounded, as users can write parents that form a cycle.
         for _ in range(MAX_DEPTH):
             if not group.parent:
                 named = (kind, *group.metadata.key)
@@ -78,15 +79,17 @@ class WaitingRoots:
         return None
 
     def waits_for_room(self, group: Group) -> bool:
-        """Whether a root was refused for want of room, by what its status says."""
+        """Return True if the root's status states a blocker that capacity may resolve."""
         return group.blocked_by in _FOR_ROOM
 
     async def waiting(self, key: RootKey, group: Group) -> Waiting:
-        """The waiting pods under a root; other tasks run meanwhile if these are many."""
+        """Return the waiting pods under a root; yield to other tasks if there are many."""
         found = Waiting()
         self._pace.begin()
         for leaf in self._leaves(key[0], group):
             members = list(self._caches.members(leaf))
+            # Pods that exist count for the first entries of `expectedPods`, the rest is still to
+            # come.
             for entry, count in to_come(leaf.expected, sum(pod.active for pod in members)):
                 shape = shape_of(entry)
                 found.shapes[shape] += count
@@ -94,6 +97,8 @@ class WaitingRoots:
             for pod in members:
                 if not pod.waits:
                     continue
+                # The autoscaler handles a pod without the annotation by itself. It would buy for it
+                # twice.
                 if pod.consumes != pods_name(group.metadata):
                     found.others += 1
                     continue
@@ -104,7 +109,8 @@ class WaitingRoots:
         return found
 
     def _leaves(self, kind: str, group: Group) -> list[Group]:
-        """The PodGroups under a root; no deeper than a tree may be, so that no cycle is walked."""
+        """Return the PodGroups under a root."""
+        # Bounded by the depth of a tree, as users can write a cycle.
         level = [(kind, group)]
         leaves: list[Group] = []
         for _ in range(MAX_DEPTH + 1):
@@ -120,10 +126,9 @@ class WaitingRoots:
 
 
 def to_come(expected: list[Any], came: int) -> Iterator[tuple[Mapping[str, Any], int]]:
-    """The template of each entry of `expectedPods`, and how many of its pods do not exist yet.
-
-    Owners that create some pods after others have the first ones first: so have the entries.
-    """
+    """Yield the template of each entry of `expectedPods`, and the count of its missing pods."""
+    # Owners that create some pods after others list the first ones first, so existing pods are
+    # counted in this order.
     for entry in map(mapping, expected[:MAX_EXPECTED_KINDS]):
         count = min(max(0, integer(entry.get("count")) or 0), MAX_EXPECTED_PODS)
         there = min(came, count)
@@ -133,10 +138,8 @@ def to_come(expected: list[Any], came: int) -> Iterator[tuple[Mapping[str, Any],
 
 
 def _with_images(template: Json) -> Json:
-    """The template with an image in each container, which the API server asks for.
-
-    What a group expects has none. Nothing is pulled for a PodTemplate.
-    """
+    """Return the template with an image in each container."""
+    # The API server requires an image, and expected pods state none. Nothing pulls it.
     for key in ("initContainers", "containers"):
         for container in template["spec"].get(key, ()):
             container.setdefault("image", "not-pulled")
@@ -144,6 +147,6 @@ def _with_images(template: Json) -> Json:
 
 
 def root_of(key: RootKey, group: Group) -> Root:
-    """The root as `api.provisioning` names it."""
+    """Return the root in the form of `api.provisioning`."""
     meta = group.metadata
     return Root(_KINDS[key[0]], meta.namespace, meta.name, meta.uid, pods_name(meta))

@@ -1,7 +1,8 @@
-"""Writes requests for capacity with their PodTemplates, and deletes them again.
+"""The writer of ProvisioningRequests and their PodTemplates.
 
-Cluster Autoscaler gives up a request whose PodTemplates are not there: they are made before it.
-They are deleted before it, too, so that nothing is left over, wherever that is interrupted.
+PodTemplates are created before their request, as Cluster Autoscaler gives up a request without
+them. They are also deleted before it: whenever this is interrupted, the request still names what is
+left.
 """
 
 from collections.abc import Mapping
@@ -27,20 +28,20 @@ from kube.client.meta import Json, ObjectMeta, decode_partial
 from kube.client.resources import PODS, Resource
 
 _SOON_SECONDS: Final = 0.5
-"""Seconds until the next attempt where the pods change meanwhile."""
+"""Seconds until the next attempt if pods change in the meantime."""
 
 _DELETION_SECONDS: Final = 5.0
-"""Seconds until the next attempt where an object of the name is being deleted."""
+"""Seconds until the next attempt if an object of the name is being deleted."""
 
 _UNKNOWN_SECONDS: Final = 60.0
-"""Seconds until the next attempt where a request exists that the cache lacks."""
+"""Seconds until the next attempt if a request exists that the cache lacks."""
 
 
 class CapacityWriter:
-    """Makes and deletes requests; what others made under the names is never touched."""
+    """The writer of requests, which never touches other owners' objects of the same name."""
 
     def __init__(self, writer: Writer) -> None:
-        """`writer` writes while this process leads."""
+        """Write through `writer`, which works while this process is the leader."""
         self._writer = writer
 
     async def make(
@@ -51,16 +52,17 @@ class CapacityWriter:
         waiting: Waiting,
         attempt: int,
     ) -> str:
-        """Make the PodTemplate of each shape from a live pod of it, then the request; its UID.
+        """Create the PodTemplate of each shape, then the request; return its UID.
 
-        The caches have no whole pods; of those that do not exist yet there is a template. Raises
-        RequeueError, BlockedError, kube errors.
+        Raises RequeueError, BlockedError, kube errors.
         """
+        # The caches do not have complete pods, so a live pod of each shape is read.
         for shape, (namespace, name) in waiting.samples.items():
             try:
                 pod = await self._writer.get(PODS, name, namespace)
             except NotFound:
                 raise RequeueError("the pods change", _SOON_SECONDS) from None
+            # The pod was replaced by one with another spec since the caches were read.
             if shape_of(pod) != shape:
                 raise RequeueError("the pods change", _SOON_SECONDS)
             await self._make_template(root, shape, pod_template(pod))
@@ -70,10 +72,12 @@ class CapacityWriter:
             made = await self._writer.create(REQUESTS, request_object(root, asked, sets, attempt))
         except AlreadyExists as error:
             await self._check_ours(REQUESTS, root, root.request)
-            # The cache is behind, or the request is set aside, as it cannot be decoded.
+            # The cache is behind, or the request is undecodable and was skipped.
             raise RequeueError("the request is not in the cache", _UNKNOWN_SECONDS) from error
         except ApiError as error:
-            if error.refused:  # else it may be there, or be made soon
+            # After any other error the request may exist, or may be created yet, and needs its
+            # templates.
+            if error.refused:
                 for name in sorted(sets):
                     await self._delete_template(root.owner_id, root.namespace, name)
             raise
@@ -87,7 +91,7 @@ class CapacityWriter:
             await self._check_ours(POD_TEMPLATES, root, template["metadata"]["name"])
 
     async def delete(self, found: CapacityRequest, kept: Mapping[str, int]) -> None:
-        """Delete the PodTemplates of a request but those to be kept, then the request."""
+        """Delete the PodTemplates of a request except `kept`, then the request."""
         meta = found.metadata
         owner = made_for(meta)
         for name in sorted(found.pod_sets.keys() - kept.keys()):
@@ -98,16 +102,20 @@ class CapacityWriter:
             return
 
     async def _delete_template(self, owner: OwnerId | None, namespace: str, name: str) -> None:
-        """Only one that was made for the root: anybody may have written what a request names."""
+        """Delete a PodTemplate that was created for the root."""
         try:
             meta = await self._live(POD_TEMPLATES, name, namespace)
+            # A user may have written the request, and named somebody else's PodTemplate in it.
             if made_for(meta) == owner:
                 await self._writer.delete(POD_TEMPLATES, name, namespace, uid=meta.uid)
         except (NotFound, Conflict):
             return
 
     async def _check_ours(self, resource: Resource, root: Root, name: str) -> None:
-        """Raises BlockedError for an object of a wanted name that was not made for the root."""
+        """Check that an object of a wanted name was created for the root.
+
+        Raises BlockedError, or RequeueError for one that is being deleted.
+        """
         meta = await self._live(resource, name, root.namespace)
         found = ownership(meta, root.owner_id)
         if found is Ownership.LEAVING:

@@ -1,4 +1,4 @@
-"""The queue and its workers, the pace of each namespace, and what owners are told.
+"""Work queue and workers, rate limits of namespaces, and the annotation for owners.
 
 `controller` is the entry point.
 """

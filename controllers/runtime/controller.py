@@ -1,4 +1,4 @@
-"""What all controllers share: a queue of keys, workers, retries, and fenced writes."""
+"""The common runtime of all controllers: a queue of keys, workers, retries and fenced writes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
@@ -26,8 +26,8 @@ T = TypeVar("T", bound=HasMeta)
 
 log = structlog.get_logger()
 
-# Fewer than the client's connections, so that a burst of writes never starves the lease. One
-# namespace has two thirds of them at most.
+# Fewer than the client's connections, so that a burst of writes never delays the renewal of the
+# lease. One namespace gets at most two thirds of them.
 _CONCURRENT_WRITES = 48
 """Writes of all controllers at a time. Namespaces share them fairly."""
 
@@ -43,61 +43,66 @@ OWN_RIGHTS = Resource(
 )
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""The form of an answer without spec and status; any that does not know it sends the whole."""
+"""The media type of objects without spec and status.
+
+An API server that does not know it sends the complete object.
+"""
 
 METADATA_LIST = METADATA.replace("Metadata;", "MetadataList;")
-"""The same of a list."""
+"""The media type of lists of such objects."""
 
 _LARGEST_OBJECT = 4 * 1024 * 1024
-"""Bytes of an object of other kinds; none in etcd is larger. A larger one is an error."""
+"""Bytes of an object of another kind. No object in etcd is larger, so a larger one is an error."""
 
 _READ_SECONDS = 10.0
-"""Seconds that such a read may take."""
+"""Seconds for such a read."""
 
 
 class RequeueError(Exception):
-    """The key cannot be finished now, without any error: queue it again after `seconds`."""
+    """A key that cannot be finished now, without any error: queue it again after `seconds`."""
 
     def __init__(self, reason: str, seconds: float) -> None:
-        """`reason` says what is waited for."""
+        """Create it with the reason for the wait."""
         super().__init__(reason)
         self.seconds = seconds
 
 
 class InTheWayError(RequeueError):
-    """An object that is to go has a name that is needed. The text tells users what keeps it."""
+    """An object that is going to be deleted has a wanted name. The text states what keeps it."""
 
 
 class BlockedError(Exception):
-    """The key cannot be finished until a user acts: its pods wait. `reason` is the event's."""
+    """A key that cannot be finished until a user acts; its pods wait.
+
+    `reason` is that of the event.
+    """
 
     def __init__(self, reason: str, message: str) -> None:
-        """`message` says what to do."""
+        """Create it with a message that states what to do."""
         super().__init__(message)
         self.reason = reason
 
 
 class RefusedError(BlockedError):
-    """The API server refuses what is needed: by a quota, a policy or a webhook.
+    """A request that the API server rejects because of a quota, a policy or a webhook.
 
-    No event says that this is over, so `error` is raised once users know, and the key comes again.
+    No event reports that this is resolved. So `error` is raised once users are informed, and the
+    key comes back.
     """
 
     def __init__(self, what: str, error: ApiError) -> None:
-        """`what` names the object and what was to be done with it."""
+        """Create it with `what`: the object, and the operation that failed."""
         super().__init__(EVENT_GROUP_NOT_MADE, f"{what}: {error.message}")
         self.error = error
 
 
 @contextmanager
 def refusals(what: str) -> Iterator[None]:
-    """Raise RefusedError where the API server refuses the request inside the block.
-
-    An object that is gone or has changed is no refusal: the cache is behind.
-    """
+    """Raise RefusedError if the API server rejects a request inside the block."""
     try:
         yield
     except ApiError as error:
+        # An object that was deleted or changed is no rejection: the cache is behind.
         behind = isinstance(error, Invalid) and error.patch_failed
         if not error.refused or behind or (isinstance(error, NotFound) and error.name):
             raise
@@ -105,15 +110,15 @@ def refusals(what: str) -> Iterator[None]:
 
 
 class NotServedError(KubeError):
-    """The API server does not serve the kind at the moment: nothing is known of the object.
+    """The API server does not serve the kind now, so the state of the object is unknown.
 
-    That is so right after it has started, and while a CRD is gone or changes.
+    This happens right after its start, and while a CRD is deleted or changed.
     """
 
 
 @contextmanager
 def _served(resource: Resource) -> Iterator[None]:
-    """Raise NotServedError where a 404 is about no object, so that NotFound is about one."""
+    """Raise NotServedError for a 404 that names no object, so that NotFound is always about one."""
     try:
         yield
     except NotFound as error:
@@ -123,29 +128,28 @@ def _served(resource: Resource) -> Iterator[None]:
 
 
 class NotLeadingError(Exception):
-    """The lease may be lost: nothing is written any more."""
+    """The lease may be lost: this process must not write any more."""
 
 
 class Writer:
-    """The requests of the controllers; none writes unless this process certainly holds the lease.
-
-    A namespace whose requests take long, as a webhook of its own may hang, delays no other's.
-    """
+    """The requests of the controllers; it writes only while this process surely holds the lease."""
 
     def __init__(self, client: Client, fence: Fence) -> None:
-        """Writes are sent while the fence is valid."""
+        """Send writes while the fence is valid."""
         self._client = client
         self._fence = fence
+        # Fair by namespace: requests that hang, as with a namespace's own webhook, delay no other
+        # one.
         self._slots = FairSemaphore(_CONCURRENT_WRITES)
 
     async def get(self, resource: Resource, name: str, namespace: str) -> Json:
-        """The live object. Raises NotServedError, kube errors."""
+        """Return the live object. Raises NotServedError, kube errors."""
         async with self._slots.acquired(namespace):
             with _served(resource):
                 return await self._client.get(resource, name, namespace)
 
     async def read(self, path: str, form: str, namespace: str, **params: str) -> bytes:
-        """What is at a path, in this form, for an object of a namespace. Raises kube errors."""
+        """Return the response to a GET, of media type `form`. Raises kube errors."""
         async with self._slots.acquired(namespace):
             return await self._client.request(
                 "GET",
@@ -157,18 +161,19 @@ class Writer:
             )
 
     async def metadata(self, resource: Resource, name: str, namespace: str) -> ObjectMeta:
-        """The metadata of a live object alone. Raises NotServedError, kube errors."""
+        """Return the metadata of a live object. Raises NotServedError, kube errors."""
         with _served(resource):
             found = await self.read(resource.path(namespace, name), METADATA, namespace)
         return decode_partial(found).metadata
 
     async def may(self, verb: str, resource: Resource, namespace: str) -> bool:
-        """Whether this process has a right; no namespace means the whole cluster.
+        """Return True if this process has the right; no namespace means the complete cluster.
 
         Raises kube errors.
         """
         asked = {"verb": verb, "group": resource.group, "resource": resource.plural}
         attributes = {"resourceAttributes": asked | {"namespace": namespace}}
+        # No check of the lease: the API server stores nothing for this request.
         async with self._slots.acquired(namespace):
             answer = await self._client.create(OWN_RIGHTS, {"spec": attributes})
         return (answer.get("status") or {}).get("allowed") is True
@@ -176,6 +181,7 @@ class Writer:
     async def create(self, resource: Resource, obj: Json) -> Json:
         """Create an object. Raises NotLeadingError, kube errors."""
         async with self._slots.acquired(obj["metadata"].get("namespace", "")):
+            # After the wait for a slot, in which the lease may have been lost.
             self._check()
             return await self._client.create(resource, obj)
 
@@ -188,7 +194,7 @@ class Writer:
         *,
         subresource: str | None = None,
     ) -> Json:
-        """Patch an object, or one of its sub-resources.
+        """Patch an object or one of its subresources.
 
         Raises NotLeadingError, NotServedError, kube errors.
         """
@@ -200,7 +206,10 @@ class Writer:
                 )
 
     async def delete(self, resource: Resource, name: str, namespace: str, *, uid: str) -> None:
-        """Delete exactly this object. Raises NotLeadingError, NotServedError, kube errors."""
+        """Delete exactly the object with this UID.
+
+        Raises NotLeadingError, NotServedError, kube errors.
+        """
         async with self._slots.acquired(namespace):
             self._check()
             with _served(resource):
@@ -214,11 +223,11 @@ class Writer:
 
 
 class Controller(Generic[K]):
-    """Keys in a queue and workers that reconcile them, one worker to a key at a time.
+    """A queue of keys and workers that reconcile them, one worker for each key at a time.
 
-    Whatever `reconcile` raises is handled here, in one place: the key is queued again, after a
-    growing delay: up to 30 s for what the API server may say, up to 5 min for a bug of ours. A bug
-    that one key triggers never stops the others.
+    All errors of `reconcile` are handled here, and the key is queued again. The delay grows up to
+    30 s for errors of the API server, and up to 5 min for a bug of ours. A bug with one key never
+    stops the others.
     """
 
     def __init__(
@@ -230,9 +239,9 @@ class Controller(Generic[K]):
         *,
         namespace: Callable[[Any], str] = itemgetter(0),
     ) -> None:
-        """`name` labels logs and metrics; a key begins with its namespace, or `namespace` has it.
+        """Label logs and metrics with `name`; `namespace` returns that of a key.
 
-        One namespace has two thirds of the workers at most.
+        One namespace gets at most two thirds of the workers.
         """
         self.name = name
         self.queue: WorkQueue[K] = WorkQueue(
@@ -243,11 +252,11 @@ class Controller(Generic[K]):
         self._failures: Failures[K] = Failures(name, _words)
 
     def details(self) -> Iterator[str]:
-        """Lines for `/readyz`: the keys whose reconciliation raises an error of ours."""
+        """Yield lines for `/readyz`: keys whose reconciliation raises an unexpected error."""
         return self._failures.details()
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Reconcile keys until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._workers):
@@ -265,12 +274,14 @@ class Controller(Generic[K]):
                 self.queue.done(key)
 
     async def handle(self, key: K) -> None:
-        """Reconcile one key and handle what it raises."""
+        """Reconcile one key and handle its errors."""
         try:
             await self._reconcile(key)
         except RequeueError as wait:
             self.queue.add_after(key, wait.seconds)
         except NotLeadingError:
+            # The lease may still be renewed in time. Otherwise the term ends, and this queue with
+            # it.
             self.queue.retry(key)
         except KubeError as error:
             wait_seconds = self.queue.retry(key, error)
@@ -289,14 +300,14 @@ class Controller(Generic[K]):
 
 
 def _words(key: Hashable) -> str:
-    """A key, which may have keys in it, as one text."""
+    """Return a key, which may contain keys, as one text."""
     return "/".join(map(_words, key)) if isinstance(key, tuple) else str(key)
 
 
 async def queue_all(objects: Iterable[T], queue: Callable[[T], None]) -> None:
-    """Call `queue` for each object as of now, in slices between which other tasks run.
+    """Call `queue` for each object as of now; yield to other tasks in between.
 
-    What it raises is about that object alone, which was set aside when it came.
+    An error concerns only its object, whose decoding already reported it.
     """
     pace = Pace("resync", SystemClock())
     for obj in list(objects):
@@ -310,7 +321,7 @@ async def queue_all(objects: Iterable[T], queue: Callable[[T], None]) -> None:
 
 
 async def bounded(work: Sequence[Callable[[], Awaitable[None]]], limit: int) -> None:
-    """Run all, at most `limit` at a time; the first failure is raised once all have ended."""
+    """Run all with at most `limit` at a time; raise the first error after all have ended."""
     slots = asyncio.Semaphore(limit)
 
     async def one(part: Callable[[], Awaitable[None]]) -> None:

@@ -1,18 +1,18 @@
-"""How fast the objects of one namespace make the controllers write."""
+"""A rate limit of the writes that one namespace causes."""
 
 import math
 
 from kube.base.clock import Clock
 
 _ALWAYS_REMEMBERED = 64
-"""Namespaces whose allowance is remembered before those that are idle are forgotten."""
+"""Namespaces that are remembered before idle ones are forgotten."""
 
 
 class NamespacePace:
-    """So many writes of a namespace at once, then so many a second, whatever is done there."""
+    """A token bucket for each namespace: a burst of writes, then so many a second."""
 
     def __init__(self, clock: Clock, burst: int, per_second: float) -> None:
-        """Nothing was written yet."""
+        """Allow `burst` writes at once, then `per_second`."""
         self._clock = clock
         self._step = 1.0 / per_second
         self._ahead = burst * self._step
@@ -20,8 +20,10 @@ class NamespacePace:
         self._most = _ALWAYS_REMEMBERED
 
     def wait(self, namespace: str) -> float:
-        """Seconds until something may be written there; 0 counts as one write."""
+        """Return the seconds until the next write in the namespace; 0 counts as one write."""
         now = self._clock.monotonic()
+        # Idle namespaces are dropped when their number has doubled, which costs O(1) a call on
+        # average.
         if len(self._busy_until) > self._most:
             self._busy_until = {it: at for it, at in self._busy_until.items() if at > now}
             self._most = max(_ALWAYS_REMEMBERED, 2 * len(self._busy_until))

@@ -1,11 +1,12 @@
-"""The annotation that tells users what an owner of groups waits for: how it is written.
+"""The writer of the annotation that states what an owner of groups waits for.
 
 An owner belongs to its user, and Muster may write nothing else on it. On StatefulSets and
-Deployments that is ensured by the request itself: it is one for the status, by which no spec can be
-changed, and in which webhooks of others for the object change nothing either. A policy refuses all
-but this annotation there (`manifests/base/controller-policy.yaml`), and on TrainJobs, whose status
-cannot carry one. It sees only what the last webhook left: where others change a TrainJob in each
-update, the annotation is refused, and an event says that.
+Deployments the request itself ensures that: it patches the status, which cannot change the spec,
+and for which webhooks of other projects for the object are not called. In addition, a policy
+rejects any other change there (`manifests/base/controller-policy.yaml`), and on TrainJobs, whose
+status cannot carry an annotation. The policy sees only the result of the last webhook. If another
+project's webhook changes a TrainJob in each update, the annotation is rejected, and an event
+reports it.
 """
 
 from contextlib import suppress
@@ -28,19 +29,21 @@ from kube.client.resources import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Reso
 from kube.events.events import ObjectReference, Recorder
 
 BY_STATUS: Final = (STATEFUL_SETS, DEPLOYMENTS)
-"""Their API server keeps the annotations of a request for the status."""
+"""Kinds whose API server accepts annotations in a request for the status."""
 
 COPIED: Final = (DEPLOYMENTS,)
-"""The Deployment controller copies annotations to the current ReplicaSet and takes none away there.
+"""Kinds whose controller copies annotations to another object and never removes them there.
 
-So the annotation stays on a Deployment, empty while nothing waits, and the current ReplicaSet
-follows. Each write clears it on the older ones, which nobody else writes any more.
+The Deployment controller copies them to the current ReplicaSet. So the annotation stays on a
+Deployment, empty while nothing waits, and the current ReplicaSet follows. Each write clears it on
+older ReplicaSets, to which no other controller writes any more.
 """
 
 _REVISION: Final = "deployment.kubernetes.io/revision"
 
+# Somebody has to change a webhook or a policy first, and no event reports that.
 REFUSED_SECONDS: Final = 300.0
-"""When to ask again for what was refused: somebody has to change something first."""
+"""Seconds until the next attempt after a rejection."""
 
 _log = structlog.get_logger()
 
@@ -51,19 +54,19 @@ class _Refused(NamedTuple):
 
 
 class WaitingForNote:
-    """Writes the annotation, and says where that is refused."""
+    """The writer of the annotation, which reports a rejection."""
 
     def __init__(self, writer: Writer, recorder: Recorder, clock: Clock) -> None:
-        """`recorder` takes the events."""
+        """Send events through `recorder`."""
         self._writer = writer
         self._recorder = recorder
         self._clock = clock
         self._refused: dict[str, _Refused] = {}
 
     async def write(self, resource: Resource, meta: ObjectMeta, text: str) -> bool:
-        """Set the annotation, or clear it where there is no text; False if that was refused.
+        """Set the annotation, or clear it if there is no text; return False if it was rejected.
 
-        What was refused is not sent again for `REFUSED_SECONDS`. Raises kube errors.
+        A rejected one is not sent again for `REFUSED_SECONDS`. Raises kube errors.
         """
         refused = self._refused.get(meta.uid)
         if refused is not None and self._clock.monotonic() - refused.at < REFUSED_SECONDS:
@@ -83,21 +86,22 @@ class WaitingForNote:
         return True
 
     def forget(self, uid: str) -> None:
-        """The object is gone."""
+        """Forget an object that is deleted."""
         self._refused.pop(uid, None)
 
     async def _clear_copies(self, meta: ObjectMeta, text: str) -> None:
-        """Clear the annotation on ReplicaSets that say anything else.
+        """Clear the annotation on ReplicaSets that state anything else.
 
-        The current one follows by itself. Without a text it is cleared, too: it may have become an
-        older one by now.
+        The current ReplicaSet follows by itself. Without a text it is cleared, too.
         """
+        # Found by the label of the group, as ReplicaSets are not watched.
         of_group = f"{LABEL_POD_GROUP}={meta.annotations.get(ANNOTATION_MANAGED_GROUP, '')}"
         path = REPLICA_SETS.path(meta.namespace)
         found = await self._writer.read(path, METADATA_LIST, meta.namespace, labelSelector=of_group)
         for copy in (it.metadata for it in decode_partials(found).items):
             notes = copy.annotations
             by_it = copy.controller is not None and copy.controller.uid == meta.uid
+            # Without a text the current one is cleared, too: it may be an older one by now.
             follows = notes.get(_REVISION) == meta.annotations.get(_REVISION) and text
             if by_it and not follows and notes.get(ANNOTATION_WAITING_FOR, "") not in ("", text):
                 ops = waiting_for_ops(copy, "", stays=False)
@@ -107,9 +111,10 @@ class WaitingForNote:
                     )
 
     def _say(self, resource: Resource, meta: ObjectMeta, text: str, reason: str) -> None:
-        """Once for each reason: numbers in the text change, and nobody can act on these."""
+        """Report a rejection, once for each reason."""
         before = self._refused.get(meta.uid)
         self._refused[meta.uid] = _Refused(reason, self._clock.monotonic())
+        # The numbers in the text change all the time, and no user can act on them.
         if before is not None and before.reason == reason:
             return
         said = f"the annotation waiting-for cannot be written here: {reason}"
@@ -121,13 +126,13 @@ class WaitingForNote:
 
 
 def waiting_for_ops(meta: ObjectMeta, text: str, *, stays: bool) -> PatchBuilder:
-    """What sets the annotation `waiting-for`; without a text it is removed, unless it `stays`."""
+    """Create the patch that sets the annotation, or removes it without a text unless it `stays`."""
     path = pointer("metadata", "annotations", ANNOTATION_WAITING_FOR)
     ops = PatchBuilder().of_uid(meta.uid)
     if meta.annotations or not text:
         ops.add(path, text)
     else:
-        # The whole map is created: nobody else may have created it meanwhile.
+        # The patch creates the complete map. Fail if another client has created it in the meantime.
         ops.at_version(meta.resource_version)
         ops.add("/metadata/annotations", {ANNOTATION_WAITING_FOR: text})
     if not (text or stays):

@@ -133,5 +133,5 @@ async def test_a_line_for_each_decision(harness: Harness) -> None:
     scheduled = next(log for log in said if log["root"] == "PodGroup/ns/small")
     refused = next(log for log in said if log["root"] == "PodGroup/ns/large")
     assert (scheduled["result"], scheduled["pods"], scheduled["nodes"]) == ("scheduled", 2, 2)
-    assert (refused["result"], refused["why"]) == ("unschedulable", "capacity")
+    assert (refused["result"], refused["reason"]) == ("unschedulable", "capacity")
     assert "4 Insufficient cpu." in refused["message"]

@@ -1,1 +1,1 @@
-"""What reviews look up in the cluster."""
+"""The objects of the cluster that reviews look up."""

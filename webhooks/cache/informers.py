@@ -1,4 +1,4 @@
-"""What a webhook knows besides the review itself: a lister, and the informers behind it."""
+"""The objects that a review needs in addition to its own: a lister, and the informers behind it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from webhooks.cache.workloads import WorkloadCache, decode_workload
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """A CompositePodGroup, the facts in use; `parent` is "" for a root."""
+    """The used fields of a CompositePodGroup; `parent` is empty for a root."""
 
     parent: str = ""
     deleting: bool = False
@@ -43,46 +43,49 @@ class Lister(Protocol):
 
     @property
     def scheduler_names(self) -> SchedulerNames:
-        """Whose pods are Muster's, as configured."""
+        """The configured names of Muster's scheduler."""
 
     @property
     def gates(self) -> FeatureGates:
-        """What is on."""
+        """The features that are on."""
 
     def priority_classes(self) -> Sequence[PriorityClass]:
-        """All PriorityClasses."""
+        """Return all PriorityClasses."""
 
     def workload(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """The `spec` of a Workload inside an otherwise empty object; None if it is not there."""
+        """Return the `spec` of a Workload in an otherwise empty object; None if it is missing."""
 
     def workload_of_user(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
-        """The Workload (as above) that a user made for the owner; None without, or with several."""
+        """Return the Workload, as above, that a user created for the owner.
+
+        Returns None if there is none, or several.
+        """
 
     def workload_of_owner(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
-        """The first Workload by name that is for the owner, whoever made it; None without one."""
+        """Return the first Workload by name for the owner, of any creator; None without one."""
 
     def composite(self, namespace: str, name: str) -> Composite | None:
-        """A CompositePodGroup; None if it is not there."""
+        """Return a CompositePodGroup; None if it is missing."""
 
     def pod_group_is_deleting(self, namespace: str, name: str, claims: Owners) -> bool:
-        """Whether a PodGroup is there and being deleted, to which pods with these claims belong."""
+        """Return True if a PodGroup is being deleted to which pods with these claims belong."""
 
     def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
-        """Whether a group of this kind is there that was not made for the owner (kind, name)."""
+        """Return True if another owner than `owner` (kind, name) has the group of this name."""
 
     def shared_claims(self, namespace: str, pod_group: str) -> Mapping[str, str]:
-        """The ResourceClaimTemplates of a PodGroup's claims, by entry; empty if it is not there."""
+        """Return the ResourceClaimTemplates of a PodGroup's claims by entry, if it exists."""
 
 
 class HasObjectMeta(Protocol):
-    """Anything decoded with its whole metadata."""
+    """An object that is decoded with its complete metadata."""
 
     @property
     def metadata(self) -> ObjectMeta: ...
 
 
 class PriorityClassObject(msgspec.Struct, rename="camel", gc=False):
-    """A `scheduling.k8s.io/v1` PriorityClass, the fields in use."""
+    """The used fields of a `scheduling.k8s.io/v1` PriorityClass."""
 
     metadata: ObjectMeta
     value: int = 0
@@ -98,11 +101,13 @@ class PriorityClasses:
         self._all: tuple[PriorityClass, ...] = ()
 
     def all(self) -> Sequence[PriorityClass]:
-        """All of them, made once for each change and not for each review."""
+        """Return all PriorityClasses."""
+        # Built once for each change, as classes change rarely and each review of a group reads
+        # them.
         return self._all
 
     def upsert(self, obj: PriorityClassObject) -> None:
-        """A class is there, as it is now."""
+        """Store the current state of a class."""
         self._by_name[obj.metadata.name] = PriorityClass(
             obj.metadata.name,
             obj.value,
@@ -112,13 +117,13 @@ class PriorityClasses:
         self._all = tuple(self._by_name.values())
 
     def delete(self, key: Key) -> None:
-        """A class is gone."""
+        """Remove a deleted class."""
         self._by_name.pop(key[1], None)
         self._all = tuple(self._by_name.values())
 
 
 class DeletingObjects:
-    """Sink of any kind that remembers which objects are being deleted."""
+    """Sink of any kind that records which objects are being deleted."""
 
     def __init__(self) -> None:
         self._keys: set[Key] = set()
@@ -127,41 +132,43 @@ class DeletingObjects:
         return key in self._keys
 
     def upsert(self, obj: HasObjectMeta) -> None:
-        """An object is there; deletion cannot be taken back, but the name can be used again."""
+        """Record whether an object is being deleted."""
+        # Deletion cannot be undone, but a new object may have the name.
         if obj.metadata.deletion_timestamp is None:
             self._keys.discard(obj.metadata.key)
         else:
             self._keys.add(obj.metadata.key)
 
     def delete(self, key: Key) -> None:
-        """An object is gone."""
+        """Remove a deleted object."""
         self._keys.discard(key)
 
 
 class GroupOwners(DeletingObjects):
-    """The same, and the owner that each group was made for: a name may belong to another one."""
+    """Sink of groups that also records the owner for which each group was created."""
 
     def __init__(self) -> None:
         super().__init__()
         self._owners: dict[Key, OwnerId | None] = {}
 
     def upsert(self, obj: HasObjectMeta) -> None:
-        """A group exists: one of ours, made for a Job or JobSet, or one of somebody else's."""
+        """Record a group of Muster's or of another client."""
         super().upsert(obj)
         self._owners[obj.metadata.key] = made_for(obj.metadata)
 
     def delete(self, key: Key) -> None:
-        """A group is gone."""
+        """Remove a deleted group."""
         super().delete(key)
         self._owners.pop(key, None)
 
     def is_taken(self, key: Key, owner: tuple[str, str]) -> bool:
-        """Whether a group of this name exists that was not made for an owner of this name."""
+        """Return True if another owner than this one has the group of this name."""
+        # Compare kind and name without the UID: at its own creation an owner has no UID yet.
         owner_id = self._owners.get(key)
         return key in self._owners and (owner_id is None or owner_id[1:3] != owner)
 
     def has_members(self, key: Key, claims: Owners) -> bool:
-        """Whether pods with these claims belong to the group of this name."""
+        """Return True if pods with these claims belong to the group of this name."""
         owner_id = self._owners.get(key)
         return belongs(claims, known_as(owner_id) if owner_id is not None else NOBODY)
 
@@ -174,7 +181,7 @@ class ClaimEntry(msgspec.Struct, rename="camel", gc=False):
 
 
 class PodGroupSpec(msgspec.Struct, rename="camel", gc=False):
-    """The one field of a PodGroup's spec in use."""
+    """The only used field of a PodGroup's spec."""
 
     resource_claims: list[ClaimEntry] = []
 
@@ -187,34 +194,35 @@ class PodGroupObject(msgspec.Struct, gc=False):
 
 
 class PodGroups:
-    """Sink of PodGroups: the owner that each was made for, and the claims that its pods share."""
+    """Sink of PodGroups: the owner of each, and the claims that its pods share."""
 
     def __init__(self) -> None:
         self.owners = GroupOwners()
         self._claims: dict[Key, dict[str, str]] = {}
 
     def shared_claims(self, key: Key) -> Mapping[str, str]:
-        """The templates of its claims, by entry."""
+        """Return the templates of a PodGroup's claims by entry."""
         return self._claims.get(key, {})
 
     def upsert(self, obj: PodGroupObject) -> None:
-        """A PodGroup is there, as it is now."""
+        """Store the current state of a PodGroup."""
         self.owners.upsert(obj)
         found = ((it.name, it.resource_claim_template_name) for it in obj.spec.resource_claims)
         claims = {name: template for name, template in found if template}
+        # Few PodGroups share claims, so the others take no memory here.
         if claims:
             self._claims[obj.metadata.key] = claims
         else:
             self._claims.pop(obj.metadata.key, None)
 
     def delete(self, key: Key) -> None:
-        """A PodGroup is gone."""
+        """Remove a deleted PodGroup."""
         self.owners.delete(key)
         self._claims.pop(key, None)
 
 
 class CompositeSpec(msgspec.Struct, rename="camel", gc=False):
-    """The one field of a composite's spec in use."""
+    """The only used field of a CompositePodGroup's spec."""
 
     parent_composite_pod_group_name: str | None = None
 
@@ -227,28 +235,29 @@ class CompositeObject(msgspec.Struct, gc=False):
 
 
 class Composites:
-    """Sink of CompositePodGroups: their parents, and the owner that each was made for."""
+    """Sink of CompositePodGroups: their parents, and the owner of each."""
 
     def __init__(self) -> None:
         self._parents: dict[Key, str] = {}
         self._owners = GroupOwners()
 
     def get(self, key: Key) -> Composite | None:
-        """What is known of one; None if it is not there."""
+        """Return the known fields of a CompositePodGroup; None if it is missing."""
+        # None means a missing CompositePodGroup: a root has an empty parent.
         parent = self._parents.get(key)
         return None if parent is None else Composite(parent, key in self._owners)
 
     def is_taken(self, key: Key, owner: tuple[str, str]) -> bool:
-        """Whether a composite of this name exists that was not made for an owner of this name."""
+        """Return True if another owner than this one has the CompositePodGroup."""
         return self._owners.is_taken(key, owner)
 
     def upsert(self, obj: CompositeObject) -> None:
-        """A composite is there, as it is now."""
+        """Store the current state of a CompositePodGroup."""
         self._owners.upsert(obj)
         self._parents[obj.metadata.key] = obj.spec.parent_composite_pod_group_name or ""
 
     def delete(self, key: Key) -> None:
-        """A composite is gone."""
+        """Remove a deleted CompositePodGroup."""
         self._owners.delete(key)
         self._parents.pop(key, None)
 
@@ -268,9 +277,11 @@ class ClusterInformers:
         scheduler_names: SchedulerNames = USUAL,
         gates: FeatureGates = features.USUAL,
     ) -> None:
-        """Without `quarantine`, objects that are left out are logged only."""
+        """Create the informers; without `quarantine`, undecodable objects are only logged."""
         self.scheduler_names = scheduler_names
         self.gates = gates
+        # Undecodable objects are skipped. One of them must not keep a cache incomplete, and so stop
+        # admission.
         delivery = Delivery(Quarantine() if quarantine is None else quarantine)
         self._classes = PriorityClasses()
         self._pod_groups = PodGroups()
@@ -288,9 +299,9 @@ class ClusterInformers:
 
     @property
     def synced(self) -> Mapping[str, asyncio.Event]:
-        """For each resource (its plural): set once the first list of it is known.
+        """The event of each resource, by its plural, that is set after its first list.
 
-        Before that no object of it may be taken for missing, or for not being deleted.
+        Before that, an object that is not in the cache may exist, or be in deletion.
         """
         return {plural: reflector.synced for plural, reflector in self._reflectors.items()}
 
@@ -301,36 +312,36 @@ class ClusterInformers:
                 group.create_task(reflector.run())
 
     def priority_classes(self) -> Sequence[PriorityClass]:
-        """All PriorityClasses."""
+        """Return all PriorityClasses."""
         return self._classes.all()
 
     def workload(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """The `spec` of a Workload inside an otherwise empty object; None if it is not there."""
+        """Return the `spec` of a Workload in an otherwise empty object; None if it is missing."""
         return self._workloads.named(namespace, name)
 
     def workload_of_user(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
-        """The Workload that a user made for the owner; None without, or with several."""
+        """Return the Workload that a user created for the owner; None without, or with several."""
         return self._workloads.of_user(namespace, owner)
 
     def workload_of_owner(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
-        """The first Workload by name that is for the owner, whoever made it; None without one."""
+        """Return the first Workload by name for the owner, of any creator; None without one."""
         return self._workloads.of_owner(namespace, owner)
 
     def composite(self, namespace: str, name: str) -> Composite | None:
-        """A CompositePodGroup; None if it is not there."""
+        """Return a CompositePodGroup; None if it is missing."""
         return self._composites.get((namespace, name))
 
     def pod_group_is_deleting(self, namespace: str, name: str, claims: Owners) -> bool:
-        """Whether a PodGroup is there and being deleted, to which pods with these claims belong."""
+        """Return True if a PodGroup is being deleted to which pods with these claims belong."""
         key = (namespace, name)
         return key in self._pod_groups.owners and self._pod_groups.owners.has_members(key, claims)
 
     def group_is_taken(self, kind: str, namespace: str, name: str, owner: tuple[str, str]) -> bool:
-        """Whether a group of this kind is there that was not made for the owner (kind, name)."""
+        """Return True if another owner than `owner` (kind, name) has the group of this name."""
         if kind == COMPOSITE_POD_GROUP.kind:
             return self._composites.is_taken((namespace, name), owner)
         return self._pod_groups.owners.is_taken((namespace, name), owner)
 
     def shared_claims(self, namespace: str, pod_group: str) -> Mapping[str, str]:
-        """The ResourceClaimTemplates of a PodGroup's claims, by entry; empty if it is not there."""
+        """Return the ResourceClaimTemplates of a PodGroup's claims by entry, if it exists."""
         return self._pod_groups.shared_claims((namespace, pod_group))

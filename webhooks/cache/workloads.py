@@ -1,4 +1,4 @@
-"""The Workloads that reviews look up: by name, and by the owner that their controllerRef names."""
+"""The Workloads that reviews look up, by name and by the owner in their controllerRef."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kube.client.decoding import Decoder
 from kube.informers.cache import Cache
 
 _BY_OWNER: Final = "owner"
-"""By (namespace, API group, kind, name) of what the controllerRef names."""
+"""Index by namespace, API group, kind and name in the controllerRef."""
 
 
 class WorkloadMeta(msgspec.Struct, rename="camel", gc=False):
@@ -27,20 +27,21 @@ class WorkloadMeta(msgspec.Struct, rename="camel", gc=False):
 
 
 class _NotedMeta(WorkloadMeta, rename="camel", gc=False):
-    """The same as it comes; annotations may be long, and are not kept."""
+    """The metadata as it is decoded; annotations may be long, and are not kept."""
 
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
 
 class WorkloadObject(msgspec.Struct, gc=False):
-    """A Workload; `spec` is its JSON as it came, which takes a tenth of what objects would.
+    """A Workload with its `spec` as raw JSON.
 
-    A tree may have thousands of templates, and a review needs one of them. `owner` is what its
-    controllerRef names; `generated`: Muster made it.
+    `owner` is the object in its controllerRef. `generated` is True if Muster created it.
     """
 
     metadata: WorkloadMeta
+    # Raw JSON takes a tenth of the memory of decoded objects. A tree may have thousands of
+    # templates, and a review needs one of them.
     spec: bytes = b"{}"
     owner: OwnerName | None = None
     generated: bool = False
@@ -62,28 +63,30 @@ class _RawWorkload(msgspec.Struct, gc=False):
 
 
 class WorkloadCache(Cache[WorkloadObject]):
-    """Sink of Workloads. What it gives is the `spec` inside an otherwise empty object."""
+    """Sink of Workloads, which returns the `spec` in an otherwise empty object."""
 
     def __init__(self) -> None:
         super().__init__()
         self.add_index(_BY_OWNER, _owner_of)
 
     def named(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """The Workload of that name; None if it is not there."""
+        """Return the Workload of that name; None if it is missing."""
         return _as_object(self.get(namespace, name))
 
     def of_user(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
-        """The one that a user made for the owner; None without, or with several."""
+        """Return the Workload that a user created for the owner; None without, or with several."""
         found = [it for it in self._of(namespace, owner) if not it.generated]
+        # The controllers reject several as a conflict, so the webhook must not choose one.
         return _as_object(found[0]) if len(found) == 1 else None
 
     def of_owner(self, namespace: str, owner: OwnerName) -> Mapping[str, Any] | None:
-        """The first one by name that is for the owner, whoever made it; None without one."""
+        """Return the first Workload by name for the owner, of any creator; None without one."""
         found = self._of(namespace, owner)
         return _as_object(min(found, key=lambda it: it.metadata.name, default=None))
 
     def _of(self, namespace: str, owner: OwnerName) -> list[WorkloadObject]:
         found = self.by_index(_BY_OWNER, (namespace, *owner))
+        # A Workload that is being deleted provides no templates. The controllers ignore it, too.
         return [it for it in found if it.metadata.deletion_timestamp is None]
 
 
@@ -92,14 +95,14 @@ _decode_spec: Final = Decoder(_WorkloadSpec)
 
 
 def decode_workload(data: bytes) -> WorkloadObject:
-    """A Workload. Raises msgspec.DecodeError."""
+    """Decode a Workload. Raises msgspec.DecodeError."""
     raw = _decode_raw(data)
     meta, ref = raw.metadata, _decode_spec(raw.spec).controller_ref
     kept = WorkloadMeta(
         meta.name, meta.namespace, meta.uid, meta.resource_version, meta.deletion_timestamp
     )
     owner = OwnerName(ref.api_group, ref.kind, ref.name) if ref is not None else None
-    # A copy: the raw part would keep all of the message it came in.
+    # Copy: the raw part would keep the complete message that it is part of.
     return WorkloadObject(kept, bytes(raw.spec), owner, made_for(meta) is not None)
 
 

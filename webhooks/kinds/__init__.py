@@ -1,1 +1,1 @@
-"""One file for each kind that is admitted."""
+"""One file for each kind that admission handles."""

@@ -1,4 +1,4 @@
-"""Our own kinds: Workload, PodGroup, CompositePodGroup."""
+"""Admission of Muster's own kinds: Workload, PodGroup and CompositePodGroup."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ PARENT = "spec.parentCompositePodGroupName"
 
 
 def mutate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
-    """Completes a new group, and a PodGroup that takes its template's values by an update.
+    """Complete a new group, or a PodGroup that takes its template's values in an update.
 
-    Fields that the client's API version does not have stay as they were.
+    Fields that the client's API version does not have keep their values.
     """
     if request.object is None:
         return ALLOWED
@@ -36,16 +36,19 @@ def mutate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
 
 
 def keep_unknown_fields(request: AdmissionRequest, _lister: Lister) -> AdmissionResponse:
-    """Restores on update what the client's API version cannot express and did not carry along."""
+    """Restore fields that the client's API version cannot express and its update left out."""
     new, old, asked = request.object, request.old_object, request.request_kind
     if request.operation != "UPDATE" or new is None or old is None or asked is None:
         return ALLOWED
+    # Without this a replace by an older client would unset these fields, and validation would
+    # reject the change of an immutable field that nobody meant to change.
     meant = conversion.with_hidden_fields(request.kind.kind, asked.version, new, old)
     operations: list[Operation] = [
         {"op": "add", "path": f"/{place}", "value": meant[place]}
         for place in ("spec", "status")
         if place in meant and meant[place] != new.get(place)
     ]
+    # The patch replaces the map, as a JSON patch cannot add to a map that does not exist.
     if annotations_of(meant) != annotations_of(new):
         value = dict(annotations_of(meant))
         operations.append({"op": "add", "path": "/metadata/annotations", "value": value})
@@ -55,11 +58,10 @@ def keep_unknown_fields(request: AdmissionRequest, _lister: Lister) -> Admission
 def _completed_late(
     request: AdmissionRequest, obj: Mapping[str, Any], lister: Lister
 ) -> AdmissionResponse:
-    """Completes a group that waited for its template and gets the template's values now.
-
-    Any other update is left as it was sent: a refusal names no field that its sender never wrote.
-    """
+    """Complete a group that waited for its template and gets its values in this update."""
     old, new = mapping(dig(request.old_object, "spec")), mapping(obj.get("spec"))
+    # Any other update stays as it was sent: a rejection must not name fields that its sender never
+    # wrote.
     if not _waits(request, old):
         return ALLOWED
     filled = inherit.filled_fields(old, new, _template(request, new, lister))
@@ -67,9 +69,10 @@ def _completed_late(
 
 
 def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
-    """All errors in a group or a Workload.
+    """Return all errors of a group or a Workload.
 
-    403 when its parent is being deleted, or when a template would preempt and its class does not.
+    The status is 403 if the parent is being deleted, or if a template would preempt although its
+    PriorityClass never does.
     """
     new = request.object or {}
     result = validation.validate(
@@ -79,6 +82,7 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
         request.operation,
         group=request.kind.group,
         subresource=request.sub_resource,
+        # In an update a waiting PodGroup may take the values of its template, and no others.
         template=_template(request, mapping(new.get("spec")), lister)
         if request.operation == "UPDATE"
         else None,
@@ -87,12 +91,15 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
     if not denied and not result.causes and request.kind.kind == WORKLOAD.kind:
         denied = _preempting_templates(request, lister)
     causes = [*denied, *_off(request, lister), *result.causes]
+    # A rejected object gets no warnings about references, as its user has to change it anyway.
     said = [*result.warnings, *(() if causes else warnings.of_group(request, lister))]
     return AdmissionResponse(causes=causes, warnings=said, forbidden=bool(denied))
 
 
 def _off(request: AdmissionRequest, lister: Lister) -> list[Cause]:
-    """Causes for what a new object uses and is off; what is stored keeps what it has."""
+    """Return the causes for features that a new object uses and that are off."""
+    # A stored object keeps what it has, as Kubernetes keeps fields of disabled features. Its
+    # labels, finalizers and late template values can still change.
     if request.operation != "CREATE":
         return []
     kind = request.kind
@@ -102,12 +109,17 @@ def _off(request: AdmissionRequest, lister: Lister) -> list[Cause]:
 def _created(
     request: AdmissionRequest, obj: Mapping[str, Any], lister: Lister
 ) -> AdmissionResponse:
-    """Finalizer, the template's values, mode, priority; a group that waits gets only the first."""
+    """Set the finalizer, the template's values, the disruption mode and the priority.
+
+    A group that waits for its template gets only the finalizer.
+    """
     spec = mapping(obj.get("spec"))
     taken: list[Operation] = []
     if _waits(request, spec):
         template = _template(request, spec, lister)
         values = inherit.inherited_values(spec, template) if template else {}
+        # All values or none: without a policy in the template the group stays incomplete, and takes
+        # its values later.
         if not inherit.is_incomplete({**spec, **values}):
             taken = [
                 {"op": "add", "path": f"/spec/{key}", "value": value}
@@ -123,10 +135,10 @@ def _created(
 def _completed(
     request: AdmissionRequest, obj: Mapping[str, Any], lister: Lister
 ) -> AdmissionResponse:
-    """Defaults and the priority value, or the one cause why there is none (403)."""
+    """Return the defaults and the priority value, or the cause for which there is none (403)."""
     operations = defaults(request.kind.kind, obj)
     spec = mapping(obj.get("spec"))
-    # A group that waits for its template takes the template's priority then, not a default now.
+    # A group that waits for its template will take the priority of the template, not a default.
     if not isinstance(obj.get("spec"), Mapping) or _waits(request, spec):
         return AdmissionResponse(operations)
     resolved = priority.resolve(spec, lister.priority_classes())
@@ -142,7 +154,7 @@ def _waits(request: AdmissionRequest, spec: Mapping[str, Any]) -> bool:
 def _template(
     request: AdmissionRequest, spec: Mapping[str, Any], lister: Lister
 ) -> Mapping[str, Any] | None:
-    """The live template that a PodGroup names; None for other kinds."""
+    """Return the live template that a PodGroup names; None for other kinds."""
     workload = text(dig(spec, "workloadRef", "workloadName"))
     if request.kind.kind != POD_GROUP.kind or not workload:
         return None
@@ -151,7 +163,7 @@ def _template(
 
 
 def _preempting_templates(request: AdmissionRequest, lister: Lister) -> list[Cause]:
-    """Templates of a new Workload whose groups would be refused: their class never preempts."""
+    """Return causes for templates whose groups would be rejected, as their class never preempts."""
     if request.operation != "CREATE":
         return []
     spec = mapping(dig(request.object, "spec"))
@@ -160,6 +172,8 @@ def _preempting_templates(request: AdmissionRequest, lister: Lister) -> list[Cau
 
 def _deleting_parent(request: AdmissionRequest, lister: Lister) -> list[Cause]:
     name = text(dig(request.object, "spec", "parentCompositePodGroupName"))
+    # On creation only: a child that exists already must be able to change while its parent is being
+    # deleted.
     if request.operation != "CREATE" or not name:
         return []
     parent = lister.composite(request.namespace, name)

@@ -1,4 +1,4 @@
-"""The kinds that ask for groups (`api.integration.kinds`), and those that create such objects."""
+"""Admission of kinds that request groups (`api.integration.kinds`), and of their creators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 def mutate(
     kind: OwnerKind, request: AdmissionRequest, lister: Lister, autoscalers: Autoscalers = SILENT
 ) -> AdmissionResponse:
-    """Name the groups in the object's templates. Validation reports the errors."""
+    """Name the groups in the object's templates. Validation reports errors."""
     obj, review = request.object or {}, _review(request, lister, autoscalers)
     admission = kind.admit(obj, review)
     warnings = list(kind.mutation_warnings(obj, admission, review))
@@ -33,7 +33,7 @@ def mutate(
 
 
 def validate(kind: OwnerKind, request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
-    """Report everything that is wrong with what the object asks for."""
+    """Report all errors in the object's request for groups."""
     obj = request.object or {}
     answer = _validated(kind, obj, _review(request, lister), lister)
     return _with_unread(request, answer) if kind.reports_unread_keys(obj) else answer
@@ -42,8 +42,10 @@ def validate(kind: OwnerKind, request: AdmissionRequest, lister: Lister) -> Admi
 def validate_embedding(
     kind: EmbeddingKind, request: AdmissionRequest, lister: Lister
 ) -> AdmissionResponse:
-    """Report what admission will say of the object that this one creates."""
+    """Report the admission result of the object that this one will create."""
     if not kind.is_checked(request.operation):
+        # Without this check the user would see nothing: the controller's create request would be
+        # rejected again and again.
         return ALLOWED
     obj, answer = request.object or {}, ALLOWED
     embedded = kind.embedded(obj)
@@ -58,12 +60,12 @@ def validate_embedding(
 def _validated(
     kind: OwnerKind, obj: Mapping[str, Any], review: Review, lister: Lister
 ) -> AdmissionResponse:
-    """The causes of the rules; without any, 403 for a pod template that preempts against its class.
+    """Return the causes of the rules, or 403 for a pod template that preempts against its class.
 
-    A new object is also rejected for what it uses that is off. What is stored keeps what it has. A
-    class that does not exist is worth a warning.
+    A new object is also rejected for features that are off. A missing PriorityClass is a warning.
     """
     admission = kind.admit(obj, review)
+    # A stored object keeps what it has, so that unrelated updates of it pass.
     is_new = review.operation == "CREATE"
     off = refused(kind.uses(obj, lister.scheduler_names), lister.gates) if is_new else []
     causes = [*off, *admission.causes]
@@ -72,6 +74,7 @@ def _validated(
     if is_new and not causes:
         classes, found = lister.priority_classes(), list(kind.pod_specs(obj))
         denied = _said(check_preemption(spec, classes, path) for path, spec in found)
+        # A warning only: the class may be created before the pods are.
         unknown = _said(unknown_class(spec, classes, path) for path, spec in found)
     return AdmissionResponse(
         causes=[*causes, *denied],
@@ -81,7 +84,7 @@ def _validated(
 
 
 def _with_unread(request: AdmissionRequest, answer: AdmissionResponse) -> AdmissionResponse:
-    """The answer that also says, of a new object, which keys of ours nothing reads."""
+    """Add warnings about Muster's keys in a new object that nothing reads."""
     if request.operation != "CREATE":
         return answer
     found = unread_keys.warnings(unread_keys.unread_keys(request.kind.kind, request.object or {}))
@@ -120,9 +123,10 @@ class _Workloads(NamedTuple):
 
 
 def _taken(request: AdmissionRequest, lister: Lister) -> Taken:
-    """Whether a group of this name belongs to another owner: such a group is never changed."""
+    """Return a function that tells if another owner has a group of a kind and name."""
     owner = (request.kind.kind, text(dig(request.object, "metadata", "name")))
 
+    # Admission chooses another name then, because a group of another owner is never changed.
     def taken(kind: str, name: str) -> bool:
         return lister.group_is_taken(kind, request.namespace, name, owner)
 

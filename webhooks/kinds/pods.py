@@ -1,4 +1,4 @@
-"""Pods that name a group; the match conditions let no other pod reach the webhook."""
+"""Admission of pods that name a group; match conditions keep other pods from the webhook."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class _Owned(NamedTuple):
 
 
 def mutate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
-    """Give a new pod that names a group to Muster's scheduler, unless it chose another.
+    """Set Muster's schedulerName on a new pod that names a group, unless it chose another.
 
-    Only Muster's own labels count: the rest are the words of other schedulers.
+    Only Muster's own labels count here, as other forms belong to other schedulers, too.
     """
     return _given(request, lister.scheduler_names, foreign=False)
 
 
 def mutate_foreign(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
-    """The same in a namespace that opted in, where every form counts."""
+    """Set Muster's schedulerName in a namespace that opted in, where every form counts."""
     return _given(request, lister.scheduler_names, foreign=True)
 
 
@@ -56,10 +56,11 @@ def _given(
     request: AdmissionRequest, schedulers: SchedulerNames, *, foreign: bool
 ) -> AdmissionResponse:
     pod = request.object or {}
-    # A pod without a spec is refused by the API server; there is nothing to complete in it.
+    # The API server rejects a pod without a spec, so there is nothing to complete.
     if request.operation != "CREATE" or not isinstance(pod.get("spec"), Mapping):
         return ALLOWED
     chosen = text(pod["spec"].get("schedulerName"))
+    # A pod that names another scheduler belongs to that one.
     if not is_open(chosen) or not groups_of_object(pod, ours=foreign):
         return ALLOWED
     return AdmissionResponse(
@@ -68,7 +69,7 @@ def _given(
 
 
 def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
-    """A pod of Muster's names one group, never another, and not its own that is being deleted."""
+    """Check that a pod of Muster's names one group, which is final and not being deleted."""
     pod = request.object or {}
     if not is_ours(pod, lister.scheduler_names):
         return ALLOWED
@@ -83,6 +84,7 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
         *_shared_name(groups, pod, request.namespace, lister),
         *_own_claims(groups, pod, request.namespace, lister),
     ]
+    # 403, as the same pod can be created once the group is deleted.
     gone = _deleting(groups, pod, request.namespace, lister)
     return AdmissionResponse(
         causes=[*gone, *wrong],
@@ -98,7 +100,8 @@ def validate(request: AdmissionRequest, lister: Lister) -> AdmissionResponse:
 
 
 def _unknown(pod: Mapping[str, Any]) -> list[str]:
-    """Keys of ours that nothing knows; who makes pods from a template is told of the template."""
+    """Return warnings about unknown keys of Muster's."""
+    # Pods of a template get no warnings: whoever wrote the template got them for it.
     owned = listing(dig(pod, "metadata", "ownerReferences"))
     return [] if owned else unread_keys.warnings(unread_keys.unknown_keys(pod))
 
@@ -106,9 +109,10 @@ def _unknown(pod: Mapping[str, Any]) -> list[str]:
 def _shared_name(
     groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, lister: Lister
 ) -> list[Cause]:
-    """A replica key that gives the name which another template's own group has."""
+    """Return a cause for a replica key whose group name is that of another template's own group."""
     form = workload_form_of(pod)
     if form is None or not form.replica_key or groups[0].form is not Form.WORKLOAD:
+        # Without a replica key it is the template's own group, which has the name.
         return []
     workload = lister.workload(namespace, form.name)
     other = f"{form.pod_group}-{form.replica_key}"
@@ -124,11 +128,12 @@ def _shared_name(
 def _own_claims(
     groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, lister: Lister
 ) -> Iterator[Cause]:
-    """A template that the group has one claim from; that may not be there before its first pod."""
+    """Yield causes for a claim template from which the group has one shared claim."""
     if not groups or not listing(dig(pod, "spec", "resourceClaims")):
         return
     name, form = groups[0].name, workload_form_of(pod)
     shared = lister.shared_claims(namespace, name)
+    # Such a group may not exist before its first pod, so its claims come from the template.
     if not shared and form is not None and groups[0].form is Form.WORKLOAD:
         workload = lister.workload(namespace, form.name)
         template = find_root_template(workload, form.pod_group) if workload is not None else None
@@ -139,12 +144,13 @@ def _own_claims(
 def _changed_group(
     groups: list[GroupReference], old: Mapping[str, Any], pod: Mapping[str, Any]
 ) -> list[Cause]:
-    """The group of a pod is immutable; errors that the old pod had already are not reported."""
+    """Return causes for a changed group."""
     before = groups_of_object(old, ours=True)
     if _name(before) != _name(groups):
         place = groups[0] if groups else before[0]
         text_ = f"the group of a pod cannot change: it is {_name(before) or 'none'}"
         return [causes.invalid(reference_path(place, pod if groups else old), _name(groups), text_)]
+    # Errors that the old pod had already must not block an unrelated update, such as of finalizers.
     known = conflicting_references(before, old)
     return [cause for cause in conflicting_references(groups, pod) if cause not in known]
 
@@ -162,13 +168,14 @@ def _deleting(
 
 
 def _claims(reference: GroupReference, pod: Mapping[str, Any]) -> Owners:
-    """Whose the group must be: the pods of its owner's successor wait for one of their own."""
+    """Return the owners that the pod's group must have."""
     owners = (mapping(it) for it in listing(dig(pod, "metadata", "ownerReferences")))
     controller = next((it for it in owners if it.get("controller") is True), None)
     owned = (
         _Owned(text(controller.get("kind")), text(controller.get("uid"))) if controller else None
     )
     labels, annotations = _texts(labels_of(pod)), _texts(annotations_of(pod))
+    # Only the owner's UID counts: pods of the next owner of the name wait for a group of their own.
     return claims_of(reference, labels, annotations, certain=True, controller=owned)
 
 
@@ -177,7 +184,7 @@ def _texts(said: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _incomplete_reference(pod: Mapping[str, Any], groups: list[GroupReference]) -> list[str]:
-    """A warning for a Workload without a template, or the reverse: it names no group."""
+    """Return a warning for a Workload label without a template label, or the reverse."""
     if any(reference.form is Form.WORKLOAD for reference in groups):
         return []
     present = [label for label in (LABEL_WORKLOAD, LABEL_TEMPLATE) if labels_of(pod).get(label)]
@@ -188,18 +195,16 @@ def _incomplete_reference(pod: Mapping[str, Any], groups: list[GroupReference]) 
 
 
 def _feature(reference: GroupReference, pod: Mapping[str, Any]) -> Feature | None:
-    """The feature that makes the group; None for one that a user makes."""
+    """Return the feature that creates the group; None for a group that a user creates."""
     if groups_from_pods.ask_of(reference, annotations_of(pod)) is not None:
         return Feature.POD_GROUPS_FROM_PODS
     return feature_of_form(reference.form)
 
 
 def _off(groups: list[GroupReference], pod: Mapping[str, Any], lister: Lister) -> list[str]:
-    """A warning for a form of naming groups that is off.
-
-    A pod is not refused for it: it may take the place of one that ran, and who makes pods would
-    try again without an end. It waits, and says why.
-    """
+    """Return a warning for a form of naming groups that is off."""
+    # A warning and no rejection: the pod may replace one that ran, and its controller would create
+    # it again without end. The pod waits, and its status states why.
     feature = _feature(groups[0], pod) if groups else None
     if feature is None or feature in lister.gates:
         return []
@@ -210,7 +215,7 @@ def _off(groups: list[GroupReference], pod: Mapping[str, Any], lister: Lister) -
 def _anothers_group(
     groups: list[GroupReference], pod: Mapping[str, Any], namespace: str, lister: Lister
 ) -> list[str]:
-    """A warning for a name that means a group which Muster makes, but another one has it."""
+    """Return a warning if another owner has the group that the pod means."""
     form = workload_form_of(pod)
     if groups and groups[0].form is Form.WORKLOAD and form is not None:
         owner = (WORKLOAD.kind, form.name)

@@ -1,7 +1,7 @@
-"""Warnings about references between objects: a mistake here is likely, but never certain.
+"""Warnings about references between objects: a mistake is likely, but never certain.
 
-Objects arrive in any order and caches lag behind, so only the scheduler decides; but a user who
-misspelt a name should be told at once.
+Objects arrive in any order and caches lag behind, so only the scheduler decides. But a user who
+misspelt a name should see it immediately.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COMPARED = ("schedulingConstraints", "disruptionMode", "priorityClassName")
 
 
 def of_group(request: AdmissionRequest, lister: Lister) -> list[str]:
-    """The warnings for a new group; none for anything else."""
+    """Return the warnings for a new group; none for other requests."""
     kind = request.kind.kind
     if request.operation != "CREATE" or kind not in {POD_GROUP.kind, COMPOSITE_POD_GROUP.kind}:
         return []
@@ -59,7 +59,7 @@ def _list_of(request: AdmissionRequest) -> str:
 
 
 def _find_template(owner: Mapping[str, Any], name: str, key: str) -> Mapping[str, Any] | None:
-    """The template of that name in the lists called `key` of a whole tree."""
+    """Return the template of that name in the lists called `key`, in a complete tree."""
     for template in listing(owner.get(key)):
         if mapping(template).get("name") == name:
             return mapping(template)
@@ -71,26 +71,29 @@ def _find_template(owner: Mapping[str, Any], name: str, key: str) -> Mapping[str
 
 
 def _differing_fields(spec: Mapping[str, Any], template: Mapping[str, Any]) -> Iterator[str]:
-    """The fields of a group that differ from its template; minCount and minGroupCount may."""
+    """Yield the fields of a group that differ from its template; its minimums may."""
     policies = mapping(spec.get("schedulingPolicy")), mapping(template.get("schedulingPolicy"))
+    # minCount and minGroupCount may differ, so compare only the kind of policy.
     if all(policies) and policies[0].keys() != policies[1].keys():
         yield "schedulingPolicy"
     for key in COMPARED:
-        # The group may set what its template leaves unset.
+        # A group may set a field that its template leaves unset.
         if template.get(key) is not None and template[key] != spec.get(key, template[key]):
             yield key
 
 
 def _parents(request: AdmissionRequest, spec: Mapping[str, Any], lister: Lister) -> Iterator[str]:
-    """Warnings about the chain of parents, as far as it exists."""
+    """Yield warnings about the existing part of the chain of parents."""
     path = "spec.parentCompositePodGroupName"
     name = text(spec.get("parentCompositePodGroupName"))
     composite = request.kind.kind == COMPOSITE_POD_GROUP.kind
     own = request.name if composite else ""
-    # A composite needs a level below it for its children.
+    # A CompositePodGroup needs one more level for its children.
     level = 2 if composite else 1
     while name:
         level += 1
+        # The bound on levels also ends the walk through a cycle that does not contain the new
+        # group.
         if level > MAX_DEPTH:
             yield f"{path}: the tree is deeper than {MAX_DEPTH} levels; it will not be scheduled"
             return

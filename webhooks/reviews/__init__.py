@@ -1,1 +1,1 @@
-"""AdmissionReviews, read and answered."""
+"""AdmissionReviews and their responses."""

@@ -1,4 +1,4 @@
-"""Metrics of the webhook, on the registry of the process."""
+"""Metrics of the webhook, in the registry of the process."""
 
 from __future__ import annotations
 

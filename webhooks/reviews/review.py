@@ -1,4 +1,4 @@
-"""AdmissionReview `admission.k8s.io/v1`: bytes to a request, a response to bytes."""
+"""AdmissionReview `admission.k8s.io/v1`: decode a request, encode a response."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from kube.client.patch import Operation
 API_VERSION = "admission.k8s.io/v1"
 
 OUTCOMES = ("allowed", "changed", "invalid", "forbidden")
-"""What an response can be, in one word."""
+"""The outcomes of a response, each in one word."""
 
 REVIEW_MEMORY = 160 * 1024 * 1024
-"""Bytes of a review as Python's objects; one is answered at a time."""
+"""Bytes of a review as Python objects, at most. The webhook handles one at a time."""
 
 OBJECT_MEMORY = 64 * 1024 * 1024
-"""Bytes of an object in a conversion as Python's objects; one is converted at a time."""
+"""Bytes of an object in a conversion as Python objects, at most. One is converted at a time."""
 
 _MEMORY = {b"{": 72, b"[": 64, b":": 144, b",": 44, b'"': 28}
-"""Bytes for each of these, in text as well."""
+"""Bytes that each of these characters costs, also inside text."""
 
 _MOST = max(_MEMORY.values())
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Model(BaseModel):
-    """A message from an API server: unknown fields are ignored, types are not coerced."""
+    """A message of an API server. Unknown fields are ignored, and types are not coerced."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
@@ -56,11 +56,11 @@ class GroupVersionResource(Model):
 
 
 class AdmissionRequest(Model):
-    """The fields in use of `admission.k8s.io/v1` AdmissionRequest.
+    """The used fields of AdmissionRequest in `admission.k8s.io/v1`.
 
-    `object` is the new state, None on DELETE; `old_object` is None on CREATE. Both are raw JSON:
-    a mutating webhook sees them before their schema was checked. They are in the version of
-    `kind`; the client may have written another one, which `request_kind` names.
+    `object` is the new state, None on DELETE. `old_object` is None on CREATE. Both are raw JSON, as
+    a mutating webhook sees them before the check of their schema. They are in the version of
+    `kind`. The client may have written another one, which `request_kind` names.
     """
 
     uid: str = Field(min_length=1)
@@ -85,10 +85,10 @@ class AdmissionReview(Model):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """A webhook's response: a patch, or all causes of a refusal, and warnings for the user.
+    """A webhook's response: a patch, or all causes of a rejection, and warnings for the user.
 
-    `forbidden` makes a refusal 403 Forbidden (the object is valid but may not be created) instead
-    of 422 Invalid.
+    `forbidden` turns a rejection into 403 Forbidden (the object is valid but may not be created)
+    instead of 422 Invalid.
     """
 
     operations: Sequence[Operation] = ()
@@ -108,25 +108,23 @@ ALLOWED = AdmissionResponse()
 
 
 class MalformedReviewError(Exception):
-    """The body is no review; the causes name the invalid fields."""
+    """The body is not a review; the causes name the invalid fields."""
 
     def __init__(self, causes: Sequence[Cause]) -> None:
-        """`causes` is never empty."""
+        """Create it with `causes`, which are never empty."""
         super().__init__("; ".join(f"{cause.field}: {cause.message}" for cause in causes))
         self.causes = causes
 
 
 def decode(body: bytes) -> AdmissionRequest:
-    """The request inside an AdmissionReview. Raises MalformedReviewError."""
+    """Decode the request in an AdmissionReview. Raises MalformedReviewError."""
     return decoded(AdmissionReview.model_validate_json, body).request
 
 
 def memory_of(body: bytes) -> int:
-    """Bytes that JSON takes as Python's objects, at most.
-
-    What is small when written is large when read: `{}` takes 64 bytes and a place in a list. Text
-    takes four bytes a character where one of it needs them.
-    """
+    """Return an upper bound of the memory that JSON takes as Python objects, in bytes."""
+    # Small JSON can be large in memory: `{}` takes 64 bytes and a slot in a list. Text takes four
+    # bytes a character if one of its characters needs them.
     text = len(body) if body.isascii() and b"\\u" not in body else 5 * len(body)
     return text + sum(size * body.count(mark) for mark, size in _MEMORY.items())
 
@@ -134,11 +132,11 @@ def memory_of(body: bytes) -> int:
 def decoded(
     read: Callable[[bytes], T], body: bytes, path: str = "", limit: int = REVIEW_MEMORY
 ) -> T:
-    """JSON as `read` returns it, which is at `path` of a review. Raises MalformedReviewError.
+    """Return the JSON decoded by `read`, which is at `path` of a review.
 
-    It may take `limit` bytes of memory.
+    Raises MalformedReviewError, also if it may take more than `limit` bytes of memory.
     """
-    # Counting takes a tenth of a small review's time.
+    # Counting takes a tenth of a small review's time, and a small body cannot exceed the limit.
     if len(body) > limit // _MOST and memory_of(body) > limit:
         text = f"has too many values: it takes more than {limit} bytes of memory"
         raise MalformedReviewError([Cause(path, "FieldValueTooMany", text)])
@@ -158,7 +156,7 @@ def decoded(
 
 
 def encode(request: AdmissionRequest, response: AdmissionResponse) -> bytes:
-    """The AdmissionReview that answers `request`."""
+    """Encode the AdmissionReview that answers `request`."""
     body: dict[str, Any] = {"uid": request.uid, "allowed": not response.causes}
     if response.causes:
         body["status"] = _refusal(request, response)
@@ -171,7 +169,7 @@ def encode(request: AdmissionRequest, response: AdmissionResponse) -> bytes:
 
 
 def encode_failure(request: AdmissionRequest, error: Exception) -> bytes:
-    """The answer where ours is the fault: this one request is refused, and why is said."""
+    """Encode the rejection of one request because of a bug of ours."""
     text = (
         f"Muster's webhook failed at this {request.kind.kind} ({type(error).__name__}); this is a "
         "bug in Muster: its log has the details"
@@ -181,7 +179,8 @@ def encode_failure(request: AdmissionRequest, error: Exception) -> bytes:
 
 
 def json_bytes(value: Any) -> bytes:
-    """JSON, also of numbers that are larger than any field may be."""
+    """Encode JSON, also with numbers that are larger than any field may be."""
+    # A user's object may have such numbers in fields that Muster does not read.
     try:
         return msgspec.json.encode(value)
     except OverflowError:
@@ -197,7 +196,7 @@ def _enveloped(response: dict[str, Any]) -> bytes:
 def status(
     code: int, reason: str, message: str, details: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A failure as `metav1.Status`."""
+    """Return a failure as `metav1.Status`."""
     return {
         "apiVersion": "v1",
         "kind": "Status",
@@ -211,7 +210,7 @@ def status(
 
 
 def _refusal(request: AdmissionRequest, response: AdmissionResponse) -> dict[str, Any]:
-    """The Status that a user sees, worded as the API server words its own refusals."""
+    """Return the Status that a user sees, in the words of the API server's own rejections."""
     name = _name(request)
     causes = [cause.as_dict() for cause in response.causes]
     faults = [f"{cause.field}: {cause.message}" for cause in response.causes]
@@ -228,7 +227,8 @@ def _refusal(request: AdmissionRequest, response: AdmissionResponse) -> dict[str
 
 
 def _name(request: AdmissionRequest) -> str:
-    """The object's name; what it will be generated from when it has none yet."""
+    """Return the object's name, or the prefix of its name if it has none yet."""
+    # The API server generates a name after admission.
     metadata = (request.object or {}).get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     for name in (request.name, metadata.get("name"), metadata.get("generateName")):
@@ -238,7 +238,7 @@ def _name(request: AdmissionRequest) -> str:
 
 
 def _path(loc: tuple[int | str, ...]) -> str:
-    """A pydantic location as a Kubernetes field path."""
+    """Return a pydantic location as a Kubernetes field path."""
     path = ""
     for part in loc:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)

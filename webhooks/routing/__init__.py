@@ -1,4 +1,4 @@
-"""Which part answers which review.
+"""The table of routes and the dispatch of reviews.
 
 `Reviewer` is the entry point.
 """

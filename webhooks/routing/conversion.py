@@ -1,4 +1,4 @@
-"""ConversionReview `apiextensions.k8s.io/v1`: objects of our kinds from one version to another."""
+"""ConversionReview `apiextensions.k8s.io/v1`: objects of Muster's kinds in another version."""
 
 from __future__ import annotations
 
@@ -26,25 +26,24 @@ _OBJECT = TypeAdapter(dict[str, Any])
 
 
 class ConversionRequest(msgspec.Struct, rename="camel", gc=False):
-    """The objects to convert, all of one kind, in any of its versions, as they were sent.
-
-    They are read one by one: a list of them takes ten times its bytes.
-    """
+    """The objects to convert as they were sent: all of one kind, in any of its versions."""
 
     uid: str
     desired_api_version: str = msgspec.field(name="desiredAPIVersion")
+    # Decoded one by one: a list of decoded objects takes ten times its bytes.
     objects: list[msgspec.Raw]
 
 
 class ConversionReview(msgspec.Struct, rename="camel", gc=False):
     """The envelope that the API server posts."""
 
+    # Any type, so that `faults` reports a wrong value with its field.
     api_version: Any = None
     kind: Any = None
     request: msgspec.Raw = msgspec.Raw(b"null")
 
     def faults(self) -> Iterator[Cause]:
-        """What it is instead."""
+        """Yield a cause for each field that does not belong to a ConversionReview."""
         if self.api_version != API_VERSION:
             yield invalid("apiVersion", self.api_version, f"must be {API_VERSION}")
         if self.kind != "ConversionReview":
@@ -56,7 +55,7 @@ decode_request: Final = Decoder(ConversionRequest)
 
 
 def review(body: bytes) -> bytes:
-    """The ConversionReview that answers the one in `body`: all objects converted, or none.
+    """Return the ConversionReview that answers the one in `body`: all objects converted, or none.
 
     Raises MalformedReviewError for a body that is no ConversionReview.
     """
@@ -76,7 +75,7 @@ def review(body: bytes) -> bytes:
 
 
 def _request(body: bytes) -> ConversionRequest:
-    """The request in a review. Raises MalformedReviewError."""
+    """Return the request in a review. Raises MalformedReviewError."""
     path = ""
     try:
         envelope = decode_review(body)
@@ -84,6 +83,7 @@ def _request(body: bytes) -> ConversionRequest:
             raise MalformedReviewError(faults)
         path = "request"
         return decode_request(envelope.request)
+    # Deeply nested JSON ends in a RecursionError, which must not end the process.
     except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedReviewError([Cause(path, "FieldValueInvalid", str(error))]) from error
 
@@ -91,6 +91,7 @@ def _request(body: bytes) -> ConversionRequest:
 def _answer(request: ConversionRequest) -> tuple[dict[str, Any], str]:
     try:
         converted = [
+            # Encode each object at once, so that only one is decoded at a time.
             msgspec.Raw(json_bytes(convert(_object(raw), request.desired_api_version)))
             for raw in request.objects
         ]
@@ -100,7 +101,7 @@ def _answer(request: ConversionRequest) -> tuple[dict[str, Any], str]:
         result = {"status": "Failure", "message": str(error), "reason": "BadRequest", "code": 400}
         return {"uid": request.uid, "result": result}, "invalid"
     except Exception as error:
-        # One request's objects end nothing but that request.
+        # A bug with one request's objects must not affect other requests.
         log.exception("conversion failed", version=request.desired_api_version)
         text = f"Muster's webhook failed ({type(error).__name__}): its log has the details"
         result = {"status": "Failure", "message": text, "reason": "InternalError", "code": 500}
@@ -113,5 +114,5 @@ def _answer(request: ConversionRequest) -> tuple[dict[str, Any], str]:
 
 
 def _object(raw: msgspec.Raw) -> dict[str, Any]:
-    """One object. Raises MalformedReviewError."""
+    """Decode one object. Raises MalformedReviewError."""
     return decoded(_OBJECT.validate_json, bytes(raw), "request.objects", OBJECT_MEMORY)

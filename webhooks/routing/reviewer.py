@@ -1,4 +1,4 @@
-"""The table of routes, and one review through it: bytes in, bytes out, no transport."""
+"""The table of routes, and the handling of one review without any transport."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Handler = Callable[[AdmissionRequest, Lister], AdmissionResponse]
 
 
 class Route(NamedTuple):
-    """What is served at one path: the kind that must be asked about, and who answers."""
+    """The handler at one path, and the kind that its reviews must be about."""
 
     kind: KindName
     handler: Handler
@@ -68,27 +68,28 @@ ROUTES: Mapping[str, Route] = {
 
 
 class UnknownRouteError(Exception):
-    """There is nothing at this path."""
+    """No route has this path."""
 
     def __init__(self, route: str) -> None:
-        """`route` as it was asked for, without a leading slash."""
+        """Create it with `route` as requested, without a leading slash."""
         super().__init__(f"no webhook at /{route}: there are /{', /'.join(ROUTES)}")
         self.route = route
 
 
 class Reviewer:
-    """Answers reviews; `lister` reads other objects of the cluster.
+    """A dispatcher of reviews; `lister` reads other objects of the cluster.
 
-    `autoscalers` is what the pods of new Jobs tell autoscalers.
+    `autoscalers` has the settings for autoscalers in the pods of new Jobs.
     """
 
     def __init__(self, lister: Lister, autoscalers: Autoscalers = SILENT) -> None:
         self._lister = lister
         self._handlers = {name: route.handler for name, route in ROUTES.items()}
+        # The routes have no configuration, so handlers that use it are replaced here.
         for it in OWNER_KINDS.values():
             handler = partial(owners.mutate, it, autoscalers=autoscalers)
             self._handlers[f"mutate/{it.kind.plural}"] = handler
-        # Looking labels up costs as much as a rule.
+        # Looking up metric labels costs as much as a rule, so do it once.
         self._seconds = {name: REVIEW_SECONDS.labels(name) for name in ROUTES}
         self._counts = {
             (name, outcome): REVIEWS.labels(name, outcome)
@@ -97,13 +98,15 @@ class Reviewer:
         }
 
     def review(self, route: str, body: bytes) -> bytes:
-        """The AdmissionReview that answers the one in `body`.
+        """Return the AdmissionReview that answers the one in `body`.
 
-        A handler that fails refuses this request and says so; it concerns no other. Raises
-        UnknownRouteError, and MalformedReviewError for a body that is no review of the kind that
-        the route serves. Every review is counted by its outcome.
+        A handler that fails rejects this request with a message; other requests are not affected.
+        Every review is counted by its outcome. Raises UnknownRouteError, and MalformedReviewError
+        for a body that is no review of the route's kind.
         """
         if route not in ROUTES:
+            # One label for all unknown paths: any client could otherwise create metrics without
+            # bound.
             REVIEWS.labels("unknown", "unknown").inc()
             raise UnknownRouteError(route)
         outcome = "error"
@@ -112,6 +115,7 @@ class Reviewer:
             request = _decoded(body, ROUTES[route].kind)
             try:
                 answer = self._handlers[route](request, self._lister)
+                # Encode inside the block, as a response may also contain what cannot be encoded.
                 encoded = encode(request, answer)
             except Exception as error:
                 log.exception(
@@ -129,9 +133,11 @@ class Reviewer:
 
 
 def _decoded(body: bytes, kind: KindName) -> AdmissionRequest:
-    """The request, which must be about `kind` in the version that the rules know."""
+    """Decode the request, which must be about `kind` in the version that the rules know."""
     request = decode(body)
     found = (request.resource.group, request.resource.version, request.resource.resource)
+    # A wrong registration must fail loudly. The rules would read fields of another version as
+    # absent.
     if found != (kind.group, kind.version, kind.plural):
         raise MalformedReviewError(
             [

@@ -1,4 +1,4 @@
-"""The process that API servers ask: listeners, limits, registration, readiness.
+"""The process that API servers call: listener, limits, registration, readiness.
 
 `server` is the entry point.
 """

@@ -1,6 +1,6 @@
-"""Takes connections: so many at a time; a new one takes the place of one that waits for its client.
+"""A bounded number of connections, in which a new one replaces one that waits for its client.
 
-So nobody who reaches the port keeps API servers out by holding connections.
+So no client that reaches the port can lock out API servers by holding connections.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from kube.client.bounded_http import BoundedProtocol
 log = structlog.get_logger(__name__)
 
 CONNECTIONS: Final = 256
-"""Open at a time, those in their handshake included. Each takes a buffer of 256 KiB for TLS."""
+"""Open connections, including handshakes. Each takes a buffer of 256 KiB for TLS."""
 
 HANDSHAKE_SECONDS: Final = 5.0
-"""How long a TLS handshake may last; asyncio's own limit is a minute."""
+"""Seconds for a TLS handshake; asyncio's own limit is a minute."""
 
 PAUSE_SECONDS: Final = 0.1
-"""Before the next attempt where none can be taken, as with too many open files."""
+"""Seconds before the next attempt if none can be accepted, as with too many open files."""
 
 MakeProtocol = Callable[[Callable[[], None]], BoundedProtocol]
-"""Makes the protocol of a connection; it calls its argument once the connection is lost."""
+"""A function that creates a connection's protocol, which calls the argument when it is lost."""
 
 
 class Connections:
-    """Accepts on a listening socket until `run` is cancelled; established ones then stay."""
+    """Accepts connections on a socket until `run` is cancelled; established ones remain."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Connections:
         limit: int = CONNECTIONS,
         handshake_seconds: float = HANDSHAKE_SECONDS,
     ) -> None:
-        """Nothing is accepted before `run`."""
+        """Create it; it accepts nothing before `run`."""
         self._sock = sock
         self._context = context
         self._make_protocol = make_protocol
@@ -55,39 +55,42 @@ class Connections:
         self._fewer = asyncio.Event()
 
     async def run(self) -> None:
-        """Accept until cancelled; no client can end it."""
+        """Accept connections until cancelled; no client can end this."""
         loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as handshakes:
             while True:
                 await self._make_room()
                 try:
                     accepted, address = await loop.sock_accept(self._sock)
+                # The pause keeps the loop from spinning until a descriptor is free.
                 except OSError as error:
                     log.warning("connection not accepted", problem=str(error))
                     await asyncio.sleep(PAUSE_SECONDS)
                     continue
                 one = _Connection(str(address[0]), loop.time())
                 self._open[one] = None
+                # A task: a client that is slow in its handshake must not delay the next one.
                 one.handshake = handshakes.create_task(self._establish(accepted, one))
 
     async def _make_room(self) -> None:
-        """Wait until one may be accepted and, where all places are taken, another one given up.
-
-        Nothing is given up before a client waits to be accepted.
-        """
+        """Wait until a connection may be accepted; close another one if the limit is reached."""
         if len(self._open) < self._limit:
             return
+        # Close nothing before a client waits to be accepted: idle connections of API servers are
+        # useful.
         await _readable(self._sock)
         while len(self._open) >= self._limit:
             if (one := self._least_active()) is not None:
                 self._forget(one)
                 one.end()
-            else:  # each works on an answer
+            # All of them are busy with a response.
+            else:
                 self._fewer.clear()
                 await self._fewer.wait()
 
     def _least_active(self) -> _Connection | None:
-        """Of the clients with the most connections the one that has waited longest."""
+        """Return the longest waiting connection of the clients with the most connections."""
+        # By client: one client with many connections loses its own, not those of API servers.
         clients = Counter(one.client for one in self._open)
         waiting = (one for one in self._open if one.waits)
         return min(waiting, key=lambda one: (-clients[one.client], one.since), default=None)
@@ -97,7 +100,7 @@ class Connections:
         self._fewer.set()
 
     async def _establish(self, accepted: socket.socket, one: _Connection) -> None:
-        """The handshake. A client that fails in it is no concern of others."""
+        """Perform the handshake. A failure in it concerns no other client."""
 
         def make() -> BoundedProtocol:
             one.protocol = self._make_protocol(lambda: self._forget(one))
@@ -123,7 +126,7 @@ class Connections:
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    """One that is open, from its handshake on."""
+    """An open connection, from its handshake on."""
 
     client: str
     accepted: float
@@ -132,12 +135,12 @@ class _Connection:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for its client."""
+        """True if the connection waits for its client."""
         return self._established is None or self._established.waits
 
     @property
     def since(self) -> float:
-        """Since when it waits, in the loop's time."""
+        """The time since which it waits, by the loop's clock."""
         return self.accepted if self._established is None else self._established.waiting_since
 
     @property
@@ -145,7 +148,7 @@ class _Connection:
         return self.protocol if self.handshake is None else None
 
     def end(self) -> None:
-        """Close it at once."""
+        """Close the connection immediately."""
         if self.handshake is not None:
             self.handshake.cancel()
         elif self.protocol is not None and self.protocol.transport is not None:

@@ -1,8 +1,8 @@
-"""How much of what clients send, and of the answers that they have not taken, is held at a time.
+"""A limit of the memory for request bodies, and for responses that clients have not read yet.
 
-Whoever reaches the port may send bodies, and send them slowly. A body counts by what came of it.
-Where there is no room the request gives way that has waited longest for its client to send or to
-take something: who is complete is answered.
+Any client that reaches the port may send bodies, and send them slowly. A body counts by the bytes
+received. If the limit is reached, the oldest request is aborted that waits for its client to send
+or to read. A complete request is never aborted before its response.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ MIB: Final = 1024 * 1024
 
 REVIEW_ROOM: Final = 24 * MIB
 CONVERSION_ROOM: Final = 40 * MIB
-"""Bytes held at a time: a conversion and its answer, and the next one that is being sent."""
+"""Bytes for reviews, and for conversions: one with its response, and the next that is received."""
 
 
 class BusyError(Exception):
-    """There is no room for one more body now."""
+    """No memory is free for one more body."""
 
     def __init__(self, held: int, total: int) -> None:
-        """`held` of `total` bytes are taken."""
+        """Create it: `held` of `total` bytes are taken."""
         super().__init__(f"{held} of {total} bytes of reviews are in work: try again")
 
 
 @dataclass(slots=True, eq=False)
 class Holding:
-    """The bytes of one request; `abort` ends its connection.
+    """The bytes of one request; `abort` closes its connection.
 
-    `waits` while its client has to send or to take something.
+    `waits` is True while its client has to send or to read.
     """
 
     abort: Callable[[], None]
@@ -41,15 +41,16 @@ class Holding:
 
 @dataclass(slots=True)
 class Room:
-    """`total` bytes for all requests together."""
+    """A budget of `total` bytes for all requests together."""
 
     total: int
     held: int = 0
+    # In the order of their arrival: the oldest that waits for its client gives way.
     _open: dict[Holding, None] = field(default_factory=dict)
 
     @contextmanager
     def open(self, abort: Callable[[], None]) -> Iterator[Holding]:
-        """What one request holds, until its end."""
+        """Yield the bytes of one request, and release them at the end."""
         one = Holding(abort)
         self._open[one] = None
         try:
@@ -58,8 +59,12 @@ class Room:
             self._release(one)
 
     def hold(self, one: Holding, size: int) -> None:
-        """Let a request hold `size` bytes. Raises BusyError where nobody gives way, or it did."""
+        """Let a request hold `size` bytes.
+
+        Raises BusyError if no other gives way, or it was aborted.
+        """
         while self.held - one.size + size > self.total or one not in self._open:
+            # A request without bytes frees nothing, so it is left alone.
             others = (it for it in self._open if it.waits and it.size and it is not one)
             other = next(others, None) if one in self._open else None
             if other is None:
@@ -77,7 +82,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """The rooms of one listener: conversions, which are large, leave reviews theirs."""
+    """The budgets of one listener; large conversions cannot take that of reviews."""
 
     reviews: Room = field(default_factory=lambda: Room(REVIEW_ROOM))
     conversions: Room = field(default_factory=lambda: Room(CONVERSION_ROOM))

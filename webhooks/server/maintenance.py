@@ -1,9 +1,8 @@
-"""Keeps certificates and registration correct while the webhook serves.
+"""The loop that keeps certificates and registration correct while the webhook serves.
 
-A round is the same whether all is new, all is correct, or something broke: read the certificates
-from the store, correct the registration, reload the listener, call it once as an API server would.
-So a caBundle that someone changed is repaired, and certificates that another replica renewed are
-used.
+Each round does the same, whatever has changed: read the certificates from the store, correct the
+registration, reload the listener, and call it as an API server would. So it restores a caBundle
+that someone changed, and uses certificates that another replica renewed.
 """
 
 from __future__ import annotations
@@ -40,14 +39,16 @@ from webhooks.server.selfcheck import SelfCheckError, check
 log = structlog.get_logger(__name__)
 
 STEADY_SECONDS = 30.0
-"""The longest time between two rounds while all is correct."""
+"""Seconds between two rounds while all is correct, at most."""
 
 PROPAGATION_SECONDS = 1.0
-"""How long API servers take at most until they use what was registered."""
+"""Seconds until API servers use a new registration, at most."""
 
 ANNOUNCED_SECONDS = 60.0
-"""How long a next CA is announced before it signs anything that is served. No API
-server says which CA it trusts; with 90 days left, there is time."""
+"""Seconds for which a next CA is announced before it signs a served certificate.
+
+No API server reports which CA it trusts. With 90 days left, there is time.
+"""
 
 CONFIGURATION = "muster"
 """The name of both webhook configurations."""
@@ -57,9 +58,9 @@ _RETRIABLE = (KubeError, StoreContendedError, SourceError)
 
 @dataclass(slots=True)
 class Maintenance:
-    """What a round needs: the API server, how it reaches us, where certificates come from.
+    """The inputs of a round: API server, target of its calls, and source of the certificates.
 
-    `scheduler_names` are those that the registration has to ask about.
+    `scheduler_names` are those that the registered match conditions must list.
     """
 
     client: ObjectClient
@@ -69,16 +70,16 @@ class Maintenance:
     readiness: Readiness
     announced_seconds: float = ANNOUNCED_SECONDS
     scheduler_names: SchedulerNames = USUAL
-    _announced: tuple[bytes, float] = (b"", 0.0)  # the next CA, and since when it is registered
-    _correct: bool = False  # whether the round before found nothing to correct
+    # The next CA, and the time since which it is registered.
+    _announced: tuple[bytes, float] = (b"", 0.0)
+    # True if the previous round found nothing to correct.
+    _correct: bool = False
 
     async def certificates(self) -> Serving:
-        """Certificates that are good now. Errors of their source are retried.
-
-        The API server is asked before: its answer sets the clock. Without one the machine's time
-        has to do until the next round.
-        """
+        """Return valid certificates; retry after errors of their source."""
         backoff = Backoff()
+        # The response of the API server sets the clock, by which certificates must be valid.
+        # Without one the machine's time has to do until the next round.
         with contextlib.suppress(KubeError):
             await self.client.get(VALIDATING_WEBHOOKS, CONFIGURATION)
         while True:
@@ -91,12 +92,13 @@ class Maintenance:
     async def run(
         self, context: ssl.SSLContext, serving: Serving, address: tuple[str, int]
     ) -> None:
-        """Round after round until cancelled; `context` serves `serving` at `address` now."""
+        """Run rounds until cancelled; `context` serves `serving` at `address` now."""
         backoff = Backoff()
         while True:
             try:
                 serving = await self.round(context, serving, address)
             except (RegistrationError, SelfCheckError) as error:
+                # API servers cannot call this process by what is registered, so it is not ready.
                 self._correct = False
                 self.readiness.unmet(REGISTRATION, str(error))
                 await self.clock.sleep(backoff.next(error))
@@ -110,52 +112,55 @@ class Maintenance:
     async def round(
         self, context: ssl.SSLContext, serving: Serving, address: tuple[str, int]
     ) -> Serving:
-        """One round; the certificates that are served after it.
+        """Run one round, and return the certificates that are served after it.
 
         Raises KubeError, StoreContendedError, SourceError, RegistrationError, SelfCheckError.
         """
         wanted = await self._current()
         names = self.scheduler_names
+        # A thread: parsing the manifests would block reviews.
         manifests = await asyncio.to_thread(load_manifests, names)
         registered = await register(self.client, self.target, wanted.ca_bundle, manifests, names)
         self._note(wanted, registered)
         if wanted != serving:
-            # Its CA has been announced long enough, by this replica or by the one that signed.
+            # The new CA has been announced long enough, by this replica or by the one that signed.
             reload(context, wanted)
+        # After the reload, so that readiness means a full TLS call with what is registered.
         await check(address, registered)
         return wanted
 
     async def _current(self) -> Serving:
         next_ca, since = self._announced
         known = next_ca and self.clock.monotonic() - since >= self.announced_seconds
+        # Only a CA that all API servers trust by now may sign.
         serving = await self.source.current(self.clock.now(), trusted=next_ca if known else b"")
         for name, end in ends_at(serving).items():
             CERTIFICATE_END.labels(name).set(end.timestamp())
         return serving
 
     def _note(self, serving: Serving, registered: Registered) -> None:
-        """The wait starts again whenever someone removed the next CA from the registration."""
+        """Record what is registered."""
+        # The wait starts again if someone removed the next CA from the registration.
         if registered.corrected or self._announced[0] != serving.next_ca:
             self._announced = (serving.next_ca, self.clock.monotonic())
         self._correct = self._correct and not registered.corrected
 
     def _next_wait(self) -> float:
-        """After a good round: the time until the next one.
-
-        The registration counts from the second round in a row that found it correct: by then API
-        servers use it, even if another replica wrote it just before the first.
-        """
+        """Return the seconds until the next round after a good one."""
+        # The registration counts from the second round in a row that finds it correct: by then API
+        # servers use it, even if another replica wrote it just before the first.
         if self._correct or self.readiness.holds(REGISTRATION):
             self.readiness.met(REGISTRATION)
-            # Twice as often as a next CA must be announced, so that a replica that restarts or
-            # lags behind never misses a step.
+            # Twice within the announcement, so that a replica that restarts or lags never misses a
+            # step.
             return min(STEADY_SECONDS, self.announced_seconds / 2)
         self._correct = True
         self.readiness.unmet(REGISTRATION, "registered; API servers may not use it yet")
         return PROPAGATION_SECONDS
 
     def _unreachable(self, error: Exception) -> None:
-        """Readiness is kept while the API server is unreachable: reviews do not need it."""
+        """Handle an unreachable API server."""
+        # A ready replica stays ready: its reviews do not need the API server.
         if self.readiness.holds(REGISTRATION):
             log.warning("registration not checked", problem=str(error))
         else:

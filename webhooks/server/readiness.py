@@ -1,4 +1,4 @@
-"""Whether this process is ready for reviews, and if not, why."""
+"""The readiness of this process for reviews, with the reasons against it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webhooks.reviews.metrics import READY
 
 log = structlog.get_logger(__name__)
 
-# One for each resource that the webhook watches, named by its plural.
+# One check for each resource that the webhook watches, by its plural.
 CACHES = (PRIORITY_CLASSES.plural, WORKLOAD.plural, COMPOSITE_POD_GROUP.plural, POD_GROUP.plural)
 REGISTRATION = "registration"
 SERVING = "serving"
@@ -22,9 +22,9 @@ CHECKS = (*CACHES, REGISTRATION, SERVING)
 
 
 class Readiness:
-    """HasObjectMeta checks, each with its current problem; ready when there is none.
+    """Named checks, each with its current problem; ready if there is none.
 
-    A check is unmet from the start until someone says that it is met.
+    A check is unmet until it is reported as met.
     """
 
     def __init__(self, checks: tuple[str, ...] = CHECKS) -> None:
@@ -34,30 +34,30 @@ class Readiness:
 
     @property
     def ready(self) -> bool:
-        """True when no check has a problem."""
+        """True if no check has a problem."""
         return not self._problems
 
     @property
     def problems(self) -> dict[str, str]:
-        """Check -> what is wrong with it; empty when ready."""
+        """The problem of each unmet check; empty when ready."""
         return dict(self._problems)
 
     def checks(self) -> Mapping[str, Callable[[], bool]]:
-        """Each check by name as a function, as `StatusServer` takes them."""
+        """Return each check by name as a function, for `StatusServer`."""
         return {check: partial(self.holds, check) for check in self._checks}
 
     def holds(self, check: str) -> bool:
-        """Whether the check has no problem."""
+        """Return True if the check has no problem."""
         return check not in self._problems
 
     def met(self, check: str) -> None:
-        """The check passed."""
+        """Record that the check passed."""
         if self._problems.pop(check, None) is not None:
             log.info("check passed", check=check, ready=self.ready)
         READY.set(self.ready)
 
     def unmet(self, check: str, problem: str) -> None:
-        """The check failed, for the reason given; logged when the reason is a new one."""
+        """Record that the check failed; log a new reason."""
         if self._problems.get(check) != problem:
             log.warning("not ready", check=check, problem=problem)
         self._problems[check] = problem

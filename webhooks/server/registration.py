@@ -1,8 +1,7 @@
-"""Registering with the API server: `manifests/webhook/` is the only source of what is registered.
+"""Registration with the API server; `manifests/webhook/` is its only source.
 
-By Service, an administrator installs the manifests and this process only puts its CA into
-them. By URL, the process installs them itself, each path under its URL, and keeps them as the
-manifests say.
+By Service, an administrator installs the manifests, and this process only writes its CA into them.
+By URL, the process installs them, each path under its URL, and corrects later changes.
 """
 
 from __future__ import annotations
@@ -38,18 +37,18 @@ MANIFESTS = packaged("webhooks", "manifests/webhook")
 CONVERT = "/convert"
 """The path of the conversion webhook."""
 
-# The kinds that have more than one version.
+# Kinds with more than one version, whose CRDs therefore name the conversion webhook.
 DEFINITIONS = tuple(f"{kind.plural}.{kind.group}" for kind in (WORKLOAD, POD_GROUP))
 
 RESOURCES = {resource.kind: resource for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)}
 
 
 class RegistrationError(Exception):
-    """What is registered cannot lead API servers to this process."""
+    """The registration cannot lead API servers to this process."""
 
 
 class NotInstalledError(RegistrationError):
-    """A configuration is missing, and installing it is not this process's task."""
+    """A configuration is missing, and this process must not install it."""
 
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"{kind} {name} is not installed: apply manifests/webhook")
@@ -59,33 +58,34 @@ class NotInstalledError(RegistrationError):
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What API servers use, as read back: whom they call, and which CA they trust (PEM)."""
+    """The registration as read back: the host that API servers call, and their CA (PEM)."""
 
     host: str
     ca_bundle: bytes
     corrected: bool = False
-    """Whether something had to be written: API servers take a moment to use it."""
+    """True if this call wrote something, which API servers take a moment to use."""
 
 
 class Target(Protocol):
-    """How API servers reach the webhook."""
+    """The way in which API servers reach the webhook."""
 
     @property
     def names(self) -> ServerNames:
         """The names that the server certificate must have."""
 
     async def ensure(self, api: ObjectClient, manifest: Json, ca_bundle: bytes) -> Json:
-        """The configuration as registered, corrected where it differed."""
+        """Return the registered configuration, after correcting it."""
 
     def conversion(self, definition: Json, ca_bundle: bytes) -> PatchBuilder:
-        """What must change in a CustomResourceDefinition that is converted by webhook."""
+        """Return the patch for a CustomResourceDefinition that is converted by webhook."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceTarget:
-    """Through a Service; the manifests were installed by an administrator.
+    """Registration with a Service; an administrator has installed the manifests.
 
-    Without `inject`, someone else (cert-manager) puts the CA into them, and they are only read.
+    Without `inject` another component (cert-manager) writes the CA, and the manifests are only
+    read.
     """
 
     name: str = "muster-webhook"
@@ -94,11 +94,11 @@ class ServiceTarget:
 
     @property
     def names(self) -> ServerNames:
-        """The Service's DNS names."""
+        """The DNS names of the Service."""
         return ServerNames.of_service(self.name, self.namespace)
 
     async def ensure(self, api: ObjectClient, manifest: Json, ca_bundle: bytes) -> Json:
-        """Put the CA into what is installed. Raises NotInstalledError."""
+        """Write the CA into the installed configuration. Raises NotInstalledError."""
         resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         try:
             found = await api.get(resource, name)
@@ -109,18 +109,18 @@ class ServiceTarget:
         return await _patched(api, resource, found, webhook_bundle_patch(found, ca_bundle))
 
     def conversion(self, definition: Json, ca_bundle: bytes) -> PatchBuilder:
-        """The CA."""
+        """Return the patch that writes the CA."""
         return conversion_bundle_patch(definition, ca_bundle) if self.inject else PatchBuilder()
 
 
 @dataclass(frozen=True, slots=True)
 class UrlTarget:
-    """By URL: API servers call this address directly, without any Service."""
+    """Registration by URL: API servers call this address directly, without a Service."""
 
     url: str
 
     def __post_init__(self) -> None:
-        """Raises ValueError for anything but https://HOST[:PORT][/PATH]."""
+        """Validate the URL. Raises ValueError for anything but https://HOST[:PORT][/PATH]."""
         parts = urlsplit(self.url)
         if parts.port == 0:
             raise ValueError(f"{self.url!r}: port 0 cannot be called")
@@ -129,11 +129,11 @@ class UrlTarget:
 
     @property
     def names(self) -> ServerNames:
-        """The URL's host."""
+        """The host of the URL."""
         return ServerNames.of_host(urlsplit(self.url).hostname or "")
 
     async def ensure(self, api: ObjectClient, manifest: Json, ca_bundle: bytes) -> Json:
-        """Install the manifest, or change what differs from it."""
+        """Install the manifest, or correct the differences from it."""
         resource, name = RESOURCES[manifest["kind"]], manifest["metadata"]["name"]
         wanted = self.rewritten(manifest, ca_bundle)
         try:
@@ -141,6 +141,7 @@ class UrlTarget:
         except NotFound:
             try:
                 created = await api.create(resource, wanted)
+            # Another replica was faster. Its registration may still need corrections.
             except AlreadyExists:
                 found = await api.get(resource, name)
             else:
@@ -149,7 +150,7 @@ class UrlTarget:
         return await _patched(api, resource, found, difference(found, wanted))
 
     def conversion(self, definition: Json, ca_bundle: bytes) -> PatchBuilder:
-        """The URL instead of the Service, and the CA."""
+        """Return the patch that writes the URL and the CA, instead of the Service."""
         wanted = {
             "url": self.url.rstrip("/") + CONVERT,
             "caBundle": encoded(ca_bundle),
@@ -161,7 +162,7 @@ class UrlTarget:
         return patch
 
     def rewritten(self, manifest: Json, ca_bundle: bytes) -> Json:
-        """The manifest with each Service replaced by this URL and the same path."""
+        """Return the manifest with this URL instead of each Service, and the same path."""
         base = self.url.rstrip("/")
         return {
             **manifest,
@@ -179,7 +180,7 @@ class UrlTarget:
 
 
 class _WriteTracker:
-    """Passes calls on, and records whether anything was written."""
+    """A client that records whether it wrote anything."""
 
     def __init__(self, api: ObjectClient) -> None:
         self._api = api
@@ -206,16 +207,17 @@ async def register(
     manifests: Sequence[Json],
     schedulers: SchedulerNames = USUAL,
 ) -> Registered:
-    """Make API servers call `target` and trust `ca_bundle` (PEM); returns what is registered.
+    """Register `target` and `ca_bundle` (PEM), and return the registration as read back.
 
     `manifests` are rendered for `schedulers`. Raises RegistrationError, and the errors of
-    `kube.base.errors`. Safe to repeat.
+    `kube.base.errors`. It is safe to repeat.
     """
     tracker = _WriteTracker(api)
     configs = []
     for manifest in manifests:
         ensured = await target.ensure(tracker, manifest, ca_bundle)
         lacking = "; ".join(missing_names(ensured, manifest, schedulers))
+        # A condition without a configured name would let its pods pass without admission.
         if lacking:
             raise RegistrationError(
                 f"{manifest['kind']}: {lacking}: apply what `muster manifests --config FILE`"
@@ -227,6 +229,7 @@ async def register(
         for name in DEFINITIONS
         for config in await _converted(tracker, target, name, ca_bundle)
     ]
+    # The self-check calls one host with one CA, so it must stand for all webhooks.
     found = {(_host(config), config.get("caBundle", "")) for config in configs}
     if len(found) != 1:
         raise RegistrationError(f"the webhooks do not all point to one server: {sorted(found)}")
@@ -238,9 +241,9 @@ async def register(
 
 
 async def _converted(api: ObjectClient, target: Target, name: str, ca_bundle: bytes) -> list[Json]:
-    """The clientConfig of a definition that is converted by webhook, corrected.
+    """Return the corrected clientConfig of a CRD that is converted by webhook.
 
-    A definition that is not installed is reported by the readiness of the informers.
+    The readiness of the informers reports a CRD that is not installed.
     """
     try:
         found = await api.get(CRDS, name)
@@ -253,7 +256,7 @@ async def _converted(api: ObjectClient, target: Target, name: str, ca_bundle: by
 
 
 def load_manifests(schedulers: SchedulerNames = USUAL, folder: Path = MANIFESTS) -> list[Json]:
-    """The webhook configurations to register, for pods of these schedulers.
+    """Return the webhook configurations to register, for pods of these schedulers.
 
     Raises OSError, yaml.YAMLError.
     """
@@ -262,21 +265,22 @@ def load_manifests(schedulers: SchedulerNames = USUAL, folder: Path = MANIFESTS)
 
 @cache
 def _manifests(folder: Path) -> list[Json]:
-    """Parsed once: it takes longer than many reviews."""
+    """Return the parsed manifests."""
+    # Cached, as parsing takes longer than many reviews.
     return [obj for obj in yaml_objects(folder) if obj["kind"] in RESOURCES]
 
 
 def difference(found: Json, wanted: Json) -> PatchBuilder:
-    """The patch that makes the webhooks of `found` those of `wanted`; nothing else is touched.
-
-    Fields that `wanted` leaves out count as right: the API server fills in defaults.
-    """
+    """Return the patch that turns the webhooks of `found` into those of `wanted`."""
     patch = PatchBuilder()
     have, want = found.get("webhooks") or [], wanted["webhooks"]
+    # Fields that `wanted` omits count as correct, because the API server fills in defaults.
     if _includes(have, want):
         return patch
+    # Fail if another replica has changed it in the meantime.
     patch.at_version(found["metadata"]["resourceVersion"])
     if [entry["name"] for entry in have] != [entry["name"] for entry in want]:
+        # The list has other webhooks, so an index would not address the right one.
         return patch.add("/webhooks", want)
     for index, (old, new) in enumerate(zip(have, want, strict=True)):
         if not _includes(old, new):
@@ -293,10 +297,11 @@ async def _patched(api: ObjectClient, resource: Resource, found: Json, patch: Pa
 
 
 def _includes(have: Any, want: Any) -> bool:
-    """Whether `have` has every field of `want` with the same value."""
+    """Return True if `have` has every field of `want` with the same value."""
     if isinstance(want, Mapping) and isinstance(have, Mapping):
         if "clientConfig" in want and set(have["clientConfig"]) != set(want["clientConfig"]):
-            return False  # a Service left beside a URL would be invalid
+            # A Service left next to a URL would be invalid.
+            return False
         return all(key in have and _includes(have[key], value) for key, value in want.items())
     if isinstance(want, list) and isinstance(have, list):
         return len(have) == len(want) and all(map(_includes, have, want))
@@ -304,7 +309,7 @@ def _includes(have: Any, want: Any) -> bool:
 
 
 def _host(config: Mapping[str, Any]) -> str:
-    """The name by which an API server verifies the server of a clientConfig."""
+    """Return the name by which an API server verifies the server of a clientConfig."""
     service = config.get("service")
     if service:
         return f"{service['name']}.{service['namespace']}.svc"

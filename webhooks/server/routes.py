@@ -1,4 +1,4 @@
-"""The HTTP side: routes, the limit of a body, errors as `metav1.Status`."""
+"""HTTP: routes, limits of bodies, errors as `metav1.Status`."""
 
 from __future__ import annotations
 
@@ -22,31 +22,34 @@ from webhooks.server.readiness import CACHES, SERVING, Readiness
 from webhooks.server.registration import CONVERT
 
 BODY_LIMIT = 8 * MIB
-"""Bytes. An object in etcd is at most 1.5 MiB; a review carries two."""
+"""Bytes of a review. An object in etcd is at most 1.5 MiB, and a review carries two."""
 
 CONVERSION_LIMIT = 16 * MIB
-"""Bytes. API servers convert a whole list, or a page of it, in one review: 500 objects, as clients
-ask for them, of 32 KiB each."""
+"""Bytes of a conversion.
+
+API servers convert a complete list, or a page of it, in one review: 500 objects, as clients request
+them, of 32 KiB each.
+"""
 
 LONG_CONVERSION = 256 * 1024
-"""Bytes from which on a conversion leaves the event loop to the reviews that wait."""
+"""Bytes from which a conversion runs in a thread, so that reviews do not wait for it."""
 
 BODY_SECONDS = 10.0
-"""No API server waits this long for a webhook: a slower client is not one."""
+"""Seconds to receive a body. No API server waits this long for a webhook."""
 
 JSON = "application/json"
 
 _MOST_DIGITS = 15
-"""Digits of an announced length. A longer number is over the limit without being read."""
+"""Digits of an announced length. A longer number is over the limit without being parsed."""
 
 Answering = Callable[[Request, bytes], Awaitable[bytes]]
 
 PIECE = 64 * 1024
-"""Bytes of an answer that are sent at a time."""
+"""Bytes of a response that are sent at a time."""
 
 
 class BodyTooLargeError(Exception):
-    """More bytes than the limit were sent, or announced."""
+    """A body is larger than the limit, or is announced as larger."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"a review may have {limit} bytes at most")
@@ -60,7 +63,7 @@ def build(
     body_seconds: float = BODY_SECONDS,
     intake: Intake | None = None,
 ) -> Starlette:
-    """The application. `body_seconds` bounds reading a body, `intake` what is held at a time."""
+    """Build the application; `body_seconds` limits reading, `intake` the memory of bodies."""
     rooms = intake or Intake()
     one_at_a_time = asyncio.Lock()
 
@@ -70,11 +73,13 @@ def build(
     async def convert(_request: Request, body: bytes) -> bytes:
         if len(body) < LONG_CONVERSION:
             return conversion.review(body)
+        # One at a time: the memory limit of the process covers one large conversion.
         async with one_at_a_time:
             return await asyncio.to_thread(conversion.review, body)
 
     routes = _pages(readiness)
-    # API servers list groups, for the caches too, by converting them.
+    # A conversion needs no caches: API servers list groups, for these caches too, by converting
+    # them.
     for path, limit, answer, room, needs in (
         (CONVERT, CONVERSION_LIMIT, convert, rooms.conversions, ()),
         ("/{phase}/{plural}", BODY_LIMIT, review, rooms.reviews, CACHES),
@@ -88,9 +93,8 @@ def build(
 class _Endpoint:
     """An ASGI application that answers reviews.
 
-    Its room counts a body while it comes and until it is answered, and then the answer until the
-    client has taken it. `needs` are the checks without which nothing is answered: without its
-    caches a review would be answered as if no other object existed.
+    Its room counts a body from its first byte until the response, and then the response until the
+    client has read it. `needs` are the checks without which it answers nothing.
     """
 
     answer: Answering
@@ -105,12 +109,13 @@ class _Endpoint:
             request = Request(scope, receive, send)
             response = self._refusal(request) or await self._response(request, held)
             if not self.readiness.holds(SERVING):
-                # The process is about to end: the next review must use another connection.
+                # The process ends soon, so the next review must use another connection.
                 response.headers["Connection"] = "close"
             await response(scope, receive, send)
 
     def _refusal(self, request: Request) -> Response | None:
-        """Why no body is read, if that is so."""
+        """Return the response if no body is read, else None."""
+        # Without its caches a review would be answered as if no other object existed.
         missing = [check for check in self.needs if not self.readiness.holds(check)]
         if missing:
             text = f"the webhook has not listed {', '.join(missing)} yet: try again"
@@ -120,17 +125,18 @@ class _Endpoint:
         return None
 
     async def _response(self, request: Request, held: Holding) -> Response:
-        """The answer to a review, or a Status that says why there is none."""
+        """Return the response to a review, or a Status with the error."""
         try:
             async with asyncio.timeout(self.body_seconds):
                 body = await self._body(request, held)
+            # The request is complete: from here on no other request may abort it.
             held.waits = False
             response = _InPieces(await self.answer(request, body), media_type=JSON)
             self.room.hold(held, len(response.body))
         except TimeoutError:
             return _failure(408, "Timeout", f"the body did not come within {self.body_seconds:g} s")
         except ClientDisconnect:
-            # Nobody reads this; it only ends the request in order.
+            # The client is gone. The response only ends the request in order.
             return _failure(400, "BadRequest", "the body ended too early")
         except BodyTooLargeError as error:
             return _failure(413, "RequestEntityTooLarge", str(error))
@@ -145,13 +151,14 @@ class _Endpoint:
         return response
 
     async def _body(self, request: Request, held: Holding) -> bytes:
-        """The whole body, never more of it in memory than the limit."""
+        """Return the complete body; hold no more of it in memory than the limit."""
         announced = request.headers.get("content-length", "")
-        # So many digits are not even read as a number.
+        # Do not parse so many digits as a number: the cost grows with their square.
         if announced.isdecimal() and (len(announced) > _MOST_DIGITS or int(announced) > self.limit):
             raise BodyTooLargeError(self.limit)
         chunks = []
         async for chunk in request.stream():
+            # The announced length may be missing or wrong, as with a chunked body.
             if held.size + len(chunk) > self.limit:
                 raise BodyTooLargeError(self.limit)
             self.room.hold(held, held.size + len(chunk))
@@ -160,14 +167,13 @@ class _Endpoint:
 
 
 class _InPieces(Response):
-    """Sent piece by piece: one write of all of it would be buffered whole, however slow the client.
-
-    Uvicorn waits before a piece while the client takes nothing.
-    """
+    """A response in pieces."""
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         head = {"status": self.status_code, "headers": self.raw_headers}
         await send({"type": "http.response.start", **head})
+        # One write of the complete body would be buffered, however slow the client is. Uvicorn
+        # waits before each piece while the client does not read.
         for at in range(0, len(self.body), PIECE):
             piece, more = self.body[at : at + PIECE], at + PIECE < len(self.body)
             await send({"type": "http.response.body", "body": piece, "more_body": more})
@@ -190,7 +196,7 @@ def _pages(readiness: Readiness) -> list[Route]:
 
 
 def _again(code: int, reason: str, message: str) -> Response:
-    """A failure after which API servers and clients try again."""
+    """Return a failure after which API servers and clients retry."""
     refused = _failure(code, reason, message)
     refused.headers["Retry-After"] = "1"
     return refused

@@ -1,7 +1,7 @@
-"""The match conditions that look at a pod's schedulerName: they have to say the configured names.
+"""The match conditions on a pod's schedulerName, which must list the configured names.
 
-The manifests say the usual name, as a list of one. By URL the webhook registers what is rendered
-here; by Service an administrator applies it, and this process says what is missing.
+The manifests list the default name. By URL, the webhook registers the conditions rendered here. By
+Service, an administrator applies them, and this process reports what is missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from kube.client.meta import Json
 
 
 def _listed(schedulers: SchedulerNames) -> str:
-    """The names as CEL; no valid name has a character that would need an escape."""
+    """Return the names as a CEL list."""
+    # No valid name has a character that CEL would need to escape.
     return f"[{', '.join(repr(name) for name in schedulers.all)}]"
 
 
@@ -22,7 +23,7 @@ _PLACEHOLDER: Final = f"in {_listed(USUAL)}"
 
 
 def rendered(manifest: Json, schedulers: SchedulerNames) -> Json:
-    """The webhook configuration with these names in its conditions."""
+    """Return the webhook configuration with these names in its conditions."""
     listed = f"in {_listed(schedulers)}"
     webhooks = [
         {
@@ -40,10 +41,10 @@ def rendered(manifest: Json, schedulers: SchedulerNames) -> Json:
 
 
 def missing_names(found: Json, wanted: Json, schedulers: SchedulerNames) -> Iterator[str]:
-    """What is registered without a configured name, as sentences.
+    """Yield a sentence for each registered condition that lacks a configured name.
 
-    Only those conditions of `wanted`, rendered, count that list the names; what an administrator
-    wrote besides is not looked at.
+    Only conditions of `wanted` (rendered) that list the names count. Other conditions of the
+    administrator are not checked.
     """
     listed = f"in {_listed(schedulers)}"
     registered = {

@@ -1,4 +1,4 @@
-"""One request to our own listener, as an API server would make it."""
+"""A request to our own listener, as an API server would send it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webhooks.server.registration import Registered
 
 REQUEST = "GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
 SECONDS = 5.0
-"""Seconds that the check of the served certificate may take."""
+"""Seconds for the check of the served certificate."""
 
 
 class SelfCheckError(Exception):
@@ -19,7 +19,7 @@ class SelfCheckError(Exception):
 
 
 async def check(address: tuple[str, int], registered: Registered) -> None:
-    """Call the listener at `address` by the registered host, trusting the registered CA only.
+    """Call the listener at `address` by the registered host, trusting only the registered CA.
 
     Raises SelfCheckError with the error that an API server would get.
     """
@@ -41,6 +41,7 @@ async def check(address: tuple[str, int], registered: Registered) -> None:
 
 
 async def _first_line(address: tuple[str, int], name: str, context: ssl.SSLContext) -> bytes:
+    # It connects to the local address, but verifies the registered name, as an API server does.
     reader, writer = await asyncio.open_connection(*address, ssl=context, server_hostname=name)
     try:
         writer.write(REQUEST.format(host=name).encode())

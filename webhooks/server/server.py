@@ -1,4 +1,4 @@
-"""The HTTPS listener: uvicorn inside this process's event loop, certificates from memory."""
+"""The HTTPS listener: uvicorn in this process's event loop, with certificates from memory."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ from kube.client.bounded_http import BoundedProtocol, end_timer
 from webhooks.server.connections import Connections
 
 KEEP_ALIVE_SECONDS = 120
-"""API servers keep idle connections for 90 s. Closing one first would race with a review."""
+"""Seconds before an idle connection is closed.
+
+API servers keep theirs for 90 s: closing one first would race with a review.
+"""
 
 GRACE_SECONDS = 10
-"""How long reviews in work may take when the server stops: longer than a review's time-out."""
+"""Seconds for reviews in flight when the server stops: longer than the timeout of a review."""
 
 
 HEAD_SECONDS = 10.0
-"""How long the head of a request may take once it has begun."""
+"""Seconds for the head of a request once it has begun."""
 
 FIRST_SECONDS = 30.0
-"""How long a new connection may stay without any request: no API server keeps such a one."""
+"""Seconds for a new connection without a request: API servers do not open such connections."""
 
 STALLED_SECONDS = 10.0
-"""How long a client may take nothing of an answer that waits for it."""
+"""Seconds for which a client may read nothing of a response."""
 
 
 class _Protocol(BoundedProtocol):
-    """Closes connections that stay silent or send a head too slowly.
+    """A protocol that closes connections that stay silent or send a head too slowly.
 
-    Uvicorn itself has no timeout for it; the body is read by the application.
+    Uvicorn has no timeout for this. The application reads the body.
     """
 
     _timer: asyncio.TimerHandle | None = None
@@ -49,11 +52,12 @@ class _Protocol(BoundedProtocol):
         self._start_timer(FIRST_SECONDS)
 
     def when_lost(self, call: Callable[[], None]) -> Self:
-        """Call it once the connection is lost."""
+        """Call `call` once the connection is lost."""
         self._on_lost = call
         return self
 
     def data_received(self, data: bytes) -> None:
+        # The first byte of a head starts the timer. Later ones must not extend it.
         if self.idle and not self._in_head:
             self._in_head = True
             self._start_timer(HEAD_SECONDS)
@@ -76,9 +80,9 @@ class _Protocol(BoundedProtocol):
 
 
 class _Uvicorn(uvicorn.Server):
-    """Uvicorn that reports when it is up, and leaves signals to the process.
+    """A uvicorn server that reports when it is up, and leaves signals to the process.
 
-    It takes connections by `Connections`, which bounds their number and their handshakes.
+    `Connections` accepts for it, which bounds their number and their handshakes.
     """
 
     def __init__(self, config: uvicorn.Config, context: ssl.SSLContext) -> None:
@@ -88,6 +92,7 @@ class _Uvicorn(uvicorn.Server):
         self._accepting: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        # Without sockets uvicorn accepts nothing by itself.
         await super().startup([])
         assert sockets, "the listener binds its socket itself"
         connections = Connections(sockets[0], self._context, self._protocol)
@@ -96,11 +101,14 @@ class _Uvicorn(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         if self._accepting is not None and self._accepting.done():
-            self._accepting.result()  # a bug of ours: it ends by itself never
+            # A bug of ours, as the task never ends by itself.
+            self._accepting.result()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._accepting is not None:
+            # Stop accepting before the open connections end, so that none is accepted and then
+            # dropped.
             self._accepting.cancel()
             await asyncio.wait({self._accepting})
         await super().shutdown(sockets)
@@ -113,14 +121,15 @@ class _Uvicorn(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
+        # Uvicorn would take SIGTERM and skip the drain.
         yield
 
 
 class Listener:
     """HTTPS on a bound socket, as an async context manager.
 
-    Leaving it takes no more connections, answers what is in work, and closes the rest. `context`
-    may be given new certificates at any time.
+    On exit it accepts no more connections, answers reviews in flight, and closes the rest.
+    `context` may get new certificates at any time.
     """
 
     def __init__(self, app: Starlette, context: ssl.SSLContext, sock: socket.socket) -> None:
@@ -146,9 +155,10 @@ class Listener:
         return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104
 
     async def __aenter__(self) -> Self:
-        """Return when connections are being answered."""
+        """Start the listener, and return when it accepts connections."""
         self._serving = asyncio.create_task(self._uvicorn.serve(sockets=[self._socket]))
         up = asyncio.create_task(self._uvicorn.up.wait())
+        # The server may fail before it is up. Waiting for that event alone would then never end.
         await asyncio.wait({self._serving, up}, return_when=asyncio.FIRST_COMPLETED)
         if not up.done():
             up.cancel()
@@ -161,18 +171,21 @@ class Listener:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the listener. Raises what made it end by itself."""
+        """End the listener. Raises the error that ended it earlier, if any."""
         assert self._serving is not None, "entered before"
         self._uvicorn.should_exit = True
         await self._serving
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Raises OSError: taken, or not our address."""
+    """Return a listening socket; port 0 takes a free one.
+
+    Raises OSError for an unusable address.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.create_server((host, port), family=family, backlog=2048)
-    # Inherited by every connection. An answer is sent in several writes; asyncio does not set this
-    # here, and each write would wait up to 40 ms for the client's ACK of the one before.
+    # Every connection inherits this. A response is sent in several writes, and asyncio does not set
+    # it here: each write would wait up to 40 ms for the client's ACK of the one before.
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setblocking(False)
     return sock

@@ -1,8 +1,8 @@
 """StatefulSets and Deployments (API group apps).
 
-The StatefulSets that a LeaderWorkerSet creates ask for nothing, whatever is written on them: the
-set above asks (`api.integration.lws`), and a mark here would recreate its pods. They are not
-rejected either, as that would stop the set.
+The StatefulSets that a LeaderWorkerSet creates request nothing, whatever annotations they have: the
+LeaderWorkerSet does (`api.integration.lws`), and a change of their templates would recreate running
+pods. They are not rejected either, as that would block the LeaderWorkerSet.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ PART_TEXT: Final = (
 
 
 class _App(SingleGroupKind):
-    """What both kinds have in common: one template, and `spec.replicas`."""
+    """The common part of both kinds: one template, and `spec.replicas`."""
 
     replaces_pods = True
     members = "spec.replicas"
@@ -68,7 +68,7 @@ class StatefulSets(_App):
     feature = Feature.STATEFUL_SET
 
     def left_to(self, obj: Mapping[str, Any]) -> str:
-        """Return the LeaderWorkerSet that created it."""
+        """Return the name of the LeaderWorkerSet that created it, if one did."""
         return leader_worker_set_of(STATEFUL_SET.kind, obj)
 
     def faults(self, view: SingleGroupView) -> Iterator[Cause]:
@@ -81,15 +81,13 @@ class StatefulSets(_App):
     def left_warnings(
         self, view: SingleGroupView, obj: Mapping[str, Any], *, is_new: bool
     ) -> list[str]:
-        """Warn about a gang-mode on a StatefulSet of a LeaderWorkerSet.
-
-        The user of a new one reads that with the other keys that nothing reads.
-        """
+        """Warn about a gang-mode on a StatefulSet of a LeaderWorkerSet."""
+        # A new one gets this warning with those about other keys that nothing reads.
         asks = not is_new and view.left_to and ANNOTATION_GANG_MODE in annotations_of(obj)
         path = annotation_path("", ANNOTATION_GANG_MODE)
         return [f"{path}: {PART_TEXT % view.left_to}"] if asks else []
 
 
 def leader_worker_set_of(kind: str, obj: Mapping[str, Any]) -> str:
-    """Return the LeaderWorkerSet that created this StatefulSet; empty for no such."""
+    """Return the LeaderWorkerSet that created this StatefulSet; empty if none did."""
     return text(labels_of(obj).get(LWS_LABEL_NAME)) if kind == STATEFUL_SET.kind else ""

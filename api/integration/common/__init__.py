@@ -1,1 +1,1 @@
-"""What the kinds have in common: options, rules, objects, minimums, claims."""
+"""The common part of all kinds: options, rules, objects, minimums, claims."""

@@ -1,9 +1,9 @@
-"""What the pods of a generated group tell autoscalers, which know pods and no groups.
+"""Settings for autoscalers in the pods of a generated group, as autoscalers know no groups.
 
-In which domain nodes are to be bought, as a required pod affinity (`api.group_affinity`); and that
-a pod is not to be evicted to save a node, where that would end a whole gang. Both are written in
-the pod template of a Job when it is made, and put back by an update that leaves them out: pod
-templates do not change.
+A required pod affinity (`api.group_affinity`) states the domain in which to add nodes. Annotations
+state that a pod must not be evicted to save a node, where this would end a complete gang. Admission
+writes both in the pod template of a new Job, and restores them in an update that omits them: pod
+templates are immutable.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,19 +22,19 @@ from api.reading import annotations_of, dig, labels_of, listing, mapping
 Json = dict[str, Any]
 
 KNOWN_KEYS: Final = frozenset({"topology.kubernetes.io/zone", "topology.kubernetes.io/region"})
-"""Topology keys of which autoscalers know the value that a new node will have.
+"""Topology keys whose value on a new node autoscalers know.
 
-`kubernetes.io/hostname` is not among them, though it is known: autoscalers place one pod after the
-other. They put the first pod of a gang on a node that has room for no more of them, or the first
-ones of several gangs on one new node, and find no room for the others then. A zone can grow.
+`kubernetes.io/hostname` is not included, although its value is known. Autoscalers place one pod
+after the other. They would put the first pod of a gang on a node without capacity for the others,
+or the first pods of several gangs on one new node, where the others do not fit. A zone can grow.
 """
 
 LEFT_ALONE: Final = {ANNOTATION_DO_NOT_DISRUPT: "true", ANNOTATION_SAFE_TO_EVICT: "false"}
-"""What pods say that are not to be evicted to save a node."""
+"""Annotations of pods that must not be evicted to save a node."""
 
 
 class Level(NamedTuple):
-    """A group that the pods are in: the key of its required topology, empty for none, and mode."""
+    """A group of the pods: its required topology key, empty for none, and its disruption mode."""
 
     scope: Scope
     topology: str
@@ -43,7 +43,7 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Autoscalers:
-    """What is said: affinity by these keys, and to leave groups of mode All alone."""
+    """The configured settings: keys for affinity, and protection of groups of mode All."""
 
     topology_keys: frozenset[str] = KNOWN_KEYS
     do_not_disrupt: bool = True
@@ -51,65 +51,68 @@ class Autoscalers:
     def terms(
         self, levels: Iterable[Level], labels: Mapping[str, Any], *, of_jobset: bool
     ) -> list[Json]:
-        """The required affinity of pods with these labels, the widest first.
+        """Return the required affinity of pods with these labels, the widest term first.
 
-        One for each key: a constraint on a composite holds for what is below it.
+        There is one term for each key: a constraint on a CompositePodGroup holds for all groups
+        below it.
         """
+        # Levels are ordered from the lowest, so the widest level of a key remains.
         widest = {it.topology: it for it in levels if it.topology in self.topology_keys}
         found = []
         for level in sorted(widest.values(), reverse=True):
             try:
                 found.append(term(level.scope, level.topology, labels, of_jobset=of_jobset))
-            except KeyError:  # a Job with the marks of a JobSet's, but without its labels
+            # A Job with the annotations of a JobSet's Job, but without its labels.
+            except KeyError:
                 continue
         return found
 
     def annotations(self, levels: Iterable[Level]) -> dict[str, str]:
-        """The annotations of the pods; what the user says of the same keys is not changed."""
+        """Return the annotations for the pods. Those that the user set are not overwritten."""
         unit = self.do_not_disrupt and any(level.all_or_none for level in levels)
         return dict(LEFT_ALONE) if unit else {}
 
 
 SILENT: Final = Autoscalers(frozenset(), do_not_disrupt=False)
-"""Autoscalers are told nothing."""
+"""Settings that tell autoscalers nothing."""
 
 
 def missing_annotations(template: Any, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Those of the wanted annotations about which the pod template says nothing."""
+    """Return the wanted annotations that the pod template does not have."""
     said = annotations_of(template)
     return {key: value for key, value in wanted.items() if key not in said}
 
 
 def kept_annotations(old: Any) -> dict[str, str]:
-    """Those that the old pod template had, in the words of admission."""
+    """Return the annotations that admission wrote in the old pod template."""
     said = annotations_of(old)
     return {key: value for key, value in LEFT_ALONE.items() if said.get(key) == value}
 
 
 def affinity(template: Any, pointer: str, terms: list[Json]) -> list[Operation]:
-    """Operations that write the terms as the required pod affinity of a pod template.
+    """Return operations that write the terms as the required pod affinity of a pod template.
 
-    Terms that admission wrote before, for a Job from which this one was copied, go. With a term of
-    the user's nothing is changed: kube-scheduler, and whoever simulates it, counts only pods that
-    match all terms of a pod, so another one would change what the user's says.
+    They replace terms that admission wrote for a Job from which this one was copied.
     """
     spec = mapping(template).get("spec")
     if not isinstance(spec, Mapping):
         return []
     said = _required(template)
+    # Leave a user's term alone. kube-scheduler, and autoscalers that simulate it, count only pods
+    # that match all terms of a pod, so one more term would change the meaning of the user's.
     if said == terms or not all(is_generated(each) for each in said):
         return []
     return _written(spec, f"{pointer}/spec", terms)
 
 
 def kept_affinity(old: Any) -> list[Json]:
-    """The terms that admission wrote in the old pod template."""
+    """Return the terms that admission wrote in the old pod template."""
     said = _required(old)
     return said if all(is_generated(each) for each in said) else []
 
 
 def group_labels(template: Any, group: str) -> dict[str, Any]:
-    """The labels of the pods, with that of the group which the template gets."""
+    """Return the labels of the pods, with the label of the group that the template gets."""
     return {**labels_of(template), LABEL_POD_GROUP: group}
 
 
@@ -118,7 +121,7 @@ def _required(template: Any) -> list[Json]:
 
 
 def _written(spec: Mapping[str, Any], pointer: str, terms: list[Json]) -> list[Operation]:
-    """Nothing where the structure cannot hold the terms."""
+    """Return the operation that writes the terms; none if the structure is invalid."""
     path = ("affinity", "podAffinity", REQUIRED)
     holder: Any = spec
     for at, step in enumerate(path):

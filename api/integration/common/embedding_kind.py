@@ -1,6 +1,6 @@
-"""Kinds that create an object of another kind, which asks for the group: CronJobs, RayJobs.
+"""Kinds that create an object of another kind, which requests the group: CronJobs, RayJobs.
 
-Admission reports to their user at once what it would report of the object that they create.
+Admission reports to their user immediately what it would report about the object that they create.
 """
 
 from abc import ABC, abstractmethod
@@ -14,18 +14,18 @@ from api.integration.common.owner_kind import Holder, OwnerKind
 
 
 class EmbeddingKind(ABC):
-    """A kind whose objects contain what they create an object of another kind from."""
+    """A kind whose objects contain the template of an object of another kind."""
 
     kind: ClassVar[KindName]
     inner: ClassVar[OwnerKind]
 
     @abstractmethod
     def embedded(self, obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return an object of the inner kind as it would be created; None for no such."""
+        """Return the object of the inner kind as it would be created, if there is one."""
 
     @abstractmethod
     def path(self, inner: str) -> str:
-        """Return where a field of that object is written in this one."""
+        """Return the path in this object of a field of the inner object."""
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
         """Yield the templates in the object."""
@@ -34,11 +34,11 @@ class EmbeddingKind(ABC):
             yield it._replace(path=self.path(it.path))
 
     def is_checked(self, operation: str) -> bool:
-        """Return whether this operation decides about what will be created."""
+        """Return True if this operation affects what will be created."""
         return operation == "CREATE"
 
     def faults(self, obj: Mapping[str, Any]) -> Iterable[Cause]:
-        """Return what is wrong with an object of this kind alone."""
+        """Return the faults that only this kind can have."""
         del obj
         return ()
 

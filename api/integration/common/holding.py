@@ -1,6 +1,7 @@
-"""What an owner says of the places that are held for pods that it creates later: two annotations.
+"""An owner's annotations on the held places of pods that it creates later.
 
-`hold-seconds` is for how long, `on-hold-expired` what becomes of what runs when the time is over.
+`hold-seconds` states how long places are held. `on-hold-expired` states what happens to running
+pods after that time.
 """
 
 import re
@@ -22,7 +23,7 @@ _ENDS: Final = ("Keep", "Evict")
 
 
 def hold_faults(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> Iterator[Cause]:
-    """What is wrong with the annotations of a JobSet or LeaderWorkerSet, and was not before."""
+    """Yield the new faults in these annotations of a JobSet or LeaderWorkerSet."""
     notes, before = annotations_of(new), annotations_of(old)
     for key in NOTES:
         said, path = notes.get(key), annotation_path("", key)
@@ -35,7 +36,7 @@ def hold_faults(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) ->
 
 
 def hold_notes(annotations: Mapping[str, Any]) -> dict[str, str]:
-    """What goes from the annotations of an owner to those of its groups that expect pods."""
+    """Return the annotations that an owner's groups with expected pods copy from it."""
     said = ((key, annotations.get(key)) for key in NOTES)
     return {key: str(value) for key, value in said if _is_usable(key, value)}
 

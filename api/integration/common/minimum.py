@@ -1,12 +1,12 @@
-"""The minCount of a group at every moment of the life of its Jobs. Pure functions.
+"""The minCount of a group during the life cycle of its Jobs: pure functions.
 
-A gang waits for its pods; for one that cannot come any more it must not wait. A Job that is nearly
-done, has given up an index, or lost its succeeded pods to a cleaner has fewer pods than its spec
-says: `standing` works out how many can be there, and `minimum` what follows for minCount. The
-scheduler counts pods that wait, that run, and that have succeeded as long as they exist.
+A gang waits for its pods, but must not wait for a pod that cannot come any more. A Job has fewer
+pods than its spec states if it is nearly complete, has given up an index, or lost succeeded pods to
+a cleaner. `standing` computes how many pods can exist, and `minimum` the resulting minCount. The
+scheduler counts pods that wait or run, and succeeded pods as long as they exist.
 
-Caches lag behind each other. A pod that is there is counted though its Job's status says that it is
-done: so minCount is never lowered for pods that are only on their way to be counted.
+Caches lag behind each other. A pod that exists counts even if its Job's status reports it as done,
+so minCount is never lowered because of pods that are not counted yet.
 """
 
 import re
@@ -27,7 +27,7 @@ _RANGE: Final = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?", re.ASCII)
 
 
 class Progress(NamedTuple):
-    """What a Job's status says; `given_up` are indexes that are not tried again."""
+    """The progress in a Job's status; `given_up` counts indexes that are not retried."""
 
     succeeded: int = 0
     given_up: int = 0
@@ -35,7 +35,7 @@ class Progress(NamedTuple):
 
 
 class Pods(NamedTuple):
-    """A Job's pods that the scheduler counts: not terminating, and not failed."""
+    """The pods of a Job that the scheduler counts: neither terminating nor failed."""
 
     active: int = 0
     succeeded: int = 0
@@ -46,9 +46,10 @@ NO_PODS: Final = Pods()
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One Job of a group, in the size that its owner's spec says.
+    """One Job of a group, in the size of its owner's spec.
 
-    `progress` None: there is no such Job now. It will be made (again), and starts from nothing.
+    `progress` is None if the Job does not exist now. It will be created, and start from the
+    beginning.
     """
 
     parallelism: int
@@ -58,13 +59,13 @@ class Part:
 
     @property
     def size(self) -> int:
-        """The pods it runs at once at its start."""
+        """Number of pods that the Job runs at once at its start."""
         most = self.parallelism if self.completions is None else self.completions
         return max(0, min(self.parallelism, most))
 
     @property
     def wanted(self) -> int:
-        """The pods that its controller still wants at once, or that are still there."""
+        """Number of pods that the Job controller still wants at once, or that still exist."""
         return max(self._wanted(), self.pods.active)
 
     def _wanted(self) -> int:
@@ -73,17 +74,17 @@ class Part:
         if self.progress.complete:
             return 0
         if self.completions is None:
-            # A work queue: once a pod succeeded no new ones are made.
+            # A work queue: once a pod has succeeded, the controller creates no new ones.
             return 0 if self.progress.succeeded else self.size
         left = self.completions - self.progress.succeeded - self.progress.given_up
         return min(self.size, left)
 
 
 class Standing(NamedTuple):
-    """The pods of a group: `size` at its start, `left` that are or can be there by now.
+    """The pod counts of a group: `size` at its start, `left` that exist or can exist by now.
 
-    `pods` is how many its Jobs have at once while its minCount is right: more are there only
-    because their owner grew.
+    `pods` is the number that its Jobs have at once while minCount is right. There are more only if
+    their owner was scaled up.
     """
 
     size: int
@@ -92,7 +93,7 @@ class Standing(NamedTuple):
 
 
 def standing(parts: Iterable[Part]) -> Standing:
-    """The standing of a group with these Jobs."""
+    """Return the standing of a group with these Jobs."""
     size = left = wanted = 0
     for part in parts:
         size += part.size
@@ -102,15 +103,16 @@ def standing(parts: Iterable[Part]) -> Standing:
 
 
 def minimum(asked: int, now: Standing, live: int | None = None, note: str = "") -> tuple[int, str]:
-    """The minCount of a group, and the note (annotation `min-count-basis`) that goes with it.
+    """Return the minCount of a group, and its annotation `min-count-basis`.
 
-    `asked` is what its template says. `live` and `note` are those of the group that is there: a
-    minCount that somebody changed by hand is kept until the size or what is asked changes. It is
+    `asked` is the minCount of its template. `live` and `note` are those of the existing group. A
+    minCount that a user changed on the group is kept until the size or `asked` changes. It is
     lowered like any other while fewer pods are left.
     """
     noted = _Note.read(note)
     edited = None
     if noted is not None and live is not None and (noted.size, noted.asked) == (now.size, asked):
+        # The annotation states the last computed minCount, so a user has set any other value.
         edited = live if live != noted.minimum else noted.edited
     value = asked if edited is None else edited
     if now.left < now.size:
@@ -121,24 +123,27 @@ def minimum(asked: int, now: Standing, live: int | None = None, note: str = "") 
         and (noted.size, noted.asked) == (now.size, asked)
         and noted.pods >= now.pods
     ):
-        return value, note  # a smaller number of pods alone is not worth a write
+        # A smaller number of pods alone is not worth a write.
+        return value, note
     return value, _Note(now.size, asked, now.pods, value, edited).text()
 
 
 def most_pods(note: str) -> int | None:
-    """For how many pods at once a group's minCount is right; None where its note does not say."""
+    """Return the number of pods for which a group's minCount is right; None if not annotated."""
     noted = _Note.read(note)
     return None if noted is None else noted.pods
 
 
 def remaining(groups: list[Json], standings: Mapping[str, Standing]) -> list[Json]:
-    """The groups, parents first, for which pods are or can be there; composites need no others.
+    """Return the groups for which pods exist or can exist, parents first.
 
-    `standings` are those of the PodGroups by name; one that is not in it is left as it is.
+    `standings` are those of PodGroups by name. A group without one stays as it is. minGroupCount of
+    a CompositePodGroup drops to its remaining children.
     """
     kept: list[Json] = []
     children: dict[str, int] = {}
     lost: dict[str, int] = {}
+    # Leaves first, as a parent remains if any of its children does.
     for group in reversed(groups):
         name, spec = group["metadata"]["name"], group["spec"]
         if group["kind"] == COMPOSITE_POD_GROUP.kind:
@@ -155,7 +160,7 @@ def remaining(groups: list[Json], standings: Mapping[str, Standing]) -> list[Jso
 
 
 def with_minimum(group: Json, now: Standing, live: int | None = None, note: str = "") -> Json:
-    """A wanted PodGroup with the minCount of now and its note; one that is no gang as it is."""
+    """Return a wanted PodGroup with its current minCount and annotation; others as they are."""
     asked = group["spec"]["schedulingPolicy"].get("gang", {}).get("minCount")
     if asked is None:
         return group
@@ -167,9 +172,9 @@ def with_minimum(group: Json, now: Standing, live: int | None = None, note: str 
 
 
 def count_indexes(text: str, completions: int) -> int:
-    """How many indexes below `completions` a Job's status lists, as in `1,3-5`.
+    """Return the number of indexes below `completions` in a Job's status, as in `1,3-5`.
 
-    Costs O(length of the text), whatever the numbers are.
+    This costs O(length of the text), whatever the numbers are.
     """
     count = 0
     for part in text.split(","):
@@ -181,7 +186,7 @@ def count_indexes(text: str, completions: int) -> int:
 
 
 class _Note(NamedTuple):
-    """`size` and `asked` are what a minimum was computed from, `edited` what somebody set."""
+    """The values from which a minimum was computed; `edited` is the value that a user set."""
 
     size: int
     asked: int
@@ -191,7 +196,7 @@ class _Note(NamedTuple):
 
     @classmethod
     def read(cls, note: str) -> "_Note | None":
-        """None for a note that is not of this form."""
+        """Parse the annotation; return None if it has another form."""
         found = _NOTE.fullmatch(note)
         if found is None:
             return None
@@ -199,7 +204,7 @@ class _Note(NamedTuple):
         return cls(int(size), int(asked), int(pods), int(minimum), int(edited) if edited else None)
 
     def text(self) -> str:
-        """The annotation's value."""
+        """Return the annotation's value."""
         edited = "" if self.edited is None else f",edited={self.edited}"
         return (
             f"size={self.size},asked={self.asked},pods={self.pods},minCount={self.minimum}{edited}"

@@ -1,7 +1,7 @@
-"""The objects that an owner gets: Workload, CompositePodGroups, PodGroups.
+"""The generated objects of an owner: Workload, CompositePodGroups, PodGroups.
 
-Counts and names follow KEP-1068. Objects come out complete but for what only a live object has (the
-Workload's UID).
+Counts and names follow KEP-1068. The objects are complete, except for the Workload's UID, which
+only a live object has.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _MODES: Final = {SINGLE: "single", ALL: "all"}
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The Job or JobSet the objects are made for."""
+    """The Job or JobSet that owns the objects."""
 
     kind: KindName
     namespace: str
@@ -48,9 +48,10 @@ def template(
     composite: bool = False,
     claims: Mapping[str, str] = NO_TEMPLATES,
 ) -> Json:
-    """A template: policy with minCount (explicit, else all `members`), topology, mode, class.
+    """Return a template: policy with minCount, topology, disruption mode and PriorityClass.
 
-    `claims` are the ResourceClaimTemplates of the entries that its pods may share.
+    minCount is explicit, or else counts all `members`. `claims` are the ResourceClaimTemplates of
+    the entries that its pods may share.
     """
     made: Json = {"name": name, "schedulingPolicy": _policy(options, members, composite)}
     if options.topology:
@@ -67,7 +68,7 @@ def template(
 
 
 def priority_of(*pod_specs: Mapping[str, Any]) -> Json:
-    """Class and preemption policy where all pod templates agree."""
+    """Return PriorityClass and preemption policy if all pod templates agree."""
     said: Json = {}
     for key in ("priorityClassName", "preemptionPolicy"):
         values = {text(spec.get(key)) for spec in pod_specs}
@@ -77,7 +78,7 @@ def priority_of(*pod_specs: Mapping[str, Any]) -> Json:
 
 
 def workload_object(owner: Owner, name: str, templates: Json) -> Json:
-    """The Workload with its templates (`podGroupTemplates` or `compositePodGroupTemplates`)."""
+    """Return the Workload with `podGroupTemplates` or `compositePodGroupTemplates`."""
     controller = {"apiGroup": owner.kind.group, "kind": owner.kind.kind, "name": owner.name}
     return _object(WORKLOAD, owner, name, {"controllerRef": controller} | templates)
 
@@ -85,7 +86,7 @@ def workload_object(owner: Owner, name: str, templates: Json) -> Json:
 def group_object(
     kind: KindName, owner: Owner, name: str, workload: str, made_from: Json, *, parent: str = ""
 ) -> Json:
-    """A PodGroup or CompositePodGroup made from a template."""
+    """Return a PodGroup or CompositePodGroup that is created from a template."""
     spec: Json = {"workloadRef": {"workloadName": workload, "templateName": made_from["name"]}}
     if parent:
         spec["parentCompositePodGroupName"] = parent
@@ -96,7 +97,7 @@ def group_object(
 
 
 def as_root(root: Json, options: Options) -> Json:
-    """The root group with what its owner asks for it: a request for capacity, a delay."""
+    """Return the root group with its owner's annotations for capacity and preemption delay."""
     asked = {
         ANNOTATION_PROVISIONING_REQUEST: options.request,
         ANNOTATION_PREEMPTION_DELAY: options.delay,

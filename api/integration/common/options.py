@@ -1,4 +1,4 @@
-"""What a user asks for, in annotations or in KEP-1068's field, at one place of an object."""
+"""The options of a user at one place of an object, in annotations or in KEP-1068's field."""
 
 import re
 from dataclasses import dataclass
@@ -44,12 +44,12 @@ DISRUPTION_MODES: Final = (SINGLE, ALL)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What one level asks for. Empty and None mean "not set".
+    """The options of one level. Empty and None mean "not set".
 
-    `path` is that of the object the annotations hang on (empty for the root); `mode_path` is
-    where the mode is set, or would be. `outer` marks the `replicated-job-` annotations. `request`
-    (of capacity) and `delay` (of preemption) are about a root, and go to the group if it is one.
-    `claims` are the entries of the pods' claims that they share.
+    `path` is the path of the object with the annotations (empty for the root). `mode_path` is the
+    path of the mode. `outer` is True for the `replicated-job-` annotations. `request` (of capacity)
+    and `delay` (of preemption) apply to a root, and are written to the group if it is one. `claims`
+    are the entries of the pods' claims that the pods share.
     """
 
     mode: str = ""
@@ -66,23 +66,23 @@ class Options:
     outer: bool = False
 
     def at(self, key: str) -> str:
-        """The field path of one of this level's annotations."""
+        """Return the field path of one of this level's annotations."""
         return annotation_path(self.path, outer_key(key) if self.outer else key)
 
     @property
     def asks(self) -> bool:
-        """Whether a group is wanted here."""
+        """True if a group is requested here."""
         return self.mode not in {"", OFF}
 
 
 def annotation_path(holder: str, key: str) -> str:
-    """The field path of an annotation; `holder` is the path of the object it hangs on."""
+    """Return the field path of an annotation; `holder` is the path of its object."""
     metadata = f"{holder}.metadata" if holder else "metadata"
     return f"{metadata}.annotations[{key}]"
 
 
 def outer_key(key: str) -> str:
-    """The same annotation for the composite of a replicatedJob."""
+    """Return the same annotation for the CompositePodGroup of a replicatedJob."""
     return f"{GROUP}/{REPLICATED_JOB_PREFIX}{key.removeprefix(f'{GROUP}/')}"
 
 
@@ -94,10 +94,10 @@ def read_options(
     *,
     field: tuple[Any, str] = (None, ""),
 ) -> Options:
-    """What the annotations of `obj` ask for, or the KEP-1068 field beside it.
+    """Return the options in the annotations of `obj`, or in the KEP-1068 field next to it.
 
-    `field` is the object that may hold `gangConfig`, and its path. Invalid values are
-    reported in `report` and read as not set.
+    `field` is the object that may have `gangConfig`, and its path. Invalid values are appended to
+    `report` and count as not set.
     """
     mode, mode_path = _mode(obj, path, modes, report, field)
     fields = _fields(obj, path, report, outer=False) | _fields_of_root(obj, path, report)
@@ -107,12 +107,12 @@ def read_options(
 
 
 def read_outer_options(obj: Any, path: str, report: list[Cause]) -> Options:
-    """What the `replicated-job-` annotations ask for the composite of a replicatedJob."""
+    """Return the options in the `replicated-job-` annotations of a replicatedJob."""
     return Options(path=path, outer=True, **_fields(obj, path, report, outer=True))
 
 
 def read_group_options(obj: Any, path: str, report: list[Cause]) -> Options:
-    """What the annotations of `obj` say of a group, whatever its mode."""
+    """Return the options in the annotations of `obj`, whatever its mode."""
     return Options(path=path, **_fields(obj, path, report, outer=False))
 
 

@@ -1,8 +1,8 @@
-"""The interface of a kind that asks for groups, with defaults.
+"""The interface of a kind that requests groups, with defaults.
 
-Admission, `muster simulate` and the checks for unread keys know the registry of these
-(`api.integration.kinds`) and no kind by name. To add a kind, write its class in a folder of its own
-and add one line to the registry. A kind whose pods are all in one PodGroup derives from
+Admission, `muster simulate` and the checks for unread keys know only the registry of kinds
+(`api.integration.kinds`). To add a kind, write its class in a folder of its own and add one line to
+the registry. A kind whose pods are all in one PodGroup derives from
 `api.integration.single_group.kind.SingleGroupKind`, which needs little more than the paths of its
 pod templates.
 """
@@ -20,15 +20,15 @@ from api.integration.common.workloads import NO_WORKLOADS, Workloads
 from api.scheduler_names import USUAL, SchedulerNames
 
 Json = Mapping[str, Any]
-"""Raw JSON of any structure: a webhook reads what a user wrote before the schema is checked."""
+"""Raw JSON of any structure: a webhook reads an object before its schema is checked."""
 
 
 class Review(NamedTuple):
-    """What admission knows of a request besides the new object.
+    """The inputs of an admission decision in addition to the new object.
 
     `old` is the object before an UPDATE. `uid` and `namespace` are the request's: a new object may
-    have no name yet, and may leave its namespace to the URL. `expects`: groups may expect pods that
-    come later. `autoscalers` says what pods tell autoscalers.
+    have no name yet, and may leave its namespace to the URL. With `expects`, groups may expect pods
+    that are created later. `autoscalers` has the settings for autoscalers in pods.
     """
 
     operation: str
@@ -43,7 +43,7 @@ class Review(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """An object or a template that may have annotations: its path, as which kind it is read."""
+    """An object or a template that may have annotations: its path, and the kind to read it as."""
 
     path: str
     kind: KindName
@@ -55,11 +55,14 @@ class OwnerKind(ABC):
 
     kind: ClassVar[KindName]
     created_by: ClassVar[tuple[KindName, ...]] = ()
-    """Kinds that create one for a user who knows only them: they report what it waits for, too."""
+    """Kinds that create such objects for users who know only the creator.
+
+    They report its wait, too.
+    """
 
     @abstractmethod
     def admit(self, obj: Json, review: Review) -> Admission:
-        """Return the patch that marks the object, the causes to reject it, and warnings."""
+        """Return the patch for the object, the causes to reject it, and warnings."""
 
     @abstractmethod
     def pod_specs(self, obj: Json) -> Iterable[tuple[str, Json]]:
@@ -67,30 +70,30 @@ class OwnerKind(ABC):
 
     @abstractmethod
     def uses(self, obj: Json, schedulers: SchedulerNames) -> Iterator[Use]:
-        """Yield the features that the object uses. Only what has an effect counts."""
+        """Yield the features that the object uses, if the use has an effect."""
 
     @abstractmethod
     def templates(self, obj: Json) -> Iterator[Holder]:
         """Yield the templates in the object."""
 
     def mutation_warnings(self, obj: Json, admission: Admission, review: Review) -> Iterable[str]:
-        """Return warnings about what the patch overwrites: validation does not see that."""
+        """Return warnings about values that the patch overwrites: validation cannot see them."""
         del obj, admission, review
         return ()
 
     def unmarked(self, obj: Json) -> str:
-        """Return the path of the mode of an object that admission left unmarked, or nothing."""
+        """Return the path of the mode if the templates lack their groups, else nothing."""
         del obj
         return ""
 
     def reports_unread_keys(self, obj: Json) -> bool:
-        """Return whether the user of this object reads about keys without effect here."""
+        """Return True if the user of this object gets warnings about unread keys in it."""
         del obj
         return True
 
 
 def topology_uses(levels: Iterable[Options]) -> Iterator[Use]:
-    """Yield the use of topology at each level that asks for it."""
+    """Yield the use of topology at each level that requests it."""
     for options in levels:
         if options.topology:
             key = ANNOTATION_PREFERRED_TOPOLOGY if options.preferred else ANNOTATION_TOPOLOGY

@@ -1,7 +1,7 @@
-"""What of a pod template decides where its pods may run: the template of an expected pod.
+"""The template of an expected pod: the part of a pod template that decides where its pods may run.
 
-The API server defaults some fields of pods and not of templates; they are defaulted here, so that a
-pod that comes asks for the same as the one that was expected.
+The API server sets some defaults in pods and not in templates. They are set here, so that the pod
+requests the same as the expected one.
 """
 
 import json
@@ -28,11 +28,11 @@ _COPIED: Final = (
 _ANYWHERE: Final = frozenset(
     {"configMap", "downwardAPI", "emptyDir", "hostPath", "image", "nfs", "projected", "secret"}
 )
-"""Sources of volumes that each node can have."""
+"""Volume sources that any node can provide."""
 
 
 def placement_template(pod_template: Mapping[str, Any], labels: Mapping[str, str]) -> Json:
-    """The pruned template; `labels` are those that its owner adds to the pods."""
+    """Return the pruned template; `labels` are those that its owner adds to the pods."""
     spec = with_defaults(mapping(pod_template.get("spec")))
     made: Json = {key: spec[key] for key in _COPIED if spec.get(key)}
     for key in CONTAINERS:
@@ -50,15 +50,16 @@ def placement_template(pod_template: Mapping[str, Any], labels: Mapping[str, str
 
 
 def encoded(template: Json) -> str:
-    """As JSON, equal for equal templates; one nested too deep for that is too large."""
+    """Return the template as JSON, equal for equal templates."""
     try:
         return json.dumps(template, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
     except RecursionError:
+        # Nested too deeply for the encoder. Any text over the limit leads to a rejection.
         return " " * (MAX_EXPECTED_TEMPLATE + 1)
 
 
 def encoded_size(template: Json) -> int:
-    """Bytes as JSON."""
+    """Return the size as JSON in bytes."""
     return len(encoded(template).encode(errors="surrogatepass"))
 
 
@@ -78,7 +79,7 @@ def _container(container: Mapping[str, Any]) -> Json:
 
 
 def _host_port(port: Mapping[str, Any]) -> Json:
-    """What counts of a port; nothing of one that takes none of the host."""
+    """Return the used fields of a port; none if it does not use a host port."""
     if not port.get("hostPort"):
         return {}
     kept = {key: port[key] for key in ("hostIP", "protocol") if port.get(key)}

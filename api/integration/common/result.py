@@ -1,4 +1,4 @@
-"""The result of admission of a Job or JobSet: a patch, faults, warnings."""
+"""The result of the admission of an owner: a patch, causes, warnings."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,20 +9,20 @@ from api.causes import Cause
 Operation = dict[str, Any]
 
 Taken = Callable[[str, str], bool]
-"""Whether the group of a kind and name, in the request's namespace, belongs to another owner."""
+"""A function that returns True if another owner has the group of a kind and name."""
 
 
 def no_name_taken(_kind: str, _name: str) -> bool:
-    """No name is taken."""
+    """Return False: no name is taken."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The answer of one admission: JSON patch operations, causes of refusal, warnings.
+    """The result of one admission: JSON patch operations, causes of rejection, warnings.
 
-    A mutating handler applies `patch`, a validating one answers with `causes`; both are computed
-    from the object alone, so the second call finds the first one's patch already applied.
+    A mutating handler applies `patch`, and a validating one responds with `causes`. Both are
+    computed from the object alone, so the second call sees the first one's patch.
     """
 
     patch: list[Operation] = field(default_factory=list)
@@ -33,10 +33,10 @@ class Admission:
 def set_entries(
     holder: Any, pointer: str, wanted: Mapping[str, Mapping[str, str]]
 ) -> list[Operation]:
-    """Operations that set entries of `metadata.annotations`, `metadata.labels`, or both.
+    """Return operations that set entries of `metadata.annotations`, `metadata.labels`, or both.
 
-    `holder` is the object or template, `pointer` the JSON pointer to it. Missing maps are made;
-    nothing is done where an entry is already so, or where the structure cannot hold it.
+    `holder` is the object or template, and `pointer` the JSON pointer to it. Missing maps are
+    created. There is no operation for an entry that is set already, or if the structure is invalid.
     """
     metadata = holder.get("metadata") if isinstance(holder, Mapping) else None
     if not isinstance(holder, Mapping) or not isinstance(metadata, Mapping | None):
@@ -64,7 +64,7 @@ def _set_in(known: Any, pointer: str, entries: Mapping[str, str]) -> list[Operat
 
 
 def drop_entry(holder: Any, pointer: str, section: str, key: str) -> list[Operation]:
-    """Operations that remove one entry, none where it is not there."""
+    """Return operations that remove one entry, none if it is not set."""
     metadata = holder.get("metadata") if isinstance(holder, Mapping) else None
     entries = metadata.get(section) if isinstance(metadata, Mapping) else None
     if not isinstance(entries, Mapping) or key not in entries:
@@ -73,7 +73,7 @@ def drop_entry(holder: Any, pointer: str, section: str, key: str) -> list[Operat
 
 
 def escape(token: str) -> str:
-    """One reference token of a JSON pointer (RFC 6901)."""
+    """Return a token of a JSON pointer, escaped (RFC 6901)."""
     return token.replace("~", "~0").replace("/", "~1")
 
 

@@ -1,4 +1,4 @@
-"""Rules that the owners of several kinds have in common."""
+"""Rules that several kinds of owners share."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -26,7 +26,7 @@ GROUPED_TEXT: Final = "has no effect: the pod template already names a group"
 
 
 def check_minimum(options: Options, limit: int, members: str) -> Iterator[Cause]:
-    """The bounds of one `min-count`: 1 to the number of members, where the mode has one."""
+    """Yield causes for a `min-count` that is not 1 to the number of members."""
     if options.min_count is None:
         return
     path = options.at(ANNOTATION_MIN_COUNT)
@@ -39,7 +39,7 @@ def check_minimum(options: Options, limit: int, members: str) -> Iterator[Cause]
 def check_scheduler(
     pod_spec: Mapping[str, Any], path: str, schedulers: SchedulerNames
 ) -> Iterator[Cause]:
-    """A pod template that asks for a third scheduler cannot be in a group."""
+    """Yield a cause for a pod template of another scheduler, whose pods cannot be in a group."""
     name = text(pod_spec.get("schedulerName"))
     if not schedulers.allow(name):
         problem = f"the pods of a group need {schedulers.words}: leave schedulerName out"
@@ -47,7 +47,7 @@ def check_scheduler(
 
 
 def frozen(new: Options, old: Options) -> Iterator[Cause]:
-    """The causes for changed options that are immutable: all but `min-count`."""
+    """Yield the causes for changed options that are immutable: all but `min-count`."""
     if new.mode != old.mode:
         yield causes.immutable(new.mode_path if new.mode else old.mode_path, new.mode or None)
     if (new.topology, new.preferred) != (old.topology, old.preferred):
@@ -57,15 +57,15 @@ def frozen(new: Options, old: Options) -> Iterator[Cause]:
     if new.disruption != old.disruption:
         yield causes.immutable(new.at(ANNOTATION_DISRUPTION_MODE), new.disruption or None)
     if new.request != old.request:
-        # The pods say from their creation on whether a request stands for them.
+        # The pods state from their creation whether a request stands for them.
         yield causes.immutable(new.at(ANNOTATION_PROVISIONING_REQUEST), new.request or None)
     if new.claims != old.claims:
-        # The pods name these claims from their creation on.
+        # The pods name these claims from their creation.
         yield causes.immutable(new.at(ANNOTATION_SHARED_CLAIMS), ",".join(new.claims) or None)
 
 
 def unused(options: Options) -> Iterator[str]:
-    """The warnings for options at a level that has no group."""
+    """Yield the warnings for options at a level that has no group."""
     said = {
         ANNOTATION_MIN_COUNT: options.min_count is not None,
         ANNOTATION_PREFERRED_TOPOLOGY: bool(options.topology) and options.preferred,

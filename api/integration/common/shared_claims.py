@@ -1,10 +1,10 @@
 """Claims that all pods of a Job's or JobSet's group share: the annotation `shared-claims`.
 
-It names entries of the pod template's `spec.resourceClaims`, which name a ResourceClaimTemplate.
-Kubernetes would make a claim for each pod from that; instead the group gets one, and the pods name
-it: when a Job is made, admission writes that name in place of the template's. Which template it was
-is noted on the Job (`claim-templates`), as the group's claim is made from it. A JobSet keeps its
-templates; its Jobs are changed.
+It names entries of the pod template's `spec.resourceClaims` with a ResourceClaimTemplate.
+Kubernetes would create a claim for each pod from it. Instead, the group gets one claim, and the
+pods name it. Admission writes its name in place of the template's when a Job is created. The
+annotation `claim-templates` on the Job keeps the template, from which the group's claim is created.
+A JobSet keeps its templates, and its Jobs are changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ BY_NAME_TEXT: Final = (
 
 
 class Sharer(NamedTuple):
-    """A pod template whose pods share claims: the path of its spec, the spec, how many pods run."""
+    """A pod template whose pods share claims: the path of its spec, the spec, its pods at once."""
 
     path: str
     pod_spec: Mapping[str, Any]
@@ -44,7 +44,7 @@ class Sharer(NamedTuple):
 
 
 def read_shared(value: Any, path: str, report: list[Cause]) -> tuple[str, ...]:
-    """The entries that the annotation's value names; what is wrong is reported, and left out."""
+    """Return the entries in the annotation; append faulty ones to `report` and omit them."""
     if value is None:
         return ()
     found = [part.strip() for part in value.split(",")] if isinstance(value, str) else [""]
@@ -60,18 +60,18 @@ def read_shared(value: Any, path: str, report: list[Cause]) -> tuple[str, ...]:
 
 
 def entries_of(pod_spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The claims of a pod template by the names of their entries."""
+    """Return the claims of a pod template by the names of their entries."""
     found = map(mapping, listing(pod_spec.get("resourceClaims")))
     return {text(entry.get("name")): entry for entry in found}
 
 
 def group_entries(shared: Iterable[str], templates: Mapping[str, str]) -> list[Json]:
-    """`spec.resourceClaims` of a group whose pods share these entries."""
+    """Return `spec.resourceClaims` of a group whose pods share these entries."""
     return [{"name": it, TEMPLATE: templates[it]} for it in shared if it in templates]
 
 
 def templates_of(pod_specs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The template of each entry; where several say one, the first counts."""
+    """Return the template of each entry; if several pod templates have one, the first counts."""
     found: dict[str, str] = {}
     for spec in pod_specs:
         for name, entry in entries_of(spec).items():
@@ -82,8 +82,9 @@ def templates_of(pod_specs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def noted_templates(job: Mapping[str, Any]) -> dict[str, str]:
-    """The template of each entry that admission changed, by the note on the Job."""
+    """Return the template of each entry that admission changed, by the annotation on the Job."""
     note = text(annotations_of(job).get(ANNOTATION_CLAIM_TEMPLATES))
+    # Users can write the annotation, so bound it.
     said = [part.partition("=")[::2] for part in note.split(",")[:MAX_RESOURCE_CLAIMS]]
     return {
         name: template
@@ -95,9 +96,9 @@ def noted_templates(job: Mapping[str, Any]) -> dict[str, str]:
 def named_claims(
     job: Mapping[str, Any], shared: Iterable[str], group: str, before: str
 ) -> tuple[list[Operation], str]:
-    """Operations that let the pods of a new Job name their group's claims, and the note of it.
+    """Return operations that let a new Job's pods name their group's claims, and the annotation.
 
-    `before` is the group of the Job that this one was copied from: its claims are changed too.
+    `before` is the group of the Job that this one was copied from, whose claims are replaced, too.
     """
     wanted, noted = set(shared), noted_templates(job)
     patch: list[Operation] = []
@@ -106,6 +107,8 @@ def named_claims(
         name, template = text(entry.get("name")), text(entry.get(TEMPLATE))
         if name not in wanted:
             continue
+        # A copied Job has a claim's name already, and its template in the annotation. Only the
+        # claim of a group counts, as users may name any other.
         if entry.get(CLAIM) is not None:
             template = "" if template else noted.get(name, "")
             of_groups = {names.group_claim(it, name) for it in (group, before) if it}
@@ -117,16 +120,14 @@ def named_claims(
 
 
 def kept_claims(job: Mapping[str, Any], old: Mapping[str, Any], group: str) -> list[Operation]:
-    """Operations that put those names back where an update has the templates again.
-
-    Pod templates do not change: another value is left to the API server to refuse.
-    """
+    """Return operations that restore those names if an update has the templates again."""
     noted, before = noted_templates(old), entries_of(mapping(dig(old, "spec", "template", "spec")))
     patch: list[Operation] = []
     for at, entry in enumerate(map(mapping, _entries(job))):
         name = text(entry.get("name"))
         was = before.get(name, {})
         claim = names.group_claim(group, name)
+        # Pod templates are immutable, so the API server rejects any other value.
         same = entry.get(TEMPLATE) == noted.get(name) and entry.get(CLAIM) in (None, claim)
         if name in noted and was.get(CLAIM) == claim and same:
             patch += _replaced(at, entry, was)
@@ -134,7 +135,7 @@ def kept_claims(job: Mapping[str, Any], old: Mapping[str, Any], group: str) -> l
 
 
 def original_claims(job: Mapping[str, Any]) -> list[Any]:
-    """The claims of a Job's pods as they were before admission named the claims of their group."""
+    """Return the claims of a Job's pods as they were before admission replaced templates."""
     noted, group = noted_templates(job), text(annotations_of(job).get(ANNOTATION_MANAGED_GROUP))
 
     def original(entry: Any) -> Any:
@@ -147,7 +148,8 @@ def original_claims(job: Mapping[str, Any]) -> list[Any]:
 
 
 def unshared(job: Mapping[str, Any]) -> list[Operation]:
-    """Operations for a Job without a group of Muster's, which was copied from one that has."""
+    """Return operations for a Job without a group that was copied from a Job with one."""
+    # The claim is deleted with the first Job's group, and the copy would then wait forever.
     claims = original_claims(job)
     patch = drop_entry(job, "", "annotations", ANNOTATION_CLAIM_TEMPLATES)
     if patch and claims != _entries(job):
@@ -158,9 +160,9 @@ def unshared(job: Mapping[str, Any]) -> list[Operation]:
 def entry_faults(
     shared: Sequence[str], path: str, sharers: Sequence[Sharer], group: str = ""
 ) -> Iterator[Cause]:
-    """What is wrong with the entries that the annotation at `path` names.
+    """Yield causes for the entries that the annotation at `path` names.
 
-    `group` is the PodGroup whose claims the pods may name already.
+    `group` is the PodGroup whose claims the pods may already name.
     """
     for name in shared:
         having = [(it, entries_of(it.pod_spec)[name]) for it in sharers if name in _names(it)]
@@ -180,7 +182,8 @@ def entry_faults(
 
 
 def consumer_faults(shared: Sequence[str], path: str, sharers: Sequence[Sharer]) -> Iterator[Cause]:
-    """More pods of one group than a claim can serve; `path` is where one can change that."""
+    """Yield causes if more pods would use a claim than it can serve; `path` can change that."""
+    # Nothing else reports this before the pods wait forever.
     for name in shared:
         pods = sum(it.pods for it in sharers if name in _names(it))
         if pods > MAX_CLAIM_CONSUMERS:

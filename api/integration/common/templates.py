@@ -1,8 +1,8 @@
-"""Groups made from the templates of a Workload that is not Muster's own.
+"""Groups from the templates of a Workload that Muster did not create.
 
-A user may write the Workload of a Job or JobSet; pods may name a Workload and a template by
-themselves (KEP-4671); a Job may be delegated to a template. In each case the template defines
-the group, and the Workload itself is never changed.
+A user may write the Workload of a Job or JobSet. Pods may name a Workload and a template themselves
+(KEP-4671). A Job may be delegated to a template. In each case the template defines the group, and
+Muster never changes the Workload.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,12 +22,12 @@ _LISTS = (
 
 
 class TemplateNotFoundError(Exception):
-    """A Workload has no template for a group that is wanted."""
+    """A Workload has no template for a wanted group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One template of a Workload: `kind` is that of its groups, `parent` the template above."""
+    """A template of a Workload: `kind` is that of its groups, `parent` the template above it."""
 
     kind: str
     name: str
@@ -35,7 +35,7 @@ class Template:
     fields: Mapping[str, Any]
 
     def apply(self, spec: Json) -> Json:
-        """A group's spec with the template's values in place of its own.
+        """Return a group's spec with the template's values instead of its own.
 
         Raises TemplateNotFoundError as `with_claims` does.
         """
@@ -44,9 +44,9 @@ class Template:
         return {"disruptionMode": {"single": {}}} | kept | taken | self.with_claims(spec)
 
     def with_claims(self, spec: Mapping[str, Any]) -> Json:
-        """The field `resourceClaims`, if any: the template's, and those of a group's spec.
+        """Return the field `resourceClaims`, if any, with the claims of template and group.
 
-        Raises TemplateNotFoundError where both say an entry, and not the same of it.
+        Raises TemplateNotFoundError if both have an entry with different values, or are too many.
         """
         if self.kind != POD_GROUP.kind:
             return {}
@@ -70,18 +70,18 @@ class Template:
 
 
 def templates_of(workload: Mapping[str, Any]) -> list[Template]:
-    """All templates of a Workload (raw JSON of any structure), parents before children."""
+    """Return all templates of a Workload (raw JSON of any structure), parents before children."""
     return list(_walk(mapping(workload.get("spec")), ""))
 
 
 def find_template(workload: Mapping[str, Any], name: str) -> Template | None:
-    """The leaf template of that name, None if there is none."""
+    """Return the leaf template of that name, or None."""
     leaves = (it for it in templates_of(workload) if it.kind == POD_GROUP.kind)
     return next((leaf for leaf in leaves if leaf.name == name), None)
 
 
 def find_root_template(workload: Mapping[str, Any], name: str) -> Template | None:
-    """The leaf template of that name outside any composite, which pods may name themselves."""
+    """Return the leaf template of that name that pods may name: one outside any composite."""
     found = find_template(workload, name)
     return found if found is not None and not found.parent else None
 
@@ -89,10 +89,10 @@ def find_root_template(workload: Mapping[str, Any], name: str) -> Template | Non
 def choose_template(
     templates: list[Template], kind: str, wanted: str, *, alone: bool
 ) -> Template | None:
-    """The template of a group for which Muster's own would be called `wanted`.
+    """Return the template of a group whose template Muster would call `wanted`.
 
-    It has that name (`pg-workers`), or that without its prefix (`workers`). With `alone` the group
-    is the only one, and the only template of its kind is its own, whatever it is called.
+    It has that name (`pg-workers`), or the name without its prefix (`workers`). With `alone` the
+    group is the only one, and the only template of its kind is used, whatever its name.
     """
     known = [it for it in templates if it.kind == kind]
     chosen = next((it for it in known if it.name in {wanted, wanted.partition("-")[2]}), None)
@@ -100,9 +100,9 @@ def choose_template(
 
 
 def adapt(groups: list[Json], workload: Mapping[str, Any]) -> list[Json]:
-    """The wanted groups, made from a user's Workload instead of Muster's.
+    """Return the wanted groups with the values of a user's Workload instead of Muster's.
 
-    Raises TemplateNotFoundError where `choose_template` finds none for a group.
+    Raises TemplateNotFoundError if `choose_template` finds none for a group.
     """
     name = text(dig(workload, "metadata", "name"))
     templates = templates_of(workload)

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 
 class OwnerName(NamedTuple):
-    """API group, kind and name of an owner, as a Workload's controllerRef says them."""
+    """API group, kind and name of an owner, as in a Workload's controllerRef."""
 
     group: str
     kind: str
@@ -16,10 +16,10 @@ class Workloads(Protocol):
     """Reads from caches, which may be slightly behind the API server."""
 
     def of_user(self, owner: OwnerName) -> Mapping[str, Any] | None:
-        """The Workload that a user made for the owner; None without one, or with several."""
+        """Return the Workload that a user created for the owner; None without, or with several."""
 
     def of_delegated(self, owner: OwnerName) -> Mapping[str, Any] | None:
-        """The Workload whose templates Jobs of this owner name, whoever made it."""
+        """Return the Workload whose templates this owner's Jobs name, of any creator."""
 
 
 class _NoWorkloads:

@@ -1,1 +1,1 @@
-"""Jobs: what admission writes on them, and the groups that they get."""
+"""Jobs: their admission, and their groups."""

@@ -1,8 +1,8 @@
-"""Job: how admission names its group in the pod template, and the objects a Job gets.
+"""Admission of Jobs, which names the group in the pod template, and the objects of a Job.
 
-The group is written twice, as the label on the pod template and as the annotation `managed-group`
-on the Job. Muster creates the group only where both agree; a pod template that names a group of the
-user's is not changed.
+The group's name is in the label of the pod template and in the annotation `managed-group` of the
+Job. Muster creates the group only if both agree. A pod template that names a user's group is not
+changed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -94,9 +94,9 @@ DELEGATED_TEXT = f"leave this out: {ANNOTATION_GROUP_TEMPLATE} says what the gro
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """What one Job asks for; `managed` is the group that label and annotation agree on.
+    """The options of one Job; `managed` is the group on which label and annotation agree.
 
-    `managed_by` is another controller than Kubernetes' own, which makes no pods for it then.
+    `managed_by` is a controller other than Kubernetes' own, which then creates no pods for it.
     """
 
     name: str
@@ -114,24 +114,24 @@ class JobView:
 
     @property
     def pod_spec(self) -> Mapping[str, Any]:
-        """The pod template's spec."""
+        """Spec of the pod template."""
         return mapping(dig(self.spec, "template", "spec"))
 
     @property
     def asks(self) -> bool:
-        """Whether the Job itself (not its JobSet) asks for a group that Muster is to make."""
+        """True if the Job itself (not its JobSet) requests a group that Muster creates."""
         own = self.options.asks and not self.from_jobset
         return own and not self.names_other_group and not self.managed_by
 
 
 def read_job(job: Mapping[str, Any], schedulers: SchedulerNames = USUAL) -> JobView:
-    """Reads a Job (raw JSON of any structure); `schedulers` are the names of Muster's."""
+    """Parse a Job (raw JSON of any structure); `schedulers` are Muster's names."""
     faults: list[Cause] = []
     spec = mapping(job.get("spec"))
     annotations, labels = annotations_of(job), labels_of(job)
     from_jobset = bool(labels.get(JOBSET_LABEL_NAME))
     pod_template = mapping(spec.get("template"))
-    # A foreign form on the template counts too: Muster's pods may not name a second group.
+    # A foreign form on the template counts, too: Muster's pods must not name a second group.
     named = {it.name for it in groups.groups_of_object(pod_template, ours=True)}
     managed = text(annotations.get(ANNOTATION_MANAGED_GROUP))
     agreed = managed if managed and labels_of(pod_template).get(LABEL_POD_GROUP) == managed else ""
@@ -168,12 +168,12 @@ def job_admission(
     workloads: Workloads = NO_WORKLOADS,
     autoscalers: Autoscalers = SILENT,
 ) -> Admission:
-    """Validates a Job and names its group (raw JSON of any structure).
+    """Validate a Job and name its group (raw JSON of any structure).
 
-    `request_uid` and `namespace` are those of the admission request: a Job made with generateName
-    has no name yet, and an object may leave its namespace to the URL. A usual name that is `taken`
-    is avoided. `autoscalers` are told of the group's constraints, which may be those of one of the
-    `workloads`. On UPDATE the marks of the old object are applied again, whatever the new one says.
+    `request_uid` and `namespace` are those of the admission request: a Job with generateName has no
+    name yet, and an object may leave its namespace to the URL. A usual name that is `taken` is not
+    used. `autoscalers` get the group's constraints, which may come from one of the `workloads`. On
+    UPDATE the old object's labels and annotations are applied again, whatever the new one has.
     """
     if operation == "CREATE" or old is None:
         around = _Around(request_uid, namespace, taken, workloads, autoscalers)
@@ -186,9 +186,9 @@ def job_admission(
 
 
 def job_groups(job: Mapping[str, Any], *, workload: str | None = None) -> list[dict[str, Any]]:
-    """Workload and PodGroup of a Job at its start; empty unless it has a group of ours and pods.
+    """Return Workload and PodGroup of a Job at its start; none without a group of ours or pods.
 
-    `workload` is the Workload's name where the usual one was taken.
+    `workload` is the Workload's name if the usual one was taken.
     """
     view = read_job(job)
     size = members_of(view.spec)
@@ -211,20 +211,20 @@ def job_groups(job: Mapping[str, Any], *, workload: str | None = None) -> list[d
 
 
 def job_standing(job: Mapping[str, Any], progress: Progress, pods: Pods) -> Standing:
-    """The standing of a Job's group, of which these pods are there."""
+    """Return the standing of a Job's group with these pods."""
     spec = mapping(job.get("spec"))
     part = Part(parallelism_of(spec), integer(spec.get("completions")), progress, pods)
     return standing([part])
 
 
 def job_pod_specs(job: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Path and spec of the pod template, if the Job itself asks for a group."""
+    """Return path and spec of the pod template, if the Job itself requests a group."""
     view = read_job(job)
     return [(_POD_SPEC, view.pod_spec)] if view.asks else []
 
 
 class _Around(NamedTuple):
-    """What else decides about a new Job."""
+    """Further inputs of the admission of a new Job."""
 
     request_uid: str
     namespace: str
@@ -234,6 +234,7 @@ class _Around(NamedTuple):
 
 
 def _creation(job: Mapping[str, Any], view: JobView, around: _Around) -> Admission:
+    # Another controller creates the pods, perhaps in another cluster, where the annotations count.
     if view.managed_by:
         return Admission(_unmark(job, view.managed), [], _left_alone(view))
     group = _wanted_group(job, view, around)
@@ -251,10 +252,11 @@ def _mark_anew(
     around: _Around,
     consumes: Mapping[str, str],
 ) -> list[Operation]:
-    """The marks of a new Job, and what its pods tell autoscalers."""
+    """Return the operations that name a new Job's group, with the settings for autoscalers."""
     template = dig(job, "spec", "template")
     levels = _levels(job, view, around.namespace, around.workloads)
     said = missing_annotations(template, around.autoscalers.annotations(levels))
+    # A Job copied from another one has that Job's request in its pod template, which must not stay.
     copied = _is_copied(annotations_of(template))
     said |= consumes if copied else missing_annotations(template, consumes)
     stale = [key for key in _OF_REQUEST if copied and key not in consumes]
@@ -273,14 +275,14 @@ def _mark_anew(
 
 
 def _jobset_scope(job: Mapping[str, Any], view: JobView) -> str:
-    """The scope of the JobSet's group that a Job is in; empty for a group of its own."""
+    """Return the scope of the JobSet's group that a Job is in; empty for a group of its own."""
     if not view.from_jobset or group_of_jobset_job(view.namespace, job) is None:
         return ""
     return read_mark(text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE)))[0]
 
 
 def _shared_claims(job: Mapping[str, Any], view: JobView) -> tuple[str, ...]:
-    """The entries of which the group has one claim, as its Job or JobSet says."""
+    """Return the entries for which the group has one claim, by the annotation of Job or JobSet."""
     if not view.from_jobset:
         return view.options.claims
     if _jobset_scope(job, view) == SCOPE_JOBSET:
@@ -291,7 +293,10 @@ def _shared_claims(job: Mapping[str, Any], view: JobView) -> tuple[str, ...]:
 def _levels(
     job: Mapping[str, Any], view: JobView, namespace: str, workloads: Workloads
 ) -> list[Level]:
-    """What holds at each level of the Job's groups, by its annotations or a user's Workload."""
+    """Return the constraints at each level of the Job's groups.
+
+    They come from its annotations or a user's Workload.
+    """
     scope = _jobset_scope(job, view)
     if not scope and view.delegation is not None:
         workload = workloads.of_delegated(_controller(job))
@@ -303,7 +308,7 @@ def _levels(
 
 
 def _controller(job: Mapping[str, Any]) -> OwnerName:
-    """The Job's own owner; all empty without one."""
+    """Return the Job's own owner; all fields are empty without one."""
     owners = (mapping(it) for it in listing(dig(job, "metadata", "ownerReferences")))
     owner = next((it for it in owners if it.get("controller") is True), {})
     group = text(owner.get("apiVersion")).rpartition("/")[0]
@@ -311,8 +316,9 @@ def _controller(job: Mapping[str, Any]) -> OwnerName:
 
 
 def _wanted_group(job: Mapping[str, Any], view: JobView, around: _Around) -> str | None:
-    """The group of a new Job; a mark it already carries was copied from another Job."""
+    """Return the group of a new Job."""
     namespace = view.namespace or around.namespace
+    # Do not trust the annotation of a new Job: it may be a copy of another Job.
     if view.names_other_group:
         return None
     if view.from_jobset:
@@ -323,10 +329,11 @@ def _wanted_group(job: Mapping[str, Any], view: JobView, around: _Around) -> str
         return None
     prefix = text(dig(job, "metadata", "generateName"))
     if prefix:
-        # Validation runs after the name is generated, and must find what mutation wrote.
+        # Validation runs after the name is generated, and must find the name that mutation wrote.
         kept = view.managed if view.name else ""
         return kept or names.generated_job_pod_group(prefix, around.request_uid)
     usual = names.job_pod_group(namespace, view.name)
+    # A group of that name may belong to another owner, and the pods must not join it.
     if not around.taken(POD_GROUP.kind, usual):
         return usual
     return names.job_pod_group(namespace, view.name, taken=True)
@@ -346,6 +353,7 @@ def _update(
     found = list(frozen(after.options, before.options))
     if before.managed and after.delegation != before.delegation:
         found.append(causes.immutable(annotation_path("", ANNOTATION_GROUP_TEMPLATE), None))
+    # Faults that the old object had already must not block an unrelated update.
     had = {*before.faults, *_minimum_faults(before)}
     fewer = set(_consumer_faults(before))
     found += [fault for fault in _consumer_faults(after) if fault not in fewer]
@@ -356,7 +364,7 @@ def _update(
 
 
 def _kept(job: Mapping[str, Any], group: str) -> list[str]:
-    """Warnings for marks that are put back; a manifest from before admission has neither."""
+    """Return warnings about values that are restored."""
     template = dig(job, "spec", "template")
     said = {
         annotation_path("", ANNOTATION_MANAGED_GROUP): annotations_of(job).get(
@@ -366,6 +374,7 @@ def _kept(job: Mapping[str, Any], group: str) -> list[str]:
             LABEL_POD_GROUP
         ),
     }
+    # A manifest from before admission has neither value, so its user tried to change nothing.
     if not any(said.values()):
         return []
     return [f"{path}: {KEPT_TEXT}" for path, value in said.items() if value != group]
@@ -374,11 +383,12 @@ def _kept(job: Mapping[str, Any], group: str) -> list[str]:
 def _mark_again(
     new: Mapping[str, Any], view: JobView, old: Mapping[str, Any], group: str, levels: list[Level]
 ) -> list[Operation]:
-    """The marks of the old Job. Pod templates do not change, whatever is configured by now."""
+    """Return the operations that restore the old Job's labels and annotations."""
+    # Pod templates are immutable, so the current configuration does not matter.
     template, before = dig(new, "spec", "template"), dig(old, "spec", "template")
     said = kept_annotations(before) if any(level.all_or_none for level in levels) else {}
     said |= _consumed_before(before)
-    # One without the note was made by an earlier version of Muster.
+    # A template without the annotation is from an earlier version of Muster.
     noted = ANNOTATION_MANAGED_GROUP in annotations_of(before)
     note = text(annotations_of(old).get(ANNOTATION_CLAIM_TEMPLATES))
     patch = _mark(new, view, group, missing_annotations(template, said), on_pods=noted, note=note)
@@ -388,10 +398,8 @@ def _mark_again(
 
 
 def _consumed(job: Mapping[str, Any], view: JobView, group: str, namespace: str) -> dict[str, str]:
-    """The annotations of pods that a request for capacity stands for; empty for none.
-
-    The pods carry them before they are seen by anybody, and are never written for it.
-    """
+    """Return the annotations of pods for which a ProvisioningRequest stands; empty for none."""
+    # The pods need them at their creation: an autoscaler acts on a pod as soon as it sees it.
     root, asked = group, view.options.request if view.asks else ""
     if view.from_jobset:
         root, asked = request_of_jobset_job(namespace, job, group)
@@ -404,13 +412,13 @@ def _consumed_before(template: Any) -> dict[str, str]:
 
 
 def _is_copied(said: Mapping[str, Any]) -> bool:
-    """Whether the annotations of a pod template name the request of the Job it was copied from."""
+    """Return True if a pod template's annotations come from the Job that was copied."""
     named = said.get(ANNOTATION_CONSUMES_REQUEST)
     return named is not None and named == said.get(ANNOTATION_MANAGED_GROUP)
 
 
 def _other_request(view: JobView, consumes: Mapping[str, str]) -> Iterator[Cause]:
-    """A pod template that says already whose request stands for its pods, and means another."""
+    """Yield causes for a pod template that names another request than its root's."""
     said = annotations_of(view.spec.get("template"))
     for key, value in consumes.items():
         if key in said and said[key] != value and not _is_copied(said):
@@ -427,9 +435,10 @@ def _mark(
     on_pods: bool = True,
     note: str = "",
 ) -> list[Operation]:
-    """`on_pods`: the pods are to know, too, that Muster named their group.
+    """Return the operations that write the group's name.
 
-    `on_template` are other annotations of theirs; `note` is that of the claims they share.
+    With `on_pods` the pods get the annotation that Muster named their group, too. `on_template` are
+    further annotations of the pods, and `note` is the annotation about claims that they share.
     """
     template = dig(job, "spec", "template")
     named = {ANNOTATION_MANAGED_GROUP: group}
@@ -454,8 +463,9 @@ def _scheduler(template: Any, name: str) -> list[Operation]:
 
 
 def _unmark(job: Mapping[str, Any], group: str = "") -> list[Operation]:
-    """`group`: its label goes, too; other webhooks may say who runs a Job after Muster's."""
+    """Return the operations that remove the group's name; with `group` also its label."""
     template = dig(job, "spec", "template")
+    # Another webhook may set `managedBy` after Muster's has named the group.
     label = drop_entry(template, _TEMPLATE, "labels", LABEL_POD_GROUP) if group else []
     return [
         *label,
@@ -496,7 +506,7 @@ def _sharer(view: JobView) -> Sharer:
 
 
 def _left_alone(view: JobView) -> list[str]:
-    """The warnings for a Job that another controller runs."""
+    """Return the warnings for a Job that another controller runs."""
     usual = replace(view, managed_by="")
     if not view.options.asks:
         return []

@@ -1,6 +1,6 @@
-"""CronJob: what would be said of each Job that it makes, said of the CronJob at once.
+"""Reports on a CronJob about the Jobs that it will create.
 
-A CronJob is never marked or refused: its Jobs ask for themselves, each when it is made.
+A CronJob is never changed or rejected, as its Jobs request groups when they are created.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,12 +13,12 @@ from api.reading import annotations_of, dig, mapping, text
 
 PATH: Final = "spec.jobTemplate"
 
-# The controller adds the minute of a Job to its CronJob's name.
+# The controller appends the minute of a Job to the name of its CronJob.
 _MINUTE: Final = "-00000000"
 
 
 def job_of(cron_job: Mapping[str, Any]) -> dict[str, Any]:
-    """A Job as a CronJob (raw JSON of any structure) would make it."""
+    """Return a Job as the CronJob (raw JSON of any structure) would create it."""
     template = mapping(dig(cron_job, "spec", "jobTemplate"))
     name = text(dig(cron_job, "metadata", "name")) + _MINUTE
     return {**template, "metadata": {**mapping(template.get("metadata")), "name": name}}
@@ -27,7 +27,7 @@ def job_of(cron_job: Mapping[str, Any]) -> dict[str, Any]:
 def warnings_of(
     cron_job: Mapping[str, Any], faults: Iterable[Cause], warnings: Iterable[str]
 ) -> list[str]:
-    """What its user is told, given the faults and warnings of a Job of it."""
+    """Return the warnings for its user, given the faults and warnings of one of its Jobs."""
     return [
         *_misplaced(cron_job),
         *(f"{PATH}.{fault.as_warning()}; its Jobs will be refused" for fault in faults),

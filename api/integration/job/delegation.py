@@ -1,7 +1,7 @@
-"""A Job delegated to a template: upstream's annotations on the Job, for pods of Muster's scheduler.
+"""Delegation of a Job to a template: upstream's annotations, for pods of Muster's scheduler.
 
-The Job's owner has a Workload (its `controllerRef` names that owner); the annotation names the
-template in it, and another one may name the composite that the Job's group belongs under.
+The Job's owner has a Workload, whose `controllerRef` names that owner. One annotation names the
+template in the Workload, and another one may name the CompositePodGroup above the Job's group.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """The template that a Job names, and the composite above its group (empty: none)."""
+    """The template that a Job names, and the CompositePodGroup above its group, if any."""
 
     template: str
     parent: str
@@ -37,9 +37,10 @@ class Delegation:
 def read_delegation(
     job: Mapping[str, Any], report: list[Cause], schedulers: SchedulerNames = USUAL
 ) -> Delegation | None:
-    """What a Job (raw JSON) delegates to; None unless its pods are Muster's to schedule."""
+    """Return the delegation of a Job (raw JSON); None unless Muster schedules its pods."""
     template = text(annotations_of(job).get(ANNOTATION_GROUP_TEMPLATE))
     scheduler = dig(job, "spec", "template", "spec", "schedulerName")
+    # Other schedulers read the same annotations, for their own pods.
     if not template or scheduler not in schedulers:
         return None
     said = {key: text(annotations_of(job).get(key)) for key in ANNOTATIONS_PARENT_COMPOSITE}
@@ -59,7 +60,7 @@ def read_delegation(
 def delegated_group(
     job: Mapping[str, Any], group: str, delegation: Delegation, workload: Mapping[str, Any]
 ) -> Json:
-    """The PodGroup of a delegated Job. Raises TemplateNotFoundError."""
+    """Return the PodGroup of a delegated Job. Raises TemplateNotFoundError."""
     name = text(dig(workload, "metadata", "name"))
     template = find_template(workload, delegation.template)
     if template is None:

@@ -1,4 +1,4 @@
-"""Jobs and CronJobs as kinds that ask for groups (`api.integration.kinds`)."""
+"""Jobs and CronJobs as kinds that request groups (`api.integration.kinds`)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -30,7 +30,7 @@ class Jobs(OwnerKind):
     kind = JOB
 
     def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
-        """Name the group in the pod template, and say what autoscalers need to know."""
+        """Name the group in the pod template, with the settings for autoscalers."""
         return job_admission(
             obj,
             review.old,
@@ -44,11 +44,11 @@ class Jobs(OwnerKind):
         )
 
     def pod_specs(self, obj: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-        """Return the spec of the pods, if the Job itself asks for a group."""
+        """Return the spec of the pods, if the Job itself requests a group."""
         return job_pod_specs(obj)
 
     def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
-        """Yield what a Job itself uses. What is asked of a JobSet's Job was asked of the JobSet."""
+        """Yield the features that a Job itself uses. Those of a JobSet's Job are the JobSet's."""
         view = read_job(obj, schedulers)
         if view.asks:
             yield Use(Feature.JOB, view.options.mode_path)
@@ -60,23 +60,23 @@ class Jobs(OwnerKind):
                     yield Use(Feature.COMPOSITE_POD_GROUP, annotation_path("", key))
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
-        """Yield the template of its pods."""
+        """Yield the template of the Job's pods."""
         yield Holder("spec.template.", POD, dig(obj, "spec", "template"))
 
     def mutation_warnings(
         self, obj: Mapping[str, Any], admission: Admission, review: Review
     ) -> Iterable[str]:
-        """Return what an update tried and this undid: validation does not see that."""
+        """Return warnings about changes that admission undid: validation cannot see them."""
         del obj
         return admission.warnings if review.operation == "UPDATE" else ()
 
     def reports_unread_keys(self, obj: Mapping[str, Any]) -> bool:
-        """Return False for a Job of a JobSet, whose user reads it of the JobSet."""
+        """Return False for a Job of a JobSet, whose user gets the warnings for the JobSet."""
         return not labels_of(obj).get(JOBSET_LABEL_NAME)
 
 
 class CronJobs(EmbeddingKind):
-    """CronJobs: never rejected, as their Jobs ask for themselves, each when it is created."""
+    """CronJobs: never rejected, as their Jobs request groups when they are created."""
 
     kind = CRON_JOB
     inner = Jobs()
@@ -86,20 +86,20 @@ class CronJobs(EmbeddingKind):
         return cron_job.job_of(obj)
 
     def path(self, inner: str) -> str:
-        """Return the path in the template of its Jobs."""
+        """Return the path in the template of the CronJob's Jobs."""
         return f"{cron_job.PATH}.{inner}"
 
     def is_checked(self, operation: str) -> bool:
-        """Return True: each change decides about the Jobs that come."""
+        """Return True: each change affects future Jobs."""
         del operation
         return True
 
     def templates(self, obj: Mapping[str, Any]) -> Iterator[Holder]:
-        """Yield the template of its Jobs, and of their pods."""
+        """Yield the template of the Jobs, and of their pods."""
         yield from job_templates(f"{cron_job.PATH}.", dig(obj, "spec", "jobTemplate"))
 
     def conclude(
         self, obj: Mapping[str, Any], found: Iterable[Cause], warnings: Iterable[str]
     ) -> tuple[list[Cause], list[str]]:
-        """Return warnings only: its Jobs are rejected, not the CronJob."""
+        """Return only warnings: the Jobs are rejected, not the CronJob."""
         return [], cron_job.warnings_of(obj, found, warnings)

@@ -1,1 +1,1 @@
-"""JobSets: what admission writes on them, their rules, and the groups that they get."""
+"""JobSets: their admission, their rules, and their groups."""

@@ -1,10 +1,10 @@
-"""JobSet: the marks that admission leaves on its Job templates, and the objects it gets.
+"""Admission of JobSets, which annotates their Job templates, and the objects of a JobSet.
 
-The mark on a Job template (annotation `group-scope`) says whose pods share a group, and whether
-the groups' names are hashed because the usual ones were taken. Together with the labels the JobSet
-controller puts on every Job it names the Job's PodGroup, so the Job webhook needs to read nothing
-else. What is not marked gets no group. Beside it `jobset-options` says what the JobSet asks for
-that its Jobs have to know, too.
+The annotation `group-scope` of a Job template states which pods share a group, and whether the
+groups have hashed names because the usual ones were taken. With the labels that the JobSet
+controller sets on each Job, it determines the Job's PodGroup, so the Job webhook needs no other
+object. A template without it gets no group. The annotation `jobset-options` has the JobSet's
+options that its Jobs need.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,10 +45,10 @@ from api.reading import annotations_of, dig, labels_of, listing, mapping, text
 from api.scheduler_names import USUAL, SchedulerNames
 
 LifeOfJob = Callable[[str, str], tuple[Progress | None, Pods]]
-"""The progress and the pods of a Job, by its own name and that of its group."""
+"""A function from the name of a Job and of its group to the Job's progress and pods."""
 
 Marks = Mapping[str, str]
-"""Annotations of a Job template; one that is empty is taken off."""
+"""Annotations of a Job template. An empty one is removed."""
 
 
 def jobset_admission(
@@ -61,19 +61,20 @@ def jobset_admission(
     schedulers: SchedulerNames = USUAL,
     expects: bool = False,
 ) -> Admission:
-    """Validates and marks a JobSet (raw JSON of any structure).
+    """Validate and annotate a JobSet (raw JSON of any structure).
 
-    On CREATE every replicatedJob that asks for a group is marked, also with the form of the
-    groups' names: hashed where one of the usual names is `taken`. On UPDATE exactly the marks of
-    the old object are applied again, so that applying the unchanged manifest changes nothing.
-    `namespace` is the request's: an object may leave its namespace to the URL. `expects`: groups
-    may wait for pods that come later (gate ExpectedPods).
+    On CREATE every replicatedJob that requests a group gets the annotation, with hashed names if
+    one of the usual names is `taken`. On UPDATE exactly the old object's annotations are applied
+    again, so that applying the unchanged manifest changes nothing. `namespace` is the request's: an
+    object may leave its namespace to the URL. With `expects`, groups may wait for pods that are
+    created later (gate ExpectedPods).
     """
     if operation == "CREATE" or old is None:
         view = read_jobset(new)
         if view.managed_by:
             told = rules.left_alone(view, schedulers, expects=expects)
             return Admission(_marks(new, []), [], told)
+        # No patch: computing the names of groups would visit each of the Jobs.
         if view.oversize is not None:
             return Admission(causes=rules.faults(view))
         wrong = rules.faults(view, schedulers, expects=expects)
@@ -92,17 +93,16 @@ def jobset_admission(
 def jobset_groups(
     jobset: Mapping[str, Any], *, workload: str | None = None
 ) -> list[dict[str, Any]]:
-    """The objects a JobSet gets, in order of creation: Workload, composites, PodGroups.
+    """Return the objects of a JobSet in order of creation: Workload, composites, PodGroups.
 
-    `workload` is the Workload's name where the usual one was taken. Empty where nothing is
-    marked. Their plain owner reference to the Workload is the creator's to add: it needs the
-    Workload's UID.
+    `workload` is the Workload's name if the usual one was taken. There are none without annotated
+    templates. The caller adds the owner reference to the Workload, which needs its UID.
     """
     return jobset_objects(read_jobset(jobset), workload)
 
 
 def jobset_standings(jobset: Mapping[str, Any], life: LifeOfJob) -> dict[str, Standing]:
-    """The standing of each PodGroup of a JobSet, by its name."""
+    """Return the standing of each PodGroup of a JobSet, by its name."""
     view = read_jobset(jobset)
     parts: dict[str, list[Part]] = {}
     for job in view.marked:
@@ -113,18 +113,19 @@ def jobset_standings(jobset: Mapping[str, Any], life: LifeOfJob) -> dict[str, St
 
 
 def jobset_oversize(jobset: Mapping[str, Any]) -> str:
-    """Why a JobSet is too large for groups; empty where it is not.
+    """Return the reason why a JobSet is too large for groups; empty if it is not.
 
-    Admission refuses such a JobSet; what is stored may be older than that rule.
+    Admission rejects such a JobSet, but a stored one may be older than that rule.
     """
     view = read_jobset(jobset)
     return "" if view.oversize is None or view.managed_by else view.oversize.as_warning()
 
 
 def jobset_expected(jobset: Mapping[str, Any], life: LifeOfJob) -> dict[str, list[dict[str, Any]]]:
-    """`expectedPods` of each PodGroup of a JobSet that expects pods, by its name.
+    """Return `expectedPods` of each PodGroup of a JobSet that expects pods, by its name.
 
-    Empty where all pods are created at once. What ended and is gone is not expected again.
+    It is empty if all pods are created at once. Pods that ended and are deleted are not expected
+    again.
     """
     view = read_jobset(jobset)
 
@@ -137,21 +138,21 @@ def jobset_expected(jobset: Mapping[str, Any], life: LifeOfJob) -> dict[str, lis
 
 
 def jobset_not_expected(jobset: Mapping[str, Any]) -> str:
-    """Why groups of a JobSet expect nothing although pods come later; empty where they do.
+    """Return the reason why groups expect nothing although pods come later; else empty.
 
-    Admission refuses such a JobSet when it is made; it may be scaled beyond what groups can have.
+    Admission rejects a new JobSet of this kind, but a JobSet may be scaled beyond the limits.
     """
     faults = expected.faults(read_jobset(jobset))
     return "; ".join(fault.as_warning() for fault in faults)
 
 
 def jobset_pod_specs(jobset: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Path and spec of each pod template whose pods get a group."""
+    """Return path and spec of each pod template whose pods get a group."""
     return [(job.pod_spec_path, job.pod_spec) for job in read_jobset(jobset).wanted]
 
 
 def group_of_jobset_job(namespace: str, job: Mapping[str, Any]) -> str | None:
-    """The PodGroup of a JobSet's Job, from its labels and its mark; None if these name none."""
+    """Return the PodGroup of a JobSet's Job by its labels and annotation, if they name one."""
     jobset, replicated_job, index = jobset_labels(labels_of(job))
     scope, taken = read_mark(text(annotations_of(job).get(ANNOTATION_GROUP_SCOPE)))
     if not jobset:
@@ -166,9 +167,9 @@ def group_of_jobset_job(namespace: str, job: Mapping[str, Any]) -> str | None:
 
 
 def request_of_jobset_job(namespace: str, job: Mapping[str, Any], group: str) -> tuple[str, str]:
-    """The root whose request for capacity stands for the pods of a JobSet's Job, and its class.
+    """Return the root whose request stands for the pods of a JobSet's Job, and its class.
 
-    `group` is that of the pods. Both are empty where nothing is asked.
+    `group` is the group of the pods. Both are empty without a request.
     """
     said, above = annotations_of(job), jobset_options(job).request
     if not above:
@@ -181,14 +182,15 @@ def request_of_jobset_job(namespace: str, job: Mapping[str, Any], group: str) ->
 
 
 def _part(view: JobSetView, job: ReplicatedJob, index: int, life: LifeOfJob) -> tuple[str, Part]:
-    """One Job of a replicatedJob, and its PodGroup."""
+    """Return one Job of a replicatedJob, and its PodGroup."""
     group = pod_group_name(view, job, index)
     progress, pods = life(f"{view.name}-{job.name}-{index}", group)
     return group, Part(job.parallelism, job.completions, progress, pods)
 
 
 def _new_marks(view: JobSetView, namespace: str, taken: Taken) -> list[Marks]:
-    """The marks of each replicatedJob, for hashed names where one of the usual ones is taken."""
+    """Return the annotations of each replicatedJob's template, for hashed names if one is taken."""
+    # Ignore annotations of a new object: it may be a copy of another JobSet.
     unmarked = (replace(job, mark="", names_taken=False) for job in view.replicated_jobs)
     usual = replace(
         view,
@@ -196,7 +198,7 @@ def _new_marks(view: JobSetView, namespace: str, taken: Taken) -> list[Marks]:
         replicated_jobs=tuple(unmarked),
         names_taken=False,
     )
-    # A name that is not generated yet belongs to nobody.
+    # A name that is not generated yet cannot be taken.
     avoid = bool(view.name) and any(starmap(taken, group_names(usual)))
     note = note_of(view.options)
     return [
@@ -222,7 +224,7 @@ _UNMARKED: Final = _marks_of("", "")
 
 
 def _marks(jobset: Mapping[str, Any], wanted: list[Marks]) -> list[Operation]:
-    """The patch; a replicatedJob without an entry in `wanted` has no marks."""
+    """Return the patch; a replicatedJob without an entry in `wanted` loses its annotations."""
     patch: list[Operation] = []
     pairs = zip_longest(_replicated_jobs(jobset), wanted, fillvalue=_UNMARKED)
     for at, (job, marks) in enumerate(pairs):

@@ -1,9 +1,10 @@
 """JobSet's exclusive placement: the first pod of a Job must have a node before the others exist.
 
-Facts of the JobSet controller and its webhooks, as of v0.11.0. The annotation `exclusive-topology`
-of a JobSet or of a Job template is copied to the pods. With it JobSet's webhook rejects the pods of
-index 1 and up until the pod of index 0 has a node, whose domain they get as a node selector. The
-annotation `node-selector` next to it, or on the pods, ends that: people label the nodes beforehand.
+These are facts of the JobSet controller and its webhooks, as of v0.11.0. The annotation
+`exclusive-topology` of a JobSet or of a Job template is copied to the pods. JobSet's webhook then
+rejects pods of index 1 and up until the pod of index 0 has a node. They get the domain of that node
+as a node selector. The annotation `node-selector` next to it, or on the pods, turns this off: users
+label the nodes in advance.
 """
 
 from collections.abc import Mapping
@@ -26,9 +27,9 @@ FIRST_POD_TEXT: Final = (
 def exclusive_path(
     jobset: Mapping[str, Any], template: Mapping[str, Any], pod: Mapping[str, Any], path: str
 ) -> str:
-    """The annotation by which pods of a Job wait for its first pod; empty if they do not.
+    """Return the annotation by which pods of a Job wait for its first pod; empty if they do not.
 
-    `path` is that of the Job template.
+    `path` is the path of the Job template.
     """
     levels = {"": jobset, path: template, f"{path}.spec.template": pod}
     said = {where: annotations_of(level) for where, level in levels.items()}

@@ -1,8 +1,8 @@
-"""What the PodGroups of a JobSet expect: `expectedPods`, where some pods start after others run.
+"""`expectedPods` of the PodGroups of a JobSet, if some pods start after others run.
 
-A gang of a whole JobSet, or a tree of mode Composite, waits for all of its pods; so a JobSet that
-creates some of them later (`startupPolicy: InOrder`, `dependsOn`) says which will come. Nothing is
-written where all are created at once, as every gang of one replicatedJob is.
+A gang of a complete JobSet, or a tree of mode Composite, waits for all of its pods. A JobSet that
+creates some of them later (`startupPolicy: InOrder`, `dependsOn`) therefore states which pods will
+come. Nothing is written if all pods are created at once, as those of one replicatedJob are.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ from api.integration.jobset.view import JobSetView, ReplicatedJob
 Json = dict[str, Any]
 
 Counts = Callable[[ReplicatedJob, int], int]
-"""How many pods of a replicatedJob's Job of this index there are, or can be."""
+"""A function that returns the number of pods of a Job, by replicatedJob and index."""
 
 KINDS_TEXT: Final = (
     "replicatedJobs that start in order and whose pods differ: one gang can expect at most "
@@ -46,7 +46,7 @@ COUNT_TEXT: Final = (
 
 @dataclass(slots=True)
 class _Kind:
-    """Pods that ask for the same and are in one stage; `jobs` are the replicatedJobs they are of.
+    """Pods with the same requirements in one stage; `jobs` are their replicatedJobs.
 
     `template` lacks the label of the replicatedJob.
     """
@@ -59,10 +59,10 @@ class _Kind:
 def expected_pods(
     view: JobSetView, jobs: list[ReplicatedJob], counts: Counts
 ) -> dict[str, list[Json]]:
-    """`expectedPods` of each PodGroup that expects pods, by its name.
+    """Return `expectedPods` of each PodGroup that expects pods, by its name.
 
-    `jobs` are the replicatedJobs with groups. Empty where none starts after another. A group that
-    would expect more than is allowed expects nothing: it waits for its pods then.
+    `jobs` are the replicatedJobs with groups. The result is empty if none starts after another. A
+    group beyond the limits expects nothing, and waits for its pods.
     """
     if not _is_expecting(view, jobs):
         return {}
@@ -74,7 +74,7 @@ def expected_pods(
 
 
 def faults(view: JobSetView) -> Iterator[Cause]:
-    """What of a new JobSet that starts in order is more than groups can expect."""
+    """Yield causes for an ordered JobSet whose groups would expect more than is allowed."""
     jobs = [job for job in view.wanted if not job.is_empty]
     if _is_expecting(view, jobs):
         for kinds in _kinds(view, jobs):
@@ -86,17 +86,18 @@ def _is_expecting(view: JobSetView, jobs: list[ReplicatedJob]) -> bool:
 
 
 def _kinds(view: JobSetView, jobs: list[ReplicatedJob]) -> Iterator[list[_Kind]]:
-    """The kinds of pods of the one group, or of those of each replicatedJob."""
+    """Yield the kinds of pods of the one group, or of the groups of each replicatedJob."""
     stage_of = stages(view, jobs)
     kinds = [_Kind(_template(view, job), stage_of[job.name], [job]) for job in jobs]
     if view.options.mode == COMPOSITE:
         yield from ([kind] for kind in kinds)
     else:
+        # Merge only beyond the limit: merged entries lack the label of their replicatedJob.
         yield kinds if len(kinds) <= MAX_EXPECTED_KINDS else _merged(kinds)
 
 
 def _merged(kinds: list[_Kind]) -> list[_Kind]:
-    """Fewer, where pods of several replicatedJobs ask for the same."""
+    """Return the kinds merged, if pods of several replicatedJobs have the same requirements."""
     found: dict[tuple[str, int], _Kind] = {}
     for kind in kinds:
         same = found.setdefault((encoded(kind.template), kind.stage), replace(kind, jobs=[]))
@@ -123,6 +124,7 @@ def _faults(view: JobSetView, kinds: list[_Kind]) -> Iterator[Cause]:
 
 
 def _is_writable(view: JobSetView, kinds: list[_Kind]) -> bool:
+    # A rule rejects a template without containers, and with it the complete group.
     named = all(kind.template["spec"].get("containers") for kind in kinds)
     return named and not any(_faults(view, kinds))
 
@@ -132,7 +134,7 @@ def _size(view: JobSetView, job: ReplicatedJob) -> int:
 
 
 def _entries(view: JobSetView, kinds: list[_Kind], counts: Counts) -> dict[str, list[Json]]:
-    """The entries of the groups whose pods are of these kinds."""
+    """Return the entries of the groups whose pods are of these kinds."""
     found: dict[str, list[Json]] = {}
     for kind in kinds:
         name, template = kind.jobs[0].name, _labelled(kind)
@@ -144,7 +146,7 @@ def _entries(view: JobSetView, kinds: list[_Kind], counts: Counts) -> dict[str, 
 
 
 def _counted(view: JobSetView, kind: _Kind, counts: Counts) -> dict[str, int]:
-    """The pods of the kind in each of its groups."""
+    """Return the number of pods of the kind in each of its groups."""
     found: dict[str, int] = {}
     for job in kind.jobs:
         for index in job.indexes:
@@ -154,7 +156,7 @@ def _counted(view: JobSetView, kind: _Kind, counts: Counts) -> dict[str, int]:
 
 
 def _labelled(kind: _Kind) -> Json:
-    """The template with the label of the replicatedJob, where all pods are of one."""
+    """Return the template with the label of the replicatedJob, if all pods belong to one."""
     if len(kind.jobs) > 1:
         return kind.template
     labels: Mapping[str, str] = kind.template["metadata"]["labels"]

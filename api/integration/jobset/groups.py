@@ -1,4 +1,4 @@
-"""The groups of a JobSet: one for all of it, for each replicatedJob or each Job, or a tree of them.
+"""The groups of a JobSet: one for all of it, for each replicatedJob or each Job, or a tree.
 
 Mode Composite is Muster's own tree of JobSet, replicatedJobs and Jobs.
 """
@@ -33,10 +33,8 @@ Json = dict[str, Any]
 
 
 def jobset_objects(view: JobSetView, workload: str | None = None) -> list[Json]:
-    """Workload, composites from the root down, PodGroups; empty where nothing marked has pods.
-
-    A replicatedJob without pods has no part in them: the others would wait for it for ever.
-    """
+    """Return Workload, composites from the root down, PodGroups; none without annotated pods."""
+    # Skip a replicatedJob without pods: the others would wait for it forever.
     jobs = [job for job in view.marked if not job.is_empty]
     if not jobs:
         return []
@@ -50,14 +48,14 @@ def jobset_objects(view: JobSetView, workload: str | None = None) -> list[Json]:
 
 
 def pod_group_names(view: JobSetView, job: ReplicatedJob) -> list[str]:
-    """The PodGroups of one replicatedJob."""
+    """Return the names of the PodGroups of one replicatedJob."""
     if job.group_scope == SCOPE_JOB:
         return [pod_group_name(view, job, index) for index in job.indexes]
     return [pod_group_name(view, job, 0)]
 
 
 def pod_group_name(view: JobSetView, job: ReplicatedJob, index: int) -> str:
-    """The PodGroup of the replicatedJob's Job of this index."""
+    """Return the PodGroup of the replicatedJob's Job of this index."""
     taken = view.names_taken
     if job.group_scope == SCOPE_JOB:
         return names.jobset_pod_group(view.namespace, view.name, job.name, index, taken=taken)
@@ -67,7 +65,7 @@ def pod_group_name(view: JobSetView, job: ReplicatedJob, index: int) -> str:
 
 
 def group_names(view: JobSetView) -> list[tuple[str, str]]:
-    """Kind and name of every group that a new JobSet asks for, under the usual names."""
+    """Return kind and name of every group that a new JobSet requests, under the usual names."""
     leaves = [(POD_GROUP.kind, name) for job in view.wanted for name in pod_group_names(view, job)]
     if view.options.mode != COMPOSITE or not leaves:
         return leaves
@@ -77,7 +75,7 @@ def group_names(view: JobSetView) -> list[tuple[str, str]]:
 
 
 def jobset_labels(labels: Mapping[str, Any]) -> tuple[str, str, int | None]:
-    """JobSet, replicatedJob and Job index, from the labels of a JobSet's Job."""
+    """Return JobSet, replicatedJob and Job index, from the labels of a JobSet's Job."""
     index = text(labels.get(JOBSET_LABEL_JOB_INDEX))
     return (
         text(labels.get(JOBSET_LABEL_NAME)),
@@ -89,7 +87,7 @@ def jobset_labels(labels: Mapping[str, Any]) -> tuple[str, str, int | None]:
 def _wide_objects(
     owner: Owner, workload: str, view: JobSetView, jobs: list[ReplicatedJob]
 ) -> list[Json]:
-    """One PodGroup for the whole JobSet."""
+    """Return one PodGroup for the complete JobSet, with its Workload."""
     made_from = template(
         names.template_name("pg", view.name, view.namespace),
         view.options,
@@ -107,10 +105,10 @@ def _wide_objects(
 def _separate_objects(
     owner: Owner, workload: str, view: JobSetView, jobs: list[ReplicatedJob]
 ) -> list[Json]:
-    """A PodGroup for each replicatedJob, or for each of its Jobs."""
+    """Return a PodGroup for each replicatedJob, or for each of its Jobs, with their Workload."""
     templates: list[Json] = []
     groups: list[Json] = []
-    # One Workload has one priority: where the trees differ only the groups say theirs.
+    # One Workload has one priority. If those of the trees differ, only the groups state theirs.
     shared = priority_of(*(job.pod_spec for job in jobs))
     for job in jobs:
         members = job.members if job.group_scope == SCOPE_JOB else job.replicas * job.members
@@ -127,7 +125,7 @@ def _separate_objects(
 def _composite_objects(
     owner: Owner, workload: str, view: JobSetView, jobs: list[ReplicatedJob]
 ) -> list[Json]:
-    """A composite for the JobSet, one for each replicatedJob, a PodGroup for each Job."""
+    """Return a composite for the JobSet and for each replicatedJob, and a PodGroup for each Job."""
     priority = priority_of(*(job.pod_spec for job in jobs))
     root = template(
         _root_template_name(view, jobs), view.options, len(jobs), priority, composite=True
@@ -166,14 +164,14 @@ def _leaf(
 
 def _root_template_name(view: JobSetView, jobs: list[ReplicatedJob]) -> str:
     name = names.template_name("cpg", view.name, view.namespace)
-    # Template names are unique over the tree: a replicatedJob named like its JobSet has this one.
+    # Template names are unique in a tree, and a replicatedJob with the JobSet's name has this one.
     if any(job.name == view.name for job in jobs):
         return names.hashed(name, "Template", view.namespace)
     return name
 
 
 def _inherited(options: Options, above: Options) -> Options:
-    """A level without a disruption mode inherits an All from above."""
+    """Return the options, with mode All from above if they have no disruption mode."""
     if options.disruption or above.disruption != ALL:
         return options
     return replace(options, disruption=ALL)

@@ -1,4 +1,4 @@
-"""JobSets as a kind that asks for groups (`api.integration.kinds`)."""
+"""JobSets as a kind that requests groups (`api.integration.kinds`)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -21,7 +21,7 @@ class JobSets(OwnerKind):
     created_by = (TRAIN_JOB,)
 
     def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
-        """Mark each replicatedJob's Job template."""
+        """Annotate each replicatedJob's Job template."""
         return jobset_admission(
             obj,
             review.old,
@@ -37,7 +37,7 @@ class JobSets(OwnerKind):
         return jobset_pod_specs(obj)
 
     def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
-        """Yield what the JobSet and its replicatedJobs use."""
+        """Yield the features that the JobSet and its replicatedJobs use."""
         del schedulers
         view = read_jobset(obj)
         if not view.wanted:
@@ -67,7 +67,7 @@ def job_templates(path: str, template: Any) -> Iterator[Holder]:
 
 
 def _levels(job: ReplicatedJob, *, composite: bool) -> Iterator[Options]:
-    """The options of a replicatedJob that have an effect."""
+    """Yield the options of a replicatedJob that have an effect."""
     if composite and job.scope == SCOPE_JOB:
         yield job.outer
     if job.scope != SCOPE_JOBSET:

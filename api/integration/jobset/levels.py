@@ -1,8 +1,8 @@
-"""What holds for the pods of one Job at each level of its groups: required topology, mode All.
+"""The constraints on one Job's pods at each level of its groups: required topology, mode All.
 
-Levels are read from what stands on the Job when it is made, the lowest first: its annotations, the
-options of its JobSet, which admission notes on the Job template; or from the templates of a user's
-Workload, which stand in for both.
+The levels are read from the new Job, the lowest first: from its annotations, and from the JobSet's
+options, which admission copies to the Job template. The templates of a user's Workload replace
+both.
 """
 
 from collections.abc import Mapping
@@ -30,9 +30,9 @@ _KEYS: Final = ("mode", "topology", "disruption-mode", "provisioning-request", "
 
 
 def note_of(jobset: Options) -> str:
-    """What the Jobs of a JobSet have to know of its own options; empty where that is nothing.
+    """Return the JobSet's options that its Jobs need; empty if there are none.
 
-    The annotation `jobset-options` of their templates, as in `mode=Composite,topology=rack`.
+    This is the annotation `jobset-options`, as in `mode=Composite,topology=rack`.
     """
     if not jobset.asks:
         return ""
@@ -47,10 +47,10 @@ def note_of(jobset: Options) -> str:
 def levels_of(
     job: Mapping[str, Any], scope: str, namespace: str, workload: Mapping[str, Any] | None
 ) -> list[Level]:
-    """Those of a Job; `scope` is the mark's of a JobSet's Job, empty for a group of the Job's own.
+    """Return the levels of a Job; `scope` is empty for a group of the Job's own.
 
-    `workload` is the one that a user made for the Job or its JobSet. Nothing where that has no
-    template for the Job: its group is not made before there is one.
+    `workload` is the one that a user created for the Job or its JobSet. The result is empty if it
+    has no template for the Job: the group is not created before there is one.
     """
     if workload is None:
         return _levels_in_jobset(job, scope) if scope else _own_levels(job)
@@ -61,11 +61,10 @@ def levels_of(
 
 
 def levels_of_template(workload: Mapping[str, Any], name: str) -> list[Level]:
-    """Those of a Job that is delegated to this template; nothing where the Workload has none.
-
-    No label selects the pods of a composite above it, which may have those of other owners.
-    """
+    """Return the levels of a Job that is delegated to this template, if the Workload has it."""
     leaf = find_template(workload, name)
+    # The template alone: no label selects the pods of a composite above it, which may have pods of
+    # other owners.
     return [] if leaf is None else _levels_from([], leaf, deep=False)
 
 
@@ -82,7 +81,7 @@ def _levels_in_jobset(job: Mapping[str, Any], scope: str) -> list[Level]:
 
 
 def _template_of(job: Mapping[str, Any], scope: str) -> tuple[str, str]:
-    """Prefix and name of the template that Muster would make for the Job's group."""
+    """Return prefix and name of the template that Muster would create for the Job's group."""
     jobset, replicated_job, _ = jobset_labels(labels_of(job))
     if not scope:
         return "pg-job", text(dig(job, "metadata", "name"))
@@ -94,7 +93,7 @@ def _is_composite(job: Mapping[str, Any], scope: str) -> bool:
 
 
 def jobset_options(job: Mapping[str, Any]) -> Options:
-    """What `note_of` wrote for a JobSet's Job; the rest of the annotation is not read."""
+    """Return the options that `note_of` wrote for a JobSet's Job; ignore any others."""
     note = text(annotations_of(job).get(ANNOTATION_JOBSET_OPTIONS))
     said = dict(part.partition("=")[::2] for part in note.split(","))
     mode, topology, disruption, request, claims = (said.get(key, "") for key in _KEYS)

@@ -1,4 +1,4 @@
-"""What a JobSet may ask for: bounds, exclusions, order, priority; and what may change later."""
+"""Rules of JobSets: bounds, exclusions, order, priority, and immutable options."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -65,7 +65,8 @@ COMPOSITE_CLAIMS_TEXT: Final = (
 def faults(
     view: JobSetView, schedulers: SchedulerNames = USUAL, *, expects: bool = False
 ) -> list[Cause]:
-    """Everything wrong with a new JobSet; `expects`: groups may wait for pods that come later."""
+    """Return all faults of a new JobSet; with `expects`, groups may wait for later pods."""
+    # The other rules visit each replicatedJob and Job, which can take seconds for so many.
     if view.oversize is not None:
         return [*view.faults, view.oversize]
     return [
@@ -86,16 +87,18 @@ def faults(
 
 
 def changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
-    """Immutable fields that an update of a JobSet changes, and new faults in the mutable ones."""
+    """Return causes for changed immutable fields, and for new faults in mutable ones."""
     after, before = read_jobset(new), read_jobset(old)
     if before.managed_by:
         return []
     found = list(frozen(after.options, before.options))
+    # By name, as an update may reorder the list.
     known = {job.name: job for job in before.replicated_jobs}
     for job in after.replicated_jobs:
         if job.name in known:
             found += frozen(job.options, known[job.name].options)
             found += frozen(job.outer, known[job.name].outer)
+    # Faults that the old object had already must not block an unrelated update.
     had = {*before.faults, *_mutable(before)}
     wrong = (*after.faults, *_mutable(after))
     found += [fault for fault in wrong if fault not in had]
@@ -105,14 +108,14 @@ def changes(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
 
 
 def _mutable(view: JobSetView) -> Iterator[Cause]:
-    """What is wrong in fields that may change."""
+    """Yield the faults in mutable fields."""
     yield from _minimums(view)
     yield from _shared_claims(view)
     yield from _exclusive_topology(view)
 
 
 def warnings(view: JobSetView) -> list[str]:
-    """Options that are set where they have no effect."""
+    """Return warnings about options that have no effect."""
     mode = view.options.mode
     found = [] if view.options.asks else list(unused(view.options))
     for job in view.replicated_jobs:
@@ -134,7 +137,7 @@ def warnings(view: JobSetView) -> list[str]:
 def left_alone(
     view: JobSetView, schedulers: SchedulerNames = USUAL, *, expects: bool = False
 ) -> list[str]:
-    """The warnings for a JobSet that another controller runs: nothing of it is refused."""
+    """Return the warnings for a JobSet that another controller runs, which is never rejected."""
     if not (view.options.asks or any(job.options.asks for job in view.replicated_jobs)):
         return []
     wrong = faults(replace(view, managed_by=""), schedulers, expects=expects)
@@ -165,7 +168,7 @@ def _order(view: JobSetView) -> Iterator[Cause]:
 
 
 def _exclusive_topology(view: JobSetView) -> Iterator[Cause]:
-    """A gang may not need pods that are created after others of it have a node."""
+    """Yield causes for a gang that needs pods which JobSet creates after others have a node."""
     alone = [job for job in view.wanted if job.scope != SCOPE_JOBSET]
     shared = [job for job in view.wanted if job.scope == SCOPE_JOBSET]
     gangs = [(view.options, shared), *((job.options, [job]) for job in alone)]
@@ -180,7 +183,7 @@ def _exclusive_topology(view: JobSetView) -> Iterator[Cause]:
 
 
 def _jobs(job: ReplicatedJob) -> int:
-    """The Jobs of a replicatedJob in one PodGroup."""
+    """Return the number of Jobs of a replicatedJob in one PodGroup."""
     return 1 if job.scope == SCOPE_JOB else job.replicas
 
 
@@ -212,7 +215,7 @@ def _job_minimums(job: ReplicatedJob) -> Iterator[Cause]:
 
 
 def _disruption(view: JobSetView) -> Iterator[Cause]:
-    """Below a level of mode All, Single is not allowed; a level without a mode inherits All."""
+    """Yield causes for mode Single below mode All, which a level without a mode inherits."""
     if view.options.mode != COMPOSITE:
         return
     for job in view.wanted:
@@ -227,7 +230,8 @@ def _disruption(view: JobSetView) -> Iterator[Cause]:
 
 
 def _priority(view: JobSetView) -> Iterator[Cause]:
-    """The pods of one tree share a priority; a group of one replicatedJob is a tree of its own."""
+    """Yield causes for different priorities in one gang."""
+    # The group of one replicatedJob is a tree of its own, and may have its own priority.
     if not view.options.asks or not view.wanted:
         return
     first = view.wanted[0]
@@ -244,7 +248,7 @@ def _priority(view: JobSetView) -> Iterator[Cause]:
 
 
 def _schedulers(view: JobSetView, schedulers: SchedulerNames) -> Iterator[Cause]:
-    """The pods of one tree share a scheduler; a group of one replicatedJob is a tree of its own."""
+    """Yield causes for other schedulers, and for different ones in one gang."""
     named = [(job, text(job.pod_spec.get("schedulerName"))) for job in view.wanted]
     given = [schedulers.default if is_open(name) else name for _, name in named]
     for (job, name), chosen in zip(named, given, strict=True):
@@ -267,7 +271,7 @@ def _references(jobs: Iterable[ReplicatedJob], schedulers: SchedulerNames) -> It
 
 
 def _other_requests(view: JobSetView) -> Iterator[Cause]:
-    """Pods of a root that asks for capacity may not say that another request stands for them."""
+    """Yield causes for pods of a root with a request that name another request."""
     for job in view.wanted:
         asked = view.options.request if view.options.asks else job.options.request
         said = annotations_of(job.pod_template).get(ANNOTATION_CONSUMES_REQUEST)
@@ -279,7 +283,7 @@ def _other_requests(view: JobSetView) -> Iterator[Cause]:
 
 
 def _shared_claims(view: JobSetView) -> Iterator[Cause]:
-    """The annotation `shared-claims` of the JobSet, or of a replicatedJob with its own groups."""
+    """Yield causes for the annotation `shared-claims` of the JobSet or of a replicatedJob."""
     if view.options.claims and view.options.mode == COMPOSITE:
         yield causes.forbidden(view.options.at(ANNOTATION_SHARED_CLAIMS), COMPOSITE_CLAIMS_TEXT)
     elif view.options.asks:
@@ -301,7 +305,7 @@ def _claim_faults(options: Options, jobs: list[ReplicatedJob]) -> Iterator[Cause
 
 
 def _name_clashes(view: JobSetView) -> Iterator[Cause]:
-    """Groups of different modes may get the same name (`a-1`, and Job 1 of `a`)."""
+    """Yield causes for groups of different modes with the same name (`a-1`, and Job 1 of `a`)."""
     if view.options.asks:
         return
     named = {job.path: pod_group_names(view, job) for job in view.wanted}

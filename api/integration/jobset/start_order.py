@@ -1,4 +1,4 @@
-"""The order in which a JobSet starts its replicatedJobs, and which of them never run together."""
+"""The start order of a JobSet's replicatedJobs, and those of them that never run together."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -8,10 +8,10 @@ from api.integration.jobset.view import JobSetView, ReplicatedJob
 
 
 class _Order(NamedTuple):
-    """Bit sets of indexes in `replicatedJobs`: which were created, and which have ended, before.
+    """Bit sets of indexes in `replicatedJobs`: those created before each, and those ended.
 
-    One entry for each replicatedJob. JobSet lets one depend on those before it in the list only;
-    a name that is none of theirs counts for nothing.
+    Each list has one entry for each replicatedJob. JobSet allows dependencies on earlier entries
+    only, and unknown names are ignored.
     """
 
     started: list[int]
@@ -19,12 +19,12 @@ class _Order(NamedTuple):
 
 
 def is_ordered(view: JobSetView, jobs: Collection[ReplicatedJob]) -> bool:
-    """Whether some of these replicatedJobs are created only after others of them."""
+    """Return True if some of these replicatedJobs are created only after others of them."""
     return bool(later(view, jobs))
 
 
 def later(view: JobSetView, jobs: Collection[ReplicatedJob]) -> set[str]:
-    """The names of those of these replicatedJobs that are created only after others of them."""
+    """Return the names of these replicatedJobs that are created only after others of them."""
     members, started = _bits(view, jobs), _order(view).started
     indexes = [*_indexes(members)]
     found = indexes[1:] if view.in_order else [at for at in indexes if members & started[at]]
@@ -32,11 +32,11 @@ def later(view: JobSetView, jobs: Collection[ReplicatedJob]) -> set[str]:
 
 
 def stages(view: JobSetView, jobs: Collection[ReplicatedJob]) -> dict[str, int]:
-    """The stage of each of these replicatedJobs, by name: 0 is beside all others.
+    """Return the stage of each of these replicatedJobs by name; 0 runs alongside all others.
 
-    Two in different stages never run at the same time: one is created after the other has ended.
-    Stages are cut where all that come before have ended before all that come after; those that
-    run beside every other are left out of that. What would come after the last stage is in it.
+    Two in different stages never run at the same time: one is created after the other has ended. A
+    new stage begins where all earlier ones have ended before all later ones. Those that run
+    alongside every other are ignored for this. The last stage contains all later ones, too.
     """
     members, ended = _bits(view, jobs), _order(view).ended
     indexes = list(_indexes(members))
@@ -50,8 +50,8 @@ def stages(view: JobSetView, jobs: Collection[ReplicatedJob]) -> dict[str, int]:
 
 
 def _cut(indexes: Sequence[int], ended: Sequence[int]) -> dict[int, int]:
-    """Stages from 1 on; `indexes` are in an order in which each comes after what ended before."""
-    # What has ended before each of those from here on: [at] is for indexes[at:].
+    """Return stages from 1; each of `indexes` comes after those that ended before it."""
+    # For each position, the bits of those that have ended before every index from there on.
     common = [-1] * (len(indexes) + 1)
     for at in reversed(range(len(indexes))):
         common[at] = common[at + 1] & ended[indexes[at]]

@@ -1,4 +1,4 @@
-"""A JobSet as the integration sees it: what each level asks for, and how many members it has."""
+"""A JobSet in the form that the integration uses: options of each level, and pod counts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ from api.integration.common.options import (
 from api.integration.jobset.exclusive_topology import exclusive_path
 from api.reading import annotations_of, dig, integer, listing, mapping, text
 
-# The scope of a group: whose pods it holds. Written on each Job template as a mark, so that a
-# Job's group can be computed from the Job alone.
+# The scope of a group: the pods that it contains. The annotation on each Job template states it, so
+# that a Job's group can be computed from the Job alone.
 SCOPE_JOBSET: Final = "JobSet"
 SCOPE_REPLICATED_JOB: Final = "ReplicatedJob"
 SCOPE_JOB: Final = "Job"
@@ -45,13 +45,13 @@ JOBS_TEXT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ReplicatedJob:
-    """One entry of `spec.replicatedJobs`; `members` are the pods of one of its Jobs.
+    """An entry of `spec.replicatedJobs`; `members` is the number of pods of one of its Jobs.
 
-    `indexes` are those of its Jobs, cut off where the JobSet has more than `MAX_JOBS`: whoever
-    visits Jobs one by one uses these. `depends_on` are the names of those it comes after,
-    `depends_on_complete` of those among them that have ended then. `is_grouped`: its pod template
-    names a group of the user's. `exclusive`: the path of the annotation by which the pods of its
-    Jobs come after the first one has a node.
+    `indexes` are those of its Jobs, up to `MAX_JOBS` in the JobSet: code that visits Jobs one by
+    one must use these. `depends_on` are the names of those it starts after, and
+    `depends_on_complete` those that have ended by then. `is_grouped` is True if its pod template
+    names a user's group. `exclusive` is the path of the annotation that delays pods of its Jobs
+    until the first one has a node.
     """
 
     name: str
@@ -75,32 +75,32 @@ class ReplicatedJob:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no pods, so that nothing can wait for them."""
+        """True if it has no pods, so that nothing can wait for them."""
         return not (self.replicas and self.members)
 
     @property
     def group_scope(self) -> str:
-        """The scope of its pods: the mark if it is set, else what is asked for."""
+        """Scope of its pods' group: the annotation if set, else the requested one."""
         return self.mark or self.scope
 
     @property
     def pod_spec_path(self) -> str:
-        """Where the pod template's spec is."""
+        """Path of the pod template's spec."""
         return f"{self.path}.template.spec.template.spec"
 
     @property
     def pod_spec(self) -> Mapping[str, Any]:
-        """The pod template's spec."""
+        """Spec of the pod template."""
         return mapping(self.pod_template.get("spec"))
 
 
 @dataclass(frozen=True, slots=True)
 class JobSetView:
-    """What one JobSet asks for. Invalid values are reported in `faults`.
+    """The options of one JobSet, with invalid values in `faults`.
 
-    `managed_by` is another controller than JobSet's own, which makes no Jobs for it then.
-    `names_taken`: the usual names of its groups belonged to others at creation. `oversize` is the
-    fault of a JobSet with groups that has too many replicatedJobs or Jobs.
+    `managed_by` is a controller other than JobSet's own, which then creates no Jobs for it.
+    `names_taken` is True if the usual names of its groups were taken at its creation. `oversize` is
+    the fault of a JobSet with groups that has too many replicatedJobs or Jobs.
     """
 
     name: str
@@ -116,21 +116,21 @@ class JobSetView:
 
     @property
     def wanted(self) -> list[ReplicatedJob]:
-        """The replicatedJobs whose pods belong in a group, by what the JobSet says."""
+        """The replicatedJobs whose pods belong in a group, by the options of the JobSet."""
         return [] if self.managed_by else [job for job in self.replicated_jobs if job.scope]
 
     @property
     def marked(self) -> list[ReplicatedJob]:
-        """The replicatedJobs whose pods are in a group, by the marks set at creation."""
+        """The replicatedJobs whose pods are in a group, by the annotations set at creation."""
         if self.managed_by:
             return []
         return [job for job in self.replicated_jobs if job.mark and not job.managed_by]
 
 
 def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
-    """Reads a JobSet (raw JSON of any structure).
+    """Parse a JobSet (raw JSON of any structure).
 
-    Of one with more replicatedJobs than `MAX_REPLICATED_JOBS` none are read: that takes seconds.
+    It has no replicatedJobs in the result if there are more than `MAX_REPLICATED_JOBS`.
     """
     faults: list[Cause] = []
     spec = mapping(jobset.get("spec"))
@@ -138,11 +138,13 @@ def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
     order = text(dig(spec, "startupPolicy", "startupPolicyOrder"))
     items, jobs = listing(spec.get("replicatedJobs")), list[ReplicatedJob]()
     left = MAX_JOBS
+    # Reading thousands of replicatedJobs takes seconds, in which the webhook answers nobody.
     for at, item in enumerate(items if len(items) <= MAX_REPLICATED_JOBS else ()):
         path = f"spec.replicatedJobs[{at}]"
         job = _read_replicated_job(
             jobset, mapping(item), path, above=options, faults=faults, left=left
         )
+        # The bound covers the complete JobSet: `replicas` of one entry may be in the millions.
         left -= len(job.indexes) if job.group_scope else 0
         jobs.append(job)
     return JobSetView(
@@ -160,24 +162,24 @@ def read_jobset(jobset: Mapping[str, Any]) -> JobSetView:
 
 
 def make_mark(scope: str, *, names_taken: bool) -> str:
-    """The mark of a Job template: a scope, and whether its groups have hashed names."""
+    """Return the annotation of a Job template: a scope, and a suffix for hashed names."""
     return f"{scope}{_HASHED}" if scope and names_taken else scope
 
 
 def read_mark(mark: str) -> tuple[str, bool]:
-    """Scope, and whether the usual names are taken."""
+    """Return the scope, and whether the usual names are taken."""
     scope = mark.removesuffix(_HASHED)
     return scope, scope != mark
 
 
 def members_of(job_spec: Mapping[str, Any]) -> int:
-    """The pods a Job runs at once: its parallelism, or completions where they are fewer."""
+    """Return the pods that a Job runs at once: its parallelism, or fewer completions."""
     members, completions = parallelism_of(job_spec), integer(job_spec.get("completions"))
     return max(0, members if completions is None else min(members, completions))
 
 
 def parallelism_of(job_spec: Mapping[str, Any]) -> int:
-    """`spec.parallelism`, 1 when unset."""
+    """Return `spec.parallelism`, 1 if it is unset."""
     parallelism = integer(job_spec.get("parallelism"))
     return 1 if parallelism is None else parallelism
 
@@ -196,7 +198,7 @@ def _oversize(options: Options, items: list[Any], jobs: list[ReplicatedJob]) -> 
 
 
 def _asks(job: Any) -> bool:
-    """Whether a replicatedJob asks for groups."""
+    """Return True if a replicatedJob requests groups."""
     noted = annotations_of(dig(job, "template")).get(ANNOTATION_GANG_MODE)
     return (noted or dig(job, "gangConfig", "gangMode") or OFF) != OFF
 
@@ -246,12 +248,10 @@ def _read_replicated_job(
 
 
 def _scope(jobset_mode: str, mode: str) -> str:
-    """The scope of the group a replicatedJob's pods belong to, empty for none.
-
-    A replicatedJob that says Off stays out of a JobSet-wide group.
-    """
+    """Return the scope of the group of a replicatedJob's pods, empty for none."""
     if jobset_mode in {GANG, BASIC, COMPOSITE}:
         wide = SCOPE_JOB if jobset_mode == COMPOSITE else SCOPE_JOBSET
+        # A replicatedJob with mode Off does not belong to the JobSet's group.
         return "" if mode == OFF else wide
     return {
         GANG: SCOPE_REPLICATED_JOB,

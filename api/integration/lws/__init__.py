@@ -1,1 +1,1 @@
-"""LeaderWorkerSets: what admission writes on them, and the groups of their replicas."""
+"""LeaderWorkerSets: their admission, and the groups of their replicas."""

@@ -1,9 +1,9 @@
-"""LeaderWorkerSet: the marks that admission leaves on its pod templates, and the objects it gets.
+"""Admission of LeaderWorkerSets, which labels their pod templates, and the objects of a set.
 
-The marks are the label of the group, with the set's own name, and the annotation `group-by`: each
-replica is a group of its own. Where the leader of a replica comes before its workers, it is one
-group and they are another, below a CompositePodGroup that holds them together: no gang of both
-could start, as half of it is made after the other half has started.
+The label names the group with the set's own name, and the annotation `group-by` separates the
+replicas: each is a group of its own. If the leader of a replica comes before its workers, leader
+and workers are two groups below a CompositePodGroup. A gang of both could not start, as half of it
+is created after the other half has started.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ from api.scheduler_names import USUAL, SchedulerNames
 Json = dict[str, Any]
 
 NO_SIZES: Final[Mapping[int, int]] = {}
-"""Of replicas that all have as many pods as their set says."""
+"""The sizes if all replicas have as many pods as their set states."""
 
 _ROOT: Final = "replicas"
 _REPLICA: Final = "replica"
@@ -59,13 +59,14 @@ def lws_admission(
     schedulers: SchedulerNames = USUAL,
     expects: bool = False,
 ) -> Admission:
-    """Validates and marks a LeaderWorkerSet (raw JSON of any structure).
+    """Validate and label a LeaderWorkerSet (raw JSON of any structure).
 
-    One that was made without marks gets none later, as its pods would be made anew for them.
-    `expects`: leaders wait for room for workers that are made after them (gate ExpectedPods).
+    With `expects`, leaders wait for capacity for workers that are created after them (gate
+    ExpectedPods).
     """
     view = read_lws(new)
     if operation == "CREATE" or old is None:
+        # The label is the set's name. Validation rejects a set with a generateName.
         patch = _marks(view) if view.options.asks and view.name else []
         wrong = rules.faults(view, schedulers)
         if expects and view.options.asks:
@@ -74,6 +75,7 @@ def lws_admission(
     if operation != "UPDATE":
         return Admission()
     before = read_lws(old)
+    # A set that was created without labels gets none later, as its running pods would be recreated.
     if not before.is_marked:
         return Admission(warnings=rules.unmarked(view))
     wrong = rules.changes(view, before, schedulers)
@@ -91,11 +93,11 @@ def lws_groups(
     sizes: Mapping[int, int] = NO_SIZES,
     expects: bool = False,
 ) -> list[Json]:
-    """The objects a LeaderWorkerSet gets, in order of creation: Workload, composites, PodGroups.
+    """Return the objects of a set in order of creation: Workload, composites, PodGroups.
 
-    `workload` is the Workload's name where the usual one was taken. `sizes` are those of replicas
-    by number, where they have fewer pods than the set says. `expects`: leaders wait for room for
-    workers that are made after them (gate ExpectedPods). Empty where it is not marked, or has no
+    `workload` is the Workload's name if the usual one was taken. `sizes` are those of replicas with
+    fewer pods than the set states, by number. With `expects`, leaders wait for capacity for workers
+    that are created after them (gate ExpectedPods). There are none without labels, or without
     replicas.
     """
     view = read_lws(lws)
@@ -110,21 +112,22 @@ def lws_groups(
 def lws_expected(
     lws: Mapping[str, Any], sizes: Mapping[int, int] = NO_SIZES
 ) -> dict[str, list[Json]]:
-    """`expectedPods` of each PodGroup whose pods are made one after the other, by its name."""
+    """Return `expectedPods` of each PodGroup whose pods come one after the other, by name."""
     view = read_lws(lws)
     return expected_pods(view, sizes) if view.has_groups else {}
 
 
 def workers_min_count(view: LwsView, size: int) -> int:
-    """The minCount of that group where the replica has so many pods, but no more than the set's."""
-    composite = view.options.mode == COMPOSITE  # where the annotation counts replicas
+    """Return the minCount of a workers' group for a replica of `size` pods, at most the set's."""
+    # In mode Composite the annotation counts replicas.
+    composite = view.options.mode == COMPOSITE
     asked = None if composite else view.options.min_count
     pods = min(size, view.size if asked is None else min(asked, view.size))
     return max(1, pods - 1 if view.leader_first else pods)
 
 
 def lws_pod_specs(lws: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Path and spec of each pod template whose pods get a group."""
+    """Return path and spec of each pod template whose pods get a group."""
     view = read_lws(lws)
     return [(f"{it.path}.spec", it.spec) for it in view.templates] if view.options.asks else []
 
@@ -144,11 +147,11 @@ class _Groups:
         self._view, self._owner, self._workload, self._sizes = view, owner, workload, sizes
         self._expects = expects
         self._priority = priority_of(*(it.spec for it in view.templates))
-        # A request for capacity is refused: no pod of these says that one stands for it.
+        # Requests for capacity are rejected for these, as no pod states that one stands for it.
         self._root_options = replace(view.options, request="")
 
     def objects(self) -> list[Json]:
-        """Workload, composites from the root down, PodGroups."""
+        """Return Workload, composites from the root down, PodGroups."""
         replica = self._leader_first() if self._view.leader_first else self._together()
         key = _list_of(replica)
         if self._view.options.mode != COMPOSITE:
@@ -163,12 +166,12 @@ class _Groups:
         ]
 
     def _together(self) -> Json:
-        """The template of a replica whose pods are made together."""
+        """Return the template of a replica whose pods are created together."""
         return self._template(_REPLICA, self._pods_at_least, self._view.size, replica=True)
 
     def _leader_first(self) -> Json:
-        """That of a replica of two groups; the workers' is there if there are workers."""
-        # A replica of which one pod is enough needs its leader alone.
+        """Return the template of a replica of two groups, or of one if it has no workers."""
+        # A replica for which one pod is enough needs only its leader.
         both = self._expects and self._pods_at_least != 1
         above = self._template(_REPLICA, 2 if both else 1, 2, composite=True, replica=True)
         leaves = [self._template(_LEADER, None, 1, leaf=True)]
@@ -194,7 +197,7 @@ class _Groups:
         replica: bool = False,
         leaf: bool = False,
     ) -> Json:
-        """Topology and disruption mode are a replica's; what is below inherits the mode."""
+        """Return a template; topology is the replica's, and lower levels inherit the mode."""
         said = self._view.options
         options = Options(min_count=minimum)
         if replica:
@@ -205,8 +208,9 @@ class _Groups:
         return template(name, options, members, self._priority, composite=composite)
 
     def _of_replicas(self, made_from: Json, parent: str) -> list[Json]:
-        """The groups of all replicas, composites first."""
+        """Return the groups of all replicas, composites first."""
         found = [it for at in self._view.grouped for it in self._of_replica(made_from, parent, at)]
+        # A parent is created before its children.
         return sorted(found, key=lambda it: it["kind"] != COMPOSITE_POD_GROUP.kind)
 
     def _of_replica(self, made_from: Json, parent: str, index: int) -> list[Json]:
@@ -227,7 +231,7 @@ class _Groups:
         ]
 
     def _of_now(self, made_from: Json, index: int) -> Json:
-        """The template of a replica's workers, with the minCount of the pods that it has."""
+        """Return the template of a replica's workers, with the minCount for its existing pods."""
         if index not in self._sizes:
             return made_from
         count = workers_min_count(self._view, self._sizes[index])
@@ -241,7 +245,7 @@ class _Groups:
 
 
 def _list_of(made_from: Json) -> str:
-    """The list of a Workload that a template belongs into."""
+    """Return the list of a Workload to which a template belongs."""
     return "compositePodGroupTemplates" if "podGroupTemplates" in made_from else "podGroupTemplates"
 
 

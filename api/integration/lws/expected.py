@@ -1,7 +1,7 @@
-"""What the PodGroups of a LeaderWorkerSet expect whose workers are made after their leader.
+"""`expectedPods` of the PodGroups of a LeaderWorkerSet whose workers come after their leader.
 
-With the gate ExpectedPods the leader of a replica is placed together with its workers, whose places
-are held until they come. Without it the leader is placed alone, and nothing is promised.
+With the gate ExpectedPods, the leader of a replica is placed together with its workers, whose slots
+are held until they come. Without it the leader is placed alone, and nothing is reserved.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,26 +31,27 @@ SIZE_TEXT: Final = f"must be at most {MAX_EXPECTED_PODS} with workers that are m
 
 
 def leader_group(view: LwsView, replica: int) -> str:
-    """The PodGroup of a replica's leader, where that comes first."""
+    """Return the PodGroup of a replica's leader, if the leader comes first."""
     return names.pod_group_of_value(view.name, LEADER_FIRST.text(), str(replica))
 
 
 def workers_group(view: LwsView, replica: int) -> str:
-    """The PodGroup of a replica's workers; of its leader too where that does not come first."""
+    """Return the PodGroup of a replica's workers, or of all its pods if they come together."""
     return names.pod_group_of_value(view.name, TOGETHER.key, str(replica))
 
 
 def is_expecting(view: LwsView) -> bool:
-    """Whether leaders can be placed together with the workers that are made after them."""
+    """Return True if leaders can be placed together with workers that are created later."""
     if not view.leader_first or view.size < 2 or any(faults(view)):
         return False
+    # A rule rejects a template without containers, and with it the complete group.
     return all(_pruned(view, it, 0)["spec"].get("containers") for it in view.templates)
 
 
 def expected_pods(view: LwsView, sizes: Mapping[int, int]) -> dict[str, list[Json]]:
-    """`expectedPods` of each PodGroup, by its name; `sizes` are those of replicas with fewer pods.
+    """Return `expectedPods` of each PodGroup by name; `sizes` are those of smaller replicas.
 
-    Nothing is expected where all pods of a replica are made together, or are too many or too large.
+    Groups expect nothing if all pods of a replica are created together, or are beyond the limits.
     """
     if not view.leader_first:
         return {}
@@ -58,7 +59,7 @@ def expected_pods(view: LwsView, sizes: Mapping[int, int]) -> dict[str, list[Jso
     for replica in view.grouped:
         counts = {LEADER: 1, WORKERS: min(sizes.get(replica, view.size), view.size) - 1}
         groups = (leader_group(view, replica), workers_group(view, replica))
-        # Without a template of their own leaders are made from that of the workers.
+        # If leaders have no template of their own, they are created from the workers'.
         templates = (view.templates[0], view.templates[-1])
         for group, template, (name, count) in zip(groups, templates, counts.items(), strict=True):
             entry = {"name": name, "count": count, "template": _pruned(view, template, replica)}
@@ -67,12 +68,13 @@ def expected_pods(view: LwsView, sizes: Mapping[int, int]) -> dict[str, list[Jso
 
 
 def faults(view: LwsView) -> Iterator[Cause]:
-    """What of a set with leaders that come first is more than groups can expect."""
+    """Yield causes for a set with leaders first whose groups would expect more than is allowed."""
     if not view.leader_first:
         return
     if view.size > MAX_EXPECTED_PODS:
         yield causes.invalid("spec.leaderWorkerTemplate.size", view.size, SIZE_TEXT)
     for it in view.templates:
+        # The highest replica number has the longest label.
         size = encoded_size(_pruned(view, it, view.grouped.stop))
         if size > MAX_EXPECTED_TEMPLATE:
             yield causes.invalid(it.path, size, f"is the number of {TEMPLATE_TEXT}")

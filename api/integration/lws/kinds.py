@@ -1,4 +1,4 @@
-"""LeaderWorkerSets as a kind that asks for groups (`api.integration.kinds`)."""
+"""LeaderWorkerSets as a kind that requests groups (`api.integration.kinds`)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -35,7 +35,7 @@ class LeaderWorkerSets(OwnerKind):
         return lws_pod_specs(obj)
 
     def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
-        """Yield its own feature, trees where it has them, and topology."""
+        """Yield the set's own feature, trees if it has them, and topology."""
         del schedulers
         view = read_lws(obj)
         if not view.options.asks:
@@ -54,13 +54,13 @@ class LeaderWorkerSets(OwnerKind):
             yield Holder(path, POD, dig(obj, "spec", "leaderWorkerTemplate", name))
 
     def unmarked(self, obj: Mapping[str, Any]) -> str:
-        """Return the path of the mode where the templates name no group."""
+        """Return the path of the mode if the templates name no group."""
         view = read_lws(obj)
         return view.options.mode_path if view.options.asks and not view.is_marked else ""
 
     def mutation_warnings(
         self, obj: Mapping[str, Any], admission: Admission, review: Review
     ) -> Iterable[str]:
-        """Return what names another group in the templates: validation sees the marks alone."""
+        """Return warnings about labels that the patch overwrites: validation cannot see them."""
         del review
         return overwritten(read_lws(obj)) if admission.patch else ()

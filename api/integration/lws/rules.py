@@ -1,4 +1,4 @@
-"""What a LeaderWorkerSet may ask for, and what may change later."""
+"""Rules of LeaderWorkerSets, and their immutable options."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -39,7 +39,7 @@ _UNSUPPORTED: Final = {
 
 
 def faults(view: LwsView, schedulers: SchedulerNames = USUAL) -> list[Cause]:
-    """Everything wrong with a new LeaderWorkerSet."""
+    """Return all faults of a new LeaderWorkerSet."""
     if not view.options.asks:
         return list(view.faults)
     return [
@@ -54,7 +54,7 @@ def faults(view: LwsView, schedulers: SchedulerNames = USUAL) -> list[Cause]:
 
 
 def changes(view: LwsView, before: LwsView, schedulers: SchedulerNames = USUAL) -> list[Cause]:
-    """Immutable fields that an update changes, and new faults in the mutable ones."""
+    """Return causes for changed immutable fields, and for new faults in mutable ones."""
     had = set(faults(before, schedulers))
     wrong = [fault for fault in faults(view, schedulers) if fault not in had]
     fixed = (*frozen(view.options, before.options), *_order(view, before))
@@ -62,9 +62,9 @@ def changes(view: LwsView, before: LwsView, schedulers: SchedulerNames = USUAL) 
 
 
 def warnings(view: LwsView, *, expects: bool = False) -> list[str]:
-    """What has no effect, and what a gang of a leader that comes first does not promise.
+    """Return warnings about options without effect, and about leaders that come first.
 
-    Where groups may expect pods (`expects`), its workers' places are held.
+    With `expects` there is no warning about leaders, as their workers' slots are held.
     """
     if not view.options.asks:
         return list(unused(view.options))
@@ -76,7 +76,7 @@ def warnings(view: LwsView, *, expects: bool = False) -> list[str]:
 
 
 def overwritten(view: LwsView) -> list[str]:
-    """Warnings of labels of the templates that name another group: marks take their place."""
+    """Return warnings about labels in the templates that name another group and are overwritten."""
     return [
         f"{it.path}.metadata.labels[{LABEL_POD_GROUP}]: {OVERWRITTEN_TEXT}"
         for it in view.templates
@@ -85,7 +85,7 @@ def overwritten(view: LwsView) -> list[str]:
 
 
 def unmarked(view: LwsView) -> list[str]:
-    """The warning for what is asked of one that got no groups when it was made."""
+    """Return the warning for a gang-mode on a set that got no groups at its creation."""
     return [f"{view.options.mode_path}: {UNMARKED_TEXT}"] if view.options.asks else []
 
 
@@ -122,7 +122,7 @@ def _templates(view: LwsView, schedulers: SchedulerNames) -> Iterator[Cause]:
 
 
 def _priority(view: LwsView) -> Iterator[Cause]:
-    """The pods of one tree share a priority."""
+    """Yield causes for different priorities in one gang."""
     names = [text(it.spec.get("priorityClassName")) for it in view.templates]
     for it, name in zip(view.templates, names, strict=True):
         if name != names[0]:
@@ -135,7 +135,8 @@ def _priority(view: LwsView) -> Iterator[Cause]:
 
 
 def _changed_priority(view: LwsView, before: LwsView) -> Iterator[Cause]:
-    """The groups are there, and theirs cannot change."""
+    """Yield causes for a changed priority."""
+    # The groups exist already, and their priority is immutable.
     was = {text(it.spec.get("priorityClassName")) for it in before.templates}
     for it in view.templates:
         name = text(it.spec.get("priorityClassName"))
@@ -144,7 +145,7 @@ def _changed_priority(view: LwsView, before: LwsView) -> Iterator[Cause]:
 
 
 def _scheduler(view: LwsView, schedulers: SchedulerNames) -> Iterator[Cause]:
-    """The pods of one tree share a scheduler."""
+    """Yield causes for other schedulers, and for different ones in one gang."""
     named = [text(it.spec.get("schedulerName")) for it in view.templates]
     given = [schedulers.default if is_open(name) else name for name in named]
     for it, name, chosen in zip(view.templates, named, given, strict=True):
@@ -160,7 +161,8 @@ def _scheduler(view: LwsView, schedulers: SchedulerNames) -> Iterator[Cause]:
 
 
 def _order(view: LwsView, before: LwsView) -> Iterator[Cause]:
-    """Whether leaders come first decides which groups there are, and what is above them."""
+    """Yield causes for a change of the order of leaders and workers."""
+    # The order decides which groups exist, and what is above them.
     if view.exclusive != before.exclusive:
         path = annotation_path("", ANNOTATION_EXCLUSIVE)
         yield causes.immutable(path, view.exclusive or None)

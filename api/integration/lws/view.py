@@ -1,14 +1,14 @@
-"""A LeaderWorkerSet as the integration sees it: its replicas, and in which order their pods come.
+"""A LeaderWorkerSet in the form that the integration uses: its replicas, and their pods' order.
 
-Facts of the LeaderWorkerSet controller, as of v0.7.0. A replica is a leader pod and a StatefulSet
-of workers, `size` pods together. Pods carry the replica's number in the label `group-index`, and
-leaders alone have the `worker-index` 0. The workers of a replica are made when its leader is there;
-with the startup policy LeaderReady when it is ready, and with the annotation `exclusive-topology`
-when it has a node, since they get a node selector for its domain.
+These are facts of the LeaderWorkerSet controller, as of v0.7.0. A replica is a leader pod and a
+StatefulSet of workers, together `size` pods. Pods have the replica's number in the label
+`group-index`, and only leaders have `worker-index` 0. The workers of a replica are created once its
+leader exists; with the startup policy LeaderReady once it is ready, and with the annotation
+`exclusive-topology` once it has a node, as they get a node selector for its domain.
 
-Where `size` changes, the StatefulSet of workers that is there stays as it is until its leader goes:
-the annotation `size` of its pods says how many the replica has. A leader's says less: with a
-`partition` it is made anew from the earlier revision, and its workers in today's number.
+If `size` changes, an existing StatefulSet of workers does not change until its leader is deleted.
+The annotation `size` of its pods states how many the replica has. The leader's is not reliable:
+with a `partition` it is recreated from the earlier revision, and its workers in the current number.
 """
 
 from collections.abc import Mapping
@@ -47,27 +47,27 @@ class PodTemplate:
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """Its pods' spec."""
+        """Spec of the template's pods."""
         return mapping(self.template.get("spec"))
 
     @property
     def labels(self) -> Mapping[str, Any]:
-        """Its pods' labels."""
+        """Labels of the template's pods."""
         return labels_of(self.template)
 
     @property
     def annotations(self) -> Mapping[str, Any]:
-        """Its pods' annotations."""
+        """Annotations of the template's pods."""
         return annotations_of(self.template)
 
 
 @dataclass(frozen=True, slots=True)
 class LwsView:
-    """What one LeaderWorkerSet asks for. Invalid values are reported in `faults`.
+    """The options of one LeaderWorkerSet, with invalid values in `faults`.
 
-    `replicas` is what its spec says, `present` how many there are, which are more during a rolling
-    update with maxSurge and while it is scaled down. `exclusive` is the key of its exclusive
-    topology.
+    `replicas` is the number in its spec. `present` is the number that exists, which is larger
+    during a rolling update with maxSurge and while the set is scaled down. `exclusive` is the key
+    of its exclusive topology.
     """
 
     name: str
@@ -84,27 +84,28 @@ class LwsView:
 
     @property
     def leader_first(self) -> bool:
-        """Whether workers are made only once their leader has a node."""
+        """True if workers are created only once their leader has a node."""
         return self.startup_policy == LEADER_READY or bool(self.exclusive)
 
     @property
     def group_by(self) -> GroupBy:
-        """By which labels its pods are told apart."""
+        """The labels that separate the groups of its pods."""
         return LEADER_FIRST if self.leader_first else TOGETHER
 
     @property
     def grouped(self) -> range:
-        """The numbers of the replicas that get groups."""
+        """Numbers of the replicas that get groups."""
+        # Replicas beyond `replicas` exist during a rolling update, and keep their groups.
         return range(min(MAX_REPLICAS, max(self.replicas, self.present) if self.replicas else 0))
 
     @property
     def has_groups(self) -> bool:
-        """Whether there are groups for it now."""
+        """True if the set has groups now."""
         return self.is_marked and bool(self.grouped)
 
     @property
     def is_marked(self) -> bool:
-        """Whether admission named the groups in its templates."""
+        """True if admission named the groups in the set's templates."""
         wanted = (self.name, self.group_by.text())
         return (
             self.options.asks
@@ -117,7 +118,7 @@ class LwsView:
 
 
 def read_lws(lws: Mapping[str, Any]) -> LwsView:
-    """Reads a LeaderWorkerSet (raw JSON of any structure)."""
+    """Parse a LeaderWorkerSet (raw JSON of any structure)."""
     faults: list[Cause] = []
     spec = mapping(lws.get("spec"))
     return LwsView(
@@ -136,7 +137,7 @@ def read_lws(lws: Mapping[str, Any]) -> LwsView:
 
 
 def _templates(spec: Mapping[str, Any]) -> list[PodTemplate]:
-    """That of the leader first; without one leaders are made from that of the workers."""
+    """Return the templates, the leader's first; it may be absent."""
     return [
         PodTemplate(f"{TEMPLATE}.{key}", mapping(spec.get(key)))
         for key in ("leaderTemplate", "workerTemplate")

@@ -1,9 +1,9 @@
-"""MPIJobs: the launcher and the workers of one are in one PodGroup.
+"""MPIJobs, whose launcher and workers are in one PodGroup.
 
-Facts of the MPI operator, as of v0.6.0 (kubeflow.org/v2beta1). The operator creates the workers
-itself and the launcher by a Job. With `launcherCreationPolicy: WaitForWorkersReady` the launcher
-comes when all workers are ready, so it cannot be part of what they wait for: then the group is that
-of the workers. Neither is replaced for a change of its template.
+These are facts of the MPI operator, as of v0.6.0 (kubeflow.org/v2beta1). The operator creates the
+workers itself, and the launcher with a Job. With `launcherCreationPolicy: WaitForWorkersReady` the
+launcher comes when all workers are ready, so they must not wait for it: the group then contains the
+workers only. A change of a template replaces neither.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ LATE_LAUNCHER_TEXT: Final = (
     " their group: it keeps the scheduler that its template names"
 )
 _ROLES: Final = (("Launcher", 1), ("Worker", 0))
-"""The roles, and how many pods one has that does not say it."""
+"""The roles, and the number of pods of a role that states none."""
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
@@ -59,7 +59,7 @@ class MpiJobs(SingleGroupKind):
     def left_warnings(
         self, view: SingleGroupView, obj: Mapping[str, Any], *, is_new: bool
     ) -> list[str]:
-        """Warn that Muster creates no group for one that another controller runs."""
+        """Warn that Muster creates no group for an MPIJob that another controller runs."""
         return left_alone(view, obj, "spec.runPolicy") if is_new else []
 
     def warnings(self, view: SingleGroupView) -> Iterator[str]:
@@ -68,11 +68,11 @@ class MpiJobs(SingleGroupKind):
             yield LATE_LAUNCHER_TEXT
 
     def is_suspended(self, spec: Mapping[str, Any]) -> bool:
-        """Return whether `runPolicy` suspends it."""
+        """Return True if `runPolicy` suspends the MPIJob."""
         return dig(spec, "runPolicy", "suspend") is True
 
     def is_finished(self, status: Mapping[str, Any]) -> bool:
-        """Return whether it succeeded or failed."""
+        """Return True if the MPIJob succeeded or failed."""
         said = map(mapping, listing(status.get("conditions")))
         return any(it.get("type") in _ENDED and it.get("status") == "True" for it in said)
 

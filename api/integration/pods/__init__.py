@@ -1,1 +1,1 @@
-"""Groups that pods name themselves, by labels or by scheduler-plugins' PodGroups."""
+"""Groups that pods name themselves, by labels or by PodGroups of scheduler-plugins."""

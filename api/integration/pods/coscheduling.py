@@ -1,8 +1,8 @@
-"""Groups of KEP-3370 and of scheduler-plugins: pods name them by a label, the groups are made here.
+"""Groups for PodGroups of KEP-3370 and of scheduler-plugins, which pods name by a label.
 
-One subset is one PodGroup: of the same name, or, where its pods name the subset, of the name that
-they say then. Several subsets are a gang composite of the same name above
-a PodGroup for each subset, with the Workload that a composite needs.
+One subset is one PodGroup. It has the same name, or, if its pods name the subset, the name that
+results from that. Several subsets are a gang CompositePodGroup of the same name above a PodGroup
+for each subset, with the Workload that it needs.
 """
 
 from collections.abc import Mapping
@@ -21,16 +21,16 @@ from api.reading import dig, integer, listing, mapping, text
 
 Json = dict[str, Any]
 
-# About eleven days: more digits the scheduler does not read.
+# About eleven days, as the scheduler does not parse more digits.
 _LONGEST = 999_999
 """Seconds of a schedule timeout. A longer one counts as this."""
 
-# There are 8 subsets at most, so one of ten names is free.
+# There are at most 8 subsets, so one of these and two more names is free.
 _SPARE = tuple(f"all-{number}" for number in range(8))
 
 
 def subsets_of(obj: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Name and least number of members of each subset, in either kind's words."""
+    """Return name and minimum number of members of each subset, for either kind."""
     spec = mapping(obj.get("spec"))
     if "subsets" not in spec:
         return [("", max(1, integer(spec.get("minMember")) or 1))]
@@ -45,10 +45,10 @@ def coscheduling_objects(
     priority_class: str = "",
     named: str = "",
 ) -> list[Json]:
-    """The objects of one such group: a PodGroup alone, or Workload, composite and PodGroups.
+    """Return the objects of one such group: a PodGroup, or Workload, composite and PodGroups.
 
-    `priority_class` is that of the group's pods, which all share one. `named` is the subset that
-    they name, which they need not do where there is one only.
+    `priority_class` is that of the group's pods, which share one. `named` is the subset that they
+    name, which they need not do if there is only one.
     """
     name, namespace = text(dig(obj, "metadata", "name")), text(dig(obj, "metadata", "namespace"))
     owner = objects.Owner(kind, namespace, name, text(dig(obj, "metadata", "uid")))
@@ -58,6 +58,7 @@ def coscheduling_objects(
         subset, count = subsets[0]
         group = f"{name}-{subset}" if subset and subset == named else name
         alone = objects.group_object(POD_GROUP, owner, group, "", _leaf("", count, priority))
+        # The group has no Workload, so it must not name one.
         del alone["spec"]["workloadRef"]
         return [_timed(alone, obj)]
     workload = workload or names.shorten(f"w-pg-{name}", WORKLOAD.kind, namespace)
@@ -83,7 +84,7 @@ def coscheduling_objects(
 
 
 def _timed(root: Json, obj: Mapping[str, Any]) -> Json:
-    """The root with the time that its bindings may take, where the user gave one."""
+    """Return the root with the timeout for its Bindings, if the user set one."""
     seconds = integer(dig(obj, "spec", "scheduleTimeoutSeconds"))
     if seconds is not None:
         root["metadata"]["annotations"][ANNOTATION_SCHEDULE_TIMEOUT] = f"{min(seconds, _LONGEST)}s"
@@ -95,6 +96,6 @@ def _leaf(name: str, count: int, priority: Json) -> Json:
 
 
 def _root_name(subsets: list[tuple[str, int]]) -> str:
-    """A template name that no subset has: names are unique over the tree."""
+    """Return a template name that no subset has, as names are unique in a tree."""
     taken = {name for name, _ in subsets}
     return next(name for name in ("all", "all-subsets", *_SPARE) if name not in taken)

@@ -1,9 +1,9 @@
-"""PodGroups that pods ask for themselves, whatever made them.
+"""PodGroups that pods request themselves, whatever created the pods.
 
-A pod that names its group by Muster's label may say in annotations what the group is: its
-`min-count`, its topology, its disruption mode. Where no PodGroup has the name, one is made as the
-pods say. It belongs to its pods: it is noted as made for "the pods of this name", and the reference
-to its owner follows theirs.
+A pod that names its group by Muster's label may describe the group in annotations: `min-count`,
+topology, disruption mode. If no PodGroup has the name, Muster creates one from these. The group
+belongs to its pods: its annotation states "the pods of this name" as its owner, and its owner
+reference follows theirs.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +46,7 @@ OF_GROUP: Final = (
     ANNOTATION_PREFERRED_TOPOLOGY,
     ANNOTATION_DISRUPTION_MODE,
 )
-"""The annotations by which pods say what their group is."""
+"""Annotations by which pods describe their group."""
 
 GROUP_BY_TEXT: Final = (
     f"{LABEL_KEY_TEXT}; or two of them as in key,other=value, where pods with that value of the"
@@ -54,11 +54,11 @@ GROUP_BY_TEXT: Final = (
 )
 
 _SHOWN: Final = 4
-"""Values that a message names at most."""
+"""Values that a message names, at most."""
 
 
 class Ask(NamedTuple):
-    """What a pod says of its group. Empty: not said, as far as that is possible."""
+    """A pod's description of its group. Empty values are not set, if that is possible."""
 
     min_count: int
     topology: str = ""
@@ -69,7 +69,7 @@ class Ask(NamedTuple):
 
     @property
     def fixed(self) -> "Ask":
-        """What cannot change on a group that is there: all but minCount."""
+        """The description without minCount, the only value that can change on an existing group."""
         return self._replace(min_count=0)
 
 
@@ -79,9 +79,9 @@ def ask_of(
     priority_class: str = "",
     preemption_policy: str = "",
 ) -> Ask | None:
-    """What a pod says of the group that it names; None for one that asks for none.
+    """Return a pod's description of its group; None if it requests none.
 
-    Neither does one with a value that is wrong: admission refuses that.
+    A pod with an invalid value requests none: admission rejects it.
     """
     if ANNOTATION_MIN_COUNT not in annotations or not _may_ask(reference, annotations):
         return None
@@ -91,7 +91,8 @@ def ask_of(
 
 @lru_cache(maxsize=1024)
 def _ask(said: tuple[str | None, ...], priority_class: str, preemption_policy: str) -> Ask | None:
-    """One value for all pods that say the same."""
+    """Return the description for these values, the same object for equal ones."""
+    # Cached, because pods of one template all have the same values.
     report: list[Cause] = []
     written = {key: value for key, value in zip(OF_GROUP, said, strict=True) if value is not None}
     options = read_group_options({"metadata": {"annotations": written}}, "", report)
@@ -108,9 +109,9 @@ def _ask(said: tuple[str | None, ...], priority_class: str, preemption_policy: s
 
 
 def check_pod(groups: list[GroupReference], pod: Mapping[str, Any], path: str = "") -> list[Cause]:
-    """What is wrong with what a pod of Muster's says of its group; `groups` are those it names.
+    """Return the faults in a pod's description of its group; `groups` are those it names.
 
-    With a `path` it is the template there, whose pods may get more labels.
+    With a `path` the object is a pod template, whose pods may get more labels.
     """
     annotations = annotations_of(pod)
     said = [key for key in (*OF_GROUP, ANNOTATION_GROUP_BY) if key in annotations]
@@ -118,12 +119,13 @@ def check_pod(groups: list[GroupReference], pod: Mapping[str, Any], path: str = 
         return []
     report: list[Cause] = []
     read_group_options(pod, path, report)
+    # A template's pods may get more labels, so a missing one is no fault there.
     labels = None if path else labels_of(pod)
     return [*report, *_wrong_key(annotations.get(ANNOTATION_GROUP_BY), labels, path)]
 
 
 def warnings_of(groups: list[GroupReference], pod: Mapping[str, Any]) -> list[str]:
-    """Annotations about its group that have no effect on this pod."""
+    """Return warnings about annotations of a group that have no effect on this pod."""
     annotations = annotations_of(pod)
     if not groups or annotations.get(ANNOTATION_MANAGED_GROUP) == groups[0].name:
         return []
@@ -139,17 +141,17 @@ def warnings_of(groups: list[GroupReference], pod: Mapping[str, Any]) -> list[st
 
 
 def owner_id_of(group: str) -> OwnerId:
-    """What a group that pods ask for is noted as made for: the pods that name it."""
+    """Return the owner of a group created from pods: the pods that name it."""
     return OwnerId(POD.group, POD.kind, group, "")
 
 
 def is_from_pods(meta: Noted, name: str) -> bool:
-    """Whether the PodGroup `name` was made as its pods say."""
+    """Return True if the PodGroup `name` was created from its pods."""
     return made_for(meta) == owner_id_of(name)
 
 
 def group_object(namespace: str, name: str, ask: Ask, owner: Json | None) -> Json:
-    """The PodGroup. `owner` is the reference to what its pods have in common, if anything."""
+    """Return the PodGroup; `owner` is the reference to the pods' common owner, if any."""
     options = Options(
         min_count=ask.min_count,
         topology=ask.topology,
@@ -185,7 +187,7 @@ def group_object(namespace: str, name: str, ask: Ask, owner: Json | None) -> Jso
 
 
 def ask_in(spec: Mapping[str, Any]) -> Ask:
-    """What the pods of a PodGroup would have to say to get this spec."""
+    """Return the description by which pods would get this spec."""
     topology = mapping(next(iter(listing(dig(spec, "schedulingConstraints", "topology"))), {}))
     return Ask(
         min_count=integer(dig(spec, "schedulingPolicy", "gang", "minCount")) or 0,
@@ -198,17 +200,18 @@ def ask_in(spec: Mapping[str, Any]) -> Ask:
 
 
 def chosen(asks: Mapping[Ask, int], current: int = 0) -> Ask:
-    """What a group is made from, where its pods differ; `asks` count the pods that say so.
+    """Return the description that a group gets; `asks` counts the pods with each.
 
-    The `current` minCount of a group stays as long as a pod says it. Otherwise what most pods say
-    counts, and of what as many say the least.
+    The `current` minCount of a group stays as long as a pod requests it. Otherwise the most
+    frequent description counts, and the smallest of equally frequent ones.
     """
+    # A rolling update changes the annotations pod by pod. minCount must not change back and forth.
     same = {ask: pods for ask, pods in asks.items() if ask.min_count == current}
     return min(same or asks, key=lambda ask: (-asks[ask], ask))
 
 
 def differences(asks: Mapping[Ask, int], group: Ask) -> str:
-    """What pods say that is not so on their group, for users; empty where all is as they say."""
+    """Return a message about pods whose description differs from their group; else empty."""
     counts = sorted({ask.min_count for ask in asks} - {group.min_count})
     parts = []
     if counts:
@@ -219,6 +222,8 @@ def differences(asks: Mapping[Ask, int], group: Ask) -> str:
     fixed = {ask.fixed for ask in asks}
     for name, said in _FIXED.items():
         values = {said(ask) for ask in fixed} - {said(group)}
+        # Admission fills in these fields from the PriorityClass, so pods without them do not
+        # differ.
         if name in _FILLED:
             values.discard("")
         if values:
@@ -242,7 +247,7 @@ _FIXED: Final[Mapping[str, Callable[[Ask], str]]] = {
     "preemptionPolicy": lambda ask: ask.preemption_policy,
 }
 _FILLED: Final = frozenset({"priorityClassName", "preemptionPolicy"})
-"""What admission may have filled in on the group."""
+"""Fields that admission may fill in on the group."""
 
 
 def _listed(values: list[Any]) -> str:
@@ -252,13 +257,13 @@ def _listed(values: list[Any]) -> str:
 
 
 def _may_ask(reference: GroupReference, annotations: Mapping[str, Any]) -> bool:
-    """Whether the group is one that these annotations are about."""
+    """Return True if these annotations describe this group."""
     managed = annotations.get(ANNOTATION_MANAGED_GROUP)
     return reference.form is Form.LABEL and managed != reference.name
 
 
 def _wrong_key(said: Any, labels: Mapping[str, Any] | None, holder: str) -> Iterator[Cause]:
-    """The fault of `group-by`, if it has one."""
+    """Yield the fault of `group-by`, if any."""
     path = annotation_path(holder, ANNOTATION_GROUP_BY)
     if said is None:
         return

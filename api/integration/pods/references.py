@@ -1,4 +1,4 @@
-"""How pods name a group: a name that one can have, and no second group."""
+"""Rules of a pod's reference to a group: a possible name, and no second group."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -19,7 +19,7 @@ from api.reading import dig, mapping, text
 from api.rules.table import DNS_LABEL_TEXT, DNS_SUBDOMAIN_TEXT
 from api.scheduler_names import USUAL, SchedulerNames
 
-# The parts of KEP-4671's reference: the field of 1.35, the label, and what the KEP wants.
+# The parts of KEP-4671's reference: the field of 1.35, the label, and the KEP's rule.
 _PARTS: Final = {
     "name": ("name", LABEL_WORKLOAD),
     "pod_group": ("podGroup", LABEL_TEMPLATE),
@@ -36,14 +36,14 @@ IMPOSSIBLE_TEXT: Final = f"no PodGroup can have this name: it {DNS_SUBDOMAIN_TEX
 def check_pod_template(
     template: Mapping[str, Any], path: str, schedulers: SchedulerNames = USUAL
 ) -> list[Cause]:
-    """What every pod made from the template at `path` would be refused for.
+    """Return the faults for which every pod of the template at `path` would be rejected.
 
-    Nothing where the pods are not Muster's to schedule.
+    There are none if Muster does not schedule the pods.
     """
     scheduler = text(dig(template, "spec", "schedulerName"))
     if not schedulers.allow(scheduler):
         return []
-    # The forms of others count only for pods that chose Muster's scheduler.
+    # Foreign forms count only for pods that chose Muster's scheduler.
     groups = groups_of_object(template, ours=scheduler in schedulers)
     wrong = check_references(groups, template, f"{path}.")
     return [*wrong, *check_pod(groups, template, path)]
@@ -52,7 +52,7 @@ def check_pod_template(
 def check_references(
     groups: list[GroupReference], pod: Mapping[str, Any], prefix: str = ""
 ) -> list[Cause]:
-    """The faults of a pod's `groups`; `prefix` is the path of a template, with its dot."""
+    """Return the faults of a pod's `groups`; `prefix` is the path of a template, with its dot."""
     return [
         *(_wrong_parts(groups, pod, prefix) or _impossible_name(groups, pod, prefix)),
         *conflicting_references(groups, pod, prefix),
@@ -62,7 +62,7 @@ def check_references(
 def conflicting_references(
     groups: list[GroupReference], pod: Mapping[str, Any], prefix: str = ""
 ) -> list[Cause]:
-    """A cause for every reference to another group than the one that takes precedence."""
+    """Return a cause for every reference to another group than the one that takes precedence."""
     return [
         causes.invalid(
             prefix + reference_path(reference, pod),
@@ -76,7 +76,7 @@ def conflicting_references(
 
 
 def reference_path(reference: GroupReference, pod: Mapping[str, Any]) -> str:
-    """The field path of the reference."""
+    """Return the field path of the reference."""
     if reference.form is Form.FIELD:
         return "spec.schedulingGroup.podGroupName"
     if reference.form is Form.LABEL:
@@ -87,7 +87,7 @@ def reference_path(reference: GroupReference, pod: Mapping[str, Any]) -> str:
 
 
 def part_path(pod: Mapping[str, Any], part: str) -> str:
-    """The field path of a part of KEP-4671's reference, a field of `WorkloadForm`."""
+    """Return the field path of a part of KEP-4671's reference, a field of `WorkloadForm`."""
     field, label = _PARTS[part]
     return f"spec.workloadRef.{field}" if _by_field(pod) else f"metadata.labels[{label}]"
 
@@ -97,7 +97,7 @@ def _by_field(pod: Mapping[str, Any]) -> bool:
 
 
 def _wrong_parts(groups: list[GroupReference], pod: Mapping[str, Any], prefix: str) -> list[Cause]:
-    """Parts of KEP-4671's reference that are no names: no Workload has such a template."""
+    """Return causes for invalid parts of KEP-4671's reference: no Workload has such a template."""
     form = workload_form_of(pod)
     if form is None or not groups or groups[0].form is not Form.WORKLOAD:
         return []
@@ -112,7 +112,7 @@ def _wrong_parts(groups: list[GroupReference], pod: Mapping[str, Any], prefix: s
 def _impossible_name(
     groups: list[GroupReference], pod: Mapping[str, Any], prefix: str
 ) -> list[Cause]:
-    """Label values may be what no object can be called: the pod would wait for ever."""
+    """Return a cause for a label value that cannot be a name: the pod would wait forever."""
     return [
         causes.invalid(prefix + reference_path(reference, pod), reference.name, IMPOSSIBLE_TEXT)
         for reference in groups[:1]

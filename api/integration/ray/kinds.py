@@ -1,14 +1,14 @@
-"""RayClusters: the head and the workers of one are in one PodGroup.
+"""RayClusters, whose head and workers are in one PodGroup.
 
-Facts of KubeRay, as of v1.4.0. The operator creates the head pod and the workers of all groups at
-once and never replaces them for a change of their templates. A group of workers has `replicas`,
-between `minReplicas` and `maxReplicas`, of `numOfHosts` pods each, or none while it is suspended.
-Where Ray's autoscaler sets `replicas` (`enableInTreeAutoscaling`), the cluster starts to work with
-`minReplicas`. A RayJob or a RayService creates a RayCluster that has its annotations: what they ask
-for is asked by that.
+These are facts of KubeRay, as of v1.4.0. The operator creates the head pod and the workers of all
+groups at once, and never replaces them for a change of their templates. A group of workers has
+`replicas`, between `minReplicas` and `maxReplicas`, of `numOfHosts` pods each, or none while it is
+suspended. If Ray's autoscaler sets `replicas` (`enableInTreeAutoscaling`), the cluster starts to
+work with `minReplicas`. A RayJob or RayService creates a RayCluster with its own annotations, so
+the RayCluster requests the group.
 
-A RayCluster that keeps its state in Redis is cleaned up, once it is deleted, by a Job whose pod
-comes from the head's template: that pod has two owners, one after the other.
+A RayCluster with its state in Redis is cleaned up after its deletion by a Job, whose pod comes from
+the head's template. So pods of that template may have two different owners.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ from api.integration.single_group.kind import (
 from api.reading import annotations_of, dig, integer, listing, mapping, text
 
 MAX_PODS: Final = 1_000_000_000
-"""Bound of the pods that one group of workers counts for: beyond it no cluster has a place."""
+"""Bound of the pods of one group of workers; no cluster has capacity for more."""
 
 SELECTOR_TEXT: Final = (
     "has no effect: spec.clusterSelector names a RayCluster that exists; set it on that one"
@@ -66,7 +66,7 @@ class RayClusters(SingleGroupKind):
     def left_warnings(
         self, view: SingleGroupView, obj: Mapping[str, Any], *, is_new: bool
     ) -> list[str]:
-        """Warn that Muster creates no group for one that another controller runs."""
+        """Warn that Muster creates no group for a RayCluster that another controller runs."""
         return left_alone(view, obj, "spec") if is_new else []
 
 
@@ -94,7 +94,7 @@ class RayJobs(_CreatesRayCluster):
     at = "rayClusterSpec"
 
     def faults(self, obj: Mapping[str, Any]) -> Iterable[Cause]:
-        """Reject a gang-mode on a RayJob that uses a RayCluster of somebody else's."""
+        """Reject a gang-mode on a RayJob that uses an existing RayCluster."""
         mode = text(annotations_of(obj).get(ANNOTATION_GANG_MODE))
         if mode and mode != OFF and mapping(dig(obj, "spec", "clusterSelector")):
             path = annotation_path("", ANNOTATION_GANG_MODE)
@@ -102,14 +102,14 @@ class RayJobs(_CreatesRayCluster):
 
 
 class RayServices(_CreatesRayCluster):
-    """RayServices: each of their RayClusters is a gang, so also the next one of an upgrade."""
+    """RayServices: each RayCluster is a gang, including the next one of an upgrade."""
 
     kind = RAY_SERVICE
     at = "rayClusterConfig"
 
 
 def workers_of(group: Mapping[str, Any], *, autoscaled: bool) -> int:
-    """Return how many pods the operator creates at first for a group of workers."""
+    """Return the number of pods that the operator first creates for a group of workers."""
     if group.get("suspend") is True:
         return 0
     lowest = _count(group.get("minReplicas"), 0)

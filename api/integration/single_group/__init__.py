@@ -1,1 +1,1 @@
-"""Kinds whose pods are all in one PodGroup: what they have in common (`kind`)."""
+"""The common part of kinds whose pods are all in one PodGroup (`kind`)."""

@@ -1,14 +1,14 @@
-"""Kinds whose pods are all in one PodGroup: admission marks them, a controller writes the group.
+"""Kinds whose pods are all in one PodGroup: admission names it, a controller writes it.
 
 The name of the group is in a label of each pod template and in an annotation on the object itself.
-Muster creates the group only where all of them agree. The name comes from the request that first
-asked for the group, so no other object, of the same name or not, ever gets it.
+Muster creates the group only if all of them agree. The name comes from the request that first asked
+for the group, so no other object, of the same name or not, ever gets it.
 
 The group outlives changes of templates and of numbers. Its minCount is the number of pods, or
-`min-count` where that is less, without the pods that an update has yet to replace and that are not
-in the group: they never join it, and an update would wait for them for ever. Before the first start
-an update may correct a template that does not fit any node: then only pods of the current template
-count, since a Deployment or StatefulSet creates no more of these before the first are ready.
+`min-count` if that is less. Pods outside the group that an update has yet to replace do not count:
+they never join it, and an update would wait for them forever. Before the first start, an update may
+correct a template that does not fit any node. Then only pods of the current template count, as a
+Deployment or StatefulSet creates no more of these before the first are ready.
 """
 
 import re
@@ -58,7 +58,7 @@ _INDEX: Final = re.compile(r"\[(\d+)\]")
 
 
 class Rollout(NamedTuple):
-    """How far an update is, by the status: all pods, and those of the current template."""
+    """The progress of an update by the status: all pods, and those of the current template."""
 
     pods: int = 0
     updated: int = 0
@@ -68,9 +68,9 @@ NO_UPDATE: Final = Rollout()
 
 
 class PodTemplate(NamedTuple):
-    """A pod template, the path to it, and how many pods there are of it at least.
+    """A pod template, the path to it, and the minimum number of its pods.
 
-    `by_job`: a Job of its own creates the pods, whose labels name that Job as their owner.
+    With `by_job` a Job of its own creates the pods, whose labels name that Job as their owner.
     """
 
     path: str
@@ -80,7 +80,7 @@ class PodTemplate(NamedTuple):
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """The spec of its pods."""
+        """Spec of the template's pods."""
         return mapping(dig(self.template, "spec"))
 
     @property
@@ -92,10 +92,11 @@ class PodTemplate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SingleGroupView:
-    """What one object asks for.
+    """The options of one object.
 
-    `noted` is the group that admission noted on it, `managed` the same where all templates agree.
-    `left_to` is another owner that asks in its place, as a LeaderWorkerSet for its StatefulSets.
+    `noted` is the group in its annotation, and `managed` the same if all templates agree. `left_to`
+    is another owner that requests groups in its place, as a LeaderWorkerSet does for its
+    StatefulSets.
     """
 
     kind: KindName
@@ -112,7 +113,7 @@ class SingleGroupView:
 
     @property
     def pods(self) -> int:
-        """How many pods the group has at least when all are there."""
+        """Number of pods that the group has at least when all exist."""
         return sum(it.pods for it in self.templates)
 
 
@@ -121,47 +122,47 @@ class SingleGroupKind(OwnerKind):
 
     feature: ClassVar[Feature]
     replaces_pods: ClassVar[bool]
-    """Whether an update of a pod template replaces the pods: then a group may be asked for late."""
+    """True if an update of a pod template replaces the pods: a group may then be requested late."""
     cleans_up: ClassVar[bool] = False
-    """Whether pods of the group's templates may come while the object is being deleted."""
+    """True if pods of the group's templates may come while the object is being deleted."""
     members: ClassVar[str]
-    """What `min-count` counts, for messages."""
+    """The objects that `min-count` counts, for messages."""
 
     @abstractmethod
     def pod_templates(self, spec: Mapping[str, Any]) -> Iterable[PodTemplate]:
         """Return the pod templates in an object's spec."""
 
     def left_to(self, obj: Mapping[str, Any]) -> str:
-        """Return the name of another owner that asks in its place; empty for none."""
+        """Return the name of another owner that requests groups in its place; empty for none."""
         del obj
         return ""
 
     def faults(self, view: SingleGroupView) -> Iterable[Cause]:
-        """Return what is wrong with an object of this kind alone that asks for a group."""
+        """Return the faults that only this kind can have, for an object that requests a group."""
         del view
         return ()
 
     def warnings(self, view: SingleGroupView) -> Iterable[str]:
-        """Return what an object of this kind alone does not promise."""
+        """Return warnings of this kind alone."""
         del view
         return ()
 
     def is_suspended(self, spec: Mapping[str, Any]) -> bool:
-        """Return whether the object has no pods for now, by its own spec."""
+        """Return True if the object has no pods for now, by its own spec."""
         return spec.get("suspend") is True
 
     def is_finished(self, status: Mapping[str, Any]) -> bool:
-        """Return whether the object creates no more pods."""
+        """Return True if the object creates no more pods."""
         del status
         return False
 
     def rollout(self, status: Mapping[str, Any]) -> Rollout:
-        """Return how far an update of the pods is."""
+        """Return the progress of an update of the pods."""
         del status
         return NO_UPDATE
 
     def read(self, obj: Mapping[str, Any]) -> SingleGroupView:
-        """Read an object (raw JSON of any structure)."""
+        """Parse an object (raw JSON of any structure)."""
         faults: list[Cause] = []
         spec, left_to = mapping(obj.get("spec")), self.left_to(obj)
         templates = tuple(self.pod_templates(spec))
@@ -184,8 +185,8 @@ class SingleGroupKind(OwnerKind):
     def admit(self, obj: Mapping[str, Any], review: Review) -> Admission:
         """Validate an object and name its group.
 
-        One that asks for a group keeps it until it asks no more; what was stored before is not
-        rejected.
+        An object keeps its group until it requests none. Faults of a stored object are not
+        reported.
         """
         if review.operation not in ("CREATE", "UPDATE"):
             return Admission()
@@ -197,7 +198,10 @@ class SingleGroupKind(OwnerKind):
             wrong = self._new_faults(view, before, review.schedulers)
             left = self.left_warnings(view, obj, is_new=before is None)
             return Admission(_unmarked(obj, view, noted), wrong, left)
+        # The name of the existing group stays, whatever the new object has.
         kept = noted if before is not None and before.options.asks else ""
+        # Its pods exist without the label, and this kind never replaces them, so they would never
+        # join the group.
         if before is not None and not kept and not self._may_start_late(before):
             late = f"{view.options.mode_path}: {LATE_TEXT % self.kind.kind}"
             return Admission(_unmarked(obj, view, noted), warnings=[late])
@@ -216,17 +220,17 @@ class SingleGroupKind(OwnerKind):
     def left_warnings(
         self, view: SingleGroupView, obj: Mapping[str, Any], *, is_new: bool
     ) -> list[str]:
-        """Return warnings about an object that asks for a group and is left to another owner."""
+        """Return warnings about an object with a gang-mode that another owner controls."""
         del view, obj, is_new
         return []
 
     def pod_specs(self, obj: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-        """Return path and spec of each pod template, if the object asks for a group."""
+        """Return path and spec of each pod template, if the object requests a group."""
         view = self.read(obj)
         return [(f"{it.path}.spec", it.spec) for it in view.templates] if view.options.asks else []
 
     def uses(self, obj: Mapping[str, Any], schedulers: SchedulerNames) -> Iterator[Use]:
-        """Yield its own feature, and topology."""
+        """Yield the kind's own feature, and topology."""
         del schedulers
         view = self.read(obj)
         if view.options.asks:
@@ -239,7 +243,7 @@ class SingleGroupKind(OwnerKind):
             yield Holder(f"{it.path}.", POD, it.template)
 
     def unmarked(self, obj: Mapping[str, Any]) -> str:
-        """Return the path of the mode where the templates name no group."""
+        """Return the path of the mode if the templates name no group."""
         view = self.read(obj)
         return view.options.mode_path if view.options.asks and not view.managed else ""
 
@@ -273,14 +277,16 @@ class SingleGroupKind(OwnerKind):
 def minimum(
     asked: int | None, pods: int, rollout: Rollout, members: int, *, started: bool = True
 ) -> int:
-    """Return the minCount of a gang whose `min-count` is `asked`, with so many pods in the group.
+    """Return the minCount of a gang with so many `members` in the group.
 
-    Pods of an earlier template that are not among these are not waited for, nor any of these
-    before the gang has `started`.
+    `asked` is its `min-count`. Pods of an earlier template outside the group do not count. Before
+    the gang has `started`, no pod of an earlier template counts.
     """
     wanted = pods if asked is None else min(asked, pods)
+    # Pods of an earlier template, except those that are in the group already.
     outside = min(rollout.pods - rollout.updated, rollout.pods - members)
     left = wanted - max(0, outside)
+    # Otherwise the gang would wait for pods that the owner creates only once these are ready.
     if not started and rollout.updated:
         left = min(left, rollout.updated)
     return max(1, left)
@@ -289,7 +295,7 @@ def minimum(
 def single_group(
     view: SingleGroupView, rollout: Rollout, members: int, *, started: bool = True
 ) -> Json:
-    """Return the PodGroup of an object that is marked, with so many `members`."""
+    """Return the PodGroup of an annotated object with so many `members`."""
     owner = objects.Owner(view.kind, view.namespace, view.name, view.uid)
     waited_for = minimum(view.options.min_count, view.pods, rollout, members, started=started)
     made_from = objects.template(
@@ -299,14 +305,15 @@ def single_group(
         objects.priority_of(*(it.spec for it in view.templates)),
     )
     group = objects.group_object(POD_GROUP, owner, view.managed, "", made_from)
+    # The group has no Workload, so it must not name one.
     del group["spec"]["workloadRef"]
     return objects.as_root(group, view.options)
 
 
 def left_alone(view: SingleGroupView, obj: Mapping[str, Any], path: str) -> list[str]:
-    """Return the warning about an object that asks for a group where another controller runs it.
+    """Return the warning about an object with a gang-mode that another controller runs.
 
-    `path` is that of the object with the field `managedBy`.
+    `path` is the path of the object with the field `managedBy`.
     """
     mode = text(annotations_of(obj).get(ANNOTATION_GANG_MODE))
     asks = view.left_to and mode not in ("", OFF)
@@ -324,7 +331,8 @@ def _marks(
     marks = set_entries(obj, "", {"annotations": named})
     for it in view.templates:
         wanted = {"labels": {LABEL_POD_GROUP: group}}
-        if not it.by_job:  # whose pods have another owner than the group
+        # Such pods have another owner than the group.
+        if not it.by_job:
             wanted["annotations"] = named
         marks += set_entries(it.template, it.pointer, wanted)
         spec = mapping(it.template).get("spec")
@@ -335,7 +343,8 @@ def _marks(
 
 
 def _unmarked(obj: Mapping[str, Any], view: SingleGroupView, noted: str) -> list[Operation]:
-    """The note stays on an object that had a group: by it the controller takes that away."""
+    """Return the operations that remove the group's name from the templates."""
+    # The annotation remains on an object that had a group, as it tells the controller to delete it.
     marks = (
         set_entries(obj, "", {"annotations": {ANNOTATION_MANAGED_GROUP: noted}})
         if noted
@@ -343,6 +352,7 @@ def _unmarked(obj: Mapping[str, Any], view: SingleGroupView, noted: str) -> list
     )
     for it in view.templates:
         label = _group_label(it)
+        # Only a label that admission wrote: a user's own label stays.
         if label and label in (noted, view.noted):
             marks += drop_entry(it.template, it.pointer, "labels", LABEL_POD_GROUP)
         marks += drop_entry(it.template, it.pointer, "annotations", ANNOTATION_MANAGED_GROUP)
@@ -350,7 +360,7 @@ def _unmarked(obj: Mapping[str, Any], view: SingleGroupView, noted: str) -> list
 
 
 def _other_group(view: SingleGroupView, noted: str, schedulers: SchedulerNames) -> Iterator[Cause]:
-    """A group that a template names, and that is not from Muster's mark, copied or not."""
+    """Yield causes for templates that name another group than admission wrote, copied or not."""
     for it in view.templates:
         ours = it.spec.get("schedulerName") in schedulers
         named = {found.name for found in groups_of_object(mapping(it.template), ours=ours)}
@@ -362,7 +372,7 @@ def _other_group(view: SingleGroupView, noted: str, schedulers: SchedulerNames) 
 
 
 def _priorities(view: SingleGroupView) -> Iterator[Cause]:
-    """The pods of one group share a priority (KEP-6012)."""
+    """Yield causes for different priorities in one group (KEP-6012)."""
     first, *others = view.templates or (PodTemplate("", {}, 0),)
     wanted = text(first.spec.get("priorityClassName"))
     for it in others:
@@ -377,7 +387,7 @@ def _priorities(view: SingleGroupView) -> Iterator[Cause]:
 
 
 def _frozen(view: SingleGroupView, before: SingleGroupView) -> Iterator[Cause]:
-    """What an update may not change, as the group that is there cannot."""
+    """Yield causes for changes that the existing group cannot follow."""
     yield from frozen(view.options, before.options)
     was = {it.path: it.spec for it in before.templates}
     for it in view.templates:
