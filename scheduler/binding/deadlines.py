@@ -160,7 +160,7 @@ class Deadlines:
         how = f"within {seconds:g} s" if late else f"in {intent.refusals} attempts"
         why = f": {intent.problem}" if intent.problem else ""
         return (
-            f"{len(intent.bound)} of its pods are bound, the others could not be bound {how}{why}"
+            f"only {len(intent.bound)} of its pods could be bound {how}{why}"
         )
 
     def _pause(self, intent: Intent) -> None:
