@@ -1,8 +1,8 @@
 """`muster simulate`: manifests added to a copy of the cluster, and decided.
 
 Jobs, JobSets, LeaderWorkerSets and kinds with pod templates become the groups and pods that the
-webhooks and controllers would make of them, by the same functions; every pod is as the API server
-would store it, and decided as if it were Muster's. Nothing is sent to the cluster.
+webhooks and controllers would create, by the same functions. Every pod is as the API server would
+store it, and decided as if it were Muster's. No object is sent to the cluster.
 """
 
 from __future__ import annotations
@@ -94,15 +94,15 @@ from scheduler.watch.workload_templates import templates_of
 Json = dict[str, Any]
 
 MOST_OBJECTS: Final = 200_000
-"""Groups and pods that the documents may stand for."""
+"""Groups and pods that the documents may expand to."""
 
 _UID = "00000000-0000-0000-0000-000000000000"
 _SUFFIX = "new"
-"""In place of the characters that an API server adds to a generateName."""
+"""Replaces the characters that an API server appends to a generateName."""
 
 
 class _Rules(NamedTuple):
-    """What admission goes by; `expects`: groups may wait for pods that come later.
+    """Settings of admission; `expects`: groups may wait for pods that come later.
 
     `runtimes` are those of TrainJobs.
     """
@@ -122,11 +122,11 @@ def simulate(
     schedulers: SchedulerNames = USUAL,
     gates: FeatureGates = features.USUAL,
 ) -> list[str]:
-    """Add the documents to the state and decide what is new, in the order of the queue.
+    """Add the documents to the state and decide the new roots, in the order of the queue.
 
-    `pods` says what the API server makes of pods, `schedulers` are Muster's names, `gates` is what
-    is on. Lines of text: one block for each root, and what is left out. Raises ConfigError for what
-    is refused at admission.
+    `pods` is the API server's admission of pods, `schedulers` are Muster's names, `gates` the
+    feature gates. Returns lines of text: one block for each root, and the objects that are left
+    out. Raises ConfigError for an object that admission rejects.
     """
     before = {*state.forest.groups, *state.pods}
     notes = add_all(
@@ -155,14 +155,15 @@ def add_all(
     gates: FeatureGates = features.USUAL,
     most: int,
 ) -> list[str]:
-    """Add what the documents stand for to the state, `most` objects at most; return notes.
+    """Add the objects of the documents to the state, `most` at most; return notes.
 
-    Raises ConfigError for what is refused at admission, for more objects, and where no document is
-    of a kind that can be simulated.
+    Raises ConfigError for an object that admission rejects, for more objects, and if no document
+    has a kind that can be simulated.
     """
     documents = list(documents)
     runtimes = runtimes_of(documents, namespace)
     rules = _Rules(schedulers, Feature.EXPECTED_PODS in gates, runtimes)
+    # Expanded on demand: too many replicas are rejected before they fill the memory.
     expanded = (obj for each in documents for obj in _well_formed(each, namespace, rules))
     objects = list(islice(expanded, most))
     if next(expanded, None) is not None:
@@ -175,6 +176,7 @@ def add_all(
     objects = [obj for obj in objects if obj["kind"] != TRAIN_JOB.kind or not is_simulated(obj)]
     notes = [*pods.notes, *without_runtime(lacking, others=len(unknown) < len(objects))]
     notes += left_out(unknown, others=len(unknown) < len(objects))
+    # PriorityClasses and LimitRanges in the files apply to all pods, in any order of documents.
     pods = pods.with_manifests(objects)
     state.modest_classes |= {it.name for it in pods.priority_classes if it.preempts_never}
     objects = [obj for obj in objects if is_simulated(obj) and obj["kind"] not in POD_RULES]
@@ -188,6 +190,7 @@ def add_all(
     others = [each for each in objects if each["kind"] not in DEVICE_KINDS]
     for obj in (each for each in others if each["kind"] != WORKLOAD.kind):
         admission.admit(obj)
+    # After admission, which may add resourceClaims to groups, and before the pods that use these.
     devices.add_all(objects)
     for obj in others:
         _add(state, obj, schedulers, devices, gates)
@@ -199,7 +202,7 @@ def add_all(
 def _expect(
     state: State, objects: Iterable[Json], schedulers: SchedulerNames, devices: SimulatedDevices
 ) -> None:
-    """Let new groups expect the pods that they say will come. Raises ConfigError."""
+    """Let new groups expect the pods that they announce. Raises ConfigError."""
     expected = ExpectedPods(state, ExpectedLimits(MAX_EXPECTED_PODS), schedulers)
     expected.claims.serve(templates=True)
     for template, spec in devices.specs.items():
@@ -215,7 +218,7 @@ def _expect(
 
 
 def documents_of(files: Iterable[Path]) -> Iterator[Json]:
-    """All YAML documents of the files. Raises ConfigError, which names the file."""
+    """Yield all YAML documents of the files. Raises ConfigError, which names the file."""
     for file in files:
         try:
             loaded = list(yaml.safe_load_all(file.read_text()))
@@ -256,7 +259,7 @@ def _decide(
 
 
 def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
-    """The same as `_expand`. Raises ConfigError for what no API server would take, too."""
+    """Expand the document as `_expand`. Raises ConfigError also for a malformed object."""
     try:
         yield from _expand(document, namespace, rules)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -268,7 +271,7 @@ def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json
 
 
 def _expand(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
-    """The groups and pods that an object stands for; the object itself where it has none."""
+    """Yield the groups and pods of an object, or the object itself if it has none."""
     made: Json = without_nulls(document)
     meta = made.setdefault("metadata", {})
     meta.setdefault("namespace", namespace)
@@ -290,7 +293,7 @@ def _expand(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
 
 
 def _of_owner(owner: Json, rules: _Rules) -> Iterator[Json]:
-    """The groups and pods that Muster and the owner's controller make."""
+    """Yield the groups and pods that Muster and the owner's controller create."""
     kind, meta = owner["kind"], owner["metadata"]
     meta.setdefault("uid", f"simulated-{kind}-{meta['namespace']}-{meta.get('name')}")
     if kind == CRON_JOB.kind:
@@ -319,7 +322,7 @@ def _of_owner(owner: Json, rules: _Rules) -> Iterator[Json]:
 
 
 def _of_embedded(kind: EmbeddingKind, owner: Json, rules: _Rules) -> Iterator[Json]:
-    """What becomes of the object that this one creates."""
+    """Yield the groups and pods of the object that this one creates."""
     embedded = kind.embedded(owner)
     if embedded is not None:
         named = {"apiVersion": kind.inner.kind.api_version, "kind": kind.inner.kind.kind}
@@ -331,7 +334,7 @@ def _of_single_group(
 ) -> Iterator[Json]:
     admitted = kind.admit(owner, Review("CREATE", uid=_UID, schedulers=schedulers))
     apply(owner, admitted.causes, admitted.patch)
-    # What the template names itself, which the patch would replace, is a cause of refusal.
+    # The patch would replace the template's own values: admission rejects these first.
     view = kind.read(owner)
     if view.managed and view.options.asks and view.pods:
         yield single_group(view, NO_UPDATE, 0)
@@ -340,7 +343,7 @@ def _of_single_group(
 
 
 def _of_template(owner: Json) -> Iterator[Json]:
-    """The pods of a kind that makes so many from one template."""
+    """Yield the pods of a kind with one template and a number of replicas."""
     spec, meta = owner.get("spec") or {}, owner["metadata"]
     replicas = integer(spec.get("replicas"))
     for index in range(1 if replicas is None else replicas):
@@ -360,7 +363,7 @@ def _of_jobset(jobset: Json, rules: _Rules) -> Iterator[Json]:
         if entries := expected.get(obj["metadata"]["name"]):
             obj["spec"]["expectedPods"] = entries
         yield obj
-    # Of those that are created after others the group has the places.
+    # Held places of the group represent the pods that are created after others.
     waiting = later(view, [job for job in view.marked if not job.is_empty]) if expected else ()
     for replicated in jobset.get("spec", {}).get("replicatedJobs") or ():
         members = members_of(replicated["template"]["spec"])
@@ -388,7 +391,7 @@ def _add(
 ) -> None:
     meta = obj["metadata"]
     meta.setdefault("uid", f"simulated-{meta['namespace']}-{meta.get('name')}")
-    # Later than all existing objects: it comes after the others of its priority.
+    # Later than all existing objects: it comes after all others of its priority.
     meta.setdefault("creationTimestamp", "9999-01-01T00:00:00Z")
     try:
         if obj["kind"] == WORKLOAD.kind:
