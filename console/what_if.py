@@ -137,6 +137,7 @@ async def _run(question: bytes, seconds: float) -> tuple[int | None, bytes]:
     except TimeoutError:
         return None, b""
     finally:
+        # Also after a cancellation, when the viewer has left.
         if process.returncode is None:
             process.kill()
             await process.wait()

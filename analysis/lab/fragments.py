@@ -48,6 +48,7 @@ class Fragments:
         while (time := len(self.samples) * self._period) < until:
             if time < now:
                 raise RuntimeError(f"the moment {time} was left out")
+            # One look suffices for all samples of the span: nothing changes in it.
             found = self._look(time) if found is None else replace(found, time=time)
             self.samples.append(found)
             if len(self.samples) == MOST_SAMPLES:

@@ -97,6 +97,7 @@ def _arrival(span: float, daily: float, chance: random.Random) -> float:
     while True:
         time = chance.uniform(0, span)
         rate = 1 + daily * math.sin(2 * math.pi * time / 86400 - math.pi / 2)
+        # Thinning: a draw is accepted with a probability in proportion to the rate at its time.
         if chance.uniform(0, 1 + daily) <= rate:
             return round(time, 3)
 

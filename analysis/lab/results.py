@@ -252,4 +252,5 @@ def _fragmentation(run: Run) -> Fragmentation:
 
 def _share(value: float) -> float:
     """Round a share, so that another order of additions on another machine does not show."""
+    # Adding 0.0 turns -0.0 into 0.0.
     return round(float(value), 6) + 0.0

@@ -108,6 +108,7 @@ class Simulation:
         self._clock.seconds = time
 
     def _at(self, time: float, what: Callable[[], None]) -> None:
+        # The serial number keeps events of one time in order: functions cannot be compared.
         heapq.heappush(self._events, (time, next(self._serial), what))
 
     def _come(self, life: Life) -> None:

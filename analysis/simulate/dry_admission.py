@@ -108,4 +108,5 @@ _EDITS: dict[str, Callable[[Any, str, Any], None]] = {
 
 
 def _unescape(token: str) -> str:
+    # In this order (RFC 6901): otherwise `~01` would become `/`.
     return token.replace("~1", "/").replace("~0", "~")

@@ -40,6 +40,7 @@ def job_of_jobset(jobset: Json, replicated: Json, index: int) -> Json:
     above, namespace = jobset["metadata"], jobset["metadata"]["namespace"]
     template: Json = copy.deepcopy(replicated["template"])
     name = f"{above['name']}-{replicated['name']}-{index}"
+    # The hash of JobSet's own controller: selectors must match the pods on the cluster.
     key = hashlib.sha1(f"{namespace}/{name}".encode()).hexdigest()  # noqa: S324
     labels = {
         JOBSET_LABEL_NAME: above["name"],

@@ -137,6 +137,7 @@ def simulate(
         entity: Group | Pod | None = state.singles.get(key) or state.forest.groups.get(key)
         if entity is not None and _is_new(entity, before):
             lines += _decide(state, entity, budget, gates)
+    # Groups that are not ready are not in the queue.
     for group in list(state.forest.groups.values()):
         if group.key in before or group.parent is not None:
             continue
@@ -172,6 +173,7 @@ def add_all(
         kind, _, name = next(iter(runtimes))
         raise ConfigError(f"{kind} {name}: no TrainJob of it is in the files: only these make pods")
     unknown = [obj for obj in objects if not is_simulated(obj)]
+    # The expansion replaces a TrainJob by its JobSet, unless its runtime is missing.
     lacking = [obj for obj in objects if obj["kind"] == TRAIN_JOB.kind and is_simulated(obj)]
     objects = [obj for obj in objects if obj["kind"] != TRAIN_JOB.kind or not is_simulated(obj)]
     notes = [*pods.notes, *without_runtime(lacking, others=len(unknown) < len(objects))]
@@ -254,6 +256,7 @@ def _decide(
         more = refusal_lines(state, entity, outcome, budget, gates)
         yield from (f"  {line}" for line in more)
         return
+    # Roots that are decided later must not use this capacity again.
     state.assume(outcome.pods, outcome.rows, outcome.volumes, outcome.devices)
     yield from (f"  {line}" for line in placement_lines(state, outcome, "fits"))
 

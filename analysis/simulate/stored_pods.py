@@ -99,6 +99,7 @@ class PodAdmission:
         name = text(spec.get("runtimeClassName"))
         found = self.runtime_classes.get(name)
         if found is None:
+            # An unknown class may exist if the classes of the cluster could not be read.
             if name and self.complete:
                 yield causes.forbidden(
                     "spec.runtimeClassName", f'pod rejected: RuntimeClass "{name}" not found'

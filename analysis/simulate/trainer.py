@@ -136,6 +136,7 @@ def _nodes(
     asked = integer(trainer.get("numNodes"))
     mpi = policy.get("mpi")
     if asked is not None and mpi is not None and name == _NODE:
+        # The launcher is one of the nodes then, in a replicatedJob of its own.
         return asked - (mapping(mpi).get("runLauncherAsNode") is True)
     if asked is not None and mpi is None and step == _TRAINER:
         return asked

@@ -84,6 +84,7 @@ def what_if(state: State, request: WhatIfRequest, setup: Setup) -> WhatIfAnswer:
     """Return the outcome; changes the state. Raises ConfigError for an invalid question."""
     if len(request.changes) > MOST_CHANGES:
         raise ConfigError(f"changes: {MOST_CHANGES} at most, not {len(request.changes)}")
+    # Before the manifests, which are placed on the changed cluster.
     for at, change in enumerate(request.changes):
         _change(state, change, f"changes[{at}]")
     before = set(state.forest.groups)

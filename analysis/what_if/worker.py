@@ -42,6 +42,7 @@ def main() -> int:
     """Answer the question on standard input."""
     # First the container's limit, as the question itself may be large; then that of the question.
     _limit_memory(memory_limit())
+    # The kernel ends a process whose decision does not respect the time.
     resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS)))
     until = time.monotonic() + SECONDS / 2
     try:

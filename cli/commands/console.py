@@ -99,5 +99,6 @@ async def _run(kubeconfig: Path | None, settings: Settings, port: int, *, browse
             typer.echo(f"Opens once: {served.url}")
             typer.echo(f"It shows {client.server} until Ctrl-C.")
             if browser:
+                # In a thread: `webbrowser` may wait for the browser.
                 await asyncio.to_thread(open_page, served.url)
             await served.until(stop)

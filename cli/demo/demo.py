@@ -219,6 +219,7 @@ async def run(*, keep: bool) -> int:
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM):
+        # A cancellation leaves the contexts below, which end the children.
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     with open_view(RACK) as view:
         try:
@@ -272,6 +273,7 @@ async def _start(children: ChildProcesses, kubeconfig: Path) -> None:
     )
     await children.ready("localcluster")
     async with await Client.connect(kubeconfig) as client:
+        # Before the processes, which list these kinds as they start.
         await install_kinds(client)
         await client.create(NAMESPACES, {"metadata": {"name": "muster-system"}})
     names = ("webhook", "controller", "scheduler")

@@ -66,6 +66,7 @@ class Groups:
                 self.faulty.add(fault)
             return
         # The heap keeps those that wait longest. Its first item is the youngest of them.
+        # The number decides between equal times: `Waiting` has no order.
         item = (-waiting.since.timestamp(), self.waiting, waiting)
         if len(self._longest) < LONGEST:
             heapq.heappush(self._longest, item)

@@ -160,6 +160,7 @@ def check_event(event: Json, found: Limited, seen: set[About], now: datetime) ->
     last = max((one for one in times if one is not None), default=None)
     regarding = mapping(event.get("involvedObject"))
     about = About(*(text(regarding.get(key)) for key in ("kind", "name", "namespace")))
+    # Any user may write an event with this reason.
     ours = text(event.get("reportingComponent")).startswith("muster-")
     if not ours or last is None or now - last > _RECENT or about in seen:
         return

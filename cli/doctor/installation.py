@@ -180,6 +180,7 @@ def _replicas(deployment: Json) -> Iterator[Finding]:
             "it is scaled to 0",
             f"kubectl -n {namespace} scale deployment {name} --replicas=2",
         )
+    # A cluster without a Deployment controller, such as the embedded one, never writes a status.
     elif "observedGeneration" not in status:
         yield info(
             "parts",
@@ -325,6 +326,7 @@ def check_version(said: Json, ours: str) -> Iterator[Finding]:
     """Check the version of Kubernetes and its features; report this command's version."""
     about = About("Cluster", "version")
     known = text(said.get("gitVersion")) or "unknown"
+    # Some providers append to the minor version, as in "31+".
     numbers = [re.match(r"\d+", text(said.get(key))) for key in ("major", "minor")]
     major, minor = (int(number[0]) if number else 0 for number in numbers)
     if all(numbers):

@@ -38,6 +38,7 @@ class LeaseView:
 
     @classmethod
     def of(cls, lease: Json) -> LeaseView:
+        # Limited to a day below: a lease may have any number, and a timedelta can overflow.
         seconds = integer(dig(lease, "spec", "leaseDurationSeconds")) or 0
         return cls(
             text(dig(lease, "spec", "holderIdentity")),

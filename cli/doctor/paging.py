@@ -53,6 +53,7 @@ async def pages(
         except TooLarge:
             if limit == 1:
                 raise
+            # The token stays valid: the next request continues at the same object with fewer.
             limit //= 2
             continue
         yield [item for item in page.get("items") or () if isinstance(item, dict)]

@@ -77,6 +77,7 @@ def _looked_at(pod: Json) -> bool:
 
 
 def _misspelt(name: str) -> bool:
+    # The time of difflib grows with the square of the length, and users choose the name.
     if not name or name == DEFAULT_SCHEDULER_NAME or len(name) > 2 * len(SCHEDULER_NAME):
         return False
     return bool(difflib.get_close_matches(name, [SCHEDULER_NAME], cutoff=0.8))

@@ -51,6 +51,7 @@ Schema = dict[str, Any]
 
 def write(chart: Path) -> None:
     """Renew `files/` and the definitions in `values.schema.json`. Raises OSError."""
+    # A file that was removed from `manifests/` must disappear from the chart, too.
     shutil.rmtree(chart / "files", ignore_errors=True)
     for source in sources():
         target = chart / "files" / source.relative_to(MANIFESTS)

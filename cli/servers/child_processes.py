@@ -131,5 +131,6 @@ def file_exists(path: Path) -> Check:
 def free_port() -> int:
     """Return a TCP port on loopback on which no process listens now."""
     with socket.socket() as listener:
+        # The kernel chooses. Another process can still take the port before the caller uses it.
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

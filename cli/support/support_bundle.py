@@ -89,6 +89,7 @@ class _Collection:
 async def collect(client: Client, options: Options) -> Members:
     """Collect all files of the archive. Raises kube errors if the cluster is unreachable."""
     examination = Examination(client, options)
+    # First, as it raises if the cluster is unreachable: then there is no archive at all.
     findings = await examination.run()
     report = json_report(findings, own_version())
     found = _Collection(client, {"doctor.json": _json(msgspec.json.decode(report))})

@@ -123,6 +123,7 @@ def release_job(
         return _left(job, "Job", why, remake)
     if not view.managed:
         return _left(job, "Job", f"its manifest names {_name_of(job)}", remake)
+    # Its deletion would wait for whoever removes these, and the new Job with it.
     if listing(dig(job, "metadata", "finalizers")):
         return _left(job, "Job", "finalizers hold it", remake)
     return _handover(job, "Job", Way.REMADE)

@@ -96,6 +96,7 @@ class Remaking:
 
     async def _check(self, job: Object) -> None:
         """Check that quotas and policies allow a Job like it, before the old one is deleted."""
+        # Under a generated name, as the old Job still has this one.
         meta = {key: value for key, value in job["metadata"].items() if key != "name"}
         like = job | {"metadata": meta | {"generateName": f"{job['metadata']['name']}-"}}
         await self.client.create(JOBS, like, dry_run=True)

@@ -21,6 +21,7 @@ async def delete(client: Client, target: Target) -> None:
             uid=target.uid,
             propagation="Background",
         )
+    # A conflict: the UID differs, so another object has the name now.
     except (NotFound, Conflict):
         return
 
@@ -32,6 +33,7 @@ async def patch(client: Client, target: Target, ops: PatchBuilder) -> None:
     except NotFound:
         return
     except Invalid as error:
+        # The test of the UID failed: another object has the name now.
         if not error.patch_failed:
             raise
 

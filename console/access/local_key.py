@@ -58,4 +58,5 @@ class LocalViewers:
 
 
 def _equal(given: str, wanted: str) -> bool:
+    # In constant time: the response time must not show how much of a guess is right.
     return hmac.compare_digest(given.encode(errors="replace"), wanted.encode())

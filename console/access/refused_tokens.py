@@ -80,6 +80,7 @@ def network(peer: str) -> str:
     """Return the key of an address: for IPv6 its first 64 bits, as a host has all the rest."""
     try:
         address = ipaddress.ip_address(peer.partition("%")[0])
+    # Peers without a known address share one bucket.
     except ValueError:
         return ""
     if isinstance(address, ipaddress.IPv6Address):

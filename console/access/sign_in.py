@@ -172,6 +172,7 @@ class TokenViewers:
         """Start a session. It may end the oldest of the same user, never one of another user."""
         now = self._now()
         self._sessions = {key: it for key, it in self._sessions.items() if it.expires > now}
+        # Sessions are in the order of their start, so the oldest come first.
         own = [key for key, it in self._sessions.items() if it.user.name == user.name]
         for key in own[: max(0, len(own) - MOST_OF_USER + 1)]:
             del self._sessions[key]
@@ -211,6 +212,7 @@ class TokenViewers:
             session.reviewing = None
         if user is None or user.name != session.user.name:
             return False
+        # The groups may have changed since the login: rights follow the current ones.
         session.user = user
         session.reviewed, session.review_at = True, self._now() + FRESH
         return True

@@ -82,6 +82,7 @@ class PatientServer(uvicorn.Server):
     """Uvicorn with these connections. It leaves signals to the process."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        # Without sockets: the listeners below take them, with limits of their own.
         await super().startup([])
         loop, tls = asyncio.get_running_loop(), self.config.ssl
         protocol = partial(

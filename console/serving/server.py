@@ -130,6 +130,7 @@ class Server:
         key = request.query_params.get("key")
         # A prefetch by the browser must not use up the key.
         if key is not None and "prefetch" not in request.headers.get("sec-purpose", ""):
+            # A redirect removes the key from the address bar and the history.
             answer = RedirectResponse("/", 303)
             secret = self._viewers.use_key(key)
             if secret is not None:
@@ -284,6 +285,7 @@ class Server:
     async def _fresh(self) -> Following:
         if not self._following.synced:
             raise RefusedError(503, "The cluster is still being read.")
+        # No view may read a state with an open trial. Callers read it before their next `await`.
         await self._following.cluster.settled()
         self._following.refresh()
         return self._following

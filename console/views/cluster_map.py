@@ -95,6 +95,7 @@ class ClusterMap:
         """Return the complete map. Costs O(nodes). Raises RefusedError for an unknown resource."""
         known = self.resources()
         any_node = len(self._cluster.state.nodes.row_of) > 0
+        # Without nodes no resource is known yet: the map is empty, not missing.
         if any_node and all(each.name != resource for each in known):
             raise RefusedError(404, f"No node offers {resource[:253]}.")
         places = self.layout

@@ -68,6 +68,7 @@ class Layout:
         """
         inside = self.home >= 0
         totals = np.bincount(self.home[inside], weights=amounts[inside], minlength=len(self.boxes))
+        # The innermost level first: a box includes its children before its parent adds it.
         for start, end in reversed(self.levels):
             within = self.parents[start:end] >= 0
             np.add.at(totals, self.parents[start:end][within], totals[start:end][within])

@@ -145,6 +145,7 @@ class QueueView:
         Call it before each `take_change`. If all have a result, the oldest is computed again once
         it is older than `ROUNDS_KEPT`.
         """
+        # One root in each round: a search may block the event loop for a quarter of a second.
         self._rounds += 1
         key = next((each for each in self._undecided if each not in self._changed), None)
         if key is None:

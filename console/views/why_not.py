@@ -75,6 +75,7 @@ def _against(state: State, root: tuple[GroupKey, int], pod: Pod, row: int) -> It
     rows = np.array([row], np.int64)
     free = int(framework.slots_in(shape, rows)[0])
     if free:
+        # It fits without respect to nominations, so only these can still exclude it.
         with state.nodes.trial(), state.nominations.respected(*root):
             if int(framework.slots_in(shape, rows)[0]) <= 0:
                 yield "its room is nominated for others of the same or a higher priority"

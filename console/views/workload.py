@@ -155,6 +155,7 @@ def _groups(cluster: ClusterState, namespace: str, kind: str, name: str) -> Iter
 def _tree(cluster: ClusterState, subject: Subject, *, pods: bool = True) -> Branch:
     if subject.pod is not None:
         return _single(subject.pod)
+    # A list, so that all branches share the number of pods that may still be shown.
     room = [MOST_PODS if pods else 0]
     children = [_branch(cluster, group, room) for group in subject.groups]
     if len(children) == 1 and children[0].kind == subject.kind:

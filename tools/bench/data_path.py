@@ -92,6 +92,7 @@ class Profiled:
         self._thread = threading.Thread(target=self._main)
 
     def _main(self) -> None:
+        # The profiler applies to the thread that sets it.
         sys.setprofile(self._profile)
         self._loop.run_until_complete(self._run())
         self._loop.close()

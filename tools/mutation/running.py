@@ -146,6 +146,7 @@ class Runner:
         try:
             # A process group of its own, so that the parent can end all that the tests started.
             os.setpgid(0, 0)
+            # Output of the tests would mix with that of the run.
             nothing = os.open(os.devnull, os.O_RDWR)
             for descriptor in range(3):
                 os.dup2(nothing, descriptor)
@@ -155,6 +156,7 @@ class Runner:
                 self._install(prepared)
             self._run_tests(tests, folder / "said")
         finally:
+            # Without the cleanup of pytest and of Python, which belongs to the parent.
             os._exit(1)
 
     def _install(self, prepared: Prepared) -> None:

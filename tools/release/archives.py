@@ -14,6 +14,7 @@ def write(target: Path, members: Mapping[str, tuple[bytes, int]], epoch: int) ->
         for name in sorted(members):
             content, mode = members[name]
             tar.addfile(_entry(name, len(content), mode, epoch), io.BytesIO(content))
+    # No file name in the gzip header, and the commit's time instead of the clock's.
     with target.open("wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=epoch) as packed:
         packed.write(raw.getvalue())
 

@@ -38,6 +38,7 @@ class Guardian:
         mark = secrets.token_hex(8)
         # Without the variable: no run's guardian may kill this process.
         outer = {name: value for name, value in os.environ.items() if name != MARK}
+        # A session of its own: Ctrl-C for pytest's process group must not end the guardian.
         process = subprocess.Popen(
             [sys.executable, "-S", "-E", __file__, mark],
             stdin=subprocess.PIPE,

@@ -90,6 +90,7 @@ def _collected(lines: Iterator[str], source: str) -> dict[int, _Collection]:
             event = decoder.decode(line)
         except (msgspec.DecodeError, RecursionError) as error:
             raise LabError(f"{source}: line {number}: {error}") from error
+        # An alloc set reserves resources for jobs, and is not a job.
         if event.collection_type in (1, "1", "ALLOC_SET"):
             continue
         collection = found.setdefault(event.collection_id, _Collection(event.time, event.priority))

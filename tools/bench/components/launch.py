@@ -80,6 +80,7 @@ class Bench:
         assert child.stdout is not None
         with child.stdout as output:
             said = output.read()
+        # `wait4` returns the usage of this child alone; `getrusage` sums up all children.
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode == 2:

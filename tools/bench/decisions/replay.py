@@ -253,6 +253,7 @@ class _Connection(asyncio.Protocol):
         query, body = parse_qs(where.query), self._body
         self._url, self._body = b"", b""
         if "watch" in query:
+            # A response without an end: a watch on which no event arrives.
             self._transport.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
             return
         method = self._parser.get_method().decode()

@@ -84,6 +84,7 @@ async def take_away(wire: Wire, pods: Sequence[str]) -> None:
     access = wire.access
     names = [f"{pod}-{ENTRY}" for pod in pods]
     none = {"allocation": None, "reservedFor": None}
+    # As Kubernetes' controllers do: deallocate, remove the finalizer, then delete the claim.
     await wire.send(request(access, "DELETE", f"{PODS}/{pod}") for pod in pods)
     await wire.send(
         request(access, "PATCH", f"{CLAIMS}/{name}/status", {"status": none}, MERGE_PATCH)

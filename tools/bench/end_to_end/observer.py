@@ -110,6 +110,7 @@ async def observed(rest: Rest, groups_path: str | None) -> AsyncIterator[Seen]:
             group.create_task(_follow(rest, path, take, event))
             for (path, take), event in zip(followed, opened, strict=True)
         ]
+        # The watches are open before the block begins, so that they miss no bind.
         for event in opened:
             await event.wait()
         yield seen

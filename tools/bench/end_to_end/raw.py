@@ -121,6 +121,7 @@ def _send_share(access: Path, lots: Sequence[Lot], connections: int) -> float:
 async def _send(access: Path, lots: Sequence[Lot], connections: int) -> float:
     async with Wire(kubeconfig.read(access), connections) as wire:
         prepared = [_PreparedLot(wire, lot) for lot in lots]
+        # All clients start together, with prepared requests.
         await asyncio.to_thread(_BARRIERS[0].wait, 60)
         start = time.time()
         stored = asyncio.create_task(_store(prepared))
