@@ -26,9 +26,11 @@ from scheduler.queue.scheduling_queue import Queue
 from scheduler.support.config import Preemption, Starvation
 
 _RETRY: Final = 60.0
+"""Seconds after which a refused root is decided again without an event, for the starvation gate.
+The process does so each minute, also in case an event was lost; here no event is lost."""
+
 _NO_RETRY: Final = 30 * 86400.0
-"""Seconds after which a refused root is decided again without an event. The process does so each
-minute, for the starvation gate and in case an event was lost; here no event is lost."""
+"""Seconds without a starvation gate, when only an event can change the result."""
 
 
 class DecisionError(RuntimeError):

@@ -29,7 +29,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 _Json = Mapping[str, Any]
 _DEEPEST: Final = 16
-"""Parents that are followed to find the root. It ends a circle."""
+"""Parents that are followed to find the root. The limit ends a circle."""
 
 
 @dataclass(frozen=True, slots=True)

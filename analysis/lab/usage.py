@@ -16,9 +16,10 @@ MOST_SPANS: Final = 400
 """Spans of the time lines in the report; they get longer with the time."""
 
 MOST_DOMAIN_SPANS: Final = 100
+"""Spans of the domains of a key. They get longer with the time."""
+
 MOST_VALUES: Final = 200_000
-"""Spans and values of all domains of a key together: with thousands of domains there are fewer
-spans."""
+"""Values of all domains of a key together: with thousands of domains there are fewer spans."""
 
 
 class Usage:

@@ -48,8 +48,10 @@ NAMESPACE: Final = "default"
 """The namespace of manifests that name none."""
 
 MOST_NEW_NODES: Final = 10_000
+"""Nodes that a question may add. A question with more is rejected."""
+
 MOST_OBJECTS: Final = 50_000
-"""New nodes, and groups and pods that manifests may expand to."""
+"""Groups and pods that manifests may expand to. Manifests with more are rejected."""
 
 MOST_SHOWN: Final = 500
 """Workloads in each list of the answer; the lines count all."""

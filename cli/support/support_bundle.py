@@ -34,8 +34,14 @@ MOST_OBJECTS: Final = 2000
 """Objects of a kind, and events, that the archive includes."""
 
 LOG_BYTES: Final = 2 * 1024 * 1024
+"""Bytes of a container's log that the archive includes."""
+
 LOG_LINES: Final = 20_000
+"""Lines of a container's log that the archive includes: the last ones."""
+
 SNAPSHOT_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of a process's page or snapshot. A larger one is missing from the archive."""
+
 _PODS: Final = 10
 """Pods of Muster whose logs and pages the archive includes."""
 

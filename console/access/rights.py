@@ -21,6 +21,8 @@ MOST_NAMESPACES: Final = 500
 """Namespaces that are reviewed for one user. Further ones, by name, are not shown."""
 
 MOST_USERS: Final = 1000
+"""Users whose rights are cached. The least recently reviewed are dropped first."""
+
 AGAIN: Final = 5.0
 """Seconds until a failed review of rights is repeated."""
 

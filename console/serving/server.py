@@ -36,8 +36,11 @@ STATIC: Final = Path(__file__).parents[1] / "static"
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 LOGIN_LIMIT: Final = 16 * 1024
+"""Bytes of the body of a login, which is a token. A longer one gets status 413."""
+
 WHAT_IF_LIMIT: Final = 4 * 1024 * 1024
-"""Bytes of a body: a token, and a million characters of manifests."""
+"""Bytes of the body of a what-if question: a million characters of manifests. A longer one gets
+status 413."""
 
 BODY_SECONDS: Final = 20.0
 """Seconds that a body may take to arrive."""

@@ -32,14 +32,18 @@ BUFFER: Final = 32
 """Events of one stream that wait to be sent."""
 
 LARGE: Final = 64 * 1024
+"""Bytes of a workload's event above which it is sent less often: such an event has all of it."""
+
 PER_SECOND: Final = 500_000
-"""Bytes of an event above which it is sent less often, and bytes of such events per second: the
-event of a workload contains all of it."""
+"""Bytes of large events per second: the next one waits as long as the last one takes at this
+rate."""
 
 MOST_STREAMS: Final = 256
+"""Streams of all sessions. Further ones get status 429."""
+
 MOST_OF_SESSION: Final = 12
-"""Streams in total, and of one session. A browser opens six connections to one server, and each tab
-has one stream."""
+"""Streams of one session. A browser opens six connections to one server, and each tab has one
+stream."""
 
 _WORKLOAD: Final = "workload:"
 _log = structlog.get_logger()

@@ -10,8 +10,10 @@ from console.base.messages import Event
 from scheduler.core.values.model import GroupKey
 
 MOST_ROOTS: Final = 5000
+"""Roots whose events are kept. The least recently active are dropped first."""
+
 MOST_EVENTS: Final = 40
-"""Roots, and events of one root, that are kept. The oldest are dropped first."""
+"""Events of one root that are kept. The oldest are dropped first."""
 
 
 class Chronicle:

@@ -18,8 +18,10 @@ from scheduler.core.values.model import GroupKey
 from scheduler.core.values.wording import count
 
 MOST_ROOTS: Final = 5000
+"""Roots whose preemptions are kept. The least recently active are dropped first."""
+
 MOST_ROUNDS: Final = 40
-"""Roots, and rounds of one root, that are kept. The oldest are dropped first."""
+"""Rounds of one root that are kept. The oldest are dropped first."""
 
 _ONE_ROUND: Final = 60.0
 """Seconds within which the scheduler marks the victims of one plan, one after the other."""

@@ -21,9 +21,11 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 """The key whose domains are the nodes themselves."""
 
 MOST_LEVELS: Final = 4
+"""Levels of the map. Further keys are not nested."""
+
 MOST_DOMAINS: Final = 4096
-"""Levels of the map, and domains of a key. A key with more is not drawn as boxes: any user may name
-any key that nodes have."""
+"""Domains of a key. A key with more is not drawn as boxes: any user may name any key that nodes
+have."""
 
 _MOST: Final = float(1 << 62)
 _NUMBERS: Final = re.compile(r"([0-9]+)")

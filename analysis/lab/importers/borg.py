@@ -21,8 +21,10 @@ from analysis.lab.importers.times import from_zero
 from analysis.lab.trace import Job, checked, job_of
 
 MACHINE_CPU: Final = 64
+"""Cores of a share of 1, as the nodes have on which the trace is played."""
+
 MACHINE_MEMORY: Final = 256 << 30
-"""Amounts of a share of 1: cores and bytes of the nodes on which the trace is played."""
+"""Bytes of memory of a share of 1, as the nodes have on which the trace is played."""
 
 _NAMES: Final = ("SUBMIT", "QUEUE", "ENABLE", "SCHEDULE", "EVICT", "FAIL", "FINISH", "KILL", "LOST")
 _ENDS: Final = frozenset({"FAIL", "FINISH", "KILL", "LOST"})
