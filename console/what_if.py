@@ -1,4 +1,4 @@
-"""Runs each what-if question in a process of its own, so that none can harm the console.
+"""A process of its own for each what-if question, so that none can harm the console.
 
 The process gets a snapshot and the question on its standard input, and has limits of memory and
 time. It runs `python -m analysis.what_if.worker`.

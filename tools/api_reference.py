@@ -1,4 +1,4 @@
-"""Writes the reference of all fields and rules: `python -m tools.api_reference FILE`.
+"""Generator of the reference of all fields and rules: `python -m tools.api_reference FILE`.
 
 It contains what the CRDs and the table of rules contain, for readers without a cluster.
 """

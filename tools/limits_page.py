@@ -1,4 +1,4 @@
-"""Write the page of limits: `python -m tools.limits_page FILE`.
+"""Generator of the page of limits: `python -m tools.limits_page FILE`.
 
 It lists every tuned number of the product: numeric constants of a module, with the string below
 the assignment (or a comment at it) as the explanation. Constants on adjacent lines share the

@@ -57,6 +57,7 @@ def find(
     `observed` has the owner of each group. Raises ConfigError, which names the possible kinds.
     """
     word, separator, name = what.partition("/")
+    # The group may follow the kind, as with kubectl: podgroup.scheduling.muster.dev.
     kind = _KINDS.get(word.lower().partition(".")[0])
     if not separator or not name or not word:
         raise ConfigError(

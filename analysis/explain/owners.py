@@ -37,6 +37,7 @@ async def owner_lines(client: Client, what: str, namespace: str) -> list[str]:
         return []
     try:
         notes = annotations_of(await client.get(resource, name, namespace))
+    # The caller then reports that there is no such group.
     except (NotFound, Forbidden):
         return []
     said = text(notes.get(ANNOTATION_WAITING_FOR))

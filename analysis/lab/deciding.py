@@ -123,6 +123,7 @@ class MusterDecider:
     def decide(self, carry_out: Callable[[], None]) -> None:
         """Run cycles as the process does, until no root is ready."""
         while True:
+            # The generators let other tasks of the process run in between. Here there are none.
             for _ in self._cycle.refresh():
                 pass
             if not self.queue:

@@ -74,4 +74,5 @@ def _reference(jobs: Sequence[Job]) -> tuple[tuple[str, int], ...]:
     work: Counter[tuple[tuple[str, int], ...]] = Counter()
     for job in jobs:
         work[job.requests] += round(job.total * job.duration)
+    # The requests decide between equal work, so that equal traces give equal results.
     return max(work, key=lambda requests: (work[requests], requests))

@@ -178,6 +178,7 @@ def _spans(root: _Root) -> Iterator[_Span]:
 
 def _at_once(gang: list[_Span], now: float) -> int:
     """Return how many of the gang's pods ran at once; replacements do not count extra."""
+    # At equal times ends come before starts: a replacement succeeds its predecessor.
     changes = sorted(
         change
         for span in gang

@@ -118,6 +118,7 @@ def job_of(fields: Mapping[str, Any], place: str) -> Job:
         elif name in _TEXTS:
             values[name] = str(value)
         else:
+            # Any other column is a resource. A misspelt field fails later, as no node offers it.
             requests[name] = value
     values["requests"] = _requests(requests, place)
     try:

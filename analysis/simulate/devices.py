@@ -72,6 +72,7 @@ class SimulatedDevices:
         """Add the device objects among these, and the claims of PodGroups. Raises ConfigError."""
         for obj in (each for each in objects if each["kind"] in DEVICE_KINDS):
             self._add(obj)
+        # After the templates, from which the claims of groups are created.
         for obj in (each for each in objects if each["kind"] == POD_GROUP.kind):
             self._add_group(obj)
 
@@ -95,6 +96,7 @@ class SimulatedDevices:
                 claim, problem = resource_claim_info(
                     decode_resource_claim(msgspec.json.encode(obj))
                 )
+                # A claim that exists in the cluster stays as it is: it may be allocated.
                 if claim.key not in table.claims:
                     table.set_claim(claim)
             else:

@@ -264,6 +264,7 @@ def _decide(
 def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
     """Expand the document as `_expand`. Raises ConfigError also for a malformed object."""
     try:
+        # The functions of webhooks and controllers rely on the schema validation of API servers.
         yield from _expand(document, namespace, rules)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         metadata = document.get("metadata")

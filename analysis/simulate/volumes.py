@@ -67,6 +67,7 @@ def _add(state: State, obj: Json, default: str) -> Iterator[str]:
         volumes.set_volume(replace(volume_info(decode_volume(data)), available=True))
     else:
         claim = claim_info(decode_claim(data))
+        # A claim that exists in the cluster keeps its volume.
         if claim.key in volumes.claims:
             return
         named = "storageClassName" in mapping(obj.get("spec"))

@@ -118,6 +118,8 @@ class File(Section, frozen=True):
         found = features.faults_of(self.feature_gates)
         if found:
             raise ValueError(f"featureGates: {'; '.join(found)}")
+        # A field of an earlier version, still accepted alone. Together with `profiles` it is
+        # ambiguous.
         if self.scheduler.profile is not None and self.profiles != (SchedulerProfile(),):
             raise ValueError(
                 "scheduler.profile: profiles[].scoring says how pods are placed; take this out"

@@ -1,4 +1,4 @@
-"""Opens a page in the user's browser if there is a screen to show it on."""
+"""The user's browser, for a page, if there is a screen to show it on."""
 
 from __future__ import annotations
 

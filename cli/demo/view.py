@@ -22,7 +22,7 @@ class View(Protocol):
 
 
 class PlainView:
-    """Prints the trees when they change, below each other."""
+    """A view that prints the trees when they change, below each other."""
 
     def __init__(self) -> None:
         self._last: list[str] = []

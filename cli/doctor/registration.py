@@ -161,6 +161,7 @@ def check_server(
             "certificates", where, f"{SERVER_CERT} is no certificate", _RESTART.format(namespace)
         )
         return
+    # One bundle suffices: `check_bundles` reports others that differ.
     trusted = [
         one for config in configs[:1] for one in certificates_of(text(config.get("caBundle")))
     ]
@@ -344,6 +345,7 @@ def _completed(obj: Json) -> bool:
 def _failed(trial: Trial, about: About, problem: KubeError) -> Iterator[Finding]:
     what = "converted" if trial.name in {CONVERTED, CONVERTED_WORKLOAD} else "created"
     called = isinstance(problem, ApiError) and "webhook" in problem.message
+    # The expected outcome of this trial.
     if trial.name == REFUSED and isinstance(problem, (Invalid, Forbidden)) and _by_rule(problem):
         return
     if isinstance(problem, NotFound) and not problem.name:

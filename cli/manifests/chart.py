@@ -1,4 +1,4 @@
-"""Writes the generated parts of the Helm chart: `python -m cli.manifests.chart charts/muster`.
+"""Generator of the Helm chart's derived parts: `python -m cli.manifests.chart charts/muster`.
 
 `files/` are unchanged copies of manifests; the templates add the release's namespace and values. In
 `values.schema.json` the schema of `config` is that of the configuration file, and the schema of

@@ -57,11 +57,14 @@ _SECRETS: Final = (
     re.compile(
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
     ),
+    # A JSON Web Token: its header begins with `{"`, which is `eyJ` in base64.
     re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?"),
     re.compile(r"(?i)(?<=\bbearer )[^\s\"']+"),
     re.compile(r"(?i)(?<=\bbasic )[A-Za-z0-9+/=]{8,}"),
+    # User and password in a URL.
     re.compile(r"(?<=://)[^\s/@\"']+(?=@)"),
 )
+# A value after a name such as `password`, in YAML, JSON, a shell or a query.
 _ASSIGNED: Final = re.compile(
     r"""(?ix)
     ((?:password|passwd|secret[_-]?key|access[_-]?key|api[_-]?key|token|credential)

@@ -1,4 +1,4 @@
-"""Carries out the plan, stage by stage, and waits until the next stage can rely on the last."""
+"""Execution of the plan, stage by stage, with a wait until the next can rely on the last."""
 
 from __future__ import annotations
 
@@ -90,6 +90,7 @@ class Removal:
         )
 
     async def _carry_out(self, stage: Stage, steps: Sequence[Step]) -> None:
+        # Other stages one by one: a step may rely on the one before, as in the order of manifests.
         size = _AT_ONCE if stage in _MANY else 1
         for start in range(0, len(steps), size):
             batch = steps[start : start + size]

@@ -1,4 +1,4 @@
-"""Reads the state of a cluster that the removal depends on."""
+"""The state of a cluster that the removal depends on, and its reader."""
 
 from __future__ import annotations
 

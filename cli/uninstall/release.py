@@ -213,6 +213,7 @@ def _name_of(owner: Mapping[str, Any]) -> str:
 def _has_begun(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> bool:
     status = mapping(job.get("status"))
     counted = mapping(status.get("uncountedTerminatedPods"))
+    # Pods that ran may be deleted by now: the status still counts them.
     if any(status.get(key) for key in (*_COUNTS, "completedIndexes", "failedIndexes")):
         return True
     return any(counted.values()) or any(

@@ -59,6 +59,7 @@ def as_yaml(obj: dict[str, Any]) -> str:
     metadata = dict(obj.get("metadata") or {})
     metadata.pop("managedFields", None)
     notes = dict(metadata.get("annotations") or {})
+    # kubectl's copy of the manifest would show everything twice.
     notes.pop(_LAST_APPLIED, None)
     metadata.pop("annotations", None)
     if notes:

@@ -152,6 +152,7 @@ class TokenViewers:
             user = await self._reviews.user(token)
         except KubeError as error:
             _log.warning("a token could not be reviewed", error=str(error))
+            # The failure says nothing about the token.
             self._refused.take_back(peer)
             raise RefusedError(503, "The API server does not answer; try again.") from error
         if user is None:

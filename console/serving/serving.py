@@ -96,6 +96,7 @@ async def local(
                     url, address, parts.cluster, parts.following, parts.streams, tasks
                 )
             finally:
+                # An open stream is a response that never ends: the server would wait for it.
                 parts.streams.end()
 
 

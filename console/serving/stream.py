@@ -170,7 +170,7 @@ class Streams:
         period: float = PERIOD,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`period` is in seconds."""
+        """Start without streams; `period` is in seconds."""
         self._monotonic = monotonic
         self._following = following
         self._history = history

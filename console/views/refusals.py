@@ -175,6 +175,7 @@ def _nominated(cluster: ClusterState, entity: Group | Pod) -> Cause | None:
     places = sum(number for _, there in nomination.places for _, number in there)
     ending = [pod for node in nodes for pod in state.pods_on(node) if pod.info.terminating]
     evicted = [pod for node in nodes for pod in state.pods_on(node) if pod.info.preemption.targeted]
+    # A victim soon terminates as well, and must not count twice.
     leaving = len({pod.info.uid for pod in (*ending, *evicted)})
     where = f"{count(places, 'pod')} nominated to {count(len(nodes), 'node')}"
     if not leaving:

@@ -58,6 +58,7 @@ def of(cluster: ClusterState, groups: Sequence[Group], pods: Sequence[Pod]) -> l
     found = [each for each in found if (each.event, each.by) not in counted] + lost
     told: dict[tuple[str, str, str], Event] = {}
     for event in found:
+        # The chronicle and a status may both have an event.
         told.setdefault((event.at, event.event, event.sentence), event)
     return sorted(told.values(), key=lambda event: (event.at, _order(event)))[-MOST:]
 

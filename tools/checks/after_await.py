@@ -1,4 +1,4 @@
-"""Finds accesses to the scheduler's state after an `await` without `freeze.over()`.
+"""Check for accesses to the scheduler's state after an `await` without `freeze.over()`.
 
 A decision may give way in the middle, with its trial in the state. So a coroutine that has awaited
 anything must await `Freeze.over` before it reads or writes the state or the queue

@@ -1,4 +1,4 @@
-"""Finds calls in the decision core whose result reports a shortage that no code reads.
+"""Check for calls in the decision core whose result reports a shortage that no code reads.
 
 A function of the core that takes slots, devices or volumes returns that there were too few: False,
 or a Shortage. The check reports each statement that calls such a function and ignores the result.
@@ -27,6 +27,7 @@ def answering(sources: Mapping[str, ast.Module]) -> set[str]:
         for node in ast.walk(tree):
             if isinstance(node, Function):
                 results[node.name].add(ast.unparse(node.returns) if node.returns else "")
+    # Calls are matched by name, so all functions of a name must have such a result.
     return {name for name, found in results.items() if _takes(name) and found <= ANSWERS}
 
 

@@ -111,6 +111,7 @@ def shares(size: Mapping[str, int], count: int) -> dict[str, int]:
     least = min(LEAST, count // len(size)) if size else 0
     rest = count - least * len(size)
     found = {target: least + rest * size[target] // sum(size.values()) for target in size}
+    # The largest targets get the mutants that the division left over.
     for target in sorted(size, key=size.__getitem__, reverse=True):
         if sum(found.values()) < count:
             found[target] += 1

@@ -85,6 +85,7 @@ def edits(source: str) -> list[Edit]:
 def _may_be_none(function: Function) -> bool:
     """True if the annotation of the returned value allows None."""
     text = ast.unparse(function.returns) if function.returns else ""
+    # Arguments of a generic do not count: `list[None]` is never None.
     return bool(re.search(r"\b(None|Optional|Any|object)\b", re.sub(r"\[.*\]", "", text)))
 
 
@@ -113,6 +114,7 @@ class _Edits(ast.NodeVisitor):
             raw = self._lines[line - 1]
             start = left.end_col_offset or 0 if line == left.end_lineno else 0
             end = right.col_offset if line == right.lineno else len(raw)
+            # A comment between the operands may contain the operator, too.
             if found := re.search(change[0].encode(), raw[start:end].split(b"#")[0]):
                 self._add(line, start + found.start(), start + found.end(), change[1], operator)
                 return

@@ -37,6 +37,7 @@ PYTEST = [
 # tests that hang.
 TIMEOUT = 900
 
+# functools does not export this type.
 _CACHED = type(functools.cache(len))
 
 

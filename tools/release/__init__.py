@@ -1,1 +1,1 @@
-"""Builds a release of one commit: its files, reproducible to the byte."""
+"""Build of a release from one commit: its files, reproducible to the byte."""

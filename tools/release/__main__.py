@@ -19,6 +19,7 @@ def make(repository: Path, commit: str, version: str, out: Path) -> None:
     """Write all files of a release to `out`, replacing an earlier one's. Raises ReleaseError."""
     with tempfile.TemporaryDirectory(prefix="muster-release-") as folder:
         source = export(repository, commit, Path(folder))
+        # Before anything of an earlier release is deleted.
         numbers.check(source.folder, version)
         _empty(out)
         files.changes(source, version, out)

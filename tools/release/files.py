@@ -86,6 +86,7 @@ def checksums(out: Path) -> None:
 
 def _program(name: str) -> str:
     built = BIN / name
+    # The pinned build rather than another version on the path.
     found = str(built) if built.is_file() else shutil.which(name)
     if found is None:
         raise ReleaseError(f"{name} is neither in {BIN} nor on the path: run make e2e-modules")

@@ -20,6 +20,7 @@ class Source:
 
 def export(repository: Path, commit: str, folder: Path) -> Source:
     """Export a commit's files to an empty folder. Raises ReleaseError."""
+    # A tag is resolved to its commit.
     described = _git(repository, "show", "--no-patch", "--format=%H %ct", f"{commit}^{{commit}}")
     whole, epoch = described.decode().split()
     with tarfile.open(fileobj=io.BytesIO(_git(repository, "archive", whole))) as tar:
