@@ -34,9 +34,10 @@ class Clock(Protocol):
 class SystemClock:
     """The clock of the machine."""
 
-    # Each event of a pod asks some thirty times: this costs no call of a Python function.
-    monotonic = staticmethod(partial(time.clock_gettime, _SUSPENDED_TOO))
-    """Return seconds of the monotonic clock, including those in which it was suspended."""
+    def __init__(self) -> None:
+        # Each event of a pod asks some thirty times: this costs no call of a Python function.
+        self.monotonic = partial(time.clock_gettime, _SUSPENDED_TOO)
+        """Return seconds of the monotonic clock, including those in which it was suspended."""
 
     def now(self) -> datetime:
         """Return the machine's time of day in UTC."""
