@@ -68,7 +68,7 @@ class DeviceTable:
         judge: Judge = no_judge,
         lives: Callable[[str], bool] = lambda _uid: True,
     ) -> None:
-        """Create an empty table; `lives` is True for a UID of a pod that exists and has not ended."""
+        """Create an empty table; `lives` is True if a pod with the UID exists and has not ended."""
         self.nodes = nodes
         self.consumers = ClaimConsumers(lives)
         self.classes: dict[str, DeviceClassInfo] = {}

@@ -1,4 +1,4 @@
-"""The plug-ins of a cluster, in the order in which they are asked: that of kube-scheduler."""
+"""Default plugins of a cluster, in the order in which they run: kube-scheduler's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scheduler.core.volumes.volume_table import VolumeTable
 
 
 class Plugins(NamedTuple):
-    """One line for each. VolumeBinding asks NodeVolumeLimits and VolumeZone about its claims."""
+    """Default plugins. VolumeBinding calls NodeVolumeLimits and VolumeZone for its claims."""
 
     node_unschedulable: NodeUnschedulable
     node_name: NodeName
@@ -46,7 +46,7 @@ class Plugins(NamedTuple):
         volumes: VolumeTable,
         devices: DeviceTable,
     ) -> Plugins:
-        """Those of a cluster with these tables."""
+        """Create the plugins of a cluster with these tables."""
         return cls(
             NodeUnschedulable(),
             NodeName(nodes),

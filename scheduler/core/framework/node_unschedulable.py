@@ -16,7 +16,7 @@ _CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
 class NodeUnschedulable(Plugin):
-    """Filter by the class of nodes."""
+    """Filter by node class."""
 
     name = "NodeUnschedulable"
     events = NODE_EVENTS

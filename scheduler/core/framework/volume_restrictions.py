@@ -1,6 +1,6 @@
-"""VolumeRestrictions: a ReadWriteOncePod claim has one user, and so have disks on a node.
+"""VolumeRestrictions: one user of a ReadWriteOncePod claim, and one of a disk on each node.
 
-Disks are those that pods name without a claim; where they cost something, see `exclusive_uses`.
+Disks are those that pods name without a claim. `exclusive_uses` counts them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ REASON: Final = (
     " in-use by another pod"
 )
 NO_DISK: Final = "node(s) had no available disk"
-"""Followed by which one."""
+"""Prefix of the reason; the disk follows."""
 
 _SHOWN: Final = 64
-"""Characters of a disk's name that the reason has: nothing else limits it."""
+"""Limit of characters of a disk's name in the reason: the API server does not limit it."""
 
 
 class VolumeRestrictions(Plugin):
-    """The refusal of shapes that name disks; `VolumeBinding` asks `in_use` of claims."""
+    """Filter for shapes that name disks; `VolumeBinding` calls `in_use` for claims."""
 
     name = "VolumeRestrictions"
     events = USE_EVENTS
@@ -43,13 +43,14 @@ class VolumeRestrictions(Plugin):
             disks.setdefault((disk.kind, disk.name), []).append(disk)
         for (kind, name), same in disks.items():
             mask = self._nodes.using(same, shape.load.stage)
+            # More pods of the shape would use the disk as well. Readers share it.
             if not same[0].shared:
                 mask |= room > 0
             yield _in_use(kind, name), mask
 
 
 def in_use(claim: ClaimInfo, match_id: int, counts: MatchCounts) -> bool:
-    """Whether the claim is ReadWriteOncePod and in use; `match_id` counts the pods that use it."""
+    """Return True if the claim is ReadWriteOncePod and in use; `match_id` counts its users."""
     return claim.one_pod and not counts.empty(match_id)
 
 
