@@ -144,11 +144,14 @@ class _Search:
         self._usage = usage
         self._most_steps = steps
         self._used = usage.used
+        # Only positions that this search changes: the usage may have thousands of shared devices.
         self._shares: dict[int, Amounts | None] = {}
         self._spent: Counter[CounterKey] = Counter()
+        # The ledger belongs to the layout, and may still be at the usage of another search.
         layout.ledger.turn_to(usage.used | usage.shared)
         self._entries = list(self._all_entries())
         self._picks: list[tuple[_Entry, Pick, Amounts | None]] = []
+        # These two masks include picks with adminAccess, `_used` does not.
         self._by_claim: dict[tuple[int, int], int] = {}
         self._by_pod: dict[int, int] = {}
         self._results: Counter[tuple[int, int]] = Counter()
@@ -158,6 +161,7 @@ class _Search:
     def run(self) -> bool:
         """Return True if all requests can be met."""
         least = sum(min(o.size for o in entry.options) for entry in self._entries)
+        # The search recurses for each device: the limit keeps the recursion within Python's stack.
         if least > MOST_DEVICES:
             raise _StopError(f"its claims ask for {least} devices, {MOST_DEVICES} are the most")
         # The exhaustive search could use all its steps to find out that devices are too few.
@@ -181,6 +185,7 @@ class _Search:
             for claim, ask in enumerate(asks):
                 entries = [self._entry(pod, claim, request) for request in ask.requests]
                 least = sum(min(o.size for o in entry.options) for entry in entries)
+                # Checked for each node, since `All` takes a different number of devices on each.
                 if least > MOST_RESULTS:
                     raise _StopError(
                         f"number of requested devices {least} exceeds the claim limit of"
@@ -210,6 +215,7 @@ class _Search:
         # A tainted or used device stays in the list: `All` then fails at it. One whose shared
         # capacity is too low does not match.
         devices = [at for at in bits(found.selected) if self._has_left(at, found)]
+        # At least one, so that a request for all devices fails if none matches.
         return _Option(wanted, found, max(1, len(devices)), devices, able)
 
     def _too_few(self) -> bool:
@@ -239,6 +245,7 @@ class _Search:
 
         Its next device is searched from position `start` on. `option` is None before one is chosen.
         """
+        # A loop over requests that are met: only devices add a level of recursion.
         while True:
             if at == len(self._entries):
                 return True
@@ -263,6 +270,7 @@ class _Search:
     def _one_of(self, at: int, entry: _Entry) -> bool:
         for option in entry.options:
             if self._go(at, 0, 0, option):
+                # Only after success, so that failed options leave no trace in the score.
                 self._score += _BEST - option.wanted.index
                 return True
         return False
@@ -272,6 +280,7 @@ class _Search:
         if count >= len(option.devices):
             return False
         position = option.devices[count]
+        # `All` fails as soon as one device is in use: no combination of others would meet it.
         if self._closed(entry, option) >> position & 1:
             return False
         if not self._take(entry, option, position, must=True):
@@ -303,6 +312,7 @@ class _Search:
                 if self._go(at, count + 1, position + 1, option):
                     return True
                 self._give_back()
+            # Equal devices would fail in the same way.
             free &= ~self._alike(entry, position)
         return False
 
@@ -340,6 +350,7 @@ class _Search:
     def _alike(self, entry: _Entry, position: int) -> int:
         """Return the mask of positions that fail like this one and need no attempt."""
         alike = self.layout.twins_of(position) & self._as_much_shared(position)
+        # With adminAccess, free devices and devices in use are both candidates, but are not equal.
         for taken in (self._used, self._by_pod.get(entry.pod, 0)):
             alike &= taken if taken >> position & 1 else ~taken
         return alike
@@ -349,6 +360,7 @@ class _Search:
         consumed = self._share(position)
         equal = dict(self._usage.shares).get(consumed, 0) if consumed is not None else None
         equal = ~self._usage.shared if equal is None else equal
+        # The usage is that before the search: correct the positions that the search has changed.
         for at, other in self._shares.items():
             equal = equal | 1 << at if other == consumed else equal & ~(1 << at)
         return equal
@@ -409,6 +421,7 @@ class _Search:
             self._values[entry.pod, entry.claim, constraint].pop()
         if pick.consumed is not None:
             self._shares[pick.position] = before
+            # Back at the usage's amounts: only changes stay in the dictionary.
             if before == self._usage.share(pick.position):
                 del self._shares[pick.position]
             if before is None:
@@ -460,6 +473,8 @@ class _Search:
             return False
         # The ledger has the usage before the search, `_spent` the picks of the search.
         charges = list(ledger.charges(position))
+        # Charge all counters before the check, so that the device is charged to all of them or
+        # none.
         for key, amount in charges:
             self._spent[key] += sign * amount
         if sign > 0 and any(self._spent[key] > ledger.left.get(key, 0) for key, _ in charges):

@@ -50,6 +50,7 @@ class ClaimConsumers:
 
     def is_full(self, key: ClaimKey) -> bool:
         """Return True if the claim's status has, or will have, no free entry for another pod."""
+        # The sum is at least the number of distinct pods, so a small sum decides without a set.
         parts = (self._reserved, self._assumed, self._joining)
         if sum(len(part.get(key, ())) for part in parts) < MOST_CONSUMERS:
             return False  # without creating a set: called for each pod

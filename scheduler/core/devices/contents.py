@@ -99,6 +99,7 @@ class Contents:
         return (True, name) in self._names
 
     def _number(self, driver: str, device: DeviceInfo) -> int:
+        # Names and nodes are left out: equal devices with other names have one number.
         fixed = (
             driver, device.capacity, device.taints, device.counters, device.shared,
             device.binds_to_node, device.binding_conditions,
@@ -118,6 +119,8 @@ class Contents:
 
     def _column(self, key: _Key, value: Callable[[str, DeviceInfo], object]) -> list[int]:
         if key not in self._names:
+            # Selectors may name any attribute: one that no device has must not cost memory for
+            # good.
             return [0] * len(self.samples)
         # Only contents that came since the last call are read.
         column = self._columns.setdefault(key, _Column())

@@ -38,6 +38,7 @@ class CounterLedger:
         for at, kind in enumerate(kinds):
             if kind.sample.counters:
                 self._takers.setdefault(pools[at], []).append(at)
+        # Devices without counters never change the ledger.
         self._some = sum(1 << at for of_pool in self._takers.values() for at in of_pool)
         self._look_again(self._takers)
 

@@ -49,6 +49,8 @@ class _Contents:
 
     @classmethod
     def of(cls, slices: Collection[SliceInfo]) -> _Contents:
+        # A driver publishes a new generation slice by slice; older slices describe the same
+        # devices.
         newest = max((each.generation for each in slices), default=0)
         current = [each for each in slices if each.generation == newest]
         devices = {device.name: device for each in current for device in each.devices}
@@ -142,6 +144,7 @@ class DeviceExcess:
                     others[name] = takers
             if not others:
                 continue
+            # Each device once, however many claims share it, as the allocator charges it.
             used = contents.taken(others)
             for at, amount in own.items():
                 if at[0] == of_set and amount and amount + used[at] > contents.counters.get(at, 0):

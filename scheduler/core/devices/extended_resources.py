@@ -53,6 +53,7 @@ class ExtendedResources:
 
     def _remove(self, resource: str, name: str) -> None:
         classes = self._classes.get(resource, {})
+        # If another class provides the resource, nothing changes.
         if classes.pop(name, None) is None or self._class_of[resource].name != name:
             return
         if not classes:

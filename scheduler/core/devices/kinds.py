@@ -40,6 +40,7 @@ class Watched:
     compared: frozenset[str] = frozenset()
 
     def __or__(self, other: Watched) -> Watched:
+        # Most unions add nothing: reuse the object instead of building new sets.
         if other.chains <= self.chains and other.compared <= self.compared:
             return self
         return Watched(self.chains | other.chains, self.compared | other.compared)
@@ -88,6 +89,7 @@ def verdict(chain: Chain, driver: str, device: DeviceInfo, judge: Judge) -> Verd
     """Return the verdict of the first selector that does not select the device, or True."""
     for index, expression in enumerate(chain):
         answer = judge(expression, driver, device)
+        # With its index, because the message names the selector.
         if isinstance(answer, str):
             return (index, answer)
         if not answer:

@@ -48,6 +48,7 @@ class Usage:
 
     def with_shares(self, changes: Mapping[int, Amounts | None]) -> Usage:
         """Return a copy with this consumption of the positions; None means not in use."""
+        # Most devices are not shared, so most changes have no shares.
         if not changes:
             return self
         kept = ~sum(1 << position for position in changes)

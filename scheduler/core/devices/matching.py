@@ -71,6 +71,7 @@ def _judge_kind(found: Matches, kind: Kind, wanted: Wanted) -> tuple[bool, bool,
     verdict = kind.verdicts[wanted.chain]
     if not verdict:
         return False, False, ""
+    # The error names the selector's owner, which differs between requests with equal expressions.
     if isinstance(verdict, tuple):
         return False, False, f"{wanted.selectors[verdict[0]].source}: {verdict[1]}"
     consumed = consumption(kind.sample.capacity, wanted.option.capacity)

@@ -52,6 +52,7 @@ class NodeAttributes:
         """
         found = self._columns.get(name)
         if found is None:
+            # Groups may name any key: one that no device has gets no column.
             if not contents.names(name):
                 return None
             found = self._columns[name] = AttributeColumn(LabelColumn(size))

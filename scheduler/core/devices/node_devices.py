@@ -67,6 +67,8 @@ class NodeDevices:
             for scope in scopes(each):
                 rows.update(self._in_scope(scope))
             if each.scope is None or not each.scope.name:
+                # Nodes without slices of their own share groups by scope, so a slice for several
+                # nodes may change any of them.
                 self._common.clear()
         self.make_stale(rows)
         return rows
@@ -91,6 +93,7 @@ class NodeDevices:
     def _reach(self, rows: set[int]) -> dict[int, list[NodeScope]]:
         """Return the scopes of slices for several nodes that contain each of these rows."""
         reach: dict[int, list[NodeScope]] = {}
+        # By scope, not by node: a node selector is evaluated once for all nodes.
         wide = dict.fromkeys(scope for each in self._slices.wide.values() for scope in scopes(each))
         for scope in wide:
             for row in rows.intersection(self._in_scope(scope)):
@@ -107,6 +110,7 @@ class NodeDevices:
         return found
 
     def _look_at(self, rows: list[int], reach: Mapping[int, list[NodeScope]]) -> None:
+        # Old and new groups: claims on devices of either may get another place.
         moved = dict.fromkeys(map(self.groups.of, rows))
         for row in rows:
             group = self._group_of(row, tuple(reach.get(row, ())))
@@ -123,6 +127,7 @@ class NodeDevices:
         if node is None:
             return None
         own = self._slices.of_node(node.name)
+        # A node with slices of its own sees devices that no other node sees: a group for itself.
         if own:
             return self._new_group(own, reach)
         # Nodes without slices of their own in the same scopes see the same: one group for all.

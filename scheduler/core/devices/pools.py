@@ -51,6 +51,7 @@ def gather(
     newest: dict[PoolKey, list[SliceInfo]] = {}
     for each in seen:
         same = newest.setdefault(each.pool_key, [])
+        # As upstream, slices of older generations do not count, even if they are complete.
         if same and each.generation > same[0].generation:
             same.clear()
         if not same or each.generation == same[0].generation:

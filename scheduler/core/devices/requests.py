@@ -82,6 +82,7 @@ def resolve(ask: Ask, classes: Mapping[str, DeviceClassInfo]) -> ResolvedAsk | s
             selectors = _selectors(device_class, option)
             options.append(Wanted(option, index, selectors, constraints))
         requests.append(ResolvedRequest(tuple(options), request.listed))
+        # The number of devices that `All` takes depends on the node: at least one.
         least += min(1 if each.every else each.count for each in request.options)
     # This refuses the claim for all nodes. The allocator checks again for each node, where the
     # size of requests for all devices is known.

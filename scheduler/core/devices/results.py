@@ -107,6 +107,7 @@ def _nodes(sources: Iterable[tuple[SliceInfo, DeviceInfo]], node: str) -> tuple[
             # One local device ties the claim to this node, so selectors of the others are not
             # needed.
             return (Term((), (Expression(NODE_NAME, "In", (node,)),)),)
+        # As upstream, the requirements of all node selectors together, each once.
         for term in scope.terms or ():
             expressions |= dict.fromkeys(term.expressions)
             fields |= dict.fromkeys(term.fields)

@@ -106,6 +106,7 @@ class DeviceSlices:
         if old.scope is not None and old.scope.name:
             _drop(self._local, old.scope.name, name)
         _drop(self.pools, old.pool_key, name)
+        # The old slice as well as the new one: they may be for different nodes.
         self._on_change(old)
 
 

@@ -67,6 +67,7 @@ class HeldDevices:
         self._stale |= self._changed(slots)
         if not self._stale:
             return False
+        # One pod for each call, so that the caller can give way between two.
         uid = self._stale.pop()
         self.forget(uid)
         slot = slots.get(uid)
@@ -136,6 +137,8 @@ class HeldDevices:
         found = 0
         for key in keys:
             place = self._use.place(key)
+            # With another living consumer, the claim keeps its devices when this pod is evicted. An
+            # assumed allocation may still change.
             if place is None or self._consumers.living(key) != 1 or key in self._assumed:
                 return None
             at, mask = place

@@ -78,6 +78,8 @@ class Sorting:
         known: dict[int, int] = {}
         for row in sorted(self.stale):
             seen = seen_of.get(row, nothing)
+            # Nodes of one group share the object, so identity finds equal nodes without a
+            # comparison.
             if id(seen) not in known:
                 known[id(seen)] = self._layout(seen, columns).index
             self.column[row] = known[id(seen)]
@@ -126,6 +128,7 @@ class Sorting:
         values = tuple(_places(column, seen.contents) for column in columns)
         key = (seen.frame.number, tuple(kind.index for kind in kinds), values)
         layout = self._known.get(key)
+        # Interned, so that equal nodes have one index and share the allocator's caches.
         if layout is None:
             self._allowance.check()
             frame, compared = seen.frame, dict(zip(self._compared, values, strict=True))
@@ -166,6 +169,7 @@ class Sortings:
             try:
                 found.refresh(seen_of, size)
             finally:
+                # Even after an exception: what is sorted so far counts towards the limits.
                 self._forget(watched)
         return found
 

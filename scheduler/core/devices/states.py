@@ -270,6 +270,7 @@ class DeviceStates:
                 # allowance would never end.
                 self._unfinished = _Unfinished(key, count)
                 raise
+            # The reason why the first pod too many gets no devices is the node's reason.
             if isinstance(after, Refused):
                 return replace(count.room, reason=after.reason)
             # Without this, pods with adminAccess or devices without limits would be counted one by
@@ -287,6 +288,7 @@ class DeviceStates:
         layout, state, asks, first = key
         if self._unfinished is not None and self._unfinished.key == key:
             return self._unfinished.count
+        # A special first pod changes what the others find, so such a count has no common part.
         known = self._counts.get((layout, asks)) if first is None else None
         return (known and known.rest(self.all[state])) or _Count(self.all[state])
 
@@ -313,6 +315,7 @@ class DeviceStates:
         """Return the state without the last `count` pods that have these asks."""
         before = self.all[state]
         kept: list[Put] = []
+        # The last pods first: the earlier ones keep the picks that they had before them.
         for put in reversed(before.pods):
             if count and put.asks == asks:
                 count -= 1
@@ -343,7 +346,10 @@ class DeviceStates:
         """
         before = self.all[state]
         base = change.of(before.base, before.overlap)
+        # In a dry run of preemption, a pod may get a device of a released claim, and the claim take
+        # it back. Then the device is only free when both have released it.
         overlap = before.overlap & ~change.freed | before.base.used & change.taken
+        # Found by its usage again, so that equal nodes return to one state.
         if not (before.puts or overlap):
             return self.of(base)
         return self._add(self._settled(layout, replace(before, base=base, overlap=overlap), change))
@@ -379,10 +385,13 @@ class DeviceStates:
         if isinstance(found, Solution):
             put = Put(asks, found.pods[0])
             if fix:
+                # In the base, too: joint searches for later pods start there and must not move
+                # these picks.
                 base, after = _with(state.base, put.picks), _with(state.after, put.picks)
                 fixed = (*state.fixed, put)
                 return replace(state, base=base, fixed=fixed, after=after, score=found.score)
             return _joined(state, (*state.pods, put), found, watched)
+        # There is nothing to rearrange, or the result would not be fixed.
         if not state.pods or fix:
             return found
         numbers = [*(put.asks for put in state.pods), asks]
@@ -401,6 +410,7 @@ class DeviceStates:
             self._allowance.check()
         self.searches += 1
         found = allocate(layout, usage, pods)
+        # At least one unit, so that searches without steps end as well.
         self._allowance.charge(1 + found.steps)
         return found
 

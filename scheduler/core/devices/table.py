@@ -105,6 +105,7 @@ class DeviceTable:
 
     def take_gaining(self) -> Collection[int]:
         """Return the rows that may have got free devices since the last call."""
+        # Only these nodes are checked for pending pods, instead of all nodes after each event.
         rows: Collection[int] = self.nodes.row_of.values() if self._all_gain else self._gaining
         self._gaining, self._all_gain = set(), False
         return rows
@@ -131,8 +132,9 @@ class DeviceTable:
         if before != info:
             self.extended.set_class(before, info)
             self.classes[info.name] = info
+            # After the class is stored: taint rules of Kubernetes 1.34 evaluate its selectors.
             self.slices.class_changed(info.name)
-            # The class may be one that pods wait for, on any node. A removed class helps nobody.
+            # Pods on any node may wait for the class. A removed class helps no pod.
             self._all_gain = True
             self.version += 1
             self.nodes.touch()
@@ -158,12 +160,14 @@ class DeviceTable:
     def remove_claim(self, key: ClaimKey) -> None:
         if self.claims.pop(key, None) is not None:
             self.consumers.forget(key)
+            # A deleted claim holds nothing, whatever was assumed for it.
             self._put_assumed(key, None)
             self._hold(key)
             self._claims_changed()
 
     def node_changed(self, row: int) -> None:
         """Schedule a refresh of a row whose node was added, deleted or relabeled."""
+        # Clusters without devices pay nothing for node events.
         if self.slices.written:
             self._views.make_stale((row,))
 
@@ -173,6 +177,7 @@ class DeviceTable:
         """Assume allocations that a trial found, for claims that have none."""
         for key, allocation in allocations.items():
             claim = self.claims.get(key)
+            # Another scheduler may have allocated the claim since the decision.
             if claim is None or claim.allocation is None:
                 self._put_assumed(key, allocation)
 
@@ -185,6 +190,8 @@ class DeviceTable:
         for key in keys:
             if key in self.claims:
                 self.consumers.join(key, uid)
+                # After joining: if this took the last entry, cached results for other pods are
+                # wrong.
                 self._count_entries(key)
             if key in self.assumed:
                 self.consumers.assume(key, uid)
@@ -192,6 +199,7 @@ class DeviceTable:
     def give_back(self, keys: Iterable[ClaimKey], uid: str) -> None:
         """Remove an assumed pod, and drop assumed allocations that no other pod uses."""
         for key in keys:
+            # Before leaving: if the claim is full now, cached rejections are wrong afterwards.
             self._count_entries(key)
             self.consumers.leave(key, (uid,))
             if self.consumers.give_back(key, uid):
@@ -227,6 +235,7 @@ class DeviceTable:
         self.refresh()
         for key in keys if self.assumed else ():
             self._assume_freed(key, again=again)
+        # Before the states change: the changes depend on all claims that are released then.
         self._set_freed(keys, freed=not again)
         self.nodes.undo_by(partial(self._set_freed, keys, freed=again))
         self._change_states(keys, again=again)
@@ -293,6 +302,7 @@ class DeviceTable:
         for (row, change), number in zip(changes.items(), numbers, strict=True):
             layout = self._layout_of(row, number)
             of = (layout.index if layout else -1, number, change)
+            # Evictions release equal devices on many equal nodes: one step serves them all.
             if of not in known:
                 known[of] = self.states.changed(layout, number, change)
             after.append(known[of])
@@ -308,6 +318,7 @@ class DeviceTable:
 
     def clash(self, rows: Ints) -> Bools:
         """Return for each row whether claims took devices back that pods of the trial have."""
+        # Each state is checked once: many rows have few states.
         numbers, at = np.unique(self._column[rows], return_inverse=True)
         clashes = [self.states.all[number].clash for number in numbers.tolist()]
         found: Bools = np.array(clashes, np.bool_)[at]
@@ -325,6 +336,7 @@ class DeviceTable:
 
     def states_of(self, rows: Ints | slice) -> Ints:
         """Return the number of each row's device state."""
+        # Otherwise, stale rows could show the states of devices that their nodes no longer see.
         self.refresh()
         return self._column[rows]
 
@@ -343,6 +355,7 @@ class DeviceTable:
 
         Return None if no node has the attribute, or the name is not qualified.
         """
+        # Names of attributes are qualified here, so a key without a domain is only a label.
         if not self.slices.written or "/" not in name:
             return None
         self.refresh()
@@ -359,6 +372,7 @@ class DeviceTable:
     def pool_states(self) -> Mapping[str, int]:
         """Return the numbers of complete, incomplete and invalid pools that a node sees."""
         self.refresh()
+        # Metrics read this regularly, and it visits the pools of all groups.
         if self._pool_states[0] != self.slices_version:
             worst: dict[PoolKey, str] = {}
             for group in self.groups.all():
@@ -420,6 +434,7 @@ class DeviceTable:
             # All numbers change, also those of asks, so `version` invalidates what is cached by
             # them.
             self.states.clear()
+            # Free, like state 0, until the stale groups get their states again.
             self._column[:] = 0
             self._stale_groups.update(dict.fromkeys(self.groups.all()))
             self.version += 1
@@ -432,6 +447,7 @@ class DeviceTable:
         self.nodes.touch_rows(rows)
 
     def _set_assumed(self, key: ClaimKey, allocation: Allocation | None) -> None:
+        # Unlike `_put_assumed`, without `_hold`: in a trial, device states show the use.
         self.assumed.pop(key, None)
         if allocation is not None:
             self.assumed[key] = allocation
@@ -458,6 +474,7 @@ class DeviceTable:
         self._gaining |= rows
         self.excess.pool_changed(info.pool_key)
         self.slices_version += 1
+        # Only these rows: cached room of all other nodes stays valid.
         self.nodes.touch_rows(np.array(sorted(rows), np.int64))
 
     def _looked_at(self, rows: list[int], views: Collection[View]) -> None:

@@ -44,6 +44,7 @@ class DeviceTaintRules:
         self._by_place: dict[_Place, dict[str, DeviceTaintRule]] = {}
 
     def set(self, rule: DeviceTaintRule) -> None:
+        # A changed rule may be for another driver or pool.
         self.remove(rule.name)
         self.all[rule.name] = rule
         self._by_place.setdefault((rule.driver, rule.pool), {})[rule.name] = rule
@@ -96,6 +97,7 @@ def _tainted(
     """Return the device with the taints of the rules that it does not have yet."""
     taints = dict.fromkeys(device.taints)
     for rule, chain in chains:
+        # A taint that the driver has set already stays when the rule is removed.
         if chain is None or rule.device not in (None, device.name) or rule.taint in taints:
             continue
         if verdict(chain, driver, device, judge) is True:

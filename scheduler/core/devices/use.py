@@ -56,6 +56,7 @@ class DeviceUse:
         before = self._held.pop(key, None)
         if now is not None:
             self._held[key] = now
+        # Most updates of a claim do not change its allocation.
         if before == now:
             return set()
         self._displace((key,))
@@ -101,6 +102,7 @@ class DeviceUse:
 
     def usage(self, group: ViewGroup) -> Usage:
         """Return the usage of the devices that a group of nodes sees."""
+        # On first use; later changes update single positions.
         if group.usage is None:
             used = 0
             shares: dict[int, Amounts] = {}
@@ -165,6 +167,7 @@ class DeviceUse:
     ) -> dict[ViewGroup, UsageChange]:
         """Return the changes by group, for devices of several nodes or several claims."""
         found: dict[ViewGroup, UsageChange] = {}
+        # Sorted, because the order of a set would make states depend on chance.
         for device in sorted(devices):
             whole, amounts = self._taken(device, freed)
             differs = whole == again  # else it is in use both before and after, or never

@@ -29,6 +29,7 @@ class ViewGroup:
 
     def array(self) -> Ints:
         """Return the rows in ascending order, (len(rows),). Callers must not change the array."""
+        # Built on demand: groups of thousands of nodes change row by row.
         if self._array is None or len(self._array) != len(self.rows):
             self._array = np.array(sorted(self.rows), np.int64)
         return self._array

@@ -25,6 +25,8 @@ from scheduler.core.volumes.volume_table import VolumeTable
 class Plugins(NamedTuple):
     """Default plugins. VolumeBinding calls NodeVolumeLimits and VolumeZone for its claims."""
 
+    # The order matters: the first filter that rejects a node gives its reason, and NodeResourcesFit
+    # counts before other plugins reduce its room.
     node_unschedulable: NodeUnschedulable
     node_name: NodeName
     taint_toleration: TaintToleration

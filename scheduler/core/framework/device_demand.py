@@ -130,6 +130,7 @@ class DeviceDemands:
         """Return the key of all that the demands depend on; equal keys mean equal demands."""
         wants, table = shape.requirements, self._table
         named = any(isinstance(each, tuple) for each in wants.asks)
+        # Only shapes with named claims depend on claims: other events must not drop their demands.
         claims = (table.claims_version, self._nodes.generation) if named else None
         resources = self._nodes.resources
         by_node = (
@@ -175,6 +176,7 @@ class DeviceDemands:
                 continue
             claim = self._table.claims.get(entry)
             flaw = self._flaw(entry)
+            # One claim that cannot be used blocks the pod on all nodes.
             if flaw or claim is None:
                 return Demand(flaw)
             allocation = self._table.allocation(entry)
@@ -189,6 +191,7 @@ class DeviceDemands:
             asks.append(extended)
         resolved: list[ResolvedAsk] = []
         for ask in asks:
+            # A class may be missing now and exist later; the table's version then changes the key.
             answer = resolve(ask, self._table.classes)
             if isinstance(answer, str):
                 return Demand(answer)
@@ -228,6 +231,7 @@ class DeviceDemands:
         sorting = self._table.sorting(watched)
         looked: set[int] = set()
         for group in dict.fromkeys(group for pool in wide for group in groups.seeing(pool)):
+            # All rows of a group see the same devices, so one of them is enough.
             layout = sorting.layouts[int(sorting.column[next(iter(group.rows))])]
             # Groups with one layout match alike, but each view has its own pools.
             if layout.index not in looked:

@@ -143,6 +143,7 @@ class Quotas:
         """
         for quota in self.domain_quotas:
             room = within(quota, rows, room)
+        # After the domain quotas: levels are only right for the room that these leave.
         level_room = self._level_all(rows, room, count) if self.skew_limits else None
         if level_room is not None:
             return level_room
@@ -215,6 +216,7 @@ def level(
             low, high = (middle, high) if taken(middle) <= count else (low, middle)
     else:
         low = high
+    # At least one pod must be placed, or the search would make no progress.
     height = low if taken(low) else low + 1
     return DomainQuota(domains, np.append(np.clip(height - present, 0, None), PLENTY))
 
@@ -230,6 +232,7 @@ def gather(domains: Domains, rows: Ints, room: Ints, count: int) -> DomainQuota 
         return None
     sums = domains.sums(room, rows)
     chosen = first
+    # Best fit, so that larger domains remain for pods that need them.
     if sums[first] < count:
         enough = np.flatnonzero(sums >= count)
         chosen = int(enough[np.argmin(sums[enough])] if len(enough) else np.argmax(sums))
@@ -262,6 +265,7 @@ def ceilings(domains: Domains, room: Ints, parts: Ints, size: int) -> Ints:
     at = np.flatnonzero((room > 0) & (parts >= 0))
     codes, parts, room = domains.codes[at], parts[at], room[at]
     alone = codes < 0
+    # A pair (part, domain) as one number: distinct pairs are the domains of each part.
     pairs = np.unique(parts[~alone] * (len(domains.values) + 1) + codes[~alone])
     found = np.bincount(pairs // (len(domains.values) + 1), minlength=size)
     found += np.bincount(parts[alone], room[alone], minlength=size).astype(np.int64)

@@ -72,6 +72,7 @@ class DynamicResources(Plugin):
 
     name = "DynamicResources"
     events: ClassVar[Events] = {
+        # No POD_DELETE: claims hold devices, and DEVICES follows when they are released.
         **NODE_EVENTS,
         Event.NOMINATION_DELETE: Reach.NODES,
         Event.DEVICES: Reach.NODES,
@@ -88,6 +89,7 @@ class DynamicResources(Plugin):
 
     def key(self, shape: Shape) -> object:
         """See Plugin."""
+        # The framework's key has the nodes' generation already, and a changed slice marks its rows.
         return self._demands.key(shape)[:3] if shape.requirements.needs_devices else None
 
     def room(
@@ -183,6 +185,7 @@ class DynamicResources(Plugin):
             if put is None:
                 continue
             first = int(rows[at[0]])
+            # Other nodes reach these devices: rows with equal ones are one choice.
             if not is_local(self._results(demand.first, put, first)[0]):
                 yield from self._by_devices(demand, put, rows[at])
                 continue
@@ -256,6 +259,7 @@ class DynamicResources(Plugin):
             demand = demands.at(row)
             put = self._first_put(demand, *self._equal.at(demand, row))
             devices = () if put is None else self._devices_of(put, row)
+            # Rows that would get the same devices reach the same nodes.
             if put is None or devices in tried:
                 continue
             tried.add(devices)
@@ -278,6 +282,7 @@ class DynamicResources(Plugin):
             return None
         asks = self._table.states.asks(demand.first if demand.undecided else demand.own)
         options = [o for ask in asks for request in ask.requests for o in request.options]
+        # adminAccess takes no device from others, so there is no least number.
         if any(wanted.option.admin for wanted in options):
             return None
         able, free = [0] * self._nodes.size, np.zeros(self._nodes.size, np.int64)
@@ -351,6 +356,7 @@ class DynamicResources(Plugin):
         """
         found: dict[ClaimKey, Allocation] = {}
         puts: dict[tuple[int, int], list[Put]] = {}
+        # Copied, because the loop removes entries and the trial may continue.
         given = {key: list(each) for key, each in self._given.items()}
         rows: set[int] = set()
         demands: dict[Shape, Demands] = {}
@@ -420,6 +426,7 @@ class DynamicResources(Plugin):
 
     def deselecting(self, kind: Kind, wanted: Wanted) -> str:
         """Return the source of the first selector that rejects the kind, or an empty string."""
+        # Evaluated again, because verdicts do not keep which selector rejected the kind.
         judge = self._table.sortings.judge
         for selector in wanted.selectors:
             if judge(selector.expression, kind.driver, kind.sample) is not True:
@@ -436,6 +443,7 @@ class DynamicResources(Plugin):
         states, before = self._table.states, self._table.states_of(rows)
         after, complete, own = before.copy(), True, demand.own
         for layout, state, where in self._equal.groups(demand, rows, before):
+            # Rows in one state that get equally many pods change together.
             for count in np.unique(counts[where]).tolist():
                 same = where[counts[where] == count]
                 after[same], missing = states.put(layout, state, own, count, fix=demand.apart)
@@ -475,6 +483,7 @@ class DynamicResources(Plugin):
             self._table.assume(key, results[at])
         if shape is None:
             return True
+        # Kept here, because the state has this pod under `demand.first`, with the named claims.
         own = tuple(each for at, each in enumerate(results) if at not in shared)
         given = self._given.setdefault((shape, row), [])
         given.append(own)

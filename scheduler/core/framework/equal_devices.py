@@ -46,6 +46,7 @@ class EqualDevices:
                 at = np.flatnonzero(np.isin(states, of_part))
             # Layout and state in one number, so that one sort groups the rows by both.
             keys = sorting.column[rows[at]] << 32 | states[at]
+            # The common case of equal nodes needs no sort.
             if len(keys) and (keys == keys[0]).all():
                 yield sorting.layouts[int(keys[0]) >> 32], int(keys[0]) & 0xFFFFFFFF, at
                 continue

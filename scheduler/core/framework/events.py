@@ -59,6 +59,7 @@ NODE_EVENTS: Final[Events] = {Event.NODE_ADD: Reach.NODES, Event.NODE_UPDATE: Re
 """Events of a rule about the node object."""
 
 USE_EVENTS: Final[Events] = {
+    # No POD_ADD: another pod never frees anything on its node.
     **NODE_EVENTS,
     Event.POD_DELETE: Reach.NODES,
     Event.NOMINATION_DELETE: Reach.NODES,
@@ -68,6 +69,7 @@ USE_EVENTS: Final[Events] = {
 PEER_EVENTS: Final[Events] = {
     **NODE_EVENTS,
     Event.DOMAINS: Reach.CLUSTER,
+    # A new pod may be the peer that affinity needs, or even out a spread.
     Event.POD_ADD: Reach.READERS,
     Event.POD_DELETE: Reach.READERS,
     Event.TERMS: Reach.CLUSTER,

@@ -181,6 +181,7 @@ class Framework:
         size = 1 if domains is None else len(domains.values)
         inside = parts >= 0
         found = np.bincount(parts[inside], room[inside], minlength=size).astype(np.int64)
+        # Each bound alone is true, so the lowest one is.
         for plugin in self._at["most"]:
             bound = plugin.most(shape, room, parts, size)
             found = found if bound is None else np.minimum(found, bound)
@@ -204,6 +205,7 @@ class Framework:
         every = np.arange(self.nodes.size) if rows is None else rows
         found = np.zeros(len(every), np.int64)
         if stage is not None:
+            # Only where the tree has pods or places: on other rows there is nothing to share.
             for at in np.flatnonzero(np.isin(every, stages.rows(stage.tree))).tolist():
                 found[at] = max(0, stages.shared_slots(int(every[at]), shape.request, stage))
         return found
@@ -258,6 +260,7 @@ class Framework:
         Pods with a volume each have a shape each, and mostly the same request.
         """
         cached = self._usages.pop(request.amounts, None) or Cached()
+        # Inserted again, so that the first key is the least recently used one.
         self._usages[request.amounts] = cached
         if len(self._usages) > _MOST_USAGES:
             del self._usages[next(iter(self._usages))]
@@ -276,6 +279,7 @@ class Framework:
                 preference = own if preference is None else preference + own
         for weight, values in self._node_scores(shape):
             if len(rows):
+                # Normalised over the given rows, as kube-scheduler does over the feasible nodes.
                 score = values[rows]
                 own = score * abs(weight) // max(1, int(score.max()))
                 own = own if weight > 0 else -own
@@ -306,6 +310,8 @@ class Framework:
         if there was enough for all, as is the case within `slots`.
         """
         complete = True
+        # Every plugin runs, even after one that lacks something: pods that have their nodes anyway
+        # use the rest all the same.
         for plugin in self._at["reserve"]:
             if devices or not plugin.by_claims:
                 complete = plugin.reserve(shape, rows, counts) and complete
@@ -324,6 +330,7 @@ class Framework:
     def account(self, shape: Shape, row: int, count: int = 1) -> None:
         """Count pods that came to the node (negative: that left it), outside of any trial."""
         self.nodes.take_one(row, shape.load, count)
+        # `AssumedVolumes.keep` assumes the volumes of new pods before this, so here they only drop.
         if count < 0:
             for plugin in self._at["account"]:
                 plugin.account(shape, row, more=False)
@@ -333,6 +340,7 @@ class Framework:
         if len(shape.reasons) > _MOST_REASONS:
             shape.drop_caches()  # most are about deleted taints and claims
         self._remember(shape)
+        # No node can take such pods, so the filters are skipped and all nodes get one reason.
         if wants.unsupported or wants.excess:
             return np.full(nodes.size, shape.code(never_fits(shape, nodes)), np.int32)
         codes: Codes = self._class_codes(shape)[nodes.node_class[: nodes.size]]
@@ -380,6 +388,7 @@ class Framework:
         )
 
     def _slots(self, shape: Shape) -> Ints:
+        # Thousands of pods may differ only in their volumes, and each then has a shape of its own.
         key = self._equal_room(shape)
         if key is None:
             return self._own_slots(shape)
@@ -395,6 +404,7 @@ class Framework:
 
     def _own_slots(self, shape: Shape) -> Ints:
         room = self._fresh_room(shape)
+        # Filters that read no match counts have run as node filters already.
         if not shape.filter_match_ids:
             return room
         return np.where(self.pod_codes(shape) == 0, room, 0)

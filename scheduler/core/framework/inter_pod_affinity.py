@@ -69,6 +69,7 @@ class InterPodAffinity(Plugin):
             shape.rule_out(codes, beside, ANTI_AFFINITY)
         for match_id in shape.matches.excluded_by:
             term_of_others = self._selectors.declared(match_id)
+            # A term without declaring pods excludes nothing: skip its pass over the nodes.
             if isinstance(term_of_others, PodTerm) and not self._nodes.match_counts.empty(match_id):
                 beside = self._beside(match_id, term_of_others.key, shape.load.stage)
                 shape.rule_out(codes, beside, EXISTING_ANTI_AFFINITY)
@@ -96,6 +97,7 @@ class InterPodAffinity(Plugin):
         for key in self._keys_of_one(shape):
             domains = self._topologies.domains(key)
             once = np.ones(len(domains.values), np.int64)
+            # Nodes without the topology key are in no domain, where anti-affinity never fails.
             found.append(DomainQuota(domains, np.append(once, PLENTY)))
         return found
 
@@ -105,6 +107,8 @@ class InterPodAffinity(Plugin):
         stage = shape.load.stage
         for soft in shape.requirements.preferred_affinity:
             match_id = self._selectors.match_id((soft.term.selector,))
+            # Terms about other pods are part of the score. Only those about the shape itself change
+            # with each placed pod.
             if match_id in shape.matches.counted:
                 domains = self._topologies.domains(soft.term.key)
                 present = None if soft.weight > 0 else self._present(domains, match_id, stage)
@@ -128,6 +132,7 @@ class InterPodAffinity(Plugin):
         if not wants.required_affinity:
             return False
         peers = self._peers(wants)
+        # The first pod decides the domain for all others, so it is placed alone.
         views = self._nodes.match_counts.views(peers)
         return any(self._is_first(shape, peers, view) for view in views)
 
@@ -171,6 +176,7 @@ class InterPodAffinity(Plugin):
     def _any(self, match_id: int, wants: Requirements, nominated: bool) -> bool:
         """Return True if a counted pod runs in a domain of any required affinity term."""
         rows = self._nodes.match_counts.rows(match_id, wants.stage, nominated=nominated)
+        # As upstream, a peer in a domain of one term is enough to end the exception for first pods.
         keys = {term.key for term in wants.required_affinity}
         return any((self._topologies.domains(key).codes[rows] >= 0).any() for key in keys)
 

@@ -57,6 +57,7 @@ def _admits(wants: Requirements, nodes: NodeTable) -> Bools:
     admitted = np.ones(nodes.size, np.bool_)
     for key, value in wants.selector:
         admitted &= nodes.labels.meets(Expression(key, "In", (value,)))
+    # None means no constraint, while an empty affinity matches no node.
     if wants.affinity is not None:
         admitted &= nodes.meets_any(wants.affinity)
     return admitted

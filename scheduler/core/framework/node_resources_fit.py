@@ -56,6 +56,7 @@ class NodeResourcesFit(Plugin):
         nodes = self._nodes
         every = np.arange(nodes.size)[rows] if isinstance(rows, slice) else rows
         for at in np.flatnonzero(np.isin(every, nodes.stages.rows(stage.tree))).tolist():
+            # Rows that filters exclude keep 0.
             if permitted[at]:
                 room[at] = max(0, nodes.stages.slots(int(every[at]), shape.request, stage))
 
@@ -72,6 +73,7 @@ class NodeResourcesFit(Plugin):
     def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
         """See Plugin."""
         nodes = self._nodes
+        # A resource that no node offers has no row in the table, so it is reported apart.
         for name in shape.request.missing:
             yield f"{INSUFFICIENT}{name}", np.ones(nodes.size, np.bool_)
         beyond = room + 1
@@ -136,6 +138,7 @@ def usage_at(shape: Shape, nodes: NodeTable, rows: Ints) -> tuple[Ints, Ints]:
         # So its value here is never used.
         whole = np.maximum(nodes.allocatable[resource][rows], 1)
         used += np.minimum(whole - nodes.free[resource][rows], whole) * _SCALE // whole
+        # A larger request fits no node, and its product would overflow.
         step += min(amount, LARGEST) * _SCALE // whole
     return used // len(scored), np.maximum(step // len(scored), 1)
 

@@ -12,6 +12,7 @@ from scheduler.core.values.model import Requirements, Taint
 
 REASON: Final = "node(s) were unschedulable"
 
+# kube-scheduler accepts cordoned nodes for pods that tolerate this taint, as DaemonSets' pods do.
 _CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 

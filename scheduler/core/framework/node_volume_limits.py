@@ -57,6 +57,7 @@ class NodeVolumeLimits:
     def new_by_driver(self, shape: Shape) -> Counter[str]:
         """Return for each driver the number of the shape's volumes that no pod on any node uses."""
         counts, users = self._nodes.match_counts, self._selectors.users
+        # A volume in use may be attached to the node in question, and would not count there.
         unused = (v for v in shape.requirements.volumes if counts.empty(users(v)))
         return Counter(_driver(self._volumes, volume) for volume in unused)
 
@@ -75,6 +76,7 @@ class NodeVolumeLimits:
 
     def _all_limits(self) -> dict[str, Ints]:
         found: dict[str, Ints] = {}
+        # A CSINode may come before its Node.
         for node, of_node in self._volumes.limits.items():
             row = self._nodes.row_of.get(node)
             for driver, most in of_node.items() if row is not None else ():
@@ -141,6 +143,7 @@ class Attached:
     def _numbers(self, driver: str) -> Ints:
         counts = self._by_driver.get(driver, _NONE)
         if len(counts) < self._nodes.size:
+            # Twice the size, so that new nodes do not copy the array each time.
             counts = np.pad(counts, (0, 2 * self._nodes.size - len(counts)))
             self._by_driver[driver] = counts
         return counts

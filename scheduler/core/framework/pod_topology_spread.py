@@ -83,6 +83,7 @@ class PodTopologySpread(Plugin):
             # Nodes without the label have code -1 and read the last entry, 0.
             present += weight * table[limit.domains.codes[rows]] + _SCALE * (spread.max_skew - 1)
         scored = eligible[rows]
+        # Otherwise the raw counts would be the score, and fuller domains would win.
         if not scored.any():
             return np.zeros(len(rows), np.int64)
         most, least = int(present[scored].max()), int(present[scored].min())
@@ -114,6 +115,8 @@ class PodTopologySpread(Plugin):
 
     def _labelled(self, spreads: tuple[Spread, ...]) -> Bools | None:
         """Return the nodes (N,) with the topology keys of all constraints, or None without any."""
+        # As upstream, a node without the key of one constraint does not count for the others
+        # either.
         every: Bools | None = None
         for spread in spreads:
             labelled = self._topologies.domains(spread.key).codes >= 0
@@ -139,6 +142,7 @@ class PodTopologySpread(Plugin):
         stage = shape.load.stage
         rows = counts.rows(match_id, stage, nominated=nominated)
         amounts = counts.amounts(match_id, stage, nominated=nominated)
+        # Pods on nodes that do not count must not fill a domain.
         inside = included[rows]
         size = len(domains.values)
         present = np.bincount(

@@ -33,6 +33,7 @@ class TaintToleration(Plugin):
 
     def filter_class(self, wants: Requirements, node: NodeClass) -> str:
         """See Plugin."""
+        # Nodes share few combinations of taints, so a class is checked instead of each node.
         taint = untolerated(wants, node)
         return "" if taint is None else f"{REASON}{taint}"
 

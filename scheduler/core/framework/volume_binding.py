@@ -71,6 +71,7 @@ class VolumeBinding(Plugin):
             claim = self._volumes.claims.get(key)
             flaw = f'{CLAIM}"{key[1]}" not found' if claim is None else self._flaw(claim)
             if flaw:
+                # Such a claim excludes every node, so the other claims change nothing.
                 shape.rule_out(codes, np.ones(len(codes), np.bool_), flaw)
                 return
             if claim is not None:
@@ -125,6 +126,7 @@ class VolumeBinding(Plugin):
         if cache.but_volumes is None:
             wants, matches = shape.requirements, shape.matches
             counted = tuple(i for i in matches.counted if self._selectors.use_of(i) is None)
+            # Requirements are large, so they are copied and hashed once for each shape.
             cache.but_volumes = ButVolumes(
                 replace(wants, claims=(), attachments=()), replace(matches, counted=counted)
             )
@@ -150,6 +152,8 @@ class VolumeBinding(Plugin):
     def one_at_a_time(self, shape: Shape) -> bool:
         """Return True if the first pod's claims exclude the others or decide where they can go."""
         claims = (self._volumes.claims.get(key) for key in shape.requirements.claims)
+        # A ReadWriteOncePod claim has one user, and an undecided one a volume only after its first
+        # pod.
         return any(
             claim is not None and (claim.one_pod or self._volumes.undecided(claim))
             for claim in claims
@@ -178,10 +182,12 @@ class VolumeBinding(Plugin):
             claim = None if key is None else self._volumes.claims.get(key)
             if claim is None:
                 continue
+            # The last user left: its volume is free for other claims again.
             if self._nodes.match_counts.empty(match_id):
                 self._volumes.assumed.change(claim.key, None)
             elif more and self._volumes.undecided(claim):
                 undecided.append(claim)
+        # In the order in which the filter counted the volumes.
         for claim in sorted(undecided, key=_by_size):
             chosen = AssumedVolume(self._choose(claim, row), row)
             self._volumes.assumed.change(claim.key, chosen)
@@ -258,6 +264,7 @@ class VolumeBinding(Plugin):
 
         Return 0 if there is neither.
         """
+        # One node for all pods needs no volume that other nodes reach.
         alone = np.flatnonzero(room >= count)
         if len(alone):
             return int(alone[0])
@@ -282,6 +289,7 @@ class VolumeBinding(Plugin):
         if not meant:
             return self._volumes.index.free(claim)
         free = np.zeros(self._nodes.size, np.int64)
+        # Other claims cannot take the reserved volume, so there is always enough of it.
         free[self._volumes.index.rows(meant)] = _PLENTY
         return free
 

@@ -39,6 +39,7 @@ class VolumeRestrictions(Plugin):
     def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
         """See Plugin."""
         disks: dict[tuple[str, str], list[Disk]] = {}
+        # An rbd image is listed once for each monitor, but is one disk for users.
         for disk in shape.requirements.disks:
             disks.setdefault((disk.kind, disk.name), []).append(disk)
         for (kind, name), same in disks.items():

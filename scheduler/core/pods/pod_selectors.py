@@ -121,6 +121,7 @@ def selects(
         return False
     if pod.namespace in selector.namespaces:
         return True
+    # A namespace may be unknown as long as its event has not arrived: then it has no labels.
     wanted, labels = selector.of_namespaces, namespaces.get(pod.namespace, {})
     return wanted is not None and matches(wanted, labels)
 
@@ -196,6 +197,7 @@ class PodSelectors:
 
     def crowded(self, requirements: Requirements, namespace: str) -> bool:
         """Return True if the requirements need a new match count beyond the namespace's limit."""
+        # Counts that exist cost nothing more, so a namespace at its limit may still use them.
         new = (key for key in _counts_needed(requirements) if key not in self._known)
         return any(self._index.crowded(selectors, namespace) for selectors, _, _ in new)
 
@@ -207,12 +209,15 @@ class PodSelectors:
         new: list[MatchCount] = []
         for volume in requirements.volumes:
             if volume not in self._volumes:
+                # Watched: NodeVolumeLimits follows the users of volumes instead of counting them
+                # all.
                 match_id = self._volumes[volume] = self._match_counts.new(watched=True)
                 self._volume_of[match_id] = volume
         for key in _counts_needed(requirements):
             if key not in self._known:
                 match_count = MatchCount(self._match_counts.new(), *key)
                 self._known[key] = self._by_id[match_count.id] = match_count
+                # Under the namespace of the pod that needs it, whose limit it counts against.
                 self._index.file(match_count, namespace)
                 self._by_namespace += _goes_by_namespace(match_count)
                 new.append(match_count)
@@ -238,6 +243,7 @@ class PodSelectors:
         for key in _counts_needed(requirements):
             if self._unused(key):
                 match_count = self._known.pop(key)
+                # New pods no longer find it, while the matches of others are changed one by one.
                 self._index.remove(match_count)
                 self._by_namespace -= _goes_by_namespace(match_count)
                 ended.append(match_count)
@@ -296,6 +302,7 @@ class PodSelectors:
 
         `wants` are the pod's requirements to consider, all if None.
         """
+        # Without terms about other pods and without volumes, all pods share one object.
         if not self._known and not self._volumes:
             return NO_MATCHES
         wants = wants or pod.requirements
@@ -303,6 +310,8 @@ class PodSelectors:
         counted.update(
             self.match_id((s.term.selector,), declared=s) for s in wants.preferred_affinity
         )
+        # Declared terms and volumes are known by key: the index is only about other pods'
+        # selectors.
         counted.update(self._volumes[volume] for volume in wants.volumes)
         excluded_by, scored_by = set[int](), set[int]()
         for match_count in self._index.about(pod):
@@ -324,6 +333,7 @@ def traits_needed(selectors: Selectors) -> list[tuple[Trait, ...]]:
     The traits are about labels that a pod must have, or else about its namespace. Without any set,
     every pod may be selected.
     """
+    # Labels first: all pods of a namespace would share its trait.
     having = [trait for selector in selectors for trait in _having(selector)]
     within = [_there(s, ((WITHIN, "", ""),)) for s in selectors if s.of_namespaces is None]
     return having or within
@@ -342,6 +352,7 @@ def _there(selector: PodSelector, rules: Iterable[tuple[str, str, str]]) -> tupl
     """Return the rules as traits in each namespace of the selector, without duplicates."""
     spaces = selector.namespaces if selector.of_namespaces is None else (ANYWHERE,)
     rules = list(rules)
+    # Namespaces times values could be hundreds of thousands of entries for one selector.
     if len(spaces) * len(rules) > _MOST_TRAITS:
         spaces = (ANYWHERE,)
     return tuple(dict.fromkeys((space, *rule) for space in spaces for rule in rules))
@@ -357,6 +368,7 @@ def _traits(pod: PodInfo) -> Iterator[Trait]:
 
 
 def _goes_by_namespace(match_count: MatchCount) -> bool:
+    # An empty selector selects all namespaces, whatever their labels are.
     return any(selector.of_namespaces for selector in match_count.selectors)
 
 

@@ -58,6 +58,7 @@ class Cached(Generic[_T]):
 class ButVolumes:
     """Requirements and matches of a shape without its volumes; hashed once."""
 
+    # Used as a key at each lookup of shared slots; hashing requirements is slow.
     __slots__ = ("_hash", "_rest")
 
     def __init__(self, requirements: Requirements, matches: PodMatches) -> None:
@@ -77,6 +78,7 @@ class ShapeCache:
     The results refer to `reasons` by index; `codes` has the index of each reason.
     """
 
+    # One for each shape with pending pods, of which there may be thousands.
     __slots__ = (
         "affinity", "but_volumes", "by_class", "codes", "conflicts", "node_codes", "node_scores",
         "pod_codes", "reasons", "room", "slots",
@@ -125,6 +127,7 @@ class Shape:
         self.requirements = requirements
         self.matches = matches
         self.request = request
+        # The node table counts uses of a port or disk, and one pod must not conflict with itself.
         uses = distinct(requirements.ports + requirements.disks)
         self.load = Load(request, matches.counted, uses, requirements.stage)
         self.filter_match_ids = filter_match_ids
@@ -174,6 +177,7 @@ class Shape:
 
     def drop_caches(self) -> None:
         """Free the cached results, when no pending pod has the shape."""
+        # Codes refer to the reasons in the cache, so both are dropped together.
         self._cache = None
 
     def code(self, reason: str) -> int:

@@ -103,6 +103,7 @@ class Topologies:
         These are the domains of pods' terms: as in kube-scheduler, only labels count.
         """
         self._refresh()
+        # Pods may name any key: without an entry in the cache, such keys cannot displace others.
         if self._nodes.labels.column(key) is None:
             return Domains(key, self._unlabelled, (), ())
         return _cached(self._known, (*outer, key), self._labels)
@@ -113,6 +114,7 @@ class Topologies:
         A node's label has precedence. Without it, the node has the value that its devices agree on.
         """
         devices, keys = self._devices, (*outer, key)
+        # Labels alone decide: share the cached domains with pods.
         if not any(map(devices.attribute, keys)):
             return self.domains(key, outer)
         self._refresh()
@@ -175,6 +177,8 @@ class _Values:
     def of(cls, nodes: NodeTable, columns: Iterable[LabelColumn | None]) -> _Values:
         """Return the values of the first column that has one for each node, else an empty value."""
         given = [column for column in columns if column is not None]
+        # Sorted, so that codes ascend with the values: the order of domains must not depend on the
+        # order in which labels were seen.
         texts = sorted({"", *(value or "" for column in given for value in column.values)})
         place = {text: number for number, text in enumerate(texts)}
         ranks = np.zeros(nodes.size, np.int64)
@@ -194,6 +198,7 @@ def _build(keys: tuple[str, ...], values: list[_Values]) -> Domains:
     A node needs only the innermost value; a missing outer one counts as empty.
     """
     there = values[-1].there
+    # Only nodes with the innermost value are in a domain: the others need no number.
     inside = np.flatnonzero(there)
     combined = np.zeros(len(inside), np.int64)
     first = combined

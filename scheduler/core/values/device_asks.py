@@ -75,6 +75,7 @@ class DeviceConstraint:
 
     def concerns(self, option: DeviceOption, request: DeviceRequest) -> bool:
         """Return True if it applies to devices of this option of the request."""
+        # The name of a request with alternatives includes all of its subrequests.
         names = self.requests
         return not names or request.name in names or option.name in names
 

@@ -55,6 +55,7 @@ def may_be_mapped(resource: str) -> bool:
     """Return True if a device class can provide the resource: extended ones, never native ones."""
     if resource.startswith(CLASS_PREFIX):
         return True
+    # The rules of Kubernetes' IsExtendedResourceName, apart from the prefix of classes above.
     return "/" in resource and _NATIVE not in resource and not resource.startswith(_QUOTA)
 
 

@@ -476,5 +476,6 @@ class PodInfo:
     membership: MembershipInfo = _MEMBERSHIP
     unclaimed: str = ""
     expected: bool = False
+    # Not compared: a pod that differs only in these counts as unchanged.
     version: str = field(default="", compare=False)
     conditions: Literal["", "some", "target"] = field(default="", compare=False)

@@ -67,6 +67,7 @@ class AssumedVolumes:
     def change(self, key: ClaimKey, assumed: AssumedVolume | None) -> None:
         """Set the claim's assumed volume, or drop it if None; undone with the open trial."""
         before = self._kept.get(key)
+        # Each undo entry is kept as long as the trial, so unchanged claims add none.
         if before != assumed:
             self._nodes.undo_by(partial(self._put, key, before))
             self._put(key, assumed)

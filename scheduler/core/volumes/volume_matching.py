@@ -82,6 +82,7 @@ class VolumeIndex:
         self.known: dict[str, VolumeInfo] = {}
         self._nodes = nodes
         self._reach = reach
+        # A count, because a volume may be assumed for a claim and bound to it at the same time.
         self._taken: Counter[str] = Counter()
         self._meant: dict[ClaimKey, set[str]] = {}
         self._open: dict[str, dict[str, VolumeInfo]] = {}
@@ -158,6 +159,7 @@ class VolumeIndex:
             for name, volume in same_class.volumes.items():
                 if needs.admits(volume):
                     free[self.rows(name)] += 1
+            # Sizes of claims differ at will, so the counts would otherwise grow without limit.
             if len(same_class.free) >= _NEEDS_KEPT:
                 same_class.free.clear()
             same_class.free[needs] = free
@@ -166,6 +168,7 @@ class VolumeIndex:
     def best(self, claim: ClaimInfo, row: int, without: Collection[str] = ()) -> str:
         """Return the smallest free volume for the claim on the node, ties by name, or ""."""
         same_class, needs = self._of_class(claim.storage_class), ClaimNeeds.of(claim)
+        # Local volumes are found by node; only the others need a check of their rows.
         wide = (name for name in same_class.wide if row in self.rows(name))
         found = (
             (same_class.volumes[name].size, name)
@@ -185,6 +188,7 @@ class VolumeIndex:
             same_class.put(volume, self.rows(volume.name))
 
     def _withdraw(self, volume: VolumeInfo) -> None:
+        # First, because the cached rows may be those of an older generation of the nodes.
         self._look()
         same = self._open.get(volume.storage_class, {})
         if same.pop(volume.name, None) is None:
@@ -199,6 +203,7 @@ class VolumeIndex:
         self._look()
         same_class = self._by_class.get(storage_class)
         if same_class is None:
+            # On first use: rows are computed again only for classes that pending claims name.
             same_class = self._by_class[storage_class] = _ClassVolumes()
             for volume in self._open.get(storage_class, {}).values():
                 same_class.put(volume, self.rows(volume.name))

@@ -89,6 +89,7 @@ class VolumeTable:
 
     def set_volume(self, volume: VolumeInfo) -> None:
         before = self.volumes.get(volume.name)
+        # Only these changes affect what NodeVolumeLimits has counted.
         if before is None or before.driver != volume.driver:
             self.news.volumes.add(volume.name)
         self.index.set(volume)
@@ -156,6 +157,7 @@ class VolumeTable:
         storage_class = self.classes.get(claim.storage_class)
         if storage_class is None:
             return ""
+        # Volumes that are still to be provisioned count for the driver's limit as well.
         return MIGRATED_PROVISIONERS.get(storage_class.provisioner, storage_class.provisioner)
 
     def _drop(self, key: ClaimKey) -> None:
@@ -164,6 +166,7 @@ class VolumeTable:
             self.index.give(old.volume)
 
     def _tell_claims(self, *volumes: VolumeInfo | None) -> None:
+        # The claims of the old and the new claimRef: both may fit elsewhere now.
         for key in {volume.claim for volume in volumes if volume is not None}:
             if key is not None:
                 self._changed(key)

@@ -32,6 +32,8 @@ def other_zone(volume: VolumeInfo, nodes: NodeTable) -> Bools | None:
     for key in _LABELS:
         zoned |= nodes.labels.has(key)
         if key in volume.labels:
+            # Regional volumes list their zones with this separator (LabelMultiZoneDelimiter in
+            # k8s.io/cloud-provider).
             values = tuple(volume.labels[key].split("__"))
             wrong |= ~nodes.labels.meets(Expression(key, "In", values))
     # As in kube-scheduler, a node without any zone label takes every volume.
