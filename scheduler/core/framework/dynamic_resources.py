@@ -39,7 +39,7 @@ NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 
 
 _WEIGHT: Final = 2000
-"""kube-scheduler's weight of 2 for this plug-in, in thousandths of a node's utilisation."""
+"""kube-scheduler's weight of 2 for this plugin, in thousandths of a node's utilisation."""
 
 
 @dataclass(frozen=True, slots=True)
