@@ -27,7 +27,7 @@ _STEPS: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """How many pods of C units P budgets cover, in E entries.
+    """The numbers of pods of C units that P budgets cover, in E entries.
 
     In the e-th entry, budget `budgets[e]` (< P) covers `counts[e]` pods of unit `places[e]` (< C).
     `of_units` contains the same by unit, as pairs of a budget and a count. The budgets allow

@@ -1,4 +1,4 @@
-"""What a root lacks, as the search finds it. `explain` turns it into numbers for users."""
+"""The shortage of a root, as the search finds it. `explain` turns it into numbers for users."""
 
 from __future__ import annotations
 
