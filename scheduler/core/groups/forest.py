@@ -232,12 +232,14 @@ class Forest:
             template = template_of(spec, templates)
             below = template.below if template is not None else None
         traits = None
+        # Without a policy, the group contradicts nothing yet.
         if spec is not None and group.known:
             traits = Traits(spec.workload, spec.priority, spec.disruption, below)
         self._counters.describe(group, traits)
 
     def _compare_all(self, workload: WorkloadKey) -> Iterator[None]:
         """Compare the Workload's groups with its templates, one in each step."""
+        # A copy: events between the steps change the index.
         for group in list(self._made_from.get(workload, {}).values()):
             # The group may name another Workload since the step was postponed.
             if _workload_of(group.spec) == workload:

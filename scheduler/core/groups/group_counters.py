@@ -113,6 +113,7 @@ class GroupCounters:
         group.priorities, group.schedulers = Counter(), Counter()
         group.alive = group.bound_pods = group.foreign = group.failed = 0
         group.available = group.running = group.settled = 0
+        # Totals over all groups: counting the members adds to them again.
         self.held_pods -= group.held
         self.held_groups -= group.held > 0
         group.gated = group.held = group.leaving = 0
@@ -188,9 +189,11 @@ class GroupCounters:
             quorate, standing, bound = _minimum_met(node, minimum)
             before = node.initially_scheduled
             initially = before or bound or _was_bound(node, minimum)
+            # Before `_faulty`, which allows more in groups that were scheduled.
             if initially and not before:
                 _set_scheduled(node)
             faulty, off = _faulty(node), _off(node)
+            # Ancestors depend on these values alone. If none changed, nothing changes further up.
             if (
                 quorate == node.quorate
                 and standing == node.standing
@@ -198,7 +201,6 @@ class GroupCounters:
                 and initially == before
                 and faulty == node.faulty
                 and off == node.off
-                # Ancestors depend on these values alone, so nothing changes further up.
             ):
                 return
             above = node.parent
@@ -432,6 +434,7 @@ def _was_bound(group: Group, minimum: int | None) -> bool:
 def failed_since(group: Group, pod: Pod) -> bool:
     """Return True if the pod failed after it was bound while the group's object existed."""
     return (
+        # Timestamps of one format compare as strings.
         pod.failed and group.spec is not None and pod.info.membership.bound_at >= group.spec.created
     )
 

@@ -206,6 +206,7 @@ class Group:
         self.children: dict[GroupKey, Group] = {}
         self.members: dict[str, Pod] = {}
         self.pending: dict[Shape, dict[str, Pod]] = {}
+        # Most groups never have such pods, so they get no table.
         self.exceeding: dict[str, Pod] | None = None
         self.unclaimed: dict[str, Pod] | None = None
         self.priorities: Counter[int] = Counter()
@@ -327,6 +328,7 @@ class Group:
         """
         own = self.spec.priority if self.spec is not None else None
         least = min(self.priorities, default=None)
+        # A priority of 0 is valid, so test for None.
         if own is None or least is None:
             return own or least or 0
         return least if self.made else min(own, least)
@@ -352,6 +354,7 @@ class Group:
             group = stack.pop()
             yield group
             if group.children:
+                # A stack returns the last one first.
                 stack.extend(reversed(group.children_in_order()))
 
     def subtree(self) -> Iterator[Group]:

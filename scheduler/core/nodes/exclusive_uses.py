@@ -64,6 +64,7 @@ class _Users:
             found = self.parts[WHOLE] + (self.parts[part] if part != SHARED else 0)
         if stage is None or not found:
             return found
+        # Pods of other stages of the tree will never be there together with this one.
         return found - sum(
             count
             for (other, its), count in self.staged.get(stage.tree, {}).items()

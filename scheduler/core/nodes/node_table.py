@@ -131,6 +131,7 @@ class NodeTable:
             self.classes.forget()
             self._classify_all()
         self._changed(row)
+        # Node filters are cached by generation. They read labels and classes, not free resources.
         if old is None or old.labels != node.labels:
             self.generation += 1
         return row

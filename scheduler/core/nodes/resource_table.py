@@ -124,6 +124,7 @@ class ResourceTable:
     def _stand_in(self, index: int, *, by_devices: bool) -> None:
         """Let devices replace the resource on nodes that do not offer it, or stop that."""
         before = 0 if by_devices else BY_DEVICES
+        # Vacant rows offer nothing, whatever devices there are.
         rows = self._nodes & (self.allocatable[index] == before)
         now = BY_DEVICES - before
         self.free[index, rows] += now - before
@@ -164,6 +165,7 @@ class ResourceTable:
     def take(self, rows: Ints, counts: Ints, request: Request) -> None:
         """Put `counts[i]` pods on node `rows[i]`; negative counts remove them."""
         indices, amounts = request.in_arrays
+        # Rows must be distinct: numpy subtracts only once for repeated indices.
         self.free[indices[:, None], rows] -= amounts[:, None] * counts
         if request.apart:
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
@@ -321,6 +323,7 @@ class Request:
 
 def total(amounts: Ints) -> int:
     """Return the exact sum of amounts up to LARGEST, which over all nodes may exceed an int64."""
+    # The sums of 32-bit halves stay far below 2**63.
     high, low = int((amounts >> 32).sum()), int((amounts & 0xFFFFFFFF).sum())
     return (high << 32) + low
 

@@ -86,6 +86,7 @@ class StageRoom:
 
     def take(self, row: int, count: int, request: Request, stage: Stage) -> None:
         """Put `count` pods of a stage on the node; a negative count removes them."""
+        # Existing pods count in full. Only the rest of the largest stage is reserved.
         if stage.exists:
             self._resources.take_one(row, count, request)
         places = self._places.setdefault(stage.tree, {})

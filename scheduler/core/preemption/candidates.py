@@ -77,6 +77,8 @@ class EvictionScopes:
             held = np.bincount(owners, weights=units.released(self._slots, resource))
             missing = float(amount - self._most_free(free))
             least = max(least, _fewest(held, missing))
+        # The devices of `_needs` are those of one shape, so with other shapes the bound would not
+        # hold.
         if self._needs is not None and wanted.keys() == {self._shape}:
             by_unit = np.bincount(owners, weights=self._held)
             amount = self._needs.least * wanted[self._shape]
@@ -94,6 +96,7 @@ class EvictionScopes:
     def cheapest(self) -> int | None:
         """Return the node to use first; None if none gains a slot."""
         rows = np.flatnonzero(self._gain > 0)
+        # The order of `_order`, but without sorting all nodes for each pod of a batch.
         for values in (self._price, self._size, -self._young):
             if len(rows):
                 rows = rows[values[rows] == values[rows].min()]
@@ -223,6 +226,7 @@ class EvictionScopes:
         """Set per node (N,) the pod count of the smallest unit and the latest start of a pod."""
         units, rows = self._units, self._units.rows[self._slots]
         owners = units.owners[self._slots]
+        # Evicting a small unit disrupts less, and a young pod has done less work.
         sizes = np.bincount(owners, minlength=1)[owners]
         self._size = np.full(len(self._now), np.iinfo(np.int64).max)
         np.minimum.at(self._size, rows, sizes)
@@ -275,6 +279,7 @@ class EvictionScopes:
         """
         size = len(self._now)
         rows = self._units.rows[self._slots]
+        # One number for each pair of a unit and a node: a unit's pods leave the node together.
         pairs, where = np.unique(self._units.owners[self._slots] * size + rows, return_inverse=True)
         self._most_nodes = int(np.bincount(pairs // size).max(initial=1))
         price = np.ones(size, np.int64)

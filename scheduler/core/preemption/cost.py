@@ -79,6 +79,7 @@ class Costs:
         ]
         order = np.lexsort((self.started[sets].max(axis=1), *reversed(costs)))
         for at in order.tolist():
+            # Sorted, so all later sets cost at least as much.
             if tuple(int(field[at]) for field in costs) >= known.decided:
                 return
             yield at

@@ -98,6 +98,7 @@ class DryRun:
         """Return where the root fits if these units are evicted; None if it does not."""
         self.pause()
         key = units.tobytes()
+        # Reductions and proofs ask about the same sets repeatedly.
         if key not in self._known:
             self.solves += 1
             self._known[key] = self._solve(units)

@@ -70,6 +70,7 @@ def _single_pods(state: State, candidates: Ints, cost: Cost, budget: SearchBudge
         return False
     if not all(_plain(state, shape) for shape in units.shapes_of(slots)):
         return False
+    # If the first plan did not take the lowest priorities, something else decided as well.
     lowest = np.sort(units.priorities[candidates])[: cost.units]
     if int(lowest.sum()) != cost.priorities:
         return False
@@ -121,6 +122,7 @@ class _Chain:
             if (free < 0).any():
                 _put(free, shapes[slot], 1)
                 out.append(slot)
+        # In the order of units, as in a plan of `preempt`.
         return np.array(sorted(out, key=lambda slot: int(units.owners[slot])), np.int64)
 
     def _importance(self, slot: int) -> tuple[int, float, int]:

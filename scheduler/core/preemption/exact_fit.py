@@ -204,6 +204,8 @@ class _Search:
         return self._all_of((_Children((0,), 1, self._all),), self._free)
 
     def _likeness(self, node: int) -> tuple[int, ...]:
+        # Equal free resources are not enough: nodes may differ in domains and in the shapes they
+        # admit.
         sets = [*self._allowed, *(part for parts in self._parts for part in parts)]
         return tuple(bits >> node & 1 for bits in sets)
 

@@ -61,6 +61,7 @@ class FewestUnits:
         """
         last, self._cells = self._dry_run.solves + solves, cells
         sets = np.zeros((1, 0), np.int64)
+        # Sets of as many units as the known one may still cost less.
         for size in range(1, known.units + 1):
             extended = self._extended(sets, known, last=size == known.units)
             if extended is None:
@@ -135,6 +136,7 @@ class FewestUnits:
             for at, index in enumerate(self._candidates)
         ]
         equal = np.array(kinds, np.int64)
+        # Units that free much come first, so that few units are left to make up for a bad start.
         order: Ints = np.lexsort((self._costs.started, equal, -share))
         ranked = equal[order]
         before = np.where(ranked[1:] == ranked[:-1], np.arange(len(order) - 1), -1)

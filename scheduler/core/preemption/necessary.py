@@ -81,6 +81,7 @@ class Room:
 
     def resource(self, resource: int, partition: _Partition) -> Floats:
         at = self._nodes.resources.index(resource)
+        # An overcommitted node offers nothing, but takes nothing from other nodes either.
         everywhere = partition.fixed(np.maximum(self._nodes.free[at], 0))
         here = np.maximum(self._free[:, at], 0)
         return (partition.sums(here) + everywhere) * _ROUNDED
@@ -111,6 +112,7 @@ class _Nodes:
         with dry_run.without(gone):
             free = state.nodes.free[self.resources][:, : state.nodes.size]
             self.free: Floats = free.astype(np.float64)
+        # No set frees more than all candidates, so this is an upper bound for each set.
         with dry_run.without(np.union1d(candidates, gone)):
             self.most = {s.index: state.framework.room(s).astype(np.float64) for s in shapes}
         slots = units.slots_of(candidates)
@@ -119,6 +121,7 @@ class _Nodes:
         places = np.searchsorted(self.touched, units.rows[slots])
         self.gain = np.zeros((len(candidates), len(self.resources), len(self.touched)))
         for at, resource in enumerate(self.resources):
+            # Not `+=`, which counts repeated indices once: a unit may have several pods on a node.
             np.add.at(self.gain[:, at], (owners, places), units.released(slots, resource))
 
     def slots(self, shape: Shape, free: Floats) -> Floats:
@@ -254,6 +257,7 @@ class Necessary:
         self._dry_run.pause()
         need = _Need(group, self._partition(group, above))
         for child in group.children_in_order() if group.composite else ():
+            # Children that have met their minimum need nothing.
             if not child.standing:
                 need.add(self._of(child, need.partition))
         need.sum_up(self._shapes, self._nodes.resources, composite=group.composite)

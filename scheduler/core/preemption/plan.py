@@ -104,6 +104,7 @@ def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
         return refusal
     candidates, complete = opened
     protected = ProtectedUnits(state.disruption_budgets, state.units, candidates, budget)
+    # If peers were left out, nothing is proved about sets that contain them.
     proof = Proof(dry_run, protected) if complete else None
     choices = [_Choice(dry_run, family, protected) for family in _affordable(dry_run, protected)]
     # All families violate budgets equally often. Priority comes next in a cost, so others cannot
@@ -115,6 +116,7 @@ def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
         choice.search()
     cheapest = min(best, key=lambda choice: choice.cost)
     cheapest.fewer(lowest, proof)
+    # Last: it may prefer a set of higher cost in which fewer units run.
     cheapest.take_places(lowest)
     plan = cheapest.plan()
     # Without victims and without leaving pods, the root would wait for nothing.
@@ -155,6 +157,7 @@ def _largest_sets(dry_run: DryRun, protected: ProtectedUnits, most: int) -> Iter
     """
     if len(protected.covered) > _FEW:
         levels = np.unique(dry_run.state.units.priorities[protected.candidates])
+        # Each level needs a dry run later, so only some of many priorities are tried.
         for at in np.unique(np.linspace(0, len(levels) - 1, _LEVELS).astype(np.int64)).tolist():
             yield _by_node(dry_run, protected, most, int(levels[at]))
     yield from protected.largest_sets(most)
@@ -168,6 +171,7 @@ def _by_node(dry_run: DryRun, protected: ProtectedUnits, most: int, priority: in
     with dry_run.without(candidates[goes]):
         room = sum(state.framework.slots(shape) for shape in dry_run.refusal.shapes)
     wanted = 1 if isinstance(dry_run.root, Pod) else dry_run.root.pending_total
+    # Beyond what the root wants, more capacity on a node does not help.
     rank = np.argsort(np.argsort(-np.minimum(room, wanted), kind="stable"))
     first = np.flatnonzero(fits)
     return protected.largest_set(first[np.argsort(rank[rows[first]], kind="stable")], most)
@@ -242,6 +246,7 @@ class _Choice:
         everyone = self.protected.candidates
         candidates = everyone[self.units.priorities[everyone] <= self.cost.priority]
         least = min(choice.least for choice in others)
+        # With the lowest number of units, priorities and pods, no search can find less.
         few = self.cost.units <= least and self._lowest(candidates)
         if few or self._searched(candidates, least, proof):
             self.proved = proof is not None and proof.lowest(self.cost)
@@ -277,6 +282,7 @@ class _Choice:
         candidates = np.unique(np.concatenate([choice.candidates for choice in others]))
         places = candidates[self.units.places_only(candidates)]
         places = places[self.units.priorities[places] <= self.cost.priority]
+        # Expected pods alone first: then nothing that runs has to end.
         for scope in (places, np.union1d(places, self.best)):
             placement = self.dry_run.fits(scope) if len(places) else None
             if placement is not None and self._with_places(scope, placement):
@@ -290,9 +296,11 @@ class _Choice:
         cost = self._cost(chosen)
         if self._running(chosen) >= self._running(self.best):
             return False
+        # Sparing running units must not violate budgets or evict pods of a higher priority.
         if (cost.violations, cost.priority) > (self.cost.violations, self.cost.priority):
             return False
         self.best, self.cost = chosen, cost
+        # The proof was about cost, and by cost the former set was better.
         self._minimal, self.proved = not self.dry_run.exhausted, False
         return True
 
@@ -326,6 +334,7 @@ class _Choice:
             rest = self.best[self.best != index]
             if self.dry_run.holds(placement, rest):
                 self.best = rest
+        # The cost of an empty set is not defined: it has no highest priority.
         self.cost = self._cost(self.best) if len(self.best) else self.cost
 
     def _bound(self) -> None:
@@ -369,6 +378,7 @@ class _Choice:
             raise AssertionError("only a set that suffices can be reduced")
         frozen = self._frozen(scope, placement)
         chosen = frozen if self.dry_run.fits(frozen) is not None else scope
+        # The lower bound is reached, so dry runs for reprieves would be wasted.
         if len(chosen) <= self.least:
             return chosen, True
         # `place` is a heuristic: a unit whose reprieve failed may be reprieved in the next pass.
@@ -420,10 +430,12 @@ class _Choice:
             slots = units.slots_of(scope)
             used = np.zeros(nodes.size, np.bool_)
             used[list(placement.rows)] = True
+            # Units on other nodes do not compete with this placement.
             touched = np.unique(units.owners[slots[used[units.rows[slots]]]])
             asked = sorted({it for pod in placement.pods for it, _ in pod.shape.demands})
             out: list[int] = []
             order = self._by_importance(touched)
+            # Consecutive units of one kind, not all of them: the order of importance must be kept.
             for single, same in groupby(order, key=lambda index: len(units.unit(index).slots) == 1):
                 put_back = self._return_singles if single else self._return_whole
                 out.extend(put_back(list(same), asked))
@@ -448,6 +460,8 @@ class _Choice:
         slots = np.array([next(iter(units.unit(index).slots)) for index in order], np.int64)
         while len(slots):
             self.dry_run.pause()
+            # The first slot of each node is its most important one, because slots are in that
+            # order.
             rows, first = np.unique(units.rows[slots], return_index=True)
             units.release(slots[first], -1)
             crowded = first[units.overcommitted(rows, asked)]

@@ -201,6 +201,7 @@ class ProtectedUnits:
             (self._entries.places, self._entries.budgets, rows[self._entries.places])
         )
         group = np.stack((rows[self._entries.places], self._entries.budgets))[:, order]
+        # Sums start again at each pair of a node and a budget.
         begins = np.flatnonzero(np.diff(group, prepend=-1).any(axis=0))
         total = np.cumsum(asked[order])
         before = np.repeat((total - asked[order])[begins], np.diff([*begins, len(order)]))
@@ -258,11 +259,13 @@ class _Allowance:
         self.taken[place] = False
         for budget, count in self._entries.of_units[place]:
             self._left[budget] += count
+        # Only now that the budgets are restored is this the amount that `take` subtracted.
         self._spare += self._more(place)
 
     def _more(self, place: int) -> int:
         """Return by how many more pods the unit would exceed its budgets."""
         return sum(
+            # Only the increase counts: the budget may be exceeded already.
             max(0, count - self._left[budget]) - max(0, -self._left[budget])
             for budget, count in self._entries.of_units[place]
         )
