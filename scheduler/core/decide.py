@@ -94,6 +94,7 @@ def fits_empty_cluster(state: State, root: Group | Pod, budget: SearchBudget) ->
     own = {uid for leaf in members for uid in leaf.members}
     with state.nodes.trial():
         state.units.release(state.units.up_to(root.priority, own))
+        # Claims of deleted pods would otherwise keep their devices.
         state.units.release_returning()
         alone = place(state, root, budget, extras=False, nominations=False)
         return isinstance(alone, Placement)

@@ -114,7 +114,9 @@ class Forest:
         if before is None or before.parent != spec.parent:
             self._links.unlink(group)
             self._links.link(group)
+        # Also without new links: the minimum or a gate may have changed.
         self._counters.settle(group)
+        # A new object has a state even if no counter has changed.
         self._counters.note_state(group)
         self._links.catch_up(_STEPS)
         return group
@@ -159,6 +161,7 @@ class Forest:
 
     def prune(self, group: Group) -> None:
         """Remove a group without a spec that no pod and no child names any more."""
+        # Pods and children may be delivered before the group's object, or outlive it.
         named = group.members or group.children or group.cut_children
         if group.spec is None and not named:
             self.groups.pop(group.key, None)
@@ -257,6 +260,7 @@ def _workload_of(spec: GroupSpec | None) -> WorkloadKey | None:
 
 def _switched_off(group: Group) -> NotReady:
     """Return the group at which a disabled feature gate blocks the tree, and the effect."""
+    # The gate may belong to a child, and the message has to name that child.
     while group.spec is None or not group.spec.gate_off:
         child = min(group.off_children.values(), key=by_creation, default=None)
         if child is None:

@@ -23,6 +23,7 @@ def terms_to_consider(terms: Sequence[GroupTerm], group: Group | None) -> tuple[
     groups = _upwards(group)
     if not groups or any(each.spec is None for each in groups):
         return ()
+    # A constraint below the term's group would keep only a part of that group together.
     return tuple(each.term for each in terms if not _is_met(each, groups[each.above :]))
 
 

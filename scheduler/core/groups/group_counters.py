@@ -87,6 +87,7 @@ class GroupCounters:
         """Mark the group as initially_scheduled, because its status or a snapshot says so."""
         _set_scheduled(group)
         if group.parent is not None:
+            # `settle` sees no change, because the flag is set already.
             group.parent.initially_scheduled_children += 1
             self.settle(group.parent)
         self.settle(group)
@@ -428,6 +429,7 @@ def _was_bound(group: Group, minimum: int | None) -> bool:
         return False
     if group.composite:
         return group.initially_scheduled_children >= minimum
+    # Without failed pods this is the same as `bound`.
     return group.failed > 0 and group.settled + group.failed >= minimum
 
 

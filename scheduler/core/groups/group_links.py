@@ -47,6 +47,7 @@ class GroupLinks:
     def unlink(self, group: Group) -> None:
         """Undo `link`. Links that were cut may be possible now."""
         if group.cut_from is not None:
+            # The parent may be known only because this group named it.
             self._prune(self._mend(group))
         parent = group.parent
         if parent is None:
@@ -72,6 +73,7 @@ class GroupLinks:
         """Do up to `steps` postponed steps, each O(depth). Return True if some are left."""
         while self._postponed and steps > 0:
             key, work = next(iter(self._postponed.items()))
+            # Work that does not end within the steps stays the first in line.
             for _ in work:
                 steps -= 1
                 if steps <= 0:

@@ -40,6 +40,7 @@ def check(top: Group) -> Flaw | None:
         if own:
             return Flaw(group, own)
         suspects = list(group.faulty_children.values()) + list(group.cut_children.values())
+        # `clashing` is only a number, so find the children that it counts.
         if group.clashing:
             suspects += [child for child in group.children.values() if _clash(child, group)]
         child = min(suspects, key=by_creation)
@@ -105,6 +106,7 @@ def _mixes_schedulers(group: Group) -> bool:
     """Return True if its pods name several of this scheduler's names, and no single child does."""
     if len(group.schedulers) < 2:
         return False
+    # If one child alone mixes the names, the user has to change that child.
     return not any(len(child.schedulers) > 1 for child in group.faulty_children.values())
 
 
@@ -129,6 +131,7 @@ def _clash(child: Group, parent: Group) -> str:
             f'has disruption mode single under the all of "{parent.name}":'
             " give both the same disruptionMode"
         )
+    # None: the Workload is not known yet.
     if mine.below not in (None, parent.spec.template):
         wanted = f'under "{mine.below}"' if mine.below else "at the top"
         return (

@@ -67,6 +67,7 @@ def contradiction(spec: GroupSpec, templates: Templates) -> str:
 def _differing_field(spec: GroupSpec, template: Template) -> str:
     """Return the first field that the template sets and the group sets otherwise."""
     pairs = (
+        # Without a policy, `gang` is only a default.
         ("schedulingPolicy", template.gang, spec.gang if spec.minimum is not None else None),
         ("topology constraint", template.topology, spec.topology),
         ("disruptionMode", template.disruption, spec.disruption),

@@ -69,6 +69,7 @@ class LabelColumn:
             # As upstream, NotIn also matches nodes without the label.
             return ~table if operator == "NotIn" else table
         if operator in ("Gt", "Lt"):
+            # As upstream, Gt and Lt match nothing if either value is not an integer.
             limit = integer(wanted[0]) if len(wanted) == 1 else None
             if limit is not None:
                 numbers, whole = self._integers()

@@ -296,6 +296,7 @@ class NodeTable:
     def named(self, names: Iterable[str]) -> Bools:
         """Return per node (N,) whether its name is one of `names`."""
         mask = np.zeros(self.size, np.bool_)
+        # Volumes and selectors may name nodes that do not exist.
         mask[[self.row_of[name] for name in names if name in self.row_of]] = True
         return mask
 

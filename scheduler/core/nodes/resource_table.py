@@ -144,6 +144,7 @@ class ResourceTable:
         for name in old.keys() - new.keys():
             self._set(self.indices[name], row, 0)
             self._offering[name] -= 1
+            # Extended resources come and go; an index for each former name would waste memory.
             if not self._offering[name]:
                 del self._offering[name]
                 self._remove(name)
@@ -203,6 +204,7 @@ class ResourceTable:
             self.free = np.pad(self.free, more)
         self.indices[name] = index
         self.epoch += 1
+        # A list, because `_add_to` removes rows without amounts.
         for row in [row for row, used in self._without_index.items() if name in used]:
             used = self._without_index[row][name]
             _add_to(self._without_index, row, name, -used)
@@ -219,6 +221,7 @@ class ResourceTable:
             return
         index = self.indices.pop(name)
         if name in self._by_devices:
+            # First, so that BY_DEVICES does not count as used by pods.
             self._stand_in(index, by_devices=False)
         self._vacant.append(index)
         self.epoch += 1
@@ -246,6 +249,7 @@ class Request:
     ) -> None:
         total = Counter({PODS: pods})
         for name, amount in amounts:
+            # A negative request would add to the node's free resources.
             total[name] += max(0, amount)
         self._resources = resources
         # One more than any node has: an absurd request must not overflow the arithmetic.

@@ -93,7 +93,7 @@ class StageRoom:
         place = places.setdefault(row, _Place())
         place.add(stage, count, request)
         held = place.most()
-        # Take the difference only when it changes: most pods stay below the maximum.
+        # Most pods stay below the maximum of their tree, so usually nothing changes.
         if held != place.held:
             self._take(row, place.held, -1)
             self._take(row, held, 1)
@@ -144,6 +144,7 @@ class StageRoom:
 
     def _take(self, row: int, amounts: Mapping[str, int], count: int) -> None:
         if amounts:
+            # `request` adds the pods itself.
             others = [each for each in amounts.items() if each[0] != PODS]
             request = self._resources.request(others, pods=amounts.get(PODS, 0))
             self._resources.take_one(row, count, request)

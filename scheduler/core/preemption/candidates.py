@@ -247,6 +247,8 @@ class EvictionScopes:
             self._dry_run.pause()
             domains = self._dry_run.state.topologies.of_groups(key)
             room = domains.sums(self._now + self._gain, None)
+            # Only a required domain must have capacity for all pods. The others only say where to
+            # begin.
             parts.extend(
                 domains.rows(code, None)
                 for code in np.argsort(-room, kind="stable")[:_FEW].tolist()

@@ -143,6 +143,7 @@ class DryRun:
         with self.state.nodes.trial():
             self.release(units)
             decision = place(self.state, self.root, self.budget, extras=self._extras)
+        # Extras are placed as far as they fit, so too few of them are not a refusal of `place`.
         if isinstance(decision, Refusal) or len(decision.pods) < self._wanted:
             return None
         return decision

@@ -97,6 +97,7 @@ class _Chain:
             row = None if self._scopes.any_room or budget.expired() else self._scopes.cheapest()
             if row is None or self._state.nodes.exclusive_uses.clash(np.array([row])).any():
                 return
+            # Slots are sorted by row, so those of one node are a slice.
             slots = self._slots[slice(*np.searchsorted(self._rows, (row, row + 1)))]
             victims = self._victims(root.shape, row, slots)
             cost = self._cost_of(victims)

@@ -479,6 +479,7 @@ class _Choice:
     def _likely(self, candidates: Ints) -> Ints:
         """Return the units of the best set, and of the others those with the most pods."""
         others = np.setdiff1d(candidates, self.best)
+        # Units with many pods free most, so small sets of them may suffice.
         largest = others[np.argsort(-self._sizes()[others], kind="stable")]
         return _sorted([*self.best.tolist(), *largest.tolist()][:_MANY])
 

@@ -9,6 +9,8 @@ joint_packing       packs the minimums of a subtree together, if leaf by leaf fa
 exhaustive_packing  backtracking over pods of different shapes on few nodes
 exhaustive_search   tries all ways to place a small tree, used last
 batching            decides roots with equal signatures together
-search_budget       the limits of one search
-search_memory       candidate placements that earlier searches for a root have completed
+spread_batching     places many equal pods with topology spread constraints at once
+reasons             counts the nodes for each reason against a shape
+
+The limits of a search are in `values.search_budget`, what it remembers in `state.search_memory`.
 """

@@ -107,6 +107,7 @@ class Attempt:
         """Take `size` slots for each of the groups, first to last, with a single reservation."""
         if not self._reserve(shape, rows, counts):
             return False
+        # Each group needs runs of its own, from which its pods get their nodes.
         places, each = np.repeat(rows, counts), np.ones(size, np.int64)
         for index, group in enumerate(groups):
             self.log.append(Run(group, shape, places[index * size : (index + 1) * size], each))

@@ -21,9 +21,13 @@ from scheduler.core.values.model import Stage
 from scheduler.core.values.search_budget import never
 
 MOST_NODES: Final = 64
+"""Nodes that fit a pod. With more, the exhaustive searches do not run."""
+
 MOST_PODS: Final = 64
+"""Pods to place. With more, the exhaustive searches do not run."""
+
 _MOST_USES: Final = 256
-"""Host ports and disks of all shapes together, because each pair of shapes is compared."""
+"""Host ports and disks of all shapes. With more, comparing each pair of shapes takes too long."""
 
 Free = tuple[int, ...]
 _Column = tuple[int, Stage | None]

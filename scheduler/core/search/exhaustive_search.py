@@ -116,6 +116,7 @@ class ExhaustiveSearch:
             elif group.composite:
                 children = [it for it in group.children_in_order() if it.quorate]
                 waiting = [it for it in children if not it.standing]
+                # The peers that a child needs may be in the other children.
                 waiting.sort(key=needs_other_pods)
                 needed = (group.minimum or 0) - group.standing_children
                 yield from self._children(waiting, needed, rows)

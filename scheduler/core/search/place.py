@@ -125,6 +125,7 @@ def place(
         minimums = attempt.total
         if extras:
             search.extras(group)
+        # The pods that run meet all minimums already, so only extras could have been placed.
         if not attempt.total:
             late = attempt.budget.expired()
             return Refusal(group.key, search.left_over(group), shapes, attempt.steps, late)

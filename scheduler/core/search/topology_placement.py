@@ -135,6 +135,7 @@ class TopologyPlacements:
         else:
             for code in self._ranked(group, domains, region, demand):
                 yield replace(whole, rows=domains.rows(code, region))
+        # A group with a choice has no certain demand; all of its waiting pods guide the order.
         order, enough = self._order(domains, region, demand or _wanted(group), pins)
         # Unions grow in doubling steps, because one search for each number of domains would take
         # too long.

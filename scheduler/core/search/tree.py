@@ -440,8 +440,6 @@ class Search:
         index = 0
         hopeless: set[_EqualNeed] = set()
         while index < len(order) and needed:
-            # Too few children are left, or one failed and the budget is over: return the first
-            # failure.
             if needed > len(order) - index or (failed is not None and self._gives_up):
                 return failed, fault
             self.attempt.budget.pause()

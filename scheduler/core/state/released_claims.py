@@ -32,6 +32,7 @@ class ReleasedClaims:
                 (keys if living(key) == 1 else shared).append(key)
         if shared:
             self._count(shared, sign)
+            # The counts are not in the node table, so the trial does not restore them by itself.
             devices.nodes.undo_by(partial(self._count, shared, -sign))
             free = sign > 0
             keys += (
@@ -48,7 +49,7 @@ class ReleasedClaims:
 
     def _free(self, keys: Iterable[ClaimKey], *, again: bool) -> None:
         freed = self._devices.freed
-        # `DeviceTable.free` must not be called twice for one claim.
+        # Releases overlap: a claim without pods may have been freed already.
         changing = [key for key in keys if (key in freed) == again]
         if changing:
             self._devices.free(changing, again=again)

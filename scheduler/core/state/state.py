@@ -104,12 +104,12 @@ class State:
         nodes = self.nodes
         known = nodes.row_of.get(node.name)
         before = None if known is None else nodes.infos[known]
-        # Kubelets update the status of their node all the time. Most updates change nothing here.
+        # Most updates of nodes, such as those of their status, change nothing here.
         if before == node:
             return
         row = nodes.set_node(node)
         self.happened(Event.NODE_ADD if before is None else Event.NODE_UPDATE, (row,))
-        # Devices see only the labels of a node.
+        # Only the labels of a known node decide which devices it reaches.
         if before is None or before.labels != node.labels:
             self.devices.node_changed(row)
         if before is not None and before.labels != node.labels:
