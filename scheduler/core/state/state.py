@@ -409,7 +409,7 @@ class State:
         return self.node_pods.on(node)
 
     def entity(self, pod: Pod) -> GroupKey:
-        """Return the key of the pod's queue entry: the root of its tree, or the pod itself."""
+        """Return the key of the pod's queue entry: the topmost group of its tree, or the pod."""
         return pod.key if pod.group is None else pod.group.top.key
 
     def _lives(self, uid: str) -> bool:
@@ -541,7 +541,7 @@ class State:
             self._touch(group)
 
     def _touch(self, group: Group, *, reconsider: bool = True) -> None:
-        """Record that the group and its ancestors changed."""
+        """Record that the group and its ancestors changed; only the topmost can be decided."""
         changes, node = self.changes, group
         changes.entities.add(node.key)
         while node.parent is not None:
