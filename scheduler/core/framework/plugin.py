@@ -51,6 +51,13 @@ class Plugin:
         """Return the match counts that the plugin reads, from requirements and matches alone."""
         return PreFilter()
 
+    def rejects(self, shape: Shape) -> str:
+        """Return the reason why no node can take such pods, whatever it has; empty if one may.
+
+        kube-scheduler's PreFilter returns it before any node is checked, so no node counts.
+        """
+        return ""
+
     def forget(self, shape: Shape) -> None:
         """Drop what is cached for a shape that no pending pod has."""
 
