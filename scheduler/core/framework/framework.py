@@ -466,5 +466,5 @@ class Framework:
         for plugin in self._at["room"]:
             room = plugin.room(shape, rows, permitted, room, empty=empty)
         if room is None:
-            raise AssertionError("no plug-in counts")
+            raise AssertionError("no plugin counts")
         return room
