@@ -1,4 +1,4 @@
-"""Quantities as integers, for the one computation of a kubelet: does a pod fit?"""
+"""Quantities as integers, for the fit check of a kubelet."""
 
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING
