@@ -1,4 +1,4 @@
-"""Over all filters at once: the nodes that would take a pod are those of kube-scheduler."""
+"""All filters at once: the nodes that a pod fits equal those of kube-scheduler."""
 
 import pytest
 
@@ -74,7 +74,7 @@ async def test_the_feasible_nodes_are_those_of_kube_scheduler(server_kind: str, 
 
     assert not differences, "\n".join(differences)
     assert pairs >= (6000 if long else 150)
-    # What is compared is worth comparing: nodes on both sides, and refusals for every reason.
+    # The comparison must be meaningful: nodes on both sides, and rejections for every reason.
     assert 0.05 < feasible / pairs < 0.9
     assert not long or _without_names(reasons) >= EVERY_REASON
     assert not long or any(map(volume_binding.is_short, reasons))
@@ -84,7 +84,7 @@ async def test_the_feasible_nodes_are_those_of_kube_scheduler(server_kind: str, 
 
 
 def _without_names(reasons: set[str]) -> set[str]:
-    """Without taints and disks."""
+    """Return the reasons without the names of taints and disks."""
     disks = any(reason.startswith(volume_restrictions.NO_DISK) for reason in reasons)
     return {reason.partition(" {")[0] for reason in reasons} | (
         {volume_restrictions.NO_DISK} if disks else set()
