@@ -158,7 +158,7 @@ def train_job(harness: Playing) -> None:
 
 
 def waits(harness: Playing, name: str) -> None:
-    """The scheduler says so, as soon as the group is there."""
+    """Let the scheduler report the group as pending, once it exists."""
     harness.waiting.add(name)
 
 
@@ -175,7 +175,7 @@ async def passes(harness: Playing, seconds: float) -> None:
 
 
 def outcome(harness: Playing) -> dict[tuple[str, str], Json]:
-    """What is there in the end, but for UIDs and moments."""
+    """Return the final objects, except for UIDs and times."""
     return {
         (kind, name): clean({key: obj.get(key) for key in ("metadata", "spec", "status")})
         for (kind, _, name), obj in harness.api.objects.items()
@@ -201,7 +201,7 @@ def kind_of(request: Request) -> Kind:
 
 @cache
 def played() -> tuple[frozenset[Kind], dict[tuple[str, str], Json]]:
-    """The kinds of requests of a life without trouble, and how it ends."""
+    """Return the kinds of requests of a life without faults, and its final objects."""
 
     async def play() -> tuple[frozenset[Kind], dict[tuple[str, str], Json]]:
         harness = Playing()

@@ -1,4 +1,4 @@
-"""The plug-in of docs/design/first-plugin.md filters, scores and says why."""
+"""The plugin of docs/design/first-plugin.md filters, scores and gives a reason."""
 
 import re
 from typing import Any
