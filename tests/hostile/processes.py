@@ -200,8 +200,7 @@ class Processes:
         self.client.add(kind, obj, namespace)
 
     def _delete_all(self, namespace: str) -> None:
-        """Remove the tenant's own finalizers, which could remain forever, and delete its objects.
-        """
+        """Remove the tenant's own finalizers, which it might keep, and delete its objects."""
         for kind in KINDS:
             for obj in self.client.all(kind, namespace):
                 meta = obj["metadata"]
