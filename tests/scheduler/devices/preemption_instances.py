@@ -117,7 +117,7 @@ class ExactEviction(ExactSolver):
         super()._pod(cpu, each)
 
     def _run(self) -> None:
-        """The pods that run: each stays or goes, groups as one, and claims with their pods."""
+        """Model the running pods: kept or evicted, groups as one, and claims with their pods."""
         model, highest = self._model, self._model.new_int_var(-1, PRIORITY - 1, "")
         together: dict[str, cp_model.IntVar] = {}
         for at, each in enumerate(self._occupied.running):

@@ -1,4 +1,4 @@
-"""From the Workload on the wire to the templates that groups are compared with."""
+"""Decoding of Workloads to the templates with which groups are compared."""
 
 from typing import Any
 
