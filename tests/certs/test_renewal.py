@@ -1,4 +1,4 @@
-"""What is renewed when, and that what is made is good."""
+"""The times of renewal, and the validity of new certificates."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -29,7 +29,7 @@ SECOND = timedelta(seconds=1)
 
 
 def bare(material: Material, *, server: bool) -> Material:
-    """The same keys, one certificate made anew without any extension."""
+    """Return the same keys with one certificate recreated without extensions."""
     ca_key = serialization.load_pem_private_key(material.ca_key, None)
     server_key = serialization.load_pem_private_key(material.server_key, None)
     assert isinstance(ca_key, ec.EllipticCurvePrivateKey)

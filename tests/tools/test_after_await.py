@@ -26,7 +26,7 @@ class Part:
 
 
 def found(body: str) -> int:
-    """How many lines of the coroutine `run` the check names."""
+    """Return the number of lines of the coroutine `run` that the check reports."""
     lines = (f"        {line}" for line in body.strip("\n").split("\n"))
     return len(accesses(CLASS + "\n".join(lines)))
 
@@ -80,7 +80,7 @@ def test_the_scheduler_keeps_the_rule(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_it_fails_where_the_rule_is_broken_on_purpose() -> None:
-    """Break it on purpose: the binder without what it awaits after a refusal."""
+    """The test removes the check after an await in the binder."""
     source = (ROOT / "scheduler" / "binding" / "binder.py").read_text(encoding="utf-8")
     assert source.count("await self._freeze.over()") > 2
     assert accesses(source.replace("await self._freeze.over()", "pass"))

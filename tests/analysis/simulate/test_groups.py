@@ -1,4 +1,4 @@
-"""Simulation makes the groups that the controllers would, of every form in which pods name them."""
+"""Simulation creates the groups of the controllers, for every way in which pods name them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The webhook's part of the configuration file, and what is made of it."""
+"""The webhook's section of the configuration file, and the resulting objects."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -81,7 +81,7 @@ def test_without_a_file_there_is_one_scheduler_that_packs() -> None:
 
 
 def test_a_file_of_version_0_1_0_with_every_field_is_read() -> None:
-    """While versions change, replicas of both read the same ConfigMap."""
+    """During an upgrade, replicas of both versions read the same ConfigMap."""
     file = load(Path(__file__).parent / "data" / "config-0.1.0.yaml")
 
     assert file.scoring == {"muster-scheduler": "spread"}

@@ -1,4 +1,4 @@
-"""What is said about the objects of tenants: keys, pods, groups, and labels that they ask for."""
+"""Findings about the objects of tenants: keys, pods, groups, and requested labels."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,7 +31,7 @@ def noted(key: str, holder: str = "annotations") -> Json:
 
 
 def grouped(key: str, value: str) -> Json:
-    """A pod that names a group, and says something of it."""
+    """Return a pod that names a group, with an annotation about it."""
     return make_pod("x", "ns").in_group("g").annotation(key, value).build()
 
 
@@ -92,7 +92,7 @@ def test_keys_that_nothing_reads(kind: str, obj: Json, action: str | None) -> No
 
 
 def test_one_namespace_leaves_room_for_others() -> None:
-    """Whatever one writes, the typing error of another is shown, and the work stays small."""
+    """A typing error in another namespace still appears, and the work is limited."""
     found = Limited("annotations")
     many = {f"{GROUP}/{number}": "" for number in range(20_000)}
 

@@ -1,4 +1,4 @@
-"""Pods that must be spread: many at once, and never more unevenly than one after the other."""
+"""Pods that must be spread: many at once, and never less evenly than one by one."""
 
 from collections import Counter
 
@@ -22,7 +22,7 @@ def gang(builder: StateBuilder, count: int, minimum: int | None = None, **terms:
 
 
 def build(sizes: list[tuple[int, int]]) -> StateBuilder:
-    """Nodes of (cpu, rack)."""
+    """Create nodes of (cpu, rack)."""
     builder = StateBuilder()
     for index, (cpu, rack) in enumerate(sizes):
         builder.node(f"n{index}", cpu, labels={"rack": f"r{rack}", "host": f"n{index}"})
@@ -30,7 +30,7 @@ def build(sizes: list[tuple[int, int]]) -> StateBuilder:
 
 
 def fits_one_by_one(sizes: list[tuple[int, int]], count: int, skews: dict[str, int]) -> bool:
-    """By trying everything: can so many pods come one after another, each as it must?"""
+    """Return True if an exhaustive search can place that many pods one by one."""
     domains = {"host": list(range(len(sizes))), "rack": [rack for _, rack in sizes]}
     seen: set[tuple[int, ...]] = set()
 
@@ -101,7 +101,7 @@ def test_two_constraints_over_many_nodes_take_a_few_steps(count: int) -> None:
 
 
 def test_a_domain_that_has_too_many_pods_already_does_not_slow_down_the_others() -> None:
-    """Only domains that gain pods must keep the skew; r0 is beyond it before and after."""
+    """Only domains that gain pods must keep the skew; r0 exceeds it before and after."""
     builder = build([(20, 0), (20, 1), (20, 2)])
     for _ in range(10):
         builder.pod(node="n0", labels={"app": "web"})
@@ -117,7 +117,7 @@ def test_a_domain_that_has_too_many_pods_already_does_not_slow_down_the_others()
 def test_where_the_first_pod_decides_for_all_others_they_follow_whatever_the_time(
     *, expired: bool
 ) -> None:
-    """That takes two waves. A slow machine must not refuse the gang for the second one."""
+    """The pods need two waves. A slow machine must not reject the gang for the second one."""
     builder = build([(4, 0), (4, 1)])
     gang(builder, 4, required_affinity=(PodTerm(OF_WEB, "rack"),))
     decision = builder.place("g", budget=SearchBudget(expired=lambda: expired))
@@ -127,7 +127,7 @@ def test_where_the_first_pod_decides_for_all_others_they_follow_whatever_the_tim
 
 @pytest.mark.parametrize("expired", [False, True], ids=["in time", "the time is over"])
 def test_many_waves_end_with_the_time_and_not_with_the_steps(*, expired: bool) -> None:
-    """Spread out, each takes one pod more on either node."""
+    """Spread out, each wave adds one pod to either node."""
     builder = build([(40, 0), (40, 0)])
     gang(builder, 60, required_affinity=(PodTerm(OF_WEB, "rack"),))
     budget = SearchBudget(profile="spread", expired=lambda: expired)
