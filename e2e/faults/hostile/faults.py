@@ -60,7 +60,7 @@ class Faults:
             await asyncio.wait(self._tasks)
 
     async def repair(self, chance: random.Random) -> None:
-        """Restore some of the nodes, so that at most two are missing."""
+        """Uncordon and restore some of the nodes; at most two remain removed."""
         for name in sorted(self._cordoned):
             if chance.random() < 0.5:
                 await self._set_unschedulable(name, value=False)

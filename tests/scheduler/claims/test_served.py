@@ -24,7 +24,7 @@ RULES = ["v1beta2", "v1alpha3"]
 
 
 class Answers:
-    """An API server that responds to lists with these errors in sequence, and then stops.
+    """An API server that fails lists with these errors in sequence, and then returns empty ones.
 
     None is a response without an error.
     """

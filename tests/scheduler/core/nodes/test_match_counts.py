@@ -16,7 +16,10 @@ Change = tuple[int, int, Stage | None]
 
 
 def met(seen_by: Stage | None, other: Stage | None) -> bool:
-    """Return True if pods of the two stages exist at the same time."""
+    """Return True if pods of the two stages meet.
+
+    Two different stages of one tree meet only if both exist already.
+    """
     if seen_by is None or other is None or seen_by.tree != other.tree:
         return True
     return seen_by.number == other.number or (seen_by.exists and other.exists)
