@@ -5,6 +5,7 @@ import io
 import resource
 import sys
 from collections.abc import AsyncIterator
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -50,11 +51,9 @@ def asker(seconds: float = 60.0, memory: int = MEMORY, of: _Cluster | None = Non
 class _Hurried(SystemClock):
     """A clock on which every deadline has passed."""
 
-    _now = 0.0
-
-    def monotonic(self) -> float:
-        self._now += 1.0
-        return self._now
+    def __init__(self) -> None:
+        super().__init__()
+        self.monotonic = count(1.0).__next__
 
 
 def small() -> _Cluster:
