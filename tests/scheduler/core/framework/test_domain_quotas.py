@@ -2,11 +2,13 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.explain.explain import explain
+from scheduler.core.framework.domain_quotas import SkewLimit
 from scheduler.core.search.place import Placement, Refusal, SearchBudget
 from scheduler.core.values.model import Expression, PodSelector, PodTerm, Requirements, Spread
 from tests.scheduler.state_builder import StateBuilder, requests
@@ -57,6 +59,27 @@ def fits_one_by_one(sizes: list[tuple[int, int]], count: int, skews: dict[str, i
         return False
 
     return go((0,) * len(sizes), count)
+
+
+@pytest.mark.parametrize(
+    ("counts", "kept"),
+    [
+        pytest.param((0, 1, 1), True, id="the others grow evenly"),
+        pytest.param((0, 2, 0), False, id="one of the others grows alone"),
+        pytest.param((1, 1, 1), False, id="the crowded one grows"),
+    ],
+)
+def test_a_domain_that_was_crowded_before_stops_only_pods_of_its_own(
+    counts: tuple[int, ...], *, kept: bool
+) -> None:
+    """Otherwise a gang of thousands next to it takes a wave for each of its pods."""
+    builder = build([(9, 0), (9, 1), (9, 2)])
+    racks = builder.state.topologies.of_groups("rack")
+    rows = np.arange(3)
+
+    limit = SkewLimit(racks, np.array([5, 0, 0]), np.ones(3, np.bool_), max_skew=1)
+
+    assert limit.kept(rows, np.array(counts)) is kept
 
 
 SIZES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=4)
