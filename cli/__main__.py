@@ -1,4 +1,4 @@
-"""The `muster` command, and `python -m cli`: ends on SIGTERM from its first moment on."""
+"""The `muster` command, and `python -m cli`. Ends on SIGTERM from its first moment on."""
 
 import signal
 import sys
@@ -8,8 +8,9 @@ from types import FrameType
 def main() -> int:
     """Run one command; return the exit code.
 
-    A container's first process has no default action for SIGTERM: one that is still importing
-    would take the pod's whole grace period. Servers replace this handler once they run.
+    The kernel ignores SIGTERM for a container's first process unless it has a handler. Without one
+    here, a process that is still importing would use up the pod's grace period. Servers replace
+    this handler once they run.
     """
     signal.signal(signal.SIGTERM, _end)
     from cli.main import main as run

@@ -1,7 +1,7 @@
 """The `muster` command: server processes, and the commands for users.
 
-Server processes (`cli.servers`) need the base installation only. The commands for users need
-the extra `cli` (typer, rich). Each of the two is imported only if it is asked for.
+Server processes (`cli.servers`) need the base installation only. The commands for users need the
+extra `cli` (typer, rich). Each of the two is imported only for its own commands.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kube.base.errors import ConfigError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit code (2: bad arguments or configuration)."""
+    """Run one command; return the exit code (2: bad arguments or configuration)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments and arguments[0] in PROCESSES:
-            # These log in JSON, and have TLS contexts of their own.
+            # Server processes log in JSON and have their own TLS contexts: they need neither.
             with uncollected(), without(*COLOURS), trusting_nobody():
                 from cli.servers import servers
 

@@ -1,4 +1,4 @@
-"""What the console's server and its views are made of; the page is in `static/`.
+"""The console: its server and its views. The page is in `static/`.
 
-It reads the cluster as the scheduler does, by the scheduler's own watches, and writes nothing.
+It reads the cluster as the scheduler does, through the scheduler's own watches, and writes nothing.
 """

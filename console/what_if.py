@@ -1,7 +1,7 @@
-"""What-if questions, each answered by a process of its own: whatever is asked, the console goes on.
+"""A process of its own for each what-if question, so that none can harm the console.
 
 The process gets a snapshot and the question on its standard input, and has limits of memory and
-time. `python -m analysis.what_if.worker` is what runs there.
+time. It runs `python -m analysis.what_if.worker`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scheduler.snapshot.snapshot import Limits, Snapshot, queue_of
 from scheduler.support.config import Preemption
 
 WAITING: Final = 4
-"""Questions that may wait for their turn, one of each viewer; there is one process at a time."""
+"""Questions that may wait, one per viewer; one process runs at a time."""
 
 _FORBIDDEN: Final = "What-if works on the whole cluster: only who may see all of it can ask."
 _BUSY: Final = "You or others are asking already: try again in a moment."
@@ -35,7 +35,7 @@ _TOO_LONG: Final = f"No answer within {SECONDS:g} s, or it took too much memory:
 
 
 class WhatIfProcess:
-    """Answers questions about one cluster."""
+    """Answers to questions about one cluster."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class WhatIfProcess:
         memory: int = MEMORY,
         stepwise: Stepwise | None = None,
     ) -> None:
-        """These are how the scheduler of the cluster is set up, and the limits of a question.
+        """Store the settings of the cluster's scheduler, and the limits of a question.
 
-        With `stepwise` the cluster is written down, which takes long where it is large.
+        `stepwise` encodes the snapshot in steps: that takes long for a large cluster.
         """
         self._cluster = cluster
         self._budget = budget
@@ -66,7 +66,7 @@ class WhatIfProcess:
         self._stepwise = stepwise or Stepwise(SystemClock(), spent)
 
     async def __call__(self, request: WhatIfRequest, viewer: Viewer) -> WhatIfAnswer:
-        """What would happen. Raises RefusedError."""
+        """Return the outcome of the changes. Raises RefusedError."""
         if viewer.namespaces is not None or not viewer.nodes:
             raise RefusedError(403, _FORBIDDEN)
         if viewer.session in self._asking or len(self._asking) > WAITING:
@@ -87,7 +87,7 @@ class WhatIfProcess:
         return msgspec.json.decode(answer, type=WhatIfAnswer)
 
     async def _question(self, request: WhatIfRequest) -> bytes:
-        """The cluster as it is now, with the question. Others run while it is written."""
+        """Return the current cluster with the question. Other tasks run while it is encoded."""
         taken = await self._snapshot()
         parts = await self._stepwise.awaited(
             lambda: snapshots.encode_in_parts(taken, self._stepwise.pause)
@@ -103,7 +103,7 @@ class WhatIfProcess:
         )
 
     async def _snapshot(self) -> Snapshot:
-        """Taken in steps; nothing changes meanwhile."""
+        """Take a snapshot in steps; the freeze keeps the state unchanged meanwhile."""
         cluster, state, pause = self._cluster, self._cluster.state, self._stepwise.pause
         effort = Effort.at(SystemClock().monotonic(), Preemption().patience_seconds)
         limits = Limits.of(self._budget, effort, preempts=self._preempts)
@@ -124,7 +124,7 @@ class WhatIfProcess:
 
 
 async def _run(question: bytes, seconds: float) -> tuple[int | None, bytes]:
-    """Exit code and output of the process; it is killed when the time is over."""
+    """Return exit code and output of the process, which is killed when its time is over."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "analysis.what_if.worker"),
         stdin=asyncio.subprocess.PIPE,
@@ -137,6 +137,7 @@ async def _run(question: bytes, seconds: float) -> tuple[int | None, bytes]:
     except TimeoutError:
         return None, b""
     finally:
+        # Also after a cancellation, when the viewer has left.
         if process.returncode is None:
             process.kill()
             await process.wait()

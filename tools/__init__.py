@@ -1,1 +1,1 @@
-"""Tools of the people who develop Muster; no part of what is installed."""
+"""Tools for the development of Muster; none is part of what is installed."""

@@ -1,4 +1,4 @@
-"""Writes the reference of all fields and rules: `python -m tools.api_reference FILE`.
+"""Generator of the reference of all fields and rules: `python -m tools.api_reference FILE`.
 
 It contains what the CRDs and the table of rules contain, for readers without a cluster.
 """
@@ -35,7 +35,7 @@ TREE: Final = "compositePodGroupTemplates"
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the complete page."""
     kinds = "".join(_kind(kind) for kind in DEFINED)
     rules = "".join(_row(*_rule(rule)) for rule in table.ALL)
     return HEAD + kinds + RULES_HEAD + rules
@@ -68,7 +68,7 @@ def _version(kind: KindName, version: Json) -> str:
 
 
 def _fields(schema: Json, path: str) -> Iterator[tuple[str, str, str]]:
-    """Every field below, depth first; a tree of templates is told once, not level by level."""
+    """Yield every field below, depth first; a tree of templates is listed once, not per level."""
     for name, field in schema.get("properties", {}).items():
         items = field.get("items", {})
         here = f"{path}.{name}" + ("[]" if items else "")

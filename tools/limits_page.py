@@ -1,4 +1,4 @@
-"""Write the page of limits: `python -m tools.limits_page FILE`.
+"""Generator of the page of limits: `python -m tools.limits_page FILE`.
 
 It lists every tuned number of the product: numeric constants of a module, with the string below
 the assignment (or a comment at it) as the explanation. Constants on adjacent lines share the
@@ -26,7 +26,7 @@ PACKAGES: Final = {
     "console": "The console",
     "cli": "The command",
 }
-"""Folders whose numbers count, in the order of the page."""
+"""Folders on the page, in its order."""
 
 FIXED: Final = frozenset(
     {
@@ -84,7 +84,7 @@ These are constants. [Configuration](configuration.md) has the settings that you
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A tuned number. `text` is empty where nothing explains it."""
+    """A tuned number. `text` is empty if it has no explanation."""
 
     path: str
     name: str

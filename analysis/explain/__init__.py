@@ -1,4 +1,4 @@
-"""Why a group waits, in numbers and words.
+"""The reasons why a group waits, in numbers and words.
 
-`explain` is the entry point.
+Entry point: `explain`.
 """

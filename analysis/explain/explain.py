@@ -1,4 +1,4 @@
-"""Why something waits, or where it would go now: the scheduler's own answer, as lines of text."""
+"""The reason why a pod or group waits, or where it would go now: the scheduler's own result."""
 
 from __future__ import annotations
 
@@ -50,12 +50,13 @@ _KINDS = {
 def find(
     state: State, observed: Mapping[GroupKey, GroupObject], what: str, namespace: str
 ) -> list[Group | Pod]:
-    """What `kind/name` refers to: a pod, a group, or the groups of what makes pods.
+    """Return the pod or group that `kind/name` refers to, or the groups of an owner.
 
-    Those of a TrainJob are its JobSet's, to which Trainer gives the same name. `observed` tells
-    whose a group is. Raises ConfigError, which says what could be meant instead.
+    For a TrainJob these are the groups of its JobSet, to which Trainer gives the same name.
+    `observed` has the owner of each group. Raises ConfigError, which names the possible kinds.
     """
     word, separator, name = what.partition("/")
+    # The group may follow the kind, as with kubectl: podgroup.scheduling.muster.dev.
     kind = _KINDS.get(word.lower().partition(".")[0])
     if not separator or not name or not word:
         raise ConfigError(
@@ -85,9 +86,9 @@ def explain_lines(
     gates: FeatureGates = features.USUAL,
     observed: Mapping[GroupKey, GroupObject] = MappingProxyType({}),
 ) -> Iterator[str]:
-    """One group with what it needs and lacks, or one pod; `gates` is what is on.
+    """Yield one group with its needs and blockers, or one pod; `gates` are the feature gates.
 
-    `observed` tells until when places are held.
+    `observed` has the time until which places are held.
     """
     if isinstance(entity, Pod):
         yield from _pod_lines(state, entity, budget, gates)
@@ -104,7 +105,7 @@ def explain_lines(
 
 
 def _domain_lines(state: State, group: Group) -> Iterator[str]:
-    """The domains of its topology constraint in which its members run."""
+    """Yield the domains of its topology constraint in which its members run."""
     pods = (pod for leaf in group.leaves() for pod in leaf.members.values())
     rows = [pod.row for pod in pods if pod.running and pod.row >= 0]
     if group.topology is None or not rows:
@@ -116,7 +117,7 @@ def _domain_lines(state: State, group: Group) -> Iterator[str]:
 
 
 def _holding_lines(group: Group, observed: Mapping[GroupKey, GroupObject]) -> Iterator[str]:
-    """Where places are held for pods of it that do not exist yet, and until when."""
+    """Yield the nodes with held places for its expected pods, and when the places end."""
     for leaf in group.leaves() if group.expected_held else ():
         places = held_on(leaf)
         if places:
@@ -130,13 +131,14 @@ def _holding_lines(group: Group, observed: Mapping[GroupKey, GroupObject]) -> It
 
 
 def headline(group: Group) -> str:
-    """Kind, name, and how much of it is placed."""
+    """Return kind, name, and how many of its pods or children are placed."""
     minimum = ""
     if group.minimum is not None and (group.spec is None or group.spec.gang):
         field = "minGroupCount" if group.composite else "minCount"
         minimum = f", {field} {group.minimum}"
     if group.composite:
         of = f"{group.standing_children} of {len(group.children)} child groups placed"
+    # Expected pods do not exist: they count neither as pods nor, with a held place, as placed.
     else:
         expected = group.expected_held + group.expected_waiting
         there, placed = len(group.members) - expected, group.running - group.expected_held
@@ -147,12 +149,12 @@ def headline(group: Group) -> str:
 
 
 def qualified_name(key: GroupKey) -> str:
-    """`PodGroup ns/name`."""
+    """Return `PodGroup ns/name`."""
     return f"{key[0]} {key[1]}/{key[2]}"
 
 
 def placed_line(where: Mapping[str, str]) -> str:
-    """Nodes with the number of pods, from the node of each pod by name."""
+    """Return nodes with the number of pods, from the node of each pod by name."""
     return _on_nodes(Counter(where.values()))
 
 
@@ -161,7 +163,7 @@ def _on_nodes(places: Mapping[str, int]) -> str:
 
 
 def placement_lines(state: State, placement: Placement, verb: str) -> Iterator[str]:
-    """Where the pods go that exist, and where places are held for those that do not."""
+    """Yield the nodes of the pods that exist, and those of the held places for expected pods."""
     names = state.nodes.name_of
     found = {False: Counter[str](), True: Counter[str]()}
     for pod, row in zip(placement.pods, placement.rows, strict=True):
@@ -172,7 +174,7 @@ def placement_lines(state: State, placement: Placement, verb: str) -> Iterator[s
 
 
 def blocker_lines(blocker: Blocker) -> Iterator[str]:
-    """The reason with all its numbers."""
+    """Yield the reason with all its numbers."""
     yield f"waits ({blocker.kind}): {blocker.summary}"
     for reason, nodes in blocker.counts:
         yield f"  {nodes} nodes: {reason}"
@@ -191,7 +193,7 @@ def refusal_lines(
     budget: SearchBudget,
     gates: FeatureGates = features.USUAL,
 ) -> Iterator[str]:
-    """The room in each domain, and which pods would be evicted; none is."""
+    """Yield the capacity of each domain, and the pods that would be evicted; none is evicted."""
     rooms = domains(state, entity, refusal)
     for room in rooms[:_MOST_DOMAINS]:
         out = "".join(f"; {nodes} nodes: {reason}" for reason, nodes in room.excluded)
@@ -213,7 +215,7 @@ def refusal_lines(
 
 
 def _others_places(state: State, entity: Group | Pod) -> Iterator[str]:
-    """Who else holds places, those that it may not take first."""
+    """Yield the held places of other groups, highest priority first: it may not take those."""
     found = [each for each in holders(state) if each.top != entity.key]
     found.sort(key=lambda each: -each.priority)
     for each in found[:_MOST_HOLDERS]:
@@ -250,7 +252,7 @@ def _plan_lines(state: State, plan: Plan) -> Iterator[str]:
 
 
 def _why_no_eviction(state: State, entity: Group | Pod) -> str:
-    """Why no pod is evicted for it."""
+    """Return why no pod is evicted for the root."""
     if not may_preempt(state, entity):
         return "no eviction: its preemptionPolicy is Never"
     units = len(state.units.below(entity.priority))
@@ -261,7 +263,7 @@ def _why_no_eviction(state: State, entity: Group | Pod) -> str:
 
 
 def _kind_of_owner(observed: Mapping[GroupKey, GroupObject], word: str) -> str:
-    """The kind of owner of any group that a word means, as `statefulsets`; else the word."""
+    """Return the kind of a group's owner that a word means (`statefulsets`), else the word."""
     wanted = word.lower().partition(".")[0]
     for obj in observed.values():
         owner = obj.metadata.controller
@@ -304,7 +306,7 @@ def _pod_lines(state: State, pod: Pod, budget: SearchBudget, gates: FeatureGates
 
 
 def _device_lines(state: State, uids: Iterable[str]) -> Iterator[str]:
-    """The devices that pods use, by class."""
+    """Yield the devices that pods use, by class."""
     used = devices_used(state.devices, uids)
     if used:
         classes = (f"{count(number, 'device')} of class {name}" for name, number in used.items())

@@ -1,6 +1,6 @@
-"""What an owner of groups says that it waits for, where it has no group that could be explained.
+"""The reason that an owner without a group reports for its wait.
 
-So it is for a gang that was refused, or whose pods nobody has made yet.
+This applies to a gang that was rejected, or whose pods do not exist yet.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ NAMES: Final = {
     Resource(*kind): tuple(filter(None, (kind.kind.lower(), kind.plural, _SHORT.get(kind))))
     for kind in (*(it.kind for it in OWNER_KINDS.values()), *CREATOR_KINDS)
 }
-"""The kinds that Muster writes on, and what kubectl calls them."""
+"""The kinds that Muster writes annotations on, with kubectl's names for them."""
 
 KINDS: Final = {name: resource.kind for resource, names in NAMES.items() for name in names}
 
 
 async def owner_lines(client: Client, what: str, namespace: str) -> list[str]:
-    """What `kind/name` says that it waits for; nothing for other kinds, and where it says nothing.
+    """Return the reason on the owner `kind/name`; none for other kinds, or without an annotation.
 
     Raises kube errors.
     """
@@ -37,6 +37,7 @@ async def owner_lines(client: Client, what: str, namespace: str) -> list[str]:
         return []
     try:
         notes = annotations_of(await client.get(resource, name, namespace))
+    # The caller then reports that there is no such group.
     except (NotFound, Forbidden):
         return []
     said = text(notes.get(ANNOTATION_WAITING_FOR))

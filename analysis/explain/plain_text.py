@@ -1,4 +1,4 @@
-"""Texts of users, safe to show on a terminal."""
+"""Texts of users, made safe for a terminal."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ LONGEST: Final = 500
 
 
 def clean(text: str, longest: int = LONGEST) -> str:
-    """The text without what moves a cursor, colours or reorders: such characters are escaped."""
+    """Escape characters that move a cursor, colour or reorder text."""
     shown = text if len(text) <= longest else f"{text[:longest]}…"
     if shown.isprintable():
         return shown

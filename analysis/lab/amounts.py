@@ -1,4 +1,4 @@
-"""Times and amounts as people write them."""
+"""Times and amounts in the formats that people use."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _PART: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([smhdw])")
 
 LONGEST: Final = 100 * 366 * 86400.0
-"""Seconds of the longest time that is read: a hundred years."""
+"""Seconds of the longest time that is accepted: a hundred years."""
 
 
 def seconds_of(written: str | float) -> float:
-    """A number of seconds, or a duration as "90s" or "1d12h". Raises ValueError."""
+    """Parse a number of seconds, or a duration such as "90s" or "1d12h". Raises ValueError."""
     text = str(written).strip()
     try:
         value = float(text)
@@ -32,7 +32,7 @@ def seconds_of(written: str | float) -> float:
 
 
 def text_of_seconds(seconds: float) -> str:
-    """A duration in its two largest units, as people read it: "2h 5m"; "0s" for none."""
+    """Return a duration in its two largest units, as in "2h 5m"; "0s" for none."""
     left = round(seconds)
     if left < 1:
         return f"{seconds:.1f}s" if seconds >= 0.05 else "0s"
@@ -45,7 +45,7 @@ def text_of_seconds(seconds: float) -> str:
 
 
 def text_of_amount(resource: str, amount: int) -> str:
-    """A quantity of the decision core's units as Kubernetes writes it."""
+    """Return an amount in the decision core's units as a quantity of Kubernetes."""
     if resource == "cpu":
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if resource == "memory" or resource.endswith("storage"):

@@ -1,4 +1,4 @@
-"""Virtual time: it stands still until the simulation sets it."""
+"""Virtual time: only the simulation advances it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class VirtualClock:
-    """A clock that the simulation sets; nobody can wait on it."""
+    """A clock that the simulation sets. No task can wait on it."""
 
     def __init__(self) -> None:
-        """At second 0."""
+        """Start at second 0."""
         self.seconds = 0.0
 
     def monotonic(self) -> float:
-        """Seconds since the trace began."""
+        """Return the seconds since the trace began."""
         return self.seconds
 
     def now(self) -> datetime:
-        """The time of day of the simulation."""
+        """Return the simulation's time of day."""
         return START + timedelta(seconds=self.seconds)
 
     async def sleep(self, seconds: float) -> None:
-        """Raises RuntimeError: time passes from event to event."""
+        """Raise RuntimeError: time passes from event to event."""
         raise RuntimeError(f"nothing waits {seconds} s in virtual time")

@@ -29,13 +29,13 @@ MOST_NODES: Final = 100_000
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 _PODS: Final = 110
-"""Pods that a node takes if its pool does not say."""
+"""Pods that a node accepts if its pool does not state a number."""
 
 _Count = Annotated[int, Meta(ge=1, le=MOST_NODES)]
 
 
 class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Equal nodes; `domains` gives for each topology key how many of them share a domain."""
+    """Equal nodes; `domains` maps a topology key to the number of nodes in each domain."""
 
     name: str
     count: _Count
@@ -45,7 +45,7 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClusterFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file as it is written."""
+    """The content of the file."""
 
     pools: Annotated[list[Pool], Meta(min_length=1)]
 
@@ -63,13 +63,14 @@ class Cluster:
         return tuple(sorted({key for pool in self.pools for key in pool.domains}))
 
     def nodes(self) -> list[NodeInfo]:
-        """All nodes, in the order of their rows. Raises LabError for a quantity that is none."""
+        """Return all nodes, in the order of their rows. Raises LabError for an invalid quantity."""
         return [*self.others, *(node for pool in self.pools for node in nodes_of(pool))]
 
     def more(self, count: int) -> Cluster:
-        """With `count` more nodes: the last pool grows, by whole domains if `count` fills them.
+        """Return a cluster with `count` more nodes: the last pool grows.
 
-        Without pools the last nodes are copied, and the copies join their domains.
+        It grows by complete domains if `count` fills them. Without pools the last nodes are copied,
+        and the copies join their domains.
         """
         if self.pools:
             last = self.pools[-1]
@@ -81,7 +82,7 @@ class Cluster:
 
 
 def read_cluster(file: Path) -> Cluster:
-    """The cluster of the file. Raises LabError, which names the field."""
+    """Read the cluster of the file. Raises LabError, which names the field."""
     try:
         written = msgspec.convert(yaml.safe_load(file.read_text("utf-8")), ClusterFile)
     except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
@@ -92,6 +93,7 @@ def read_cluster(file: Path) -> Cluster:
     if sum(pool.count for pool in written.pools) > MOST_NODES:
         raise LabError(f"{file}: more than {MOST_NODES} nodes")
     cluster = Cluster(tuple(written.pools))
+    # Quantities are checked here, where an error can name the file.
     try:
         cluster.nodes()
     except LabError as error:
@@ -100,12 +102,12 @@ def read_cluster(file: Path) -> Cluster:
 
 
 def cluster_of_snapshot(snapshot: Snapshot) -> Cluster:
-    """The nodes of a real cluster, empty: what ran there is not part of a trace."""
+    """Return the nodes of a real cluster, empty: its pods are not part of a trace."""
     return Cluster(others=tuple(node for node in snapshot.nodes if node is not None))
 
 
 def nodes_of(pool: Pool) -> list[NodeInfo]:
-    """The nodes of one pool. Raises LabError for a quantity that is none."""
+    """Return the nodes of one pool. Raises LabError for an invalid quantity."""
     allocatable = {"pods": _PODS}
     for resource, quantity in pool.resources.items():
         try:

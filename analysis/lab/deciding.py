@@ -1,7 +1,7 @@
-"""Who decides: Muster's own queue, cycle, preemption and starvation gate, or a baseline.
+"""Deciders: Muster's own queue, cycle, preemption and starvation gate, or a baseline.
 
-Nothing of Muster is imitated here: `MusterDecider` has the objects that the scheduler process has,
-with virtual time instead of the clock and lists instead of the API server.
+No part of Muster is imitated: `MusterDecider` has the objects of the scheduler process, with
+virtual time instead of the clock and lists instead of the API server.
 """
 
 from __future__ import annotations
@@ -26,66 +26,68 @@ from scheduler.queue.scheduling_queue import Queue
 from scheduler.support.config import Preemption, Starvation
 
 _RETRY: Final = 60.0
+"""Seconds after which a refused root is decided again without an event, for the starvation gate.
+The process does so each minute, also in case an event was lost; here no event is lost."""
+
 _NO_RETRY: Final = 30 * 86400.0
-"""Seconds after which what was refused is decided again without news. The process does so each
-minute, for the starvation gate and in case that news was lost; here none is lost."""
+"""Seconds without a starvation gate, when only an event can change the result."""
 
 
 class DecisionError(RuntimeError):
-    """Deciding a root raised an error in the scheduler; the cause is in the log."""
+    """An error of the scheduler while it decided a root. The log has the cause."""
 
 
 @dataclass(slots=True)
 class Outbox:
-    """What was decided: in place of the binder, the evictor and the status reporter."""
+    """Collector of decisions, in place of the binder, the evictor and the status reporter."""
 
     placements: list[Placement] = field(default_factory=list)
     victims: list[Pod] = field(default_factory=list)
     decisions: int = 0
 
     def submit(self, placement: Placement) -> None:
-        """A root is placed."""
+        """Record the placement of a root."""
         self.placements.append(placement)
         self.decisions += 1
 
     def touched(self, keys: Iterable[GroupKey]) -> None:
-        """Statuses are not written here."""
+        """Ignore the change: no statuses are written."""
 
     def refused(self, key: GroupKey, blocker: Blocker) -> None:
-        """A root does not fit. Raises DecisionError if that is an error's fault."""
+        """Count a refusal. Raises DecisionError if an error caused it."""
         if blocker.kind == "error":
             raise DecisionError(f"{'/'.join(key)}: {blocker.summary}")
         self.decisions += 1
 
     def placed(self, key: GroupKey) -> None:
-        """Told by `submit` already."""
+        """Ignore the call: `submit` has recorded the placement."""
 
     def evict(self, plan: Plan, priority: int) -> None:  # noqa: ARG002
-        """These units go for the plan's root."""
+        """Record the victims of a plan."""
         self.victims += (pod for unit in plan.victims for pod in unit.pods.values())
 
     def readmit(self) -> None:
-        """Every deletion succeeds."""
+        """Do nothing, as every deletion succeeds."""
 
     def nominate(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
-        """The state keeps nominations; nobody else is told."""
+        """Do nothing: the state has the nominations, and no pod is patched."""
 
     def adopt(self, root: GroupKey, nodes: Mapping[Pod, str]) -> None:
-        """There was no leader before."""
+        """Do nothing, as there was no leader before."""
 
     def withdraw(self, root: GroupKey) -> None:
-        """The state has dropped it."""
+        """Do nothing: the state has dropped the nomination."""
 
 
 class Decider(Protocol):
-    """Decides what is ready."""
+    """A decider of the roots that are ready."""
 
     def decide(self, carry_out: Callable[[], None]) -> None:
-        """Decide until nothing is ready; `carry_out` after each decision empties the outbox."""
+        """Decide until no root is ready; `carry_out` empties the outbox after each decision."""
         ...
 
     def next_time(self) -> float | None:
-        """When to decide again without news, in seconds; None for never."""
+        """Return when to decide again without an event, in seconds; None for never."""
         ...
 
 
@@ -93,7 +95,7 @@ class MusterDecider:
     """The scheduler's cycle on the state."""
 
     def __init__(self, state: State, outbox: Outbox, clock: VirtualClock, variant: Variant) -> None:
-        """All limits are those of the scheduler's defaults, but searches end by steps alone."""
+        """Set up the cycle with the scheduler's defaults, but limit searches by steps only."""
         self.queue = Queue(state, retry=_RETRY if variant.starvation else _NO_RETRY)
         preemptor = Preemptor(
             state,
@@ -119,8 +121,9 @@ class MusterDecider:
         )
 
     def decide(self, carry_out: Callable[[], None]) -> None:
-        """Cycles as the process runs them, until no root is ready."""
+        """Run cycles as the process does, until no root is ready."""
         while True:
+            # The generators let other tasks of the process run in between. Here there are none.
             for _ in self._cycle.refresh():
                 pass
             if not self.queue:
@@ -130,15 +133,15 @@ class MusterDecider:
             carry_out()
 
     def next_time(self) -> float | None:
-        """The end of a pause, a back-off, or of the time that the starvation gate is closed."""
+        """Return the end of a pause or a back-off, or the time when the starvation gate opens."""
         return self.queue.next_time()
 
 
 class InOrder:
-    """All-or-nothing in the order of arrival within a priority: the first that waits blocks all."""
+    """All-or-nothing in order of arrival within a priority; the first that waits blocks all."""
 
     def __init__(self, state: State, outbox: Outbox, variant: Variant) -> None:
-        """The same solver, another order."""
+        """Set up the baseline with the same solver and an empty line."""
         self._state = state
         self._outbox = outbox
         self._variant = variant
@@ -171,12 +174,12 @@ class InOrder:
                     self._waiting[key] = order
 
     def next_time(self) -> float | None:
-        """Only what ends helps."""
+        """Return None: only the end of other jobs can help."""
         return None
 
 
 def _order(group: Group | None, state: State) -> tuple[int, str] | None:
-    """Where a group waits in line; None when it does not."""
+    """Return the position of a group in the line; None if it does not wait."""
     if group is None or group.spec is None or group.parent is not None:
         return None
     if not state.forest.ready(group) or not group.pending_total:
@@ -185,11 +188,12 @@ def _order(group: Group | None, state: State) -> tuple[int, str] | None:
 
 
 def decider_of(state: State, outbox: Outbox, clock: VirtualClock, variant: Variant) -> Decider:
-    """Who decides in this variant."""
+    """Return the decider of this variant."""
     if variant.order == "in-order":
         return InOrder(state, outbox, variant)
     return MusterDecider(state, outbox, clock, variant)
 
 
 def _budget(variant: Variant) -> SearchBudget:
+    # Without a time limit: equal runs must have equal results.
     return SearchBudget(profile=variant.scoring)

@@ -1,7 +1,7 @@
-"""What the lab cannot work with."""
+"""Errors of the lab's input."""
 
 from kube.base.errors import ConfigError
 
 
 class LabError(ConfigError):
-    """Input that cannot be used; the text names the file, the line and the field."""
+    """Input that cannot be used. The text names the file, the line and the field."""

@@ -1,4 +1,4 @@
-"""Fragmentation: how much of what is free could still be used, sampled at equal spans of time."""
+"""Fragmentation: the part of free resources that pods can still use, sampled at equal intervals."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MOST_SAMPLES: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """At one moment, in pods of the reference shape.
+    """Free capacity at one time, in pods of the reference shape.
 
-    `fits` is how many the nodes take, `ideal` how many if all that is free were one node, and
-    `largest` how many the best single domain of each key takes.
+    `fits` is the number of pods that the nodes can hold, `ideal` the number if all free resources
+    were on one node, and `largest` the number for the best single domain of each key.
     """
 
     time: float
@@ -32,10 +32,10 @@ class Sample:
 
 
 class Fragments:
-    """Samples of the state. The reference is the pod that most work in the trace asks for."""
+    """Samples of the state. The reference is the pod shape with most work in the trace."""
 
     def __init__(self, state: State, jobs: Sequence[Job], keys: Sequence[str]) -> None:
-        """`keys` are the topology keys whose domains are looked at."""
+        """Start without samples; `keys` are the topology keys whose domains are sampled."""
         self.reference = _reference(jobs)
         self.keys = tuple(keys)
         self.samples: list[Sample] = []
@@ -43,11 +43,12 @@ class Fragments:
         self._period = 60.0
 
     def sample(self, now: float, until: float) -> None:
-        """Nothing changes from `now` until then."""
+        """Take the samples from `now` until `until`, between which the state does not change."""
         found: Sample | None = None
         while (time := len(self.samples) * self._period) < until:
             if time < now:
                 raise RuntimeError(f"the moment {time} was left out")
+            # One look suffices for all samples of the span: nothing changes in it.
             found = self._look(time) if found is None else replace(found, time=time)
             self.samples.append(found)
             if len(self.samples) == MOST_SAMPLES:
@@ -73,4 +74,5 @@ def _reference(jobs: Sequence[Job]) -> tuple[tuple[str, int], ...]:
     work: Counter[tuple[tuple[str, int], ...]] = Counter()
     for job in jobs:
         work[job.requests] += round(job.total * job.duration)
+    # The requests decide between equal work, so that equal traces give equal results.
     return max(work, key=lambda requests: (work[requests], requests))

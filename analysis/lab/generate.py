@@ -1,4 +1,4 @@
-"""A trace that is drawn: arrivals, sizes and durations from distributions and a seed."""
+"""A generated trace: arrivals, sizes and durations from distributions and a seed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Count = Annotated[int, Meta(ge=1, le=100_000)]
 class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Jobs of one kind, `weight` of all; `median` and `sigma` are of the lognormal duration.
 
-    `pods` has sizes of gangs and `burst` numbers of jobs that come at one moment, by weight.
+    `pods` has the sizes of gangs and `burst` the numbers of jobs that arrive together, by weight.
     """
 
     requests: dict[str, str | int]
@@ -48,7 +48,10 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`jobs` jobs in `span`: a Poisson process whose rate swings by `daily` (0 to 1) each day."""
+    """A number of `jobs` within `span`, as a Poisson process with a daily cycle.
+
+    Its rate swings by `daily` (0 to 1) each day.
+    """
 
     jobs: Annotated[int, Meta(ge=1, le=1_000_000)]
     span: str | float
@@ -58,7 +61,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_recipe(file: Path) -> Recipe:
-    """The recipe of a YAML file. Raises LabError, which names the field."""
+    """Read the recipe of a YAML file. Raises LabError, which names the field."""
     try:
         return msgspec.convert(yaml.safe_load(file.read_text("utf-8")), Recipe)
     except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
@@ -66,7 +69,7 @@ def read_recipe(file: Path) -> Recipe:
 
 
 def generate(recipe: Recipe, seed: int) -> list[Job]:
-    """The jobs by arrival; the same recipe and seed give the same ones. Raises LabError."""
+    """Return the jobs by arrival; equal recipes and seeds give equal jobs. Raises LabError."""
     return checked(_jobs(recipe, random.Random(seed)), "the recipe")  # noqa: S311
 
 
@@ -82,17 +85,19 @@ def _jobs(recipe: Recipe, chance: random.Random) -> Iterator[Job]:
         together = _drawn(kind.burst, "burst", chance) if kind.burst else 1
         arrival = left[0]
         for _ in range(min(together, len(left))):
-            # The arrivals of the others fall away, so that there are as many jobs in the time.
+            # A burst uses up the arrivals of its other jobs, so that the number of jobs stays the
+            # same.
             left.popleft()
             number = recipe.jobs - len(left) - 1
             yield _job(kind, f"{names[index]}-{number:06}", namespace, arrival, chance)
 
 
 def _arrival(span: float, daily: float, chance: random.Random) -> float:
-    """Given their number, the arrivals of a Poisson process are independent draws."""
+    """Draw one arrival. With a given number, arrivals of a Poisson process are independent."""
     while True:
         time = chance.uniform(0, span)
         rate = 1 + daily * math.sin(2 * math.pi * time / 86400 - math.pi / 2)
+        # Thinning: a draw is accepted with a probability in proportion to the rate at its time.
         if chance.uniform(0, 1 + daily) <= rate:
             return round(time, 3)
 
@@ -122,7 +127,7 @@ def _job(kind: Kind, name: str, namespace: str, arrival: float, chance: random.R
 
 
 def _drawn(weights: Mapping[str, float], field: str, chance: random.Random) -> int:
-    """One of the numbers, by weight. Raises LabError if one is none."""
+    """Draw one of the numbers, by weight. Raises LabError if one is invalid."""
     if not weights or not all(re.fullmatch("[1-9][0-9]{0,5}", number) for number in weights):
         raise LabError(f"the recipe: {field}: must be numbers with weights, as {{'1': 3, '8': 1}}")
     (number,) = chance.choices([int(number) for number in weights], list(weights.values()))

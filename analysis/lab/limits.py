@@ -1,4 +1,4 @@
-"""Limits that a user states, as in `wait.p99 > 1h`: what is true of a result fails the run."""
+"""Limits of a user, such as `wait.p99 > 1h`: a run fails if one is true of its results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WRITTEN: Final = re.compile(r"\s*(?:([\w+=.-]+):)?\s*([^<>=\s]+)\s*(>=|<=|>|<)\
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """`path` leads to a number of a result; `variant` is empty for all."""
+    """A condition on results. `path` leads to a number; `variant` is empty for all."""
 
     text: str
     variant: str
@@ -35,9 +35,9 @@ class Limit:
 
 
 def limit_of(written: str) -> Limit:
-    """Reads "[VARIANT:] PATH > NUMBER"; a number may be a duration or in percent.
+    """Parse "[VARIANT:] PATH > NUMBER"; a number may be a duration or in percent.
 
-    Raises LabError, which says how it is written.
+    Raises LabError, which explains the format.
     """
     match = _WRITTEN.fullmatch(written)
     if match is None:
@@ -49,7 +49,7 @@ def limit_of(written: str) -> Limit:
 
 
 def broken(limits: Sequence[Limit], results: Sequence[Result]) -> list[str]:
-    """A line for each limit that holds of a result. Raises LabError for what no result has."""
+    """Return a line for each limit that is true of a result. Raises LabError for a bad path."""
     lines = []
     for limit in limits:
         concerned = [each for each in results if limit.variant in ("", each.variant)]
@@ -65,7 +65,7 @@ def broken(limits: Sequence[Limit], results: Sequence[Result]) -> list[str]:
 
 
 def value_at(result: Result, path: str, text: str) -> float:
-    """The number at `wait.p99`, `wait_by_size.1.p90` or `nvidia.com/gpu.used`. Raises LabError."""
+    """Return the number at a path such as `wait.p99` or `nvidia.com/gpu.used`. Raises LabError."""
     for resource in result.resources:
         if path.startswith(f"{resource.name}."):
             return _follow(resource, path[len(resource.name) + 1 :], path, text)
@@ -77,7 +77,7 @@ def _follow(value: Any, rest: str, path: str, text: str) -> float:
     while rest:
         if not isinstance(fields, dict):
             break
-        # Names of keys may have dots themselves: the longest that is there.
+        # Keys may contain dots themselves: the longest that matches counts.
         name = max(
             (key for key in fields if rest == key or rest.startswith(f"{key}.")),
             key=len,

@@ -1,4 +1,4 @@
-"""What a job's pods are at each moment: waiting, placed, leaving; and when the job runs."""
+"""The life cycle of a job and its pods: waiting, placed, leaving; and when the job runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCHEDULER = "muster"
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """When a job began to run, and the nodes of its pods then, of each gang."""
+    """The time when a job began to run, with the nodes of each gang's pods at that time."""
 
     time: float
     nodes: tuple[tuple[str, ...], ...]
@@ -33,14 +33,14 @@ class Start:
 
 @dataclass(slots=True)
 class Life:
-    """One job. `round` counts how often its pods were made, `left` is the work to do in seconds.
+    """One job. `round` counts how often its pods were created, `left` is the work to do in seconds.
 
-    `groups` are its groups that are there, parents first; `placed` are the nodes of its pods by
-    UID, `gangs` how many are placed of each gang. `whole_since` is when it began to run, None while
-    it does not; `stopped` means that it ran and all of its pods are to be made anew. `made` counts
-    the pods of this round. `starts` are the times at which it began, `stops` those at which it was
-    evicted while it ran. `confined` says whether it first ran in one domain of its topology key;
-    None if it has no key, or never ran.
+    `groups` are its groups that exist, parents first. `placed` are the nodes of its pods by UID,
+    `gangs` the number of placed pods of each gang. `whole_since` is when it began to run, None
+    while it does not. `stopped` means that it ran and that all of its pods will be recreated.
+    `made` counts the pods of this round. `starts` are the times at which it began, `stops` those at
+    which it was evicted while it ran. `confined` is true if it first ran in one domain of its
+    topology key; None if it has no key, or never ran.
     """
 
     job: Job
@@ -65,27 +65,27 @@ class Life:
 
     @property
     def started(self) -> float | None:
-        """When it first ran."""
+        """The time when it first ran."""
         return self.starts[0].time if self.starts else None
 
     @property
     def whole(self) -> bool:
-        """Whether enough of its pods are placed for it to run."""
+        """True if enough of its pods are placed for it to run."""
         least = self.job.least_pods
         return sum(count >= least for count in self.gangs) >= self.job.least_replicas
 
     def place(self, uid: str, node: str) -> None:
-        """The pod is bound."""
+        """Record that the pod is bound."""
         self.placed[uid] = node
         self.gangs[gang_of(uid)] += 1
 
     def unplace(self, uid: str) -> str:
-        """The pod is gone; the node that it was on."""
+        """Record that the pod is deleted; return its node."""
         self.gangs[gang_of(uid)] -= 1
         return self.placed.pop(uid)
 
     def begin(self, now: float) -> None:
-        """It runs from now on."""
+        """Record that it runs from now on."""
         nodes: list[list[str]] = [[] for _ in self.gangs]
         for uid, node in self.placed.items():
             nodes[gang_of(uid)].append(node)
@@ -93,23 +93,23 @@ class Life:
         self.partial_since, self.whole_since = None, now
 
     def saved(self, done: float) -> float:
-        """Of so many seconds of work since it began to run, those up to its last checkpoint."""
+        """Return the seconds up to its last checkpoint, of those since it began to run."""
         step = self.job.checkpoint
         return math.floor(done / step) * step if step else 0.0
 
 
 def gang_of(uid: str) -> int:
-    """The index of the pod's gang in its job."""
+    """Return the index of the pod's gang in its job."""
     return int(uid.rsplit("/", 2)[1])
 
 
 def life_of(job: Job) -> Life:
-    """A job that has not come yet."""
+    """Return a job that has not arrived yet."""
     return Life(job, Requirements(job.requests), job.duration, gangs=[0] * job.replicas)
 
 
 def groups_of(life: Life, variant: Variant, clock: VirtualClock) -> list[GroupSpec]:
-    """The groups of the job, parents first; none where pods are scheduled one by one."""
+    """Return the groups of the job, parents first; none if pods are scheduled one by one."""
     job = life.job
     if variant.order == "one-by-one":
         return []
@@ -147,12 +147,12 @@ def groups_of(life: Life, variant: Variant, clock: VirtualClock) -> list[GroupSp
 
 
 def gang_name(job: Job, index: int) -> str:
-    """The name of the PodGroup of one of its gangs."""
+    """Return the name of the PodGroup of one of its gangs."""
     return job.name if job.replicas == 1 else f"{job.name}-{index}"
 
 
 def new_pods(life: Life, variant: Variant, clock: VirtualClock) -> list[PodInfo]:
-    """All pods of the job's next round, which wait. Their UID is job/round/gang/index."""
+    """Return all pods of the job's next round, waiting. Their UID is job/round/gang/index."""
     life.round += 1
     life.made = 0
     gangs = range(life.job.replicas)
@@ -162,7 +162,7 @@ def new_pods(life: Life, variant: Variant, clock: VirtualClock) -> list[PodInfo]
 
 
 def replacement(life: Life, uid: str, variant: Variant, clock: VirtualClock) -> PodInfo:
-    """A pod in place of one that was evicted, of the same gang."""
+    """Return a pod of the same gang that replaces an evicted one."""
     pod = _pod(life, gang_of(uid), variant, clock)
     life.pods[pod.uid] = pod
     return pod

@@ -1,6 +1,6 @@
-"""The report as one HTML file with its plots: no request leaves it, and equal results look equal.
+"""The report as one HTML file with its plots. It loads nothing, and equal results give equal files.
 
-Needs matplotlib, which the extra `lab` brings.
+Needs matplotlib, which the extra `lab` installs.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ th:first-child { text-align: left; font-weight: normal; }
 figure { margin: 1.5rem 0; overflow-x: auto; } svg { max-width: 100%; height: auto; }
 """
 _GREY: Final = "#888888"
+# Fixed for equal output: by default matplotlib salts the IDs in an SVG at random.
 _SETTINGS: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "muster",
@@ -44,7 +45,7 @@ _SETTINGS: Final[dict[Any, Any]] = {
 
 
 def page(results: Sequence[Result], title: str) -> str:
-    """The whole file. Raises LabError if matplotlib is not installed."""
+    """Return the complete file. Raises LabError if matplotlib is not installed."""
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -115,9 +116,10 @@ def _period(result: Result) -> float:
 
 
 def lines(curves: Sequence[tuple[str, float, Sequence[float]]], label: str) -> str:
-    """An SVG of shares over time: of each variant its name, seconds of one span, and the shares.
+    """Return an SVG of shares over time.
 
-    Raises LabError if matplotlib is not installed.
+    Each curve has the variant's name, the seconds of one span, and the shares. Raises LabError if
+    matplotlib is not installed.
     """
 
     def draw(axes: Axes) -> None:

@@ -1,7 +1,7 @@
-"""A trace of what a cluster's objects tell of the past: groups, and pods that run or ended.
+"""A trace of a cluster's past, as its objects show it: groups, and pods that run or ended.
 
-What Kubernetes has deleted is not in it: a Job with `ttlSecondsAfterFinished` leaves nothing. A
-root becomes one job with equal gangs of equal pods, the largest of what they are and ask for.
+Deleted objects are missing: a Job with `ttlSecondsAfterFinished` leaves none. A root becomes one
+job with equal gangs of equal pods. Their size and requests are the largest that occur.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ T = TypeVar("T")
 U = TypeVar("U")
 _Json = Mapping[str, Any]
 _DEEPEST: Final = 16
-"""Parents that are followed to find the root, so that a circle ends."""
+"""Parents that are followed to find the root. The limit ends a circle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """`jobs` by arrival, the first at 0; `running` of them had not ended yet.
+    """The recorded jobs by arrival, the first at 0; `running` of them had not ended yet.
 
-    `waiting` roots are left out, as nobody knows how long they will run, and so are `odd` objects
-    that cannot be read.
+    `waiting` roots are left out, as their duration is unknown, and so are `odd` objects that cannot
+    be decoded.
     """
 
     jobs: list[Job]
@@ -54,7 +54,7 @@ class _Root:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A pod from its start to its end, in seconds since 1970; `ended` None while it runs."""
+    """A pod from its start to its end, in seconds since 1970; `ended` is None while it runs."""
 
     info: PodInfo
     begun: float
@@ -62,9 +62,9 @@ class _Span:
 
 
 def record(groups: Iterable[tuple[str, _Json]], pods: Iterable[_Json], now: float) -> Recording:
-    """`groups` are (kind, object). Pods without a group are jobs of their own.
+    """Return the jobs of these objects; `groups` are (kind, object).
 
-    Raises LabError if nothing of it ever ran.
+    Pods without a group are jobs of their own. Raises LabError if none of them ever ran.
     """
     odd: list[str] = []
     specs = {spec.key: spec for group in groups if (spec := _read(_spec, group, odd)) is not None}
@@ -89,7 +89,7 @@ def record(groups: Iterable[tuple[str, _Json]], pods: Iterable[_Json], now: floa
 
 
 def _read(convert: Callable[[T], U], obj: T, odd: list[str]) -> U | None:
-    """What a namespace wrote oddly is left out, and counted."""
+    """Decode an object; leave out and count what a user wrote in an invalid form."""
     try:
         return convert(obj)
     except (
@@ -162,7 +162,7 @@ def _fields(
 
 
 def _constraint(spec: GroupSpec, topology: str, key: str) -> dict[str, str]:
-    """What the group's topology constraint is for a job, under these names of fields."""
+    """Return the group's topology constraint as fields of a job, under these names."""
     if spec.topology is None:
         return {}
     return {
@@ -177,7 +177,8 @@ def _spans(root: _Root) -> Iterator[_Span]:
 
 
 def _at_once(gang: list[_Span], now: float) -> int:
-    """How many of its pods ran at once: those that took the place of others do not count."""
+    """Return how many of the gang's pods ran at once; replacements do not count extra."""
+    # At equal times ends come before starts: a replacement succeeds its predecessor.
     changes = sorted(
         change
         for span in gang
@@ -199,7 +200,7 @@ def _largest(spans: Iterable[_Span]) -> dict[str, str]:
 
 
 def _ended(status: _Json) -> float | None:
-    """When the last container of a pod ended, None while it runs."""
+    """Return when the last container of a pod ended; None while it runs."""
     if status.get("phase") not in ("Succeeded", "Failed"):
         return None
     ends = [

@@ -14,19 +14,19 @@ _Row = tuple[str, Callable[[Result], str]]
 
 
 def to_json(results: Sequence[Result]) -> bytes:
-    """All results, indented, with a line break at the end."""
+    """Return all results as JSON, indented, with a line break at the end."""
     return msgspec.json.format(msgspec.json.encode({"results": results}), indent=1) + b"\n"
 
 
 def table_cells(results: Sequence[Result]) -> list[list[str]]:
-    """Rows of cells: a head with the variants, then a label and a value for each of them."""
+    """Return rows of cells: a header with the variants, then a label and their values."""
     rows = [["", *(result.variant for result in results)]]
     rows += [[label, *(value(result) for result in results)] for label, value in _rows(results)]
     return rows
 
 
 def table(results: Sequence[Result]) -> list[str]:
-    """One column for each variant. Lines of text."""
+    """Return the lines of a table with one column for each variant."""
     rows = table_cells(results)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [_line(row, widths) for row in rows]
@@ -43,7 +43,7 @@ def _rows(results: Sequence[Result]) -> Iterator[_Row]:
     names = [resource.name for resource in first.resources]
     yield from _PLAIN
     yield from ((f"{name} used", _share_of(name, "used")) for name in names)
-    # Of the others the busiest resource says enough; the JSON has all.
+    # For these rows the busiest resource suffices; the JSON has all.
     busiest = max(first.resources, key=lambda each: each.used).name
     yield f"{busiest} held by jobs that do not run", _share_of(busiest, "idle_partial")
     yield f"{busiest} lost by eviction", _share_of(busiest, "lost")
@@ -86,12 +86,12 @@ _PLAIN: Final[tuple[_Row, ...]] = (
 
 
 def percent(share: float) -> str:
-    """A share of 1 with one decimal."""
+    """Format a share of 1 in percent, with one decimal."""
     return f"{share * 100:.1f} %"
 
 
 def reference_text(result: Result) -> str:
-    """What the pod asks for in which fragments are counted."""
+    """Return the requests of the pod in which fragments are counted."""
     wanted = result.fragmentation.reference.items()
     return ", ".join(f"{name} {text_of_amount(name, amount)}" for name, amount in wanted)
 

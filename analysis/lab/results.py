@@ -1,4 +1,4 @@
-"""What came of a run, as plain values in a fixed order: the same run gives the same bytes."""
+"""Results of a run, as plain values in a fixed order: equal runs give equal bytes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from analysis.lab.simulation import Run
 from analysis.lab.usage import UsedDomains
 
 SIZES: Final = (1, 4, 8, 16, 64)
-"""The most pods of each size class of jobs; larger ones are the last class."""
+"""The most pods of each size class of jobs. Larger jobs are in the last class."""
 
 
 class Waits(msgspec.Struct, frozen=True):
-    """Seconds until jobs ran, as nearest ranks; of those that never did, until the end."""
+    """Seconds until jobs ran, as nearest ranks; for those that never did, until the end."""
 
     jobs: int
     unstarted: int
@@ -30,10 +30,10 @@ class Waits(msgspec.Struct, frozen=True):
 
 
 class Resource(msgspec.Struct, frozen=True):
-    """Of one resource: shares of the capacity, over the time from 0 to the end.
+    """One resource, in shares of the capacity over the time from 0 to the end.
 
-    `used` is what pods had, `idle_partial` the part of it that pods had whose job did not run,
-    `lost` the work of evicted jobs since their last checkpoint. `over_time` and
+    `used` is the share of bound pods, and `idle_partial` its part with pods whose job did not run.
+    `lost` is the work of evicted jobs since their last checkpoint. `over_time` and
     `partial_over_time` are the first two for each span.
     """
 
@@ -47,10 +47,10 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 class Domains(msgspec.Struct, frozen=True):
-    """How the domains of a key were used, as shares of what each has.
+    """The use of a key's domains, in shares of the capacity of each.
 
-    `used` are the least, the median and the most of each resource over the whole time, `over_time`
-    the shares of each domain by resource, for each `span` seconds.
+    `used` has the least, the median and the most of each resource over the entire time. `over_time`
+    has the shares of each domain by resource, for each `span` seconds.
     """
 
     key: str
@@ -61,10 +61,11 @@ class Domains(msgspec.Struct, frozen=True):
 
 
 class Fragmentation(msgspec.Struct, frozen=True):
-    """In pods of the reference shape, as means over time.
+    """Fragmentation in pods of the reference shape, as means over time.
 
-    `share` is which part of what was free no such pod could use, `fits` how many nodes would take,
-    `largest` how many the best domain of each key would. `over_time` is the share at `times`.
+    `share` is the part of free resources that no such pod could use. `fits` is the number of pods
+    that the nodes could hold, `largest` the number for the best domain of each key. `over_time` is
+    the share at `times`.
     """
 
     reference: dict[str, int]
@@ -78,7 +79,7 @@ class Fragmentation(msgspec.Struct, frozen=True):
 class Result(msgspec.Struct, frozen=True):
     """One variant. Times are seconds of the simulation.
 
-    `confined` is which part of the jobs that ran and have a topology key ran in one domain of it.
+    `confined` is a share of the jobs that ran and have a topology key: those in one domain of it.
     """
 
     variant: str
@@ -103,7 +104,7 @@ class Result(msgspec.Struct, frozen=True):
 
 
 def result_of(run: Run) -> Result:
-    """The sums of a run."""
+    """Return the results of a run."""
     lives, end = run.lives, run.end
     return Result(
         variant=run.variant.name,
@@ -157,7 +158,7 @@ def _ranks(seconds: Sequence[float], unstarted: int = 0) -> Waits:
 
 
 def _until_whole(life: Life, end: float) -> float:
-    """From the first pod's place to the one that lets the job run: 0 where it starts whole."""
+    """Return the seconds from the first bound pod until the job runs; 0 if it starts complete."""
     whole = end if life.started is None else life.started
     return 0.0 if life.first_placed is None else whole - life.first_placed
 
@@ -250,5 +251,6 @@ def _fragmentation(run: Run) -> Fragmentation:
 
 
 def _share(value: float) -> float:
-    """Rounded so that the order of additions on another machine does not show."""
+    """Round a share, so that another order of additions on another machine does not show."""
+    # Adding 0.0 turns -0.0 into 0.0.
     return round(float(value), 6) + 0.0

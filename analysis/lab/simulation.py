@@ -1,7 +1,7 @@
-"""A discrete-event loop around the scheduler: jobs come, are placed, run, end, are evicted.
+"""A discrete-event loop around the scheduler: jobs arrive, are placed, run, end, are evicted.
 
-Between two events nothing changes, so time jumps from one to the next. All that happens at one
-moment is taken in before anything is decided.
+Between two events the state does not change, so time jumps from one to the next. All events of one
+time are applied before any decision.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EPOCH: Final = START.timestamp()
 
 @dataclass(slots=True)
 class Run:
-    """What came of one variant: the jobs' lives, what was used, and until when, in seconds.
+    """The outcome of one variant: the jobs' life cycles, the usage, and the end in seconds.
 
     `lost` is the work of evicted jobs since their checkpoints in amount x seconds, by resource.
     """
@@ -52,7 +52,10 @@ class Simulation:
     """One variant of a trace on a cluster."""
 
     def __init__(self, cluster: Cluster, jobs: Sequence[Job], variant: Variant) -> None:
-        """`jobs` by arrival. Raises LabError if they ask for what the cluster never has."""
+        """Set up the simulation. Raises LabError if jobs request what no node offers.
+
+        `jobs` are ordered by arrival.
+        """
         if variant.nodes:
             cluster = cluster.more(variant.nodes)
         nodes = cluster.nodes()
@@ -74,7 +77,7 @@ class Simulation:
         self.result = Run(variant, list(self._lives.values()), usage, fragments, len(nodes))
 
     def run(self, until: float | None = None) -> Run:
-        """Play the trace until all jobs ended, or nothing happens any more, or `until` seconds."""
+        """Play the trace until all jobs ended, no event is left, or `until` seconds passed."""
         for life in self._lives.values():
             self._at(life.job.arrival, partial(self._come, life))
         while True:
@@ -92,7 +95,7 @@ class Simulation:
         return self.result
 
     def _next_time(self) -> float | None:
-        """When something happens; retries alone do not keep a simulation going."""
+        """Return the time of the next event; retries alone do not keep a simulation running."""
         if not self._events:
             return None
         due = self._decider.next_time()
@@ -105,6 +108,7 @@ class Simulation:
         self._clock.seconds = time
 
     def _at(self, time: float, what: Callable[[], None]) -> None:
+        # The serial number keeps events of one time in order: functions cannot be compared.
         heapq.heappush(self._events, (time, next(self._serial), what))
 
     def _come(self, life: Life) -> None:
@@ -118,7 +122,7 @@ class Simulation:
             self._state.set_pod(pod)
 
     def _carry_out(self) -> None:
-        """Do what the last decision asked for."""
+        """Carry out the last decision."""
         placements, self._outbox.placements = self._outbox.placements, []
         for placement in placements:
             self._bind(placement)
@@ -164,7 +168,7 @@ class Simulation:
         self._at(now + life.left, lambda: self._finish(life, turn))
 
     def _confined(self, life: Life) -> bool | None:
-        """Whether it runs in one domain of its key, also where the variant asks for none."""
+        """Return whether it runs in one domain of its key, even if the variant requires none."""
         key, nodes = life.job.key, self._state.nodes
         if not key:
             return None
@@ -173,6 +177,7 @@ class Simulation:
         return len(found) == 1
 
     def _finish(self, life: Life, turn: int) -> None:
+        # The job may have been recreated since this event was scheduled: then the event is void.
         if life.round != turn or life.whole_since is None or life.ended is not None:
             return
         life.ended = self._clock.seconds
@@ -181,7 +186,7 @@ class Simulation:
             self._state.remove_group(key)
 
     def _give_up(self, life: Life, turn: int) -> None:
-        """Started in part for too long, as a user's time-out ends it: it comes again."""
+        """Recreate a job that was partial for too long, as after a user's timeout."""
         if life.round != turn or life.whole_since is not None or life.ended is not None:
             return
         life.given_up += 1
@@ -192,6 +197,7 @@ class Simulation:
         uid = pod.info.uid
         life = self._life(uid)
         if uid in life.leaving or uid not in life.placed:
+            # A plan may name a pod that an earlier plan has evicted already.
             return
         self.result.evictions += 1
         life.leaving.add(uid)
@@ -203,7 +209,7 @@ class Simulation:
         self._at(until, lambda: self._gone(life, uid, turn))
 
     def _gone(self, life: Life, uid: str, turn: int) -> None:
-        """A victim has ended: it is replaced, or all of its job if that cannot go on without it."""
+        """Remove an ended victim; recreate it, or its job if that cannot go on without it."""
         if life.round != turn or life.ended is not None:
             return
         life.leaving.discard(uid)
@@ -217,7 +223,7 @@ class Simulation:
             self._make_pods(life)
 
     def _stop(self, life: Life, since: float) -> None:
-        """It runs no more: what was done since its last checkpoint is lost."""
+        """Stop the job: the work since its last checkpoint is lost."""
         done = self._clock.seconds - since
         saved = life.saved(done)
         life.left -= saved
@@ -251,7 +257,7 @@ class Simulation:
             usage.partial += vector * sign
 
     def _count_partial(self, life: Life, sign: int) -> None:
-        """All of its placed pods begin (1) or cease (-1) to be pods of a job that does not run."""
+        """Count its placed pods as pods of a job that does not run (1), or no longer (-1)."""
         usage = self.result.usage
         usage.partial += usage.vector(life.requirements) * (sign * len(life.placed))
 
@@ -260,14 +266,14 @@ class Simulation:
 
 
 def _keys(cluster: Cluster, nodes: Sequence[NodeInfo], jobs: Sequence[Job]) -> tuple[str, ...]:
-    """The topology keys that results are told by: of the pools, and those that jobs name."""
+    """Return the topology keys of the results: those of the pools, and those that jobs name."""
     named = {key for job in jobs for key in (job.key, job.gang_key)}
     there = {key for node in nodes for key in node.labels}
     return tuple(sorted({*cluster.keys, *(named & there)}))
 
 
 def _check_keys(nodes: Sequence[NodeInfo], jobs: Sequence[Job], variant: Variant) -> None:
-    """Raises LabError for a topology key that no node has."""
+    """Raise LabError for a topology key that no node has."""
     known = {key for node in nodes for key in node.labels}
     for job in jobs:
         for key in (job.key, job.gang_key):

@@ -1,4 +1,4 @@
-"""Sums over time in equal spans, of which there are at most so many, however long the time is."""
+"""Sums over time in equal spans. Their number has a limit, however long the time is."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from scheduler.core.nodes.node_table import Floats
 
 
 class Spans:
-    """Amount x seconds, span by span; `seconds` of one, which doubles as time goes on."""
+    """Amount x seconds, span by span; `seconds` is a span's length, which doubles with time."""
 
     def __init__(self, shape: tuple[int, ...], most: int) -> None:
-        """`shape` is that of the amounts."""
+        """Start empty; `shape` is that of the amounts."""
         self.seconds = 1.0
         self._shape = shape
         self._most = most
         self._sums: list[Floats] = []
 
     def add(self, amount: Floats, begin: float, end: float) -> None:
-        """The amount was so from `begin`, where the last one ended, to `end`."""
+        """Add an amount that was constant from `begin`, the end of the last one, to `end`."""
         while begin < end:
             index = int(begin // self.seconds)
             if index >= self._most:
@@ -36,7 +36,7 @@ class Spans:
         return np.array(self._sums).reshape(-1, *self._shape)
 
     def means(self, end: float) -> Floats:
-        """What the amounts were on average in each span until `end`, (spans, *shape)."""
+        """Return the mean amounts of each span until `end`, (spans, *shape)."""
         sums = self.sums
         ends = np.minimum(np.arange(1, len(sums) + 1) * self.seconds, end)
         lengths = np.diff(np.concatenate(([0.0], ends))).clip(min=1e-9)
@@ -44,7 +44,7 @@ class Spans:
         return found
 
     def _merge(self) -> None:
-        """Two spans become one."""
+        """Merge each two spans into one."""
         self.seconds *= 2
         pairs = range(0, len(self._sums), 2)
         self._sums = [np.sum(self._sums[index : index + 2], axis=0) for index in pairs]

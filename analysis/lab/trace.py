@@ -1,4 +1,4 @@
-"""A trace: the jobs that come to a cluster, and how long each runs.
+"""A trace: the jobs that arrive at a cluster, with their durations.
 
 A file is CSV with a header, or JSON lines. The columns of both are the fields of `Job`; those with
 a default may be left out. Resources are columns of their own in CSV (`cpu`, `memory`,
@@ -21,7 +21,7 @@ from kube.client.quantity import QuantityError
 from scheduler.decoding.requests import amount
 
 MOST_PODS: Final = 100_000
-"""Pods of one job; a wrong column must not fill the memory."""
+"""Pods of one job. The limit keeps a wrong column from filling the memory."""
 
 Topology = Literal["", "required", "preferred"]
 Disruption = Literal["all", "single"]
@@ -31,9 +31,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """One job: a gang of `pods` equal pods or, with `replicas` above 1, a tree of so many gangs.
 
     It runs once `min_pods` pods of `min_replicas` gangs are placed, and ends `duration` seconds
-    later. `requests` are of one pod, in the units of the decision core (milli for cpu). `topology`
-    says whether the whole job should be in one domain of `key`, `gang_key` likewise for each gang.
-    A job that is evicted begins anew at its last checkpoint; 0 means that it has none.
+    later. `requests` are those of one pod, in the units of the decision core (milli for cpu).
+    `topology` requires or prefers one domain of `key` for all its pods, `gang_topology` one of
+    `gang_key` for each gang. An evicted job restarts from its last checkpoint; 0 means that it has
+    none.
     """
 
     name: str
@@ -66,7 +67,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        """All pods."""
+        """Number of all pods."""
         return self.pods * self.replicas
 
 
@@ -77,7 +78,7 @@ _NEEDED: Final = ("name", "arrival", "duration")
 
 
 def read_trace(file: Path) -> list[Job]:
-    """The jobs by arrival. Raises LabError, which names the line and the field."""
+    """Read the jobs, ordered by arrival. Raises LabError, which names the line and the field."""
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -88,7 +89,7 @@ def read_trace(file: Path) -> list[Job]:
 
 
 def checked(jobs: Iterable[Job], source: str) -> list[Job]:
-    """The jobs by arrival, then name. Raises LabError if a name is there twice, or none is."""
+    """Return the jobs by arrival, then name. Raises LabError for a duplicate name, or no job."""
     found: dict[tuple[str, str], Job] = {}
     for job in jobs:
         key = (job.namespace, job.name)
@@ -101,7 +102,7 @@ def checked(jobs: Iterable[Job], source: str) -> list[Job]:
 
 
 def job_of(fields: Mapping[str, Any], place: str) -> Job:
-    """One job of its fields as written. Raises LabError, which begins with `place`."""
+    """Create a job from its fields as written. Raises LabError, which begins with `place`."""
     for name in _NEEDED:
         if fields.get(name) in (None, ""):
             raise LabError(f"{place}: {name} is missing")
@@ -117,6 +118,7 @@ def job_of(fields: Mapping[str, Any], place: str) -> Job:
         elif name in _TEXTS:
             values[name] = str(value)
         else:
+            # Any other column is a resource. A misspelt field fails later, as no node offers it.
             requests[name] = value
     values["requests"] = _requests(requests, place)
     try:
@@ -128,7 +130,7 @@ def job_of(fields: Mapping[str, Any], place: str) -> Job:
 
 
 def write_trace(jobs: Iterable[Job]) -> str:
-    """The jobs as JSON lines, without fields that have their default."""
+    """Return the jobs as JSON lines, without fields that have their default."""
     return "".join(f"{msgspec.json.encode(_written(job)).decode()}\n" for job in jobs)
 
 

@@ -1,4 +1,4 @@
-"""What is used over time: of the cluster, of pods whose job does not run, and by domain."""
+"""Usage over time: of the cluster, of pods whose job does not run, and by domain."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from scheduler.core.nodes.node_table import Floats
 from scheduler.core.values.model import NodeInfo, Requirements
 
 MOST_SPANS: Final = 400
-"""Of the time lines in the report; spans get longer when the time gets longer."""
+"""Spans of the time lines in the report; they get longer with the time."""
 
 MOST_DOMAIN_SPANS: Final = 100
+"""Spans of the domains of a key. They get longer with the time."""
+
 MOST_VALUES: Final = 200_000
-"""Of all domains of a key together: with thousands of domains there are fewer spans."""
+"""Values of all domains of a key together: with thousands of domains there are fewer spans."""
 
 
 class Usage:
-    """Amounts in use now, (R,), and over time. Resources are those that jobs ask for.
+    """Amounts in use now, (R,), and over time. Resources are those that jobs request.
 
     `partial` is the part of pods whose job does not run; `domains` has the domains of each key.
     """
@@ -29,7 +31,7 @@ class Usage:
     def __init__(
         self, nodes: Sequence[NodeInfo], keys: Sequence[str], resources: Sequence[str]
     ) -> None:
-        """Raises LabError if jobs ask for what no node has."""
+        """Start without usage. Raises LabError if jobs request what no node offers."""
         self.resources = tuple(resources)
         self.capacity: Floats = np.array(
             [sum(float(node.allocatable.get(name, 0)) for node in nodes) for name in resources]
@@ -47,7 +49,7 @@ class Usage:
         self._vectors: dict[Requirements, Floats] = {}
 
     def vector(self, requirements: Requirements) -> Floats:
-        """What one pod asks for, (R,)."""
+        """Return the requests of one pod, (R,)."""
         found = self._vectors.get(requirements)
         if found is None:
             found = np.zeros(len(self.resources))
@@ -57,13 +59,13 @@ class Usage:
         return found
 
     def change(self, node: str, amount: Floats) -> None:
-        """A pod comes to the node, or leaves it with a negative amount."""
+        """Add the amount of a pod on the node; it is negative for a pod that leaves."""
         self.used += amount
         for domains in self.domains.values():
             domains.change(node, amount)
 
     def advance(self, now: float) -> None:
-        """Time passes with what is in use now."""
+        """Let time pass with the current usage."""
         self.over_time.add(self.used, self._now, now)
         self.partial_over_time.add(self.partial, self._now, now)
         for domains in self.domains.values():
@@ -92,7 +94,7 @@ class UsedDomains:
         self.over_time = Spans(shape, min(max(most, 1), MOST_DOMAIN_SPANS))
 
     def change(self, node: str, amount: Floats) -> None:
-        """A pod comes to the node, or leaves it with a negative amount."""
+        """Add the amount of a pod on the node; it is negative for a pod that leaves."""
         row = self._row.get(node)
         if row is not None:
             self.used[row] += amount

@@ -1,6 +1,6 @@
-"""Variants: the same trace and cluster with something else about the scheduling.
+"""Variants: the same trace and cluster with other settings of the scheduling.
 
-A variant is written as its name's parts with "+" in between, as in "spread+starvation" or
+The name of a variant has its parts with "+" in between, as in "spread+starvation" or
 "preferred+nodes=20"; without parts it is Muster with its defaults.
 """
 
@@ -19,11 +19,11 @@ Order = Literal["muster", "one-by-one", "in-order"]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What is scheduled how. `order` is Muster's own or a baseline.
+    """The settings of a variant. `order` is Muster's own or a baseline.
 
-    - one-by-one: each pod by itself, as a scheduler without gangs does. A job that has started in
-      part for `give_up` seconds gives its places back and comes again.
-    - in-order: whole gangs, first come, first served within a priority; none passes another.
+    - one-by-one: each pod by itself, as a scheduler without gangs does. A job that is partial for
+      `give_up` seconds releases its nodes and arrives again.
+    - in-order: complete gangs, first come, first served within a priority; none passes another.
     """
 
     name: str = "muster"
@@ -53,7 +53,7 @@ PARTS: Final[dict[str, dict[str, Any]]] = {
 
 
 def variant_of(written: str) -> Variant:
-    """The variant that is written so. Raises LabError, which lists what there is."""
+    """Parse the name of a variant. Raises LabError, which lists the parts."""
     found = Variant(name=written)
     for part in written.split("+"):
         name, equals, value = part.partition("=")

@@ -1,4 +1,4 @@
-"""What would become of manifests: stored as an API server would store them, then decided on a copy.
+"""The outcome of manifests: stored as an API server would store them, then decided on a copy.
 
-`simulate.simulate` is the entry point.
+Entry point: `simulate.simulate`.
 """

@@ -1,8 +1,8 @@
-"""The device kinds in a simulation: classes, slices and claims, and claims made from templates.
+"""The device kinds in a simulation: classes, slices and claims, and claims from templates.
 
-Claims are made of templates as kube-controller-manager would make them, one for each pod and entry,
-and as Muster's controllers would, one for each PodGroup and entry.
-A class in the files stands for the extended resource with its name, as in Kubernetes 1.36.
+Claims from templates are created as kube-controller-manager would, one for each pod and entry, and
+as Muster's controllers would, one for each PodGroup and entry. A class in the files provides the
+extended resource with its name, as in Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _UNSUPPORTED: Final = "resourceClaims"
 
 
 class SimulatedDevices:
-    """What the files have of devices, put into the state; `specs` are those of templates."""
+    """The device objects of the files, added to the state; `specs` are those of templates."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -69,14 +69,15 @@ class SimulatedDevices:
         self._of_groups: dict[tuple[str, str], dict[str, str]] = {}
 
     def add_all(self, objects: Sequence[Json]) -> None:
-        """What there is of devices in these, and the claims of PodGroups. Raises ConfigError."""
+        """Add the device objects among these, and the claims of PodGroups. Raises ConfigError."""
         for obj in (each for each in objects if each["kind"] in DEVICE_KINDS):
             self._add(obj)
+        # After the templates, from which the claims of groups are created.
         for obj in (each for each in objects if each["kind"] == POD_GROUP.kind):
             self._add_group(obj)
 
     def _add(self, obj: Json) -> None:
-        """An object of one of DEVICE_KINDS. Raises ConfigError."""
+        """Add an object of one of DEVICE_KINDS. Raises ConfigError."""
         kind, name = obj["kind"], obj["metadata"].get("name", "")
         table, data = self._state.devices, msgspec.json.encode(obj)
         problem = ""
@@ -90,10 +91,12 @@ class SimulatedDevices:
                 table.set_slice(info)
                 problem = next(iter(hidden), "")
             elif kind == RESOURCE_CLAIM:
-                obj.pop("status", None)  # nobody has it yet
+                # The status in a file is that of another cluster: the claim is not allocated here.
+                obj.pop("status", None)
                 claim, problem = resource_claim_info(
                     decode_resource_claim(msgspec.json.encode(obj))
                 )
+                # A claim that exists in the cluster stays as it is: it may be allocated.
                 if claim.key not in table.claims:
                     table.set_claim(claim)
             else:
@@ -107,7 +110,7 @@ class SimulatedDevices:
             raise ConfigError(f"{kind} {name}: {problem}")
 
     def _add_group(self, obj: Json) -> None:
-        """A PodGroup gets the claims that its pods share."""
+        """Create the claims that the pods of a PodGroup share."""
         spec, meta = obj.get("spec") or {}, obj["metadata"]
         space, group = meta["namespace"], meta.get("name", "")
         entries = template_entries(spec.get("resourceClaims"))
@@ -120,13 +123,13 @@ class SimulatedDevices:
                 self._state.devices.set_claim(claim)
 
     def check(self, pod: Json) -> None:
-        """Raises ConfigError for a pod that names a template of which its group has one claim."""
+        """Raise ConfigError for a pod that names a template for which its group has one claim."""
         for group in groups_of_object(pod, ours=True)[:1]:
             shared = self._of_groups.get((pod["metadata"]["namespace"], group.name), {})
             apply(pod, list(own_claims(pod, group.name, shared)), ())
 
     def with_claims(self, obj: Json, info: PodInfo) -> PodInfo:
-        """The pod with its claims, of which those from templates are made. Raises ConfigError."""
+        """Return the pod with its claims, creating those from templates. Raises ConfigError."""
         entries = (obj.get("spec") or {}).get("resourceClaims") or []
         pod = decode_pod(msgspec.json.encode(obj))
         extended = containers_of(pod, info.requirements.requests)

@@ -1,4 +1,4 @@
-"""What admission would make of an object, or why it would refuse it: for `muster simulate`."""
+"""Admission of an object for `muster simulate`: its changes, or the reason for its rejection."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Json = dict[str, Any]
 
 
 class Admission:
-    """Of groups and pods: the template's values, defaults, priority, rules.
+    """Admission of groups and pods: the template's values, defaults, priority, rules.
 
-    `pods` is the API server's, `workloads` are those that the manifests bring.
+    `pods` is the API server's admission, `workloads` are those in the manifests.
     """
 
     def __init__(self, pods: PodAdmission, workloads: Iterable[Json]) -> None:
@@ -31,7 +31,7 @@ class Admission:
         self._workloads = {_key(obj["metadata"]): obj for obj in workloads}
 
     def admit(self, obj: Json) -> None:
-        """Complete the object in place. Raises ConfigError where it would be refused."""
+        """Complete the object in place. Raises ConfigError if it would be rejected."""
         spec = obj.setdefault("spec", {})
         if obj["kind"] == SINGLE_POD:
             try:
@@ -63,7 +63,7 @@ class Admission:
 
 
 def apply(obj: Json, causes: Iterable[Cause], patch: Iterable[Mapping[str, Any]]) -> None:
-    """What an API server does with a webhook's answer. Raises ConfigError if it is a refusal."""
+    """Apply a webhook's response as an API server does. Raises ConfigError for a rejection."""
     faults = [f"{cause.field}: {cause.message}" for cause in causes]
     if faults:
         raise ConfigError(f"{_name(obj)} would be refused: {'; '.join(faults)}")
@@ -108,4 +108,5 @@ _EDITS: dict[str, Callable[[Any, str, Any], None]] = {
 
 
 def _unescape(token: str) -> str:
+    # In this order (RFC 6901): otherwise `~01` would become `/`.
     return token.replace("~1", "/").replace("~0", "~")

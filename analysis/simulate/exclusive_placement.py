@@ -1,4 +1,4 @@
-"""Domains that the pods of a Job, a replica or a subgroup have alone, as pod affinity says it."""
+"""Domains that the pods of a Job, a replica or a subgroup have alone, as pod affinity."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def keep_apart(
     """Keep the pod in one domain with those that have its value of the label.
 
     Pods that lead keep those with other values out of it: the first pod of a Job, the leader of a
-    replica, all of a subgroup; only those with its value of the label `among`, if there is one.
-    `scope` is what the terms say of namespaces.
+    replica, all of a subgroup. If there is a label `among`, only those with its value of that are
+    kept out. `scope` has the namespace fields of the terms.
     """
     spec = pod.setdefault("spec", {})
     affinity = spec["affinity"] = dict(mapping(spec.get("affinity")))

@@ -1,4 +1,4 @@
-"""The groups that the controllers would make for pods of the manifests, whichever way these ask."""
+"""The groups that the controllers would create for pods in manifests, in each form of request."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _COSCHEDULING: Final = {kind.group: kind for kind in (COSCHEDULING, PLUGINS_POD_
 
 
 def coscheduling_kind(obj: Json) -> KindName | None:
-    """The kind of a PodGroup of KEP-3370 or of scheduler-plugins; None for anything else."""
+    """Return the kind of a PodGroup of KEP-3370 or of scheduler-plugins; None for others."""
     group = text(obj.get("apiVersion")).rpartition("/")[0]
     return _COSCHEDULING.get(group) if obj["kind"] == POD_GROUP.kind else None
 
 
 def as_stored(obj: Json) -> Json:
-    """A Workload or group of Muster's in the version that is stored. Raises ConfigError."""
+    """Return a Workload or group of Muster in the stored version. Raises ConfigError."""
     wanted = f"{GROUP}/{VERSION}"
     if obj.get("apiVersion") in (None, wanted):
         return obj
@@ -55,9 +55,9 @@ def as_stored(obj: Json) -> Json:
 
 
 def made_for_pods(state: State, found: list[Json]) -> Iterator[Json]:
-    """The groups of the pods among the objects, where there are none.
+    """Yield the groups of the pods among the objects, unless they exist.
 
-    Raises ConfigError for wrong values.
+    Raises ConfigError for invalid values.
     """
     pods = [obj for obj in found if obj["kind"] == SINGLE_POD]
     there = {_name(obj) for obj in found if _is_group(obj)}
@@ -73,7 +73,10 @@ def made_for_pods(state: State, found: list[Json]) -> Iterator[Json]:
 
 
 def _of_coscheduling(found: Iterable[Json], pods: Iterable[Json]) -> Iterator[Json]:
-    """Once a pod names it: only that says the priority, and the subset."""
+    """Yield the objects for a PodGroup of KEP-3370 or scheduler-plugins that a pod names.
+
+    Only its pods have the priority, and the subset.
+    """
     members: dict[Name, list[Json]] = {}
     for pod in pods:
         if _form(pod) is Form.COSCHEDULING:
@@ -91,7 +94,7 @@ def _of_coscheduling(found: Iterable[Json], pods: Iterable[Json]) -> Iterator[Js
 
 
 def _of_workloads(found: Iterable[Json], pods: Iterable[Json]) -> Iterator[Json]:
-    """One for each template and replica key that pods name, of the Workloads beside them."""
+    """Yield a group for each template and replica key of Workloads that pods name."""
     workloads = {_name(obj): obj for obj in found if obj["kind"] == WORKLOAD.kind}
     for namespace, form in dict.fromkeys(_forms(pods)):
         workload = workloads.get((namespace, form.name), {})

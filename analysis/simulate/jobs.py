@@ -1,7 +1,7 @@
-"""What the controllers of Jobs and JobSets, and JobSet's webhook, add to pods (JobSet v0.11.0).
+"""Additions of the controllers of Jobs and JobSets, and JobSet's webhook, to pods (JobSet v0.11.0).
 
-Labels, which affinity and spreading may select, and JobSet's exclusive placement: pod affinity
-stands for the node selector that its webhook gives the pods after the first one.
+These are labels, which affinity and spreading may select, and JobSet's exclusive placement. Pod
+affinity stands for the node selector that its webhook sets on the pods after the first one.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ _EVERYWHERE: Final[Mapping[str, Any]] = {"namespaceSelector": {}}
 
 
 def job_of_jobset(jobset: Json, replicated: Json, index: int) -> Json:
-    """The Job of this index that the JobSet controller makes."""
+    """Return the Job of this index as the JobSet controller creates it."""
     above, namespace = jobset["metadata"], jobset["metadata"]["namespace"]
     template: Json = copy.deepcopy(replicated["template"])
     name = f"{above['name']}-{replicated['name']}-{index}"
+    # The hash of JobSet's own controller: selectors must match the pods on the cluster.
     key = hashlib.sha1(f"{namespace}/{name}".encode()).hexdigest()  # noqa: S324
     labels = {
         JOBSET_LABEL_NAME: above["name"],
@@ -62,7 +63,7 @@ def job_of_jobset(jobset: Json, replicated: Json, index: int) -> Json:
 
 
 def _exclusive(holder: Json) -> Json:
-    """What a level says of exclusive placement, which counts only with the topology."""
+    """Return a level's annotations of exclusive placement, which count only with the topology."""
     said = annotations_of(holder)
     if ANNOTATION_EXCLUSIVE not in said:
         return {}
@@ -72,14 +73,14 @@ def _exclusive(holder: Json) -> Json:
 
 
 def _select_nodes(spec: Json, job: str) -> None:
-    """Nodes that people labelled and tainted for the Job."""
+    """Require the nodes that administrators labelled and tainted for the Job."""
     spec["nodeSelector"] = {**mapping(spec.get("nodeSelector")), NAMESPACED_JOB: job}
     toleration = {"key": NO_SCHEDULE, "operator": "Exists", "effect": "NoSchedule"}
     spec["tolerations"] = [*listing(spec.get("tolerations")), toleration]
 
 
 def pod_of_job(job: Json, index: int) -> Json:
-    """The pod of this index that the Job controller makes."""
+    """Return the pod of this index as the Job controller creates it."""
     pod: Json = copy.deepcopy(job["spec"]["template"])
     above = job["metadata"]
     name, uid = above["name"], above["uid"]
@@ -94,8 +95,9 @@ def pod_of_job(job: Json, index: int) -> Json:
 
 
 def place(pod: Json) -> None:
-    """What JobSet's webhook does to a pod that is stored: exclusive placement, by priority."""
+    """Apply exclusive placement to a stored pod, as JobSet's webhook does, by priority."""
     notes = annotations_of(pod)
+    # With the node selector strategy the pods have their selector already, and no affinity.
     if JOBSET_LABEL_NAME not in notes or ANNOTATION_NODE_SELECTOR in notes:
         return
     pod["metadata"]["labels"] = {**labels_of(pod), PRIORITY: str(pod["spec"].get("priority", 0))}

@@ -1,6 +1,6 @@
-"""Which kinds of manifests are simulated, by API group and kind, and what makes pods of others.
+"""The kinds of manifests that are simulated, and the pods of other controllers' kinds.
 
-Files have other objects too, as Services and ConfigMaps: these are named, and left out.
+Files contain other objects, too, such as Services and ConfigMaps. These are named, and left out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LIST: Final = "List"
 REPLICA_SET: Final = "ReplicaSet"
 KUBEFLOW_JOBS: Final = ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")
 OF_PARTS: Final = (RAY_CLUSTER.kind, *KUBEFLOW_JOBS)
-"""Kinds of several pod templates, each with its number of pods."""
+"""Kinds with several pod templates, each with its number of pods."""
 
 _REPLICA_SPECS: Final = "ReplicaSpecs"
 
@@ -70,7 +70,7 @@ _GROUPS: Final[Mapping[str, frozenset[str]]] = {
 }
 
 AS_THEY_ARE: Final = (POD.kind, *DEVICE_KINDS, *VOLUME_KINDS, *POD_RULES)
-"""Kinds that stand for nothing but themselves."""
+"""Kinds that are added unchanged."""
 
 _NODE_TYPE: Final = "ray.io/node-type"
 _MOST_NAMED: Final = 10
@@ -78,7 +78,7 @@ _MOST_NAMED: Final = 10
 
 
 class Part(NamedTuple):
-    """Equal pods of an object: their name without a number, how many, their template and labels."""
+    """Equal pods of an object: their name without a number, their number, template and labels."""
 
     name: str
     pods: int
@@ -87,16 +87,16 @@ class Part(NamedTuple):
 
 
 def is_simulated(obj: Json) -> bool:
-    """Whether its kind is; one without an apiVersion is of the usual group."""
+    """Return true if its kind is simulated; without an apiVersion it has the usual group."""
     version = text(obj.get("apiVersion"))
     groups = _GROUPS.get(obj["kind"], frozenset())
     return bool(groups) if not version else version.rpartition("/")[0] in groups
 
 
 def left_out(objects: Sequence[Json], *, others: bool) -> list[str]:
-    """The line that names objects that are not simulated.
+    """Return the line that names objects that are not simulated.
 
-    Raises ConfigError if there are no `others`: then nothing is.
+    Raises ConfigError if there are no `others`: then no object is simulated.
     """
     if not objects:
         return []
@@ -110,7 +110,7 @@ def left_out(objects: Sequence[Json], *, others: bool) -> list[str]:
 
 
 def of_others(objects: Sequence[Json], schedulers: SchedulerNames) -> list[str]:
-    """A line for each scheduler of others that the pods among the objects name."""
+    """Return a line for each other scheduler that pods among the objects name."""
     pods = (mapping(obj.get("spec")) for obj in objects if obj["kind"] == POD.kind)
     names = Counter(text(spec.get("schedulerName")) for spec in pods)
     return [
@@ -126,13 +126,13 @@ def _name(obj: Json) -> str:
 
 
 def _kind(obj: Json) -> str:
-    """With its API group, where a kind of another group has the same name."""
+    """Return the kind, with its API group if a kind of another group has the same name."""
     group = text(obj.get("apiVersion")).rpartition("/")[0]
     return f"{obj['kind']}.{group}" if group and obj["kind"] in _GROUPS else obj["kind"]
 
 
 def job_of(cron_job: Json) -> Json:
-    """A Job that a CronJob makes."""
+    """Return a Job that a CronJob creates."""
     template: Json = cron_job["spec"]["jobTemplate"]
     named = {key: cron_job["metadata"].get(key) for key in ("name", "namespace", "uid")}
     meta = {**mapping(template.get("metadata")), **named}
@@ -140,7 +140,7 @@ def job_of(cron_job: Json) -> Json:
 
 
 def pods_of_parts(owner: Json) -> Iterator[Json]:
-    """The pods that the controllers of KubeRay and Kubeflow make of an object."""
+    """Yield the pods that the controllers of KubeRay and Kubeflow create for an object."""
     name, spec = text(owner["metadata"].get("name")), mapping(owner.get("spec"))
     if owner["kind"] in KUBEFLOW_JOBS:
         parts = _of_kubeflow(owner["kind"], name, spec)
@@ -158,7 +158,7 @@ def pods_of_parts(owner: Json) -> Iterator[Json]:
 def _of_kubeflow(kind: str, name: str, spec: Mapping[str, Any]) -> Iterator[Part]:
     for field in (it for it in spec if it.endswith(_REPLICA_SPECS)):
         for role, said in mapping(spec[field]).items():
-            # The MPI operator makes no workers unless told how many; other roles have one pod.
+            # Without a number, the MPI operator creates no workers; other roles have one pod.
             usual = 0 if (kind, role) == ("MPIJob", "Worker") else 1
             labels = {
                 "training.kubeflow.org/job-name": name,
@@ -171,7 +171,7 @@ def _of_kubeflow(kind: str, name: str, spec: Mapping[str, Any]) -> Iterator[Part
 
 
 def _of_ray(name: str, cluster: Mapping[str, Any]) -> Iterator[Part]:
-    """A head, and for each group of workers its replicas, of several hosts maybe."""
+    """Yield a head, and for each group of workers its replicas, which may have several hosts."""
     labels = {"ray.io/cluster": name}
     head = mapping(dig(cluster, "headGroupSpec", "template"))
     yield Part(f"{name}-head", 1, head, labels | {"ray.io/group": "headgroup", _NODE_TYPE: "head"})
@@ -188,14 +188,14 @@ def _count(holder: Any, key: str, usual: int) -> int:
 
 
 def without_nulls(value: Any) -> Any:
-    """The value without fields that are null, which for an API server are absent."""
+    """Return the value without null fields, which an API server treats as absent."""
     if isinstance(value, dict):
         return {key: without_nulls(each) for key, each in value.items() if each is not None}
     return [without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def check_elements(obj: Json) -> None:
-    """Raise ConfigError for a null in a list: it says nothing, and mostly is a slip of the dash."""
+    """Raise ConfigError for a null in a list, which is usually an accidental dash."""
     path = next(_nulls(obj, ""), None)
     if path is not None:
         raise ConfigError(f"{_kind(obj)} {_name(obj)}: {path} is null: fill it in, or take it out")

@@ -1,6 +1,6 @@
-"""What the LimitRanges of a namespace do to a pod that is created, as the plugin LimitRanger does.
+"""LimitRanges of a namespace, applied to a new pod as the plugin LimitRanger does.
 
-They give containers requests and limits that these lack, and reject pods beyond their bounds.
+They set missing requests and limits of containers, and reject pods beyond their bounds.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _POD: Final = "Pod"
 
 
 def set_defaults(pod: Json, limit_range: Json) -> None:
-    """Give the containers what they lack of the range's requests and limits."""
+    """Set the range's requests and limits on containers that lack them."""
     requests: Json = {}
     limits: Json = {}
     for item in _items(limit_range, _CONTAINER):
-        # The API server completes a range so when it is stored.
+        # The API server completes a range in this way when it stores the range.
         maximum, minimum, default = (mapping(item.get(key)) for key in ("max", "min", "default"))
         limits |= {**maximum, **default}
         requests |= {**minimum, **maximum, **default, **mapping(item.get("defaultRequest"))}
@@ -42,7 +42,7 @@ def set_defaults(pod: Json, limit_range: Json) -> None:
 
 
 def faults(pod: Json, limit_range: Json) -> Iterator[Cause]:
-    """Why the range rejects the pod, with its defaults. Raises QuantityError."""
+    """Yield why the range rejects the pod, with its defaults. Raises QuantityError."""
     for item in _items(limit_range, _CONTAINER):
         for path, container in _containers(pod):
             said = mapping(container.get("resources"))
@@ -53,7 +53,7 @@ def faults(pod: Json, limit_range: Json) -> Iterator[Cause]:
 
 
 def contradictions(pod: Json) -> Iterator[Cause]:
-    """Requests above their limits, as a default limit makes them. Raises QuantityError."""
+    """Yield requests above their limits, which a default limit can cause. Raises QuantityError."""
     for path, container in _containers(pod):
         said = mapping(container.get("resources"))
         asked, most = (mapping(said.get(key)) for key in ("requests", "limits"))
@@ -66,7 +66,7 @@ def contradictions(pod: Json) -> Iterator[Cause]:
 def _beyond(
     item: Json, requests: _Amounts, limits: _Amounts, path: str, kind: str
 ) -> Iterator[Cause]:
-    """What is beyond a bound, in LimitRanger's sentences."""
+    """Yield violations of a bound, in LimitRanger's sentences."""
     said = {"request": requests, "limit": limits}
     wrong = [
         *_outside(mapping(item.get("min")), f"minimum {{}} usage per {kind}", said, sign=-1),
@@ -79,7 +79,7 @@ def _beyond(
 def _outside(
     bounds: _Amounts, usage: str, said: Mapping[str, _Amounts], *, sign: int
 ) -> Iterator[str]:
-    """A minimum (sign -1) needs a request, a maximum a limit; neither may be beyond it."""
+    """Yield amounts beyond a bound; a minimum (sign -1) needs a request, a maximum a limit."""
     needed = "request" if sign < 0 else "limit"
     for resource, bound in bounds.items():
         words = f"{usage.format(resource)} is {bound}"
@@ -100,7 +100,7 @@ def _ratios(ratios: _Amounts, kind: str, requests: _Amounts, limits: _Amounts) -
 
 
 def _total(pod: Json, word: str) -> Json:
-    """The requests or limits of the whole pod; its overhead does not count."""
+    """Return the requests or limits of the complete pod; its overhead does not count."""
     spec: Json = {"resources": _as_requests(pod["spec"], word)}
     for key in CONTAINERS:
         containers = listing(pod["spec"].get(key))
@@ -120,7 +120,7 @@ def _items(limit_range: Json, kind: str) -> Iterator[Json]:
 
 
 def _containers(pod: Json) -> Iterator[tuple[str, Json]]:
-    """Those of the pod, and their paths."""
+    """Yield the containers of the pod, with their paths."""
     for key in CONTAINERS:
         for at, container in enumerate(listing(pod["spec"].get(key))):
             yield f"spec.{key}[{at}]", container

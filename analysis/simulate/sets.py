@@ -1,8 +1,8 @@
-"""The groups and pods of a LeaderWorkerSet, as Muster and its own controller make them (v0.7.0).
+"""The groups and pods of a LeaderWorkerSet, as Muster and its own controller create them (v0.7.0).
 
-The controller makes workers when their leader has a node or is ready, and gives those of a set with
-an exclusive topology a node selector for the leader's domain. Here all are there at once, and pod
-affinity to the pods of their replica stands for that selector.
+The controller creates workers when their leader has a node or is ready. In a set with an exclusive
+topology it gives the workers a node selector for the leader's domain. Here all pods exist at once,
+and pod affinity to the pods of their replica stands for that selector.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class _Subgroups(NamedTuple):
     with_leader: bool
 
     def number(self, pods: int, worker: int) -> int | None:
-        """That of a pod in a replica of so many; the leader is worker 0, and may be in none."""
+        """Return a pod's subgroup in a replica of `pods`; the leader, worker 0, may have none."""
         if not worker:
             return 0 if self.with_leader else None
-        # Where they do not divide all pods the leader is one more in the first.
+        # If they do not divide all pods, the leader is an additional pod of the first.
         return (worker - ((pods - 1) % self.size == 0)) // self.size
 
 
 def of_lws(lws: Json, schedulers: SchedulerNames, *, expects: bool = False) -> Iterator[Json]:
-    """Its groups, then its pods. Raises ConfigError for what is refused at admission.
+    """Yield its groups, then its pods. Raises ConfigError for an object that admission rejects.
 
     `expects`: the workers of a leader that comes first are placed with it.
     """
@@ -77,20 +77,20 @@ def _subgroups_of(lws: Json) -> _Subgroups | None:
 
 
 def _part(pod: Json, view: LwsView, subgroups: _Subgroups, replica: int, worker: int) -> None:
-    """The subgroup of a pod, which has a domain of its own where the set asks for that."""
+    """Set the subgroup of a pod, with a domain of its own if the set requests one."""
     index = subgroups.number(view.size, worker)
     if index is None:
         return
     unique = f"{view.name}-{replica}/{index}"
     key = hashlib.sha1(unique.encode()).hexdigest()  # noqa: S324
     pod["metadata"]["labels"] |= {SUBGROUP_INDEX: str(index), SUBGROUP_KEY: key}
-    # A leader that is alone in a domain of this key with its replica gets no terms for less.
+    # A leader that has a domain of this key alone with its replica needs no terms for its subgroup.
     if subgroups.exclusive and (worker or subgroups.exclusive != view.exclusive):
         keep_apart(pod, subgroups.exclusive, SUBGROUP_KEY)
 
 
 def _pod(view: LwsView, replica: int, worker: int) -> Json:
-    """The leader is worker 0."""
+    """Return a pod of a replica; the leader is worker 0."""
     template = copy.deepcopy(dict(view.templates[-1 if worker else 0].template))
     leader = f"{view.name}-{replica}"
     labels = {

@@ -1,8 +1,8 @@
 """`muster simulate`: manifests added to a copy of the cluster, and decided.
 
 Jobs, JobSets, LeaderWorkerSets and kinds with pod templates become the groups and pods that the
-webhooks and controllers would make of them, by the same functions; every pod is as the API server
-would store it, and decided as if it were Muster's. Nothing is sent to the cluster.
+webhooks and controllers would create, by the same functions. Every pod is as the API server would
+store it, and decided as if it were Muster's. No object is sent to the cluster.
 """
 
 from __future__ import annotations
@@ -94,15 +94,15 @@ from scheduler.watch.workload_templates import templates_of
 Json = dict[str, Any]
 
 MOST_OBJECTS: Final = 200_000
-"""Groups and pods that the documents may stand for."""
+"""Groups and pods that the documents may expand to."""
 
 _UID = "00000000-0000-0000-0000-000000000000"
 _SUFFIX = "new"
-"""In place of the characters that an API server adds to a generateName."""
+"""Replaces the characters that an API server appends to a generateName."""
 
 
 class _Rules(NamedTuple):
-    """What admission goes by; `expects`: groups may wait for pods that come later.
+    """Settings of admission; `expects`: groups may wait for pods that come later.
 
     `runtimes` are those of TrainJobs.
     """
@@ -129,10 +129,10 @@ def simulate(
     schedulers: SchedulerNames = USUAL,
     gates: FeatureGates = features.USUAL,
 ) -> Simulation:
-    """Add the documents to the state and decide what is new, in the order of the queue.
+    """Add the documents to the state and decide the new roots, in the order of the queue.
 
-    `pods` are the defaults that the API server applies to pods, `schedulers` are Muster's names,
-    `gates` the features that are on. Raises ConfigError for what admission rejects.
+    `pods` is the API server's admission of pods, `schedulers` are Muster's names, `gates` the
+    feature gates. Raises ConfigError for an object that admission rejects.
     """
     before = {*state.forest.groups, *state.pods}
     notes = add_all(
@@ -146,6 +146,7 @@ def simulate(
             text, placed = _decide(state, entity, budget, gates)
             lines += text
             fits = fits and placed
+    # Groups that are not ready are not in the queue.
     for group in list(state.forest.groups.values()):
         if group.key in before or group.parent is not None:
             continue
@@ -165,14 +166,15 @@ def add_all(
     gates: FeatureGates = features.USUAL,
     most: int,
 ) -> list[str]:
-    """Add what the documents stand for to the state, `most` objects at most; return notes.
+    """Add the objects of the documents to the state, `most` at most; return notes.
 
-    Raises ConfigError for what is refused at admission, for more objects, and where no document is
-    of a kind that can be simulated.
+    Raises ConfigError for an object that admission rejects, for more objects, and if no document
+    has a kind that can be simulated.
     """
     documents = list(documents)
     runtimes = runtimes_of(documents, namespace)
     rules = _Rules(schedulers, Feature.EXPECTED_PODS in gates, runtimes)
+    # Expanded on demand: too many replicas are rejected before they fill the memory.
     expanded = (obj for each in documents for obj in _well_formed(each, namespace, rules))
     objects = list(islice(expanded, most))
     if next(expanded, None) is not None:
@@ -181,10 +183,12 @@ def add_all(
         kind, _, name = next(iter(runtimes))
         raise ConfigError(f"{kind} {name}: no TrainJob of it is in the files: only these make pods")
     unknown = [obj for obj in objects if not is_simulated(obj)]
+    # The expansion replaces a TrainJob by its JobSet, unless its runtime is missing.
     lacking = [obj for obj in objects if obj["kind"] == TRAIN_JOB.kind and is_simulated(obj)]
     objects = [obj for obj in objects if obj["kind"] != TRAIN_JOB.kind or not is_simulated(obj)]
     notes = [*pods.notes, *without_runtime(lacking, others=len(unknown) < len(objects))]
     notes += left_out(unknown, others=len(unknown) < len(objects))
+    # PriorityClasses and LimitRanges in the files apply to all pods, in any order of documents.
     pods = pods.with_manifests(objects)
     state.modest_classes |= {it.name for it in pods.priority_classes if it.preempts_never}
     objects = [obj for obj in objects if is_simulated(obj) and obj["kind"] not in POD_RULES]
@@ -198,6 +202,7 @@ def add_all(
     others = [each for each in objects if each["kind"] not in DEVICE_KINDS]
     for obj in (each for each in others if each["kind"] != WORKLOAD.kind):
         admission.admit(obj)
+    # After admission, which may add resourceClaims to groups, and before the pods that use these.
     devices.add_all(objects)
     for obj in others:
         _add(state, obj, schedulers, devices, gates)
@@ -209,7 +214,7 @@ def add_all(
 def _expect(
     state: State, objects: Iterable[Json], schedulers: SchedulerNames, devices: SimulatedDevices
 ) -> None:
-    """Let new groups expect the pods that they say will come. Raises ConfigError."""
+    """Let new groups expect the pods that they announce. Raises ConfigError."""
     expected = ExpectedPods(state, ExpectedLimits(MAX_EXPECTED_PODS), schedulers)
     expected.claims.serve(templates=True)
     for template, spec in devices.specs.items():
@@ -225,7 +230,7 @@ def _expect(
 
 
 def documents_of(files: Iterable[Path]) -> Iterator[Json]:
-    """All YAML documents of the files. Raises ConfigError, which names the file."""
+    """Yield all YAML documents of the files. Raises ConfigError, which names the file."""
     for file in files:
         try:
             loaded = list(yaml.safe_load_all(file.read_text()))
@@ -255,6 +260,7 @@ def _decide(
     lines = [headline(entity) if isinstance(entity, Group) else f"{SINGLE_POD} {name}"]
     outcome = place(state, entity, budget)
     if isinstance(outcome, Placement):
+        # Roots that are decided later must not use this capacity again.
         state.assume(outcome.pods, outcome.rows, outcome.volumes, outcome.devices)
         lines += (f"  {line}" for line in placement_lines(state, outcome, "fits"))
         return lines, True
@@ -267,8 +273,9 @@ def _decide(
 
 
 def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
-    """The same as `_expand`. Raises ConfigError for what no API server would take, too."""
+    """Expand the document as `_expand`. Raises ConfigError also for a malformed object."""
     try:
+        # The functions of webhooks and controllers rely on the schema validation of API servers.
         yield from _expand(document, namespace, rules)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         metadata = document.get("metadata")
@@ -279,7 +286,7 @@ def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json
 
 
 def _expand(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
-    """The groups and pods that an object stands for; the object itself where it has none."""
+    """Yield the groups and pods of an object, or the object itself if it has none."""
     made: Json = without_nulls(document)
     meta = made.setdefault("metadata", {})
     meta.setdefault("namespace", namespace)
@@ -301,7 +308,7 @@ def _expand(document: Json, namespace: str, rules: _Rules) -> Iterator[Json]:
 
 
 def _of_owner(owner: Json, rules: _Rules) -> Iterator[Json]:
-    """The groups and pods that Muster and the owner's controller make."""
+    """Yield the groups and pods that Muster and the owner's controller create."""
     kind, meta = owner["kind"], owner["metadata"]
     meta.setdefault("uid", f"simulated-{kind}-{meta['namespace']}-{meta.get('name')}")
     if kind == CRON_JOB.kind:
@@ -330,7 +337,7 @@ def _of_owner(owner: Json, rules: _Rules) -> Iterator[Json]:
 
 
 def _of_embedded(kind: EmbeddingKind, owner: Json, rules: _Rules) -> Iterator[Json]:
-    """What becomes of the object that this one creates."""
+    """Yield the groups and pods of the object that this one creates."""
     embedded = kind.embedded(owner)
     if embedded is not None:
         named = {"apiVersion": kind.inner.kind.api_version, "kind": kind.inner.kind.kind}
@@ -342,7 +349,7 @@ def _of_single_group(
 ) -> Iterator[Json]:
     admitted = kind.admit(owner, Review("CREATE", uid=_UID, schedulers=schedulers))
     apply(owner, admitted.causes, admitted.patch)
-    # What the template names itself, which the patch would replace, is a cause of refusal.
+    # The patch would replace the template's own values: admission rejects these first.
     view = kind.read(owner)
     if view.managed and view.options.asks and view.pods:
         yield single_group(view, NO_UPDATE, 0)
@@ -351,7 +358,7 @@ def _of_single_group(
 
 
 def _of_template(owner: Json) -> Iterator[Json]:
-    """The pods of a kind that makes so many from one template."""
+    """Yield the pods of a kind with one template and a number of replicas."""
     spec, meta = owner.get("spec") or {}, owner["metadata"]
     replicas = integer(spec.get("replicas"))
     for index in range(1 if replicas is None else replicas):
@@ -371,7 +378,7 @@ def _of_jobset(jobset: Json, rules: _Rules) -> Iterator[Json]:
         if entries := expected.get(obj["metadata"]["name"]):
             obj["spec"]["expectedPods"] = entries
         yield obj
-    # Of those that are created after others the group has the places.
+    # Held places of the group represent the pods that are created after others.
     waiting = later(view, [job for job in view.marked if not job.is_empty]) if expected else ()
     for replicated in jobset.get("spec", {}).get("replicatedJobs") or ():
         members = members_of(replicated["template"]["spec"])
@@ -399,7 +406,7 @@ def _add(
 ) -> None:
     meta = obj["metadata"]
     meta.setdefault("uid", f"simulated-{meta['namespace']}-{meta.get('name')}")
-    # Later than all existing objects: it comes after the others of its priority.
+    # Later than all existing objects: it comes after all others of its priority.
     meta.setdefault("creationTimestamp", "9999-01-01T00:00:00Z")
     try:
         if obj["kind"] == WORKLOAD.kind:

@@ -1,6 +1,7 @@
-"""A pod as the API server would store it: for `muster simulate`, whose pods come from files.
+"""A pod from a file as the API server would store it, for `muster simulate`.
 
-In the order of its plugins: its own defaults, LimitRanges, the PriorityClass, the RuntimeClass.
+In the order of the API server's plugins: its own defaults, LimitRanges, the PriorityClass, the
+RuntimeClass.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ KINDS: Final = (LIMIT_RANGE, PRIORITY_CLASS, RUNTIME_CLASS)
 
 @dataclass(frozen=True, slots=True)
 class PodAdmission:
-    """What there is of these kinds; `complete`: a RuntimeClass that is not here does not exist.
+    """The objects of these kinds; `complete`: a RuntimeClass that is not here does not exist.
 
-    `default_storage_class` is that of claims which name none. `notes` say what could not be read.
+    `default_storage_class` is for claims that name none. `notes` name what could not be read.
     """
 
     priority_classes: tuple[PriorityClass, ...] = ()
@@ -46,7 +47,7 @@ class PodAdmission:
     notes: tuple[str, ...] = ()
 
     async def with_cluster(self, client: Client) -> Self:
-        """The same with what of these kinds is there, as far as it may be read."""
+        """Return a copy with the cluster's objects of these kinds, as far as they may be read."""
         ranges, unread_ranges = await _listed(client, LIMIT_RANGES)
         classes, unread_classes = await _listed(client, RUNTIME_CLASSES)
         storage, unread_storage = await _listed(client, STORAGE_CLASSES)
@@ -60,7 +61,7 @@ class PodAdmission:
         )
 
     def with_manifests(self, objects: Iterable[Json]) -> Self:
-        """The same with the objects of these kinds in manifests, which replace those of a name."""
+        """Return a copy with these manifests, which replace objects of the same name."""
         found = {(obj["kind"], *_key(obj)): obj for obj in objects if obj["kind"] in KINDS}
         of_kind = {kind: [it for key, it in found.items() if key[0] == kind] for kind in KINDS}
         classes = {it.name: it for it in self.priority_classes}
@@ -75,7 +76,7 @@ class PodAdmission:
         )
 
     def store(self, pod: Json) -> list[Cause]:
-        """Complete the pod in place, or say why the API server would reject it.
+        """Complete the pod in place, or return why the API server would reject it.
 
         Raises kube.client.quantity.QuantityError.
         """
@@ -91,10 +92,14 @@ class PodAdmission:
         return [*wrong, *(it for each in here for it in limit_ranges.faults(pod, each))]
 
     def _set_runtime(self, spec: Json) -> Iterator[Cause]:
-        """Overhead, node selector and tolerations of the RuntimeClass, in the plugin's words."""
+        """Set overhead, node selector and tolerations of the RuntimeClass; yield its errors.
+
+        The texts are those of the RuntimeClass plugin.
+        """
         name = text(spec.get("runtimeClassName"))
         found = self.runtime_classes.get(name)
         if found is None:
+            # An unknown class may exist if the classes of the cluster could not be read.
             if name and self.complete:
                 yield causes.forbidden(
                     "spec.runtimeClassName", f'pod rejected: RuntimeClass "{name}" not found'
@@ -121,7 +126,7 @@ class PodAdmission:
 
 
 async def _listed(client: Client, resource: Resource) -> tuple[list[Json], list[str]]:
-    """What there is, none of a kind that is not served; and why it may not be read."""
+    """Return the objects, none for a kind that is not served; or why they cannot be read."""
     try:
         return (await client.list(resource))["items"], []
     except NotFound:
@@ -135,6 +140,6 @@ def _amounts(quantities: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _key(obj: Json) -> tuple[str, str]:
-    """Namespace and name; of cluster-scoped kinds the namespace says nothing."""
+    """Return namespace and name; for cluster-scoped kinds the namespace has no meaning."""
     meta = mapping(obj.get("metadata"))
     return text(meta.get("namespace")), text(meta.get("name"))

@@ -1,7 +1,8 @@
-"""The JobSet that Kubeflow Trainer makes of a TrainJob and its runtime (v2.0.0).
+"""The JobSet that Kubeflow Trainer creates for a TrainJob and its runtime (v2.0.0).
 
-What decides where its pods fit: how many nodes, their resources, and the overrides of pod specs. Of
-what else it adds (environment, commands, volumes of its own) no pod waits for anything.
+It has all that decides where its pods fit: the number of nodes, their resources, and the overrides
+of pod specs. Trainer's other additions (environment, commands, volumes of its own) do not affect
+scheduling.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kube.base.errors import ConfigError
 
 Json = dict[str, Any]
 Runtimes = Mapping[tuple[str, str, str], Json]
-"""By kind, namespace (of a ClusterTrainingRuntime empty) and name."""
+"""Runtimes by kind, namespace (empty for a ClusterTrainingRuntime) and name."""
 
 CLUSTER_RUNTIME: Final = "ClusterTrainingRuntime"
 RUNTIMES: Final = (CLUSTER_RUNTIME, "TrainingRuntime")
@@ -26,11 +27,11 @@ _TRAINER: Final = "trainer"
 _INITIALIZERS: Final = ("dataset-initializer", "model-initializer")
 _NODE: Final = "node"
 _PORT: Final = 29500
-"""The port that torchrun's nodes listen on."""
+"""The port on which torchrun's nodes listen."""
 
 
 def runtimes_of(documents: Iterable[Any], namespace: str) -> Runtimes:
-    """The runtimes among the documents, also those in a List."""
+    """Return the runtimes among the documents, also those in a List."""
     found: dict[tuple[str, str, str], Json] = {}
     for each in documents:
         kind, meta = each.get("kind"), mapping(each.get("metadata"))
@@ -45,16 +46,16 @@ def runtimes_of(documents: Iterable[Any], namespace: str) -> Runtimes:
 
 
 def runtime_of(train_job: Json, runtimes: Runtimes) -> Json | None:
-    """The runtime that a TrainJob names; None for one that is not in the files."""
+    """Return the runtime that a TrainJob names; None for one that is not in the files."""
     kind, name = _reference(train_job)
     space = "" if kind == CLUSTER_RUNTIME else train_job["metadata"]["namespace"]
     return runtimes.get((kind, space, name))
 
 
 def without_runtime(train_jobs: Sequence[Json], *, others: bool) -> list[str]:
-    """A line for each TrainJob whose runtime is not in the files.
+    """Return a line for each TrainJob whose runtime is not in the files.
 
-    Raises ConfigError if there are no `others`: then nothing is simulated.
+    Raises ConfigError if there are no `others`: then no object is simulated.
     """
     lines: list[str] = []
     for it in train_jobs:
@@ -70,7 +71,7 @@ def without_runtime(train_jobs: Sequence[Json], *, others: bool) -> list[str]:
 
 
 def jobset_of(train_job: Json, runtime: Json) -> Json:
-    """The JobSet of a TrainJob. Raises ConfigError for what it does not stand for alone."""
+    """Return the JobSet of a TrainJob. Raises ConfigError for a group of another scheduler."""
     spec, policy = mapping(train_job.get("spec")), mapping(dig(runtime, "spec", "mlPolicy"))
     name = text(train_job["metadata"].get("name"))
     if mapping(dig(runtime, "spec", "podGroupPolicy")):
@@ -100,7 +101,7 @@ def jobset_of(train_job: Json, runtime: Json) -> Json:
 
 
 def _complete(replicated: Json, spec: Mapping[str, Any], policy: Mapping[str, Any]) -> None:
-    """Write into a replicatedJob what its TrainJob says."""
+    """Write the settings of its TrainJob into a replicatedJob."""
     job = replicated["template"]["spec"]
     pod_spec = job["template"]["spec"]
     for override in map(mapping, listing(spec.get("podSpecOverrides"))):
@@ -131,10 +132,11 @@ def _nodes(
     trainer: Mapping[str, Any],
     policy: Mapping[str, Any],
 ) -> int:
-    """How many pods a replicatedJob has."""
+    """Return the number of pods of a replicatedJob."""
     asked = integer(trainer.get("numNodes"))
     mpi = policy.get("mpi")
     if asked is not None and mpi is not None and name == _NODE:
+        # The launcher is one of the nodes then, in a replicatedJob of its own.
         return asked - (mapping(mpi).get("runLauncherAsNode") is True)
     if asked is not None and mpi is None and step == _TRAINER:
         return asked
@@ -144,7 +146,7 @@ def _nodes(
 
 
 def _override(pod_spec: Json, override: Mapping[str, Any]) -> None:
-    """Merge as a strategic merge patch does: maps by key, what has names by these, lists whole."""
+    """Merge as a strategic merge patch: maps by key, entries by name, other lists replaced."""
     for field, value in override.items():
         before = pod_spec.get(field)
         if isinstance(value, dict):
@@ -159,6 +161,6 @@ def _override(pod_spec: Json, override: Mapping[str, Any]) -> None:
 
 
 def _reference(train_job: Json) -> tuple[str, str]:
-    """Kind and name of its runtime."""
+    """Return kind and name of its runtime."""
     found = mapping(dig(train_job, "spec", "runtimeRef"))
     return text(found.get("kind")) or CLUSTER_RUNTIME, text(found.get("name"))

@@ -1,7 +1,7 @@
 """Claims, volumes and StorageClasses of the files in a simulation, and the claims of StatefulSets.
 
-A claim gets the default StorageClass as the API server gives it. One whose class makes volumes at
-once is taken for bound to a volume that all nodes can use, as nobody knows where that will be.
+A claim gets the default StorageClass as from the API server. If its class provisions volumes
+immediately, it counts as bound to a volume that all nodes can use: where it will be is unknown.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ STORAGE_CLASS: Final = "StorageClass"
 VOLUME: Final = "PersistentVolume"
 
 VOLUME_KINDS: Final = (STORAGE_CLASS, VOLUME, CLAIM)
-"""In the order in which they are added."""
+"""The kinds, in the order in which they are added."""
 
 _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 
 
 def default_class(classes: Iterable[Json]) -> str:
-    """The StorageClass of claims that name none: the newest default; empty without one."""
+    """Return the StorageClass of claims that name none: the newest default; empty without one."""
     defaults = [it for it in classes if annotations_of(it).get(_DEFAULT) == "true"]
     newest = max(
         defaults, key=lambda it: text(dig(it, "metadata", "creationTimestamp")), default={}
@@ -43,7 +43,7 @@ def default_class(classes: Iterable[Json]) -> str:
 
 
 def add_volumes(state: State, objects: Iterable[Json], default: str) -> list[str]:
-    """Add those of the objects that are not there yet; return notes. Raises ConfigError."""
+    """Add the new ones among the objects; return notes. Raises ConfigError."""
     found = [obj for obj in objects if obj["kind"] in VOLUME_KINDS]
     default = default_class(obj for obj in found if obj["kind"] == STORAGE_CLASS) or default
     notes: list[str] = []
@@ -63,9 +63,11 @@ def _add(state: State, obj: Json, default: str) -> Iterator[str]:
     if obj["kind"] == STORAGE_CLASS:
         volumes.set_class(class_info(decode_class(data)))
     elif obj["kind"] == VOLUME:
+        # A file has no phase: the PV controller would set it to Available.
         volumes.set_volume(replace(volume_info(decode_volume(data)), available=True))
     else:
         claim = claim_info(decode_claim(data))
+        # A claim that exists in the cluster keeps its volume.
         if claim.key in volumes.claims:
             return
         named = "storageClassName" in mapping(obj.get("spec"))
@@ -83,7 +85,7 @@ def _add(state: State, obj: Json, default: str) -> Iterator[str]:
 
 
 def with_claims(owner: Json, pods: Iterable[Json]) -> Iterator[Json]:
-    """The pods of a StatefulSet, and the claims that are made for them from its templates."""
+    """Yield the pods of a StatefulSet, and the claims from its templates for them."""
     templates = listing(mapping(owner.get("spec")).get("volumeClaimTemplates"))
     for pod in pods:
         for template in templates:
@@ -92,6 +94,8 @@ def with_claims(owner: Json, pods: Iterable[Json]) -> Iterator[Json]:
             meta["name"] = f"{entry}-{pod['metadata']['name']}"
             yield {"apiVersion": "v1", "kind": CLAIM} | template | {"metadata": meta}
             spec = pod.setdefault("spec", {})
+            # As in the StatefulSet controller, a claim replaces a volume of the template with its
+            # name.
             others = [it for it in listing(spec.get("volumes")) if it.get("name") != entry]
             source = {"persistentVolumeClaim": {"claimName": meta["name"]}}
             spec["volumes"] = [*others, {"name": entry} | source]

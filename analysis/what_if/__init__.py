@@ -1,4 +1,4 @@
-"""What would happen to a cluster if manifests were created and nodes came or went.
+"""The outcome for a cluster if manifests were created, or nodes added or removed.
 
-`what_if.what_if` is the entry point; `worker` is a process that answers one question.
+Entry point: `what_if.what_if`. `worker` is a process that answers one question.
 """

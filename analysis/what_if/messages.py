@@ -1,4 +1,4 @@
-"""What-if questions and their answers: JSON with camelCase names.
+"""Questions and answers of what-if: JSON with camelCase names.
 
 A workload's ID is `NAMESPACE/KIND/NAME`. Every text may come from a user of the cluster.
 """
@@ -10,17 +10,17 @@ from typing import Annotated, Final
 import msgspec
 
 MEMORY: Final = 4 << 30
-"""Bytes that the process may have; less where its container has not twice as much."""
+"""Bytes that the process may have; less if its container does not have twice as much."""
 
 SECONDS: Final = 30.0
-"""Of one question as a whole; what is not tried after half of it is counted as that."""
+"""Seconds of one question. Roots that are not decided after half of it count as untried."""
 
 WRONG: Final = 3
-"""The exit code for a question that cannot be tried; its answer is the reason."""
+"""The exit code for a question that cannot be tried; its output is the reason."""
 
 
 class Message(msgspec.Struct, rename="camel", kw_only=True):
-    """What all have in common."""
+    """Base class of all messages."""
 
 
 class AddNodes(Message):
@@ -31,14 +31,14 @@ class AddNodes(Message):
 
 
 class RemoveDomain(Message):
-    """Take the nodes with this value of a topology key away."""
+    """Removal of the nodes with this value of a topology key."""
 
     key: str
     value: str
 
 
 class Change(Message, omit_defaults=True):
-    """One change of the cluster: exactly one of these is given."""
+    """One change of the cluster: exactly one of its fields is set."""
 
     add_nodes: AddNodes | None = None
     remove_domain: RemoveDomain | None = None
@@ -51,14 +51,14 @@ MOST_CHANGES: Final = 100
 
 
 class WhatIfRequest(Message):
-    """Manifests (YAML), and changes of the cluster, to be tried on a copy."""
+    """Manifests (YAML), and changes of the cluster, for a trial on a copy."""
 
     manifests: str = ""
     changes: Annotated[list[Change], msgspec.Meta(max_length=MOST_CHANGES)] = []
 
 
 class PlacedPod(Message):
-    """Where a pod would go."""
+    """A pod and the node that it would get."""
 
     name: str
     node: str
@@ -79,14 +79,14 @@ class WouldWait(Message):
 
 
 class WouldEvict(Message):
-    """A workload that would be evicted, and for whom."""
+    """A workload that would be evicted, and its preemptor."""
 
     id: str
     by: str | None = None
 
 
 class WhatIfAnswer(Message):
-    """What would happen; `lines` say it in short."""
+    """The outcome; `lines` summarize it."""
 
     placements: list[WouldPlace]
     waiting: list[WouldWait]
@@ -95,7 +95,7 @@ class WhatIfAnswer(Message):
 
 
 class Question(msgspec.Struct):
-    """What the process reads: the cluster as a snapshot, and how its scheduler is set up."""
+    """The input of the process: a snapshot of the cluster, and the settings of its scheduler."""
 
     request: WhatIfRequest
     snapshot: msgspec.Raw

@@ -1,7 +1,7 @@
-"""What would happen if the cluster were otherwise: changes and manifests tried on a copy of it.
+"""The outcome of changes and manifests, tried on a copy of the cluster.
 
-Everything that waits is decided in the scheduler's order, with preemption, until the time is over.
-Nothing ends or arrives meanwhile, and what would be evicted does not come back.
+All waiting roots are decided in the scheduler's order, with preemption, until the time is over. No
+pod ends or arrives meanwhile, and evicted pods are not recreated.
 """
 
 from __future__ import annotations
@@ -45,11 +45,13 @@ from scheduler.status.conditions import waiting_for
 Json = dict[str, Any]
 
 NAMESPACE: Final = "default"
-"""Of manifests that name none."""
+"""The namespace of manifests that name none."""
 
 MOST_NEW_NODES: Final = 10_000
+"""Nodes that a question may add. A question with more is rejected."""
+
 MOST_OBJECTS: Final = 50_000
-"""Groups and pods that manifests stand for."""
+"""Groups and pods that manifests may expand to. Manifests with more are rejected."""
 
 MOST_SHOWN: Final = 500
 """Workloads in each list of the answer; the lines count all."""
@@ -59,7 +61,7 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How the scheduler of the cluster is set up; `expired` says when to try no more."""
+    """The settings of the cluster's scheduler; `expired` returns true when the time is over."""
 
     budget: SearchBudget = field(default_factory=SearchBudget)
     effort: Effort = field(default_factory=Effort)
@@ -81,9 +83,10 @@ class _Outcome:
 
 
 def what_if(state: State, request: WhatIfRequest, setup: Setup) -> WhatIfAnswer:
-    """What would happen; the state is changed. Raises ConfigError for what cannot be tried."""
+    """Return the outcome; changes the state. Raises ConfigError for an invalid question."""
     if len(request.changes) > MOST_CHANGES:
         raise ConfigError(f"changes: {MOST_CHANGES} at most, not {len(request.changes)}")
+    # Before the manifests, which are placed on the changed cluster.
     for at, change in enumerate(request.changes):
         _change(state, change, f"changes[{at}]")
     before = set(state.forest.groups)
@@ -110,7 +113,7 @@ def what_if(state: State, request: WhatIfRequest, setup: Setup) -> WhatIfAnswer:
 
 
 def documents_of(manifests: str) -> Iterator[Json]:
-    """The YAML documents of a text. Raises ConfigError."""
+    """Yield the YAML documents of a text. Raises ConfigError."""
     try:
         loaded = list(yaml.safe_load_all(manifests))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -165,7 +168,7 @@ def _remove_domain(state: State, domain: RemoveDomain, path: str) -> None:
 
 
 def _remove_nodes(state: State, names: set[str]) -> None:
-    """The nodes go; Muster's pods on them wait again, as their owners make them anew."""
+    """Remove the nodes; Muster's pods on them wait again, as their owners recreate them."""
     there = [pod.info for pod in state.pods.values() if pod.node in names]
     for info in there:
         state.remove_pod(info.uid)
@@ -177,14 +180,14 @@ def _remove_nodes(state: State, names: set[str]) -> None:
 
 
 def _again(info: PodInfo) -> PodInfo:
-    """The pod as its owner makes it anew."""
+    """Return the pod as its owner recreates it."""
     return replace(
         info, uid=f"{info.uid}-again", node="", nominated="", phase="Pending", started=0.0
     )
 
 
 def _evict(state: State, id_: str, path: str) -> None:
-    """The workload goes, with what is below it, and does not come back."""
+    """Remove the workload, with its descendants. It is not recreated."""
     pods = list(_pods_of(state, id_))
     if not pods:
         raise ConfigError(f"{path}.evict: nothing of {id_[:300]} runs or waits")
@@ -211,7 +214,7 @@ def _pods_of(state: State, id_: str) -> Iterator[Pod]:
 
 
 def _decide(state: State, entity: Group | Pod, setup: Setup, outcome: _Outcome) -> None:
-    """Carry the decision on one root out on the copy."""
+    """Carry out the decision on one root on the copy."""
     found = decide(state, entity, setup.budget)
     if isinstance(found, Placement):
         _place(state, entity, found, outcome)
@@ -238,7 +241,7 @@ def _plan(state: State, entity: Group | Pod, refusal: Refusal, setup: Setup) -> 
 
 
 def _victims(state: State, plan: Plan) -> dict[str, list[Pod]]:
-    """The pods that go, by the workload that they are of."""
+    """Return the victims, by their workload."""
     found: dict[str, list[Pod]] = {}
     for unit in plan.victims:
         for pod in list(unit.pods.values()):
@@ -262,7 +265,7 @@ def _place(state: State, entity: Group | Pod, placement: Placement, outcome: _Ou
 
 
 def _add_not_ready(state: State, before: set[GroupKey], setup: Setup, outcome: _Outcome) -> None:
-    """New groups that are not decided yet, and why."""
+    """Add the new groups that are not decided yet, with the reasons."""
     for group in state.forest.groups.values():
         if group.key in before or group.parent is not None or state.forest.ready(group):
             continue
@@ -281,7 +284,7 @@ def _answer(outcome: _Outcome, notes: list[str]) -> WhatIfAnswer:
 
 
 def _lines(outcome: _Outcome) -> Iterator[str]:
-    """What happens, in numbers."""
+    """Yield the outcome, in numbers."""
     pods, placed = outcome.pods_placed, len(outcome.placed)
     yield f"{count(pods, 'pod')} of {count(placed, 'workload')} would be placed."
     if outcome.evicted:

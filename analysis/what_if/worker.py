@@ -1,4 +1,4 @@
-"""The process that answers one what-if question: `console.what_if` starts it."""
+"""The process that answers one what-if question; `console.what_if` starts it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kube.base.errors import ConfigError
 from scheduler.snapshot import snapshot as snapshots
 
 _CONTAINER: Final = Path("/sys/fs/cgroup/memory.max")
-"""The limit of the container (cgroup v2): all of it ends where one process is beyond that."""
+"""The container's memory limit (cgroup v2). Beyond it the kernel may end the console, too."""
 
 
 def memory_limit(container: Path = _CONTAINER) -> int:
-    """Bytes that this process may have: half of what its container may, or MEMORY."""
+    """Return the bytes that this process may have: half of its container's, MEMORY at most."""
     try:
         said = container.read_text().strip()
     except OSError:
@@ -32,7 +32,7 @@ def memory_limit(container: Path = _CONTAINER) -> int:
 
 
 def _limit_memory(most: int) -> None:
-    """Never more than the process has already as its limit."""
+    """Limit the memory, never above the limit that the process already has."""
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
@@ -40,7 +40,9 @@ def _limit_memory(most: int) -> None:
 
 def main() -> int:
     """Answer the question on standard input."""
+    # First the container's limit, as the question itself may be large; then that of the question.
     _limit_memory(memory_limit())
+    # The kernel ends a process whose decision does not respect the time.
     resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS)))
     until = time.monotonic() + SECONDS / 2
     try:

@@ -1,1 +1,1 @@
-"""`muster gc`: objects that nobody deletes any more."""
+"""`muster gc`: search for objects that no controller deletes any more."""

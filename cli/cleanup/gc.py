@@ -1,4 +1,4 @@
-"""`muster gc`: looks for orphans, and for finalizers that should have been removed."""
+"""`muster gc`: search for orphans, and for finalizers that should have been removed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from kube.client.client import Client
 from kube.client.resources import PODS, Resource
 
 GRACE_SECONDS: Final = 60.0
-"""How long a deletion may take before its finalizer counts as stuck."""
+"""Seconds that a deletion may take before its finalizer counts as stuck."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One object that should not exist any more, and why."""
+    """An object that should not exist any more, and the reason."""
 
     kind: str
     namespace: str
@@ -34,12 +34,12 @@ class Finding:
     why: str
 
     def __str__(self) -> str:
-        """One line for people."""
+        """Return the finding as one line for people."""
         return f"{self.kind} {self.namespace}/{self.name}: {self.why}"
 
 
 def find_orphans(caches: Caches, now: datetime) -> list[Finding]:
-    """All findings in these caches, in the order of kind, namespace and name."""
+    """Return all findings in these caches, ordered by kind, namespace and name."""
     index = OrphanIndex(caches)
     found = [
         Finding(resource.kind, obj.metadata.namespace, obj.metadata.name, why)
@@ -58,9 +58,13 @@ def find_orphans(caches: Caches, now: datetime) -> list[Finding]:
 async def check(
     client: Client, namespace: str | None = None, schedulers: SchedulerNames = USUAL
 ) -> list[Finding]:
-    """The findings in a namespace, or in all; `schedulers` are Muster's. Raises kube errors."""
+    """Return the findings in one namespace or in all. Raises kube errors.
+
+    `schedulers` are the names of Muster's schedulers.
+    """
     caches = Caches(schedulers)
-    # Dependents first: an owner that is created meanwhile is found, a deleted one is not missed.
+    # Dependents before owners: an owner that is created meanwhile is found. One that is deleted
+    # meanwhile is seen as deleted.
     for resource in (*GENERATED[::-1], PODS, *(it for it in OWNERS if it not in GENERATED)):
         cache, decode = caches.sources[resource]
         for item in await list_items(client, resource, namespace):
@@ -72,13 +76,15 @@ async def check(
 async def check_with(
     kubeconfig: Path | None, namespace: str | None, schedulers: SchedulerNames = USUAL
 ) -> list[Finding]:
-    """The same on the cluster of a kubeconfig. Raises kube errors."""
+    """Run `check` on the cluster of a kubeconfig. Raises kube errors."""
     async with await Client.connect(kubeconfig, user_agent="muster-gc") as client:
         return await check(client, namespace, schedulers)
 
 
 def _orphaned(index: OrphanIndex, obj: Generated) -> str:
     meta = obj.metadata
+    # The owner may be gone while pods still run with the object, for instance after an orphaning
+    # delete. The group is then still needed.
     owner_id = index.lost_owner(meta)
     if owner_id is None or index.is_in_use(meta.namespace, owner_id):
         return ""
@@ -86,7 +92,7 @@ def _orphaned(index: OrphanIndex, obj: Generated) -> str:
 
 
 def _lingering(caches: Caches, resource: Resource, obj: Generated, now: datetime) -> str:
-    """Of a group made from pods: with its last pod it should have gone."""
+    """Return the reason if a group created from pods outlived its last pod; empty otherwise."""
     meta = obj.metadata
     if (
         resource != POD_GROUPS

@@ -1,4 +1,4 @@
-"""The commands for users: a table of where each is, so that only the one that runs is imported."""
+"""The commands for users, in a table of import paths. Only the command that runs is imported."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from cli.config.process_names import PROCESSES
 
 
 class Command(NamedTuple):
-    """Where a command's function is, and the first line of its help."""
+    """The import path of a command's function, and the first line of its help."""
 
     module: str
     function: str
     summary: str
 
     def load(self) -> Callable[..., Any] | typer.Typer:
-        """The function, whose parameters are the command's; or commands of its own.
+        """Return the command's function, or a typer application with subcommands.
 
-        typer, which is loaded before, knows whether rich is there; structlog need not.
+        typer is loaded before and has already detected rich; structlog does not need it.
         """
         with uncollected(), without(*COLOURS):
             module = importlib.import_module(self.module)
@@ -116,7 +116,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
 
 
 def application(arguments: Sequence[str]) -> typer.Typer:
-    """The command line; of its commands only the one that `arguments` name is loaded."""
+    """Return the command line. Only the command that `arguments` name is loaded."""
     app = typer.Typer(
         name="muster",
         no_args_is_help=True,
@@ -141,17 +141,21 @@ def _add(app: typer.Typer, name: str, found: Callable[..., Any] | typer.Typer) -
 
 
 def _words(arguments: Sequence[str]) -> Iterator[str]:
-    """What is no option. `muster` itself has no option with a value: the first is the command."""
+    """Yield the arguments that are not options.
+
+    `muster` itself has no option with a value, so the first one is the command.
+    """
     return (argument for argument in arguments if not argument.startswith("-"))
 
 
 def _only_listed() -> None:
-    """Stands in the list of commands for one that is not asked for."""
+    """Represent an unloaded command in the list of commands."""
     raise AssertionError("the command that is named is loaded")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs one command; returns its exit code."""
+    """Run one command; return its exit code."""
+    # typer ends by SystemExit even where it handles the error itself.
     try:
         application(arguments)(list(arguments), standalone_mode=True)
     except SystemExit as end:

@@ -1,4 +1,4 @@
-"""What the commands that ask the solver work on: a cluster, read once, or a snapshot file."""
+"""The input of commands that run the solver: a cluster, read once, or a snapshot file."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ from scheduler.watch.informers import read
 class ClusterCopy:
     """A copy of a cluster to decide on; `observed` is empty for a snapshot, which has no owners.
 
-    `pods` says what the API server makes of new pods there. `namespace` is that of the kubeconfig's
-    context, for names without one; `gates` is what is on, by the configuration file.
+    `pods` knows what the API server adds to new pods of this cluster. `namespace` is that of the
+    kubeconfig's context, for names without one. `gates` are the feature gates of the configuration
+    file.
     """
 
     state: State
@@ -45,7 +46,7 @@ class ClusterCopy:
 
     @property
     def scheduler_names(self) -> SchedulerNames:
-        """Whose pods are Muster's there."""
+        """Names of Muster's schedulers in this cluster."""
         names = tuple(self.limits.profiles)
         return SchedulerNames(names) if names else USUAL
 
@@ -57,9 +58,9 @@ class ClusterCopy:
 def cluster_copy(
     kubeconfig: Path | None, snapshot: Path | None, file: File, *, for_new_pods: bool = False
 ) -> ClusterCopy:
-    """The snapshot if there is one, else the cluster. Raises ConfigError, KubeError.
+    """Return the snapshot if there is one, else the cluster. Raises ConfigError, KubeError.
 
-    `for_new_pods`: with the LimitRanges and RuntimeClasses, which a snapshot does not have.
+    `for_new_pods` adds the LimitRanges and RuntimeClasses, which a snapshot does not contain.
     """
     if snapshot is not None:
         recorded = read_snapshot(snapshot)
@@ -94,7 +95,7 @@ def cluster_copy(
 
 
 def read_snapshot(file: Path) -> Snapshot:
-    """The snapshot in the file. Raises ConfigError."""
+    """Read the snapshot in the file. Raises ConfigError."""
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -103,6 +104,6 @@ def read_snapshot(file: Path) -> Snapshot:
 
 
 def echo(lines: Iterable[str]) -> None:
-    """Prints the lines."""
+    """Print the lines."""
     for line in lines:
         typer.echo(line)

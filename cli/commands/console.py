@@ -20,7 +20,7 @@ from kube.client.client import Client
 from scheduler.watch.informers import require_groups
 
 _READ_WITHIN: Final = 90.0
-"""Seconds for the first lists."""
+"""Seconds that the first lists may take."""
 
 
 def console(
@@ -69,7 +69,10 @@ def console(
 
 
 async def _read(served: LocalConsole, stop: asyncio.Event) -> None:
-    """Until everything was read once, or `stop`. Raises ConfigError, which names what was not."""
+    """Wait until everything was read once, or `stop` is set.
+
+    Raises ConfigError, which names what is still unread.
+    """
     reading = asyncio.create_task(served.cluster.wait())
     ended = asyncio.create_task(stop.wait())
     await asyncio.wait({reading, ended}, timeout=_READ_WITHIN, return_when=asyncio.FIRST_COMPLETED)
@@ -84,7 +87,7 @@ async def _read(served: LocalConsole, stop: asyncio.Event) -> None:
 
 
 async def _run(kubeconfig: Path | None, settings: Settings, port: int, *, browser: bool) -> None:
-    """Serve until SIGINT or SIGTERM. Raises KubeError if the cluster does not answer."""
+    """Serve until SIGINT or SIGTERM. Raises KubeError if the cluster does not respond."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -96,5 +99,6 @@ async def _run(kubeconfig: Path | None, settings: Settings, port: int, *, browse
             typer.echo(f"Opens once: {served.url}")
             typer.echo(f"It shows {client.server} until Ctrl-C.")
             if browser:
+                # In a thread: `webbrowser` may wait for the browser.
                 await asyncio.to_thread(open_page, served.url)
             await served.until(stop)

@@ -1,4 +1,4 @@
-"""What `muster doctor` and `muster support-bundle` share: their options, and the connection."""
+"""Options and connection of `muster doctor` and `muster support-bundle`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def on_cluster(kubeconfig: Path | None, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-    """Runs `work` with a client; ends with exit code 2 if the cluster cannot be reached."""
+    """Run `work` with a client; end with exit code 2 if the cluster cannot be reached."""
 
     async def connected() -> T:
         async with await Client.connect(kubeconfig, user_agent="muster-doctor") as client:

@@ -34,6 +34,8 @@ def explain(
         try:
             found = find(copy.state, copy.observed, what, where)
         except ConfigError:
+            # An owner that has no group yet may still have a message of its own. A snapshot has no
+            # owners.
             said = [] if snapshot is not None else _own_words(kubeconfig, what, where)
             if not said:
                 raise
@@ -44,7 +46,7 @@ def explain(
 
 
 def _own_words(kubeconfig: Path | None, what: str, namespace: str) -> list[str]:
-    """What an owner without a group says that it waits for. Raises kube errors."""
+    """Return the lines that an owner without a group reports about its wait. Raises kube errors."""
 
     async def read() -> list[str]:
         async with await Client.connect(kubeconfig, user_agent="muster-cli") as client:

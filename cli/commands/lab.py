@@ -118,7 +118,7 @@ def import_(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What the scheduler logs is about a cluster that is not there."""
+    """Silence the scheduler's logs, which would report on a cluster that does not exist."""
     before = structlog.get_config()["wrapper_class"]
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     try:

@@ -32,7 +32,7 @@ def localcluster(
 
 
 def _need_localcluster() -> None:
-    """Ends with exit code 2 where the embedded cluster is not installed."""
+    """End with exit code 2 if the embedded cluster is not installed."""
     if importlib.util.find_spec("localcluster") is None:
         typer.echo(
             "muster: the embedded cluster is not installed; `pip install muster[demo]` brings it,"

@@ -33,5 +33,5 @@ def manifests(
         if output is None:
             typer.echo(yaml.safe_dump_all(registration, sort_keys=False))
         else:
-            # With the usual names they are the files as they are, comments and all.
+            # With the usual names, the files are written unchanged, comments included.
             write(output, () if names == USUAL else registration)

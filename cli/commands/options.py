@@ -1,4 +1,4 @@
-"""Options that several commands have, and how errors are shown."""
+"""Options that several commands have, and the display of errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Namespace = Annotated[
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Prints errors that a user can act on without a traceback; exit code 2."""
+    """Print errors that a user can act on without a traceback; exit code 2."""
     try:
         yield
     except (KubeError, OSError) as error:

@@ -42,6 +42,8 @@ def replay(file: Annotated[Path, typer.Argument(help="a snapshot")]) -> None:
         again = list(snapshots.decide_all(state, queue.waiting(), recorded.limits))
     same = True
     for now, then in zip_longest(again, recorded.decisions):
+        # A snapshot has the decisions on the first roots of its queue only. A root without a
+        # recorded decision cannot differ.
         agrees = then is None or (now is not None and encode(now) == encode(then))
         same = same and agrees
         echo(_decision_lines(now or then, "" if then is None else _verdict(agrees=agrees)))
@@ -52,7 +54,7 @@ def replay(file: Annotated[Path, typer.Argument(help="a snapshot")]) -> None:
 
 
 def tree_of(file: Path) -> list[str]:
-    """The trees of a snapshot. Raises ConfigError."""
+    """Return the lines of the trees of a snapshot. Raises ConfigError."""
     recorded = read_snapshot(file)
     state, _ = snapshots.restore(recorded)
     return tree_lines(branches(state, recorded.limits.budget()))

@@ -1,1 +1,1 @@
-"""The configuration file, and what each process takes from it."""
+"""The configuration file, and the part of it that each process reads."""

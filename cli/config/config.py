@@ -1,6 +1,6 @@
 """The configuration file: one for all processes, each reads its part. All fields are optional.
 
-Nothing here imports a process: commands read the file too, and start quickly.
+This module imports no process: commands read the file too, and must start quickly.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
 class Certificates(Section, frozen=True):
-    """Who makes the webhook's certificates, and how long they last.
+    """The source of the webhook's certificates, and their lifetimes.
 
-    With `mounted`, a folder that cert-manager fills, nothing is made here. Otherwise a next CA
-    is announced `announcedSeconds` before it is used.
+    With `mounted`, a folder that cert-manager fills, Muster creates no certificates. Otherwise
+    Muster announces a next CA `announcedSeconds` before it uses it.
     """
 
     mounted: str | None = None
@@ -40,17 +40,17 @@ class Certificates(Section, frozen=True):
     announced_seconds: Seconds = 60
 
     def __post_init__(self) -> None:
-        """Raises ValueError, which names the fields, when renewing would gain nothing."""
+        """Raise ValueError, which names the fields, if renewal would have no effect."""
         if not self.ca_days >= self.server_days > self.ahead_days:
             raise ValueError("caDays >= serverDays > aheadDays must hold")
 
 
 class TellAutoscalers(Section, frozen=True):
-    """What the pods of Jobs and JobSets tell autoscalers of their group.
+    """Hints about the group that the pods of Jobs and JobSets carry for autoscalers.
 
-    `podAffinity`: in which domain to buy nodes, where a topology is required whose key is
-    well known (zone, region) or one of `topologyKeys`. `doNotDisrupt`: to leave the pods
-    of groups with disruption mode All where they are.
+    `podAffinity` names the domain in which to buy nodes. It is set where the group requires a
+    topology whose key is well known (zone, region) or one of `topologyKeys`. `doNotDisrupt` asks
+    autoscalers not to move the pods of groups with disruption mode All.
     """
 
     pod_affinity: bool = True
@@ -58,25 +58,25 @@ class TellAutoscalers(Section, frozen=True):
     do_not_disrupt: bool = True
 
     def __post_init__(self) -> None:
-        """Raises ValueError, which names the field, for a key that no label has."""
+        """Raise ValueError, which names the field, for a key that no label can have."""
         for key in self.topology_keys:
             if not is_label_key(key):
                 raise ValueError(f"topologyKeys: {key!r} {LABEL_KEY_TEXT}")
 
     @property
     def told(self) -> Autoscalers:
-        """The same as the webhook takes it."""
+        """The same settings as a value for the webhook."""
         keys = KNOWN_KEYS.union(self.topology_keys) if self.pod_affinity else frozenset[str]()
         return Autoscalers(keys, self.do_not_disrupt)
 
 
 class Webhook(Section, frozen=True):
-    """Where the webhook listens, its Service, and where its certificates are kept.
+    """The webhook's address, its Service, and the storage of its certificates.
 
-    Without `host` and `port` it listens on all addresses at 9443, or where its URL points.
-    Certificates are in the Secret `secret`, or in the folder `certDir` if that is given.
-    `drainSeconds` is how long reviews are still taken after SIGTERM: 10 behind a Service, which
-    learns late that a replica goes, and 0 by URL. `autoscalers` is what they are told.
+    Without `host` and `port` it listens on all addresses at 9443, or at the host and port of its
+    URL. Certificates are in the Secret `secret`, or in the folder `certDir` if that is set.
+    `drainSeconds` is the time after SIGTERM in which the webhook still accepts reviews: 10 behind a
+    Service, whose endpoints change late, and 0 by URL. `autoscalers` are the hints for autoscalers.
     """
 
     host: str | None = None
@@ -90,17 +90,17 @@ class Webhook(Section, frozen=True):
 
 
 class SchedulerProfile(Section, frozen=True):
-    """How pods of one schedulerName are placed: `pack` fills nodes, `spread` evens them out."""
+    """Scoring of pods of one schedulerName: `pack` fills nodes, `spread` evens them out."""
 
     scheduler_name: str = SCHEDULER_NAME
     scoring: Scoring = "pack"
 
 
 class File(Section, frozen=True):
-    """`namespace` is where leases, the certificate Secret and the webhook's Service live.
+    """The configuration file. `namespace` has the leases, certificate Secret and webhook Service.
 
-    `profiles` are the schedulerNames of Muster; pods that name a group and none get the first.
-    `featureGates` are the gates that are not as their default.
+    `profiles` are the schedulerNames of Muster. Pods that name a group and no scheduler get the
+    first. `featureGates` are the gates that differ from their default.
     """
 
     namespace: str = "muster-system"
@@ -111,13 +111,15 @@ class File(Section, frozen=True):
     scheduler: Scheduler = Scheduler()
 
     def __post_init__(self) -> None:
-        """Raises ValueError, which names the field."""
+        """Raise ValueError, which names the field."""
         found = faults_of([profile.scheduler_name for profile in self.profiles])
         if found:
             raise ValueError(f"profiles: {'; '.join(found)}")
         found = features.faults_of(self.feature_gates)
         if found:
             raise ValueError(f"featureGates: {'; '.join(found)}")
+        # A field of an earlier version, still accepted alone. Together with `profiles` it is
+        # ambiguous.
         if self.scheduler.profile is not None and self.profiles != (SchedulerProfile(),):
             raise ValueError(
                 "scheduler.profile: profiles[].scoring says how pods are placed; take this out"
@@ -125,28 +127,28 @@ class File(Section, frozen=True):
 
     @property
     def scheduler_names(self) -> SchedulerNames:
-        """Whose pods are Muster's."""
+        """Names of Muster's schedulers."""
         return SchedulerNames(tuple(profile.scheduler_name for profile in self.profiles))
 
     @property
     def gates(self) -> FeatureGates:
-        """What is on."""
+        """The feature gates, with defaults for those that the file does not set."""
         return FeatureGates.of(self.feature_gates)
 
     @property
     def scoring(self) -> Mapping[str, Scoring]:
-        """How pods of each schedulerName are placed."""
+        """Scoring of the pods of each schedulerName."""
         if self.scheduler.profile is not None:
             return {SCHEDULER_NAME: self.scheduler.profile}
         return {profile.scheduler_name: profile.scoring for profile in self.profiles}
 
     @property
     def old_fields(self) -> Mapping[str, str]:
-        """Fields of an earlier version that are set, and what each is called now."""
+        """Fields of an earlier version that are set, with their current names."""
         old = {"scheduler.profile": "profiles[].scoring"}
         return old if self.scheduler.profile is not None else {}
 
 
 def load(path: str | Path | None) -> File:
-    """The file; None gives the defaults. Raises ConfigError."""
+    """Read the file; None gives the defaults. Raises ConfigError."""
     return read(path, File)

@@ -1,4 +1,4 @@
-"""Imports without what takes time and is of no use."""
+"""Context managers that make imports faster."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 COLOURS: Final = ("rich", "colorama", "greenlet")
-"""What structlog loads where it finds it, to print in colours and among greenlets."""
+"""Packages that structlog loads if they exist, for colours and greenlets."""
 
 _ABSENT: Final[Any] = None
-"""What `sys.modules` has for a module that cannot be imported."""
+"""Value in `sys.modules` for a module that cannot be imported."""
 
 
 @contextmanager
 def without(*names: str) -> Iterator[None]:
-    """Optional packages that are not loaded yet look as if they were not installed.
+    """Hide optional packages that are not loaded yet, as if they were not installed.
 
-    For what tries `import` and goes on without. Afterwards they can be imported as before.
+    For modules that try `import` and work without it. Afterwards the packages can be imported as
+    before.
     """
     hidden = [name for name in names if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden, _ABSENT))
@@ -33,10 +34,10 @@ def without(*names: str) -> Iterator[None]:
 
 @contextmanager
 def trusting_nobody() -> Iterator[None]:
-    """TLS contexts that are made meanwhile trust no certificate authority.
+    """Let TLS contexts that are created meanwhile trust no certificate authority.
 
-    aiohttp makes two as it is imported, for which OpenSSL reads all authorities of the system: a
-    tenth of the time that a server process takes to start. It is given contexts of our own.
+    aiohttp creates two at import, for which OpenSSL reads all authorities of the system. That is a
+    tenth of the time that a server process takes to start. Muster gives aiohttp its own contexts.
     """
     paths = ("SSL_CERT_FILE", "SSL_CERT_DIR")
     usual = {name: os.environ.get(name) for name in paths}
@@ -53,10 +54,10 @@ def trusting_nobody() -> Iterator[None]:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Collects no garbage meanwhile.
+    """Collect no garbage meanwhile.
 
-    Imports make tens of thousands of objects that stay, and the collector would look at all of them
-    again and again: a tenth of the time that the scheduler's modules take.
+    Imports create tens of thousands of objects that live on, and the collector would scan all of
+    them repeatedly. That is a tenth of the time in which the scheduler's modules are imported.
     """
     usual = gc.isenabled()
     gc.disable()

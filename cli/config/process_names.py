@@ -1,4 +1,4 @@
-"""The server processes by name, apart from what they import."""
+"""The server processes by name, without importing them."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ PROCESSES: Final[Mapping[str, Sequence[str]]] = {
     "scheduler": ("scheduler",),
     "all": ("webhook", "controller", "scheduler"),
 }
-"""Which servers each process runs."""
+"""The servers that each process runs."""

@@ -1,4 +1,4 @@
-"""The webhook's part of the configuration file, as the webhook takes it."""
+"""The webhook's part of the configuration file, converted to the webhook's own type."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from webhooks.server.registration import ServiceTarget, UrlTarget
 
 
 def webhook_config(file: File, url: str | None) -> WebhookConfig:
-    """The webhook's part; `url` instead of the Service. Raises ConfigError."""
+    """Return the webhook's part; `url` replaces the Service. Raises ConfigError."""
     part = file.webhook
     target: ServiceTarget | UrlTarget
     if url is None:
+        # cert-manager injects the CA bundle itself; Muster must not overwrite it.
         inject = part.certificates.mounted is None
         target = ServiceTarget(part.service, file.namespace, inject)
         host, port, drain = "0.0.0.0", 9443, 10.0  # noqa: S104 - a pod is called from outside

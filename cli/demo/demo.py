@@ -1,7 +1,7 @@
 """`muster demo`: the embedded cluster with Muster, the examples placed, the outcome checked.
 
-`STEPS` below is the whole demo; each step changes the cluster, then waits until the cluster is as
-expected. An expectation that is not met in time ends the demo with exit code 1.
+`STEPS` below is the complete demo. Each step changes the cluster, then waits until the cluster is
+as expected. An expectation that is not met in time ends the demo with exit code 1.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FOLDER = Path(".cache/demo")
 RACK = "topology.example/rack"
 NAMESPACE = "default"
 TIMEOUT_SECONDS = 45.0
-"""How long an expectation may take; on an idle machine each takes about one second."""
+"""Seconds that an expectation may take. On an idle machine each takes about one second."""
 
 
 class ExpectationError(Exception):
@@ -52,11 +52,11 @@ class DemoCluster:
     console: str = ""
 
     async def apply(self, resource: Resource, obj: dict[str, Any]) -> None:
-        """Creates one object."""
+        """Create one object."""
         await self.client.create(resource, obj, NAMESPACE if resource.namespaced else None)
 
     async def until(self, expectation: str, holds: Callable[[Objects], bool]) -> Objects:
-        """Polls until `holds`, then prints the expectation. Raises ExpectationError."""
+        """Poll until `holds`, then print the expectation. Raises ExpectationError."""
         loop = asyncio.get_running_loop()
         end = loop.time() + TIMEOUT_SECONDS
         while True:
@@ -71,7 +71,7 @@ class DemoCluster:
 
 
 async def two_gangs(cluster: DemoCluster) -> None:
-    """A gang of 16 where 15 pods fit, and one that could never fit."""
+    """Create a gang of 16 where 15 pods fit, and one that could never fit."""
     for number, rack in enumerate(["rack-a", "rack-a", "rack-b"], start=1):
         await cluster.apply(NODES, node(f"node-{number}", rack))
     await cluster.apply(JOBSETS, example("jobset-gang.yaml"))
@@ -85,7 +85,7 @@ async def two_gangs(cluster: DemoCluster) -> None:
 
 
 async def one_more_node(cluster: DemoCluster) -> None:
-    """One more node: the whole gang starts at once."""
+    """Add a node, with which the complete gang starts at once."""
     await cluster.apply(NODES, node("node-4", "rack-b"))
     await cluster.until(
         "all 16 pods of training run",
@@ -94,7 +94,7 @@ async def one_more_node(cluster: DemoCluster) -> None:
 
 
 async def impossible_gang(cluster: DemoCluster) -> None:
-    """The gang that never fits still waits, holds nothing and says why."""
+    """Check that the gang that never fits waits, uses no capacity and reports why."""
     await cluster.until(
         "too-big waits, holds nothing, and says that it would not fit into an empty cluster",
         lambda seen: (
@@ -105,7 +105,7 @@ async def impossible_gang(cluster: DemoCluster) -> None:
 
 
 async def one_rack(cluster: DemoCluster) -> None:
-    """A gang that must be in one rack waits for room in one, not in several."""
+    """Create a gang that must be in one rack, while the free slots are in several."""
     await cluster.apply(JOBSETS, example("jobset-one-rack.yaml"))
     await cluster.until(
         "one-rack waits, and its status names the rack with the most room",
@@ -124,7 +124,7 @@ async def one_rack(cluster: DemoCluster) -> None:
 
 
 async def delete_all(cluster: DemoCluster) -> None:
-    """Deleting the JobSets leaves nothing behind."""
+    """Delete the JobSets and check that no object is left."""
     for name in ("one-rack", "too-big"):
         await cluster.client.delete(JOBSETS, name, NAMESPACE)
     kinds = (JOBSETS, JOBS, WORKLOADS, COMPOSITE_POD_GROUPS, POD_GROUPS, PODS)
@@ -149,7 +149,7 @@ STEPS: tuple[tuple[str, Step], ...] = (
 
 
 def node(name: str, rack: str) -> dict[str, Any]:
-    """A node with room for 5 pods of the examples."""
+    """Return a node with capacity for 5 pods of the examples."""
     room = {"cpu": "5", "memory": "32Gi", "pods": "32"}
     return {
         "apiVersion": "v1",
@@ -160,13 +160,16 @@ def node(name: str, rack: str) -> dict[str, Any]:
 
 
 def example(name: str) -> dict[str, Any]:
-    """The manifest of that name in `examples/`."""
+    """Return the manifest of that name in `examples/`."""
     manifest: dict[str, Any] = yaml.safe_load((EXAMPLES / name).read_text("utf-8"))
     return manifest
 
 
 def has_blocker(seen: Objects, group: str, **wanted: Any) -> bool:
-    """Whether the group waits for room and its blocker has all of `wanted`, and a summary."""
+    """Return true if the group waits for capacity, with all of `wanted` in its blocker.
+
+    The blocker must have a summary, too.
+    """
     for item in seen.pod_groups:
         if item["metadata"]["name"] == group:
             found = item.get("status", {}).get("blocker") or {}
@@ -176,7 +179,7 @@ def has_blocker(seen: Objects, group: str, **wanted: Any) -> bool:
 
 
 def scheduled(seen: Objects, group: str) -> bool:
-    """Whether the condition of the group says that it was scheduled."""
+    """Return true if the condition of the group reports that it was scheduled."""
     return any(
         condition["type"] == "PodGroupInitiallyScheduled" and condition["status"] == "True"
         for item in seen.pod_groups
@@ -191,17 +194,17 @@ def _pods(seen: Objects, jobset: str) -> list[Any]:
 
 
 def bound(seen: Objects, jobset: str) -> int:
-    """How many pods of the JobSet have a node."""
+    """Return the number of pods of the JobSet that have a node."""
     return sum(bool(pod["spec"].get("nodeName")) for pod in _pods(seen, jobset))
 
 
 def running(seen: Objects, jobset: str) -> list[Any]:
-    """The JobSet's pods that run."""
+    """Return the JobSet's pods that run."""
     return [pod for pod in _pods(seen, jobset) if pod.get("status", {}).get("phase") == "Running"]
 
 
 def racks(seen: Objects, jobset: str) -> set[str]:
-    """The racks in which the JobSet's pods are."""
+    """Return the racks in which the JobSet's pods are."""
     rack_of = {n["metadata"]["name"]: n["metadata"]["labels"][RACK] for n in seen.nodes}
     return {
         rack_of[p["spec"]["nodeName"]] for p in _pods(seen, jobset) if p["spec"].get("nodeName")
@@ -209,13 +212,14 @@ def racks(seen: Objects, jobset: str) -> set[str]:
 
 
 async def run(*, keep: bool) -> int:
-    """Runs all steps; returns the exit code. With `keep` the cluster stays up until Ctrl-C.
+    """Run all steps; return the exit code. With `keep` the cluster stays up until Ctrl-C.
 
     SIGTERM ends it as Ctrl-C does, with CancelledError after the children have ended.
     """
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM):
+        # A cancellation leaves the contexts below, which end the children.
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     with open_view(RACK) as view:
         try:
@@ -261,7 +265,7 @@ async def _started(view: View) -> AsyncIterator[DemoCluster]:
 
 
 async def _start(children: ChildProcesses, kubeconfig: Path) -> None:
-    """Starts the embedded cluster, then our kinds, then the three processes concurrently."""
+    """Start the embedded cluster, create our CRDs, then start the three processes concurrently."""
     await children.start(
         "localcluster",
         ["-m", "localcluster", "--kubeconfig", str(kubeconfig), "--port", str(free_port())],
@@ -269,6 +273,7 @@ async def _start(children: ChildProcesses, kubeconfig: Path) -> None:
     )
     await children.ready("localcluster")
     async with await Client.connect(kubeconfig) as client:
+        # Before the processes, which list these kinds as they start.
         await install_kinds(client)
         await client.create(NAMESPACES, {"metadata": {"name": "muster-system"}})
     names = ("webhook", "controller", "scheduler")
@@ -282,7 +287,7 @@ async def _start(children: ChildProcesses, kubeconfig: Path) -> None:
 
 
 async def install_kinds(client: Client) -> None:
-    """Creates our CRDs and waits until each is established."""
+    """Create our CRDs and wait until each is established."""
     crds = [yaml.safe_load(path.read_text("utf-8")) for path in sorted(MANIFESTS.glob("*.yaml"))]
     for crd in crds:
         await client.create(CRDS, crd)
@@ -299,14 +304,15 @@ async def _established(client: Client, name: str) -> None:
 
 
 def established(crd: dict[str, Any]) -> bool:
-    """Whether the API server serves the kind."""
+    """Return true if the API server serves the kind."""
     conditions = crd.get("status", {}).get("conditions", ())
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
 def main(*, keep: bool) -> int:
-    """Runs the demo on an event loop of its own."""
+    """Run the demo on an event loop of its own."""
     FOLDER.mkdir(parents=True, exist_ok=True)
+    # An old file would count as the sign that the new cluster is ready.
     (FOLDER / "kubeconfig").unlink(missing_ok=True)
     try:
         return asyncio.run(run(keep=keep))

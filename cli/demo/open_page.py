@@ -1,4 +1,4 @@
-"""Opens a page in the user's browser, where there is a screen to show it on."""
+"""The user's browser, for a page, if there is a screen to show it on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import webbrowser
 
 
 def open_page(url: str) -> bool:
-    """Whether a browser was started. One that draws in this terminal never is."""
+    """Open the page; return whether a browser was started. A text browser never is."""
     graphical = sys.platform in ("darwin", "win32")
     if not graphical and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return False

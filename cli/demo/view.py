@@ -1,4 +1,4 @@
-"""How the demo is shown: drawn in place on a terminal, plain lines otherwise."""
+"""Output of the demo: drawn in place on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from cli.trees.tree import Objects, build
 
 
 class View(Protocol):
-    """Where the demo prints its lines and trees."""
+    """The output for the demo's lines and trees."""
 
     def say(self, line: str) -> None:
-        """One line of text."""
+        """Print one line of text."""
 
     def show(self, objects: Objects) -> None:
-        """The cluster as it is now."""
+        """Show the cluster as it is now."""
 
 
 class PlainView:
-    """Prints the trees when they change, below each other."""
+    """A view that prints the trees when they change, below each other."""
 
     def __init__(self) -> None:
         self._last: list[str] = []
 
     def say(self, line: str) -> None:
-        """One line of text."""
+        """Print one line of text."""
         print(line, flush=True)
 
     def show(self, objects: Objects) -> None:
-        """Prints the trees if they changed."""
+        """Print the trees if they changed."""
         lines = tree_lines(build(objects))
         if lines and lines != self._last:
             print("\n".join(f"    {line}" for line in lines), flush=True)
@@ -41,7 +41,7 @@ class PlainView:
 
 @contextmanager
 def open_view(label: str) -> Iterator[View]:
-    """The view for a terminal or for plain output; `label` is the node label of the rack."""
+    """Open the view for a terminal or for plain output; `label` is the node label of the rack."""
     if not sys.stdout.isatty():
         yield PlainView()
         return

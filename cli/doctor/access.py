@@ -1,4 +1,4 @@
-"""RBAC: what each account of Muster lacks of the rights that its roles give it."""
+"""RBAC: rights that Muster's roles grant and its accounts lack."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
 _AT_ONCE: Final = 16
-"""Access reviews at a time."""
+"""Concurrent access reviews."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """One verb that an account needs; an empty namespace is all, an empty name any object."""
+    """One verb that an account needs. An empty namespace means all, an empty name any object."""
 
     part: str
     group: str
@@ -35,7 +35,7 @@ class Right:
 
     @property
     def on(self) -> str:
-        """What it is about, as RBAC writes it: `pods/status`, `leases.coordination.k8s.io name`."""
+        """The object in RBAC's notation: `pods/status`, `leases.coordination.k8s.io name`."""
         plural, slash, sub = self.resource.partition("/")
         group = f".{self.group}" if self.group else ""
         named = f" {self.name}" if self.name else ""
@@ -43,9 +43,9 @@ class Right:
 
 
 def needed(installed: Installation) -> list[Right]:
-    """The rights of the manifests, those of the console where it is installed.
+    """Return the rights of the manifests, including the console's if it is installed.
 
-    With certificates that others make the webhook writes none.
+    With certificates from others, the webhook writes none.
     """
     mounted = installed.config.webhook.certificates.mounted is not None
     leads = installed.config.leader_election.enabled
@@ -86,7 +86,7 @@ def _given(binding: Object, namespace: str) -> Iterator[Right]:
 async def read_access(
     client: Client, rights: Iterable[Right], installed: Installation
 ) -> dict[Right, bool]:
-    """Whether the account of each part has each right. Raises kube errors."""
+    """Return for each right whether the account of its part has it. Raises kube errors."""
     accounts, limit = installed.accounts, asyncio.Semaphore(_AT_ONCE)
 
     async def ask(right: Right) -> tuple[Right, bool]:
@@ -100,7 +100,7 @@ async def read_access(
 
 
 def review(right: Right, account: str, namespace: str) -> Json:
-    """The SubjectAccessReview that asks for a right of an account of `namespace`."""
+    """Return the SubjectAccessReview that asks for a right of an account of `namespace`."""
     resource, _, sub = right.resource.partition("/")
     about = {
         "namespace": right.namespace,
@@ -114,6 +114,8 @@ def review(right: Right, account: str, namespace: str) -> Json:
         "apiVersion": REVIEWS.api_version,
         "kind": REVIEWS.kind,
         "spec": {
+            # The groups that the API server adds to a service account's token. RBAC may bind to
+            # them, too.
             "user": f"system:serviceaccount:{namespace}:{account}",
             "groups": [
                 "system:serviceaccounts",
@@ -128,7 +130,7 @@ def review(right: Right, account: str, namespace: str) -> Json:
 def check_access(
     allowed: Mapping[Right, bool], accounts: Mapping[str, str], namespace: str
 ) -> Iterator[Finding]:
-    """One finding for each account and resource of which it lacks a right; one if it has none."""
+    """Yield a finding for each account and resource with a missing right; one if it has none."""
     lacking: dict[str, dict[str, list[str]]] = {}
     for right, has in sorted(allowed.items()):
         if not has:

@@ -1,4 +1,4 @@
-"""All checks on one cluster. One that cannot be made is a finding, and ends no other."""
+"""All checks on one cluster. A check that cannot run is a finding, and ends no other check."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ RENEWALS: Final = 4.0
 """Seconds between two readings of the leases: longer than leaders wait between renewals."""
 
 _COSCHEDULING: Final = Resource(*COSCHEDULING)
-# Where annotations are looked for, and whether the metadata says all.
+# Kinds whose annotations are checked, and whether their metadata suffices. Owners and kinds that
+# embed templates need the complete object.
 _ANNOTATED: Final = (
     *((Resource(*it.kind), False) for it in OWNER_KINDS.values()),
     *((Resource(*it.kind), False) for it in EMBEDDING_KINDS.values()),
@@ -69,7 +70,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where Muster is installed, where groups are tried, and processes outside of the cluster."""
+    """Namespaces of Muster and of the trial groups, and URLs of processes elsewhere."""
 
     namespace: str = "muster-system"
     trial_namespace: str = "default"
@@ -78,7 +79,7 @@ class Options:
 
 
 class Examination:
-    """The checks of one cluster, with what several of them need read once."""
+    """The checks of one cluster. Reads once what several of them need."""
 
     def __init__(self, client: Client, options: Options) -> None:
         self._client = client
@@ -88,16 +89,21 @@ class Examination:
 
     @property
     def processes(self) -> list[health.Process]:
-        """Muster's processes as far as they are known."""
+        """The known processes of Muster."""
         return health.processes(self.installed.pods, self._options.urls)
 
     async def run(self) -> list[Finding]:
-        """All findings. Raises Unreachable and ConfigError when there is no cluster to examine."""
+        """Run all checks; return the findings.
+
+        Raises Unreachable and ConfigError if there is no cluster to examine.
+        """
         client, options = self._client, self._options
         version = await installation.read_version(client)
         self._found += installation.check_version(version, own_version())
         clock = client.server_clock
         namespace = About("Namespace", options.namespace)
+        # The leases are read first and again at the end, so that the other checks use the time
+        # between.
         first = await self._read(
             "leases", namespace, leaders.read_leases(client, options.namespace)
         )
@@ -142,6 +148,7 @@ class Examination:
         if definitions is not None:
             self._found += installation.check_definitions(definitions)
         about = About("WebhookConfiguration", "muster")
+        # Without the definitions the check of the registration still runs, with less to compare.
         reading = registration.read_registration(client, definitions or {})
         registered = await self._read("registration", about, reading)
         if registered is None:
@@ -192,6 +199,7 @@ class Examination:
             if await self._each(
                 "topology", NODES, lambda one: nodes.see([one]), metadata_only=True
             ):
+                # Large clusters have many slices: read only if an attribute could explain a label.
                 if nodes.may_be_attributes:
                     about = About(RESOURCE_SLICES.kind, RESOURCE_SLICES.full_name)
                     await self._attempt("topology", about, self._see_slices(nodes))
@@ -232,7 +240,7 @@ class Examination:
         await self._gates(processes)
         if any(isinstance(one, health.Ready) for one in said):
             return
-        # Nobody could be asked: events tell of the last hour.
+        # No process responded: events show the last hour.
         set_aside, seen = Limited("set-aside"), set[About]()
 
         def see(event: Json) -> None:
@@ -273,7 +281,7 @@ class Examination:
         field_selector: str = "",
         metadata_only: bool = False,
     ) -> bool:
-        """Shows every object of a kind to `see`, and forgets it; whether all could be read."""
+        """Pass every object of a kind to `see` and keep none; return true if all could be read."""
         listed = pages(
             self._client,
             resource,
@@ -285,7 +293,7 @@ class Examination:
         return await self._attempt(check, about, _show(listed, see)) is None
 
     async def _read(self, check: str, about: About, reading: Awaitable[T]) -> T | None:
-        """What was read; None, and a finding, if that could not be done."""
+        """Return the result; None, with a finding, if the read failed."""
         answer = await self._attempt(check, about, reading)
         return None if isinstance(answer, _Failed) else answer
 
@@ -294,25 +302,27 @@ class Examination:
             return await reading
         except KubeError as problem:
             self._found.append(not_made(check, about, problem))
-        except Exception as problem:  # noqa: BLE001 - whatever one meets, the others are made
+        # A bug in one check must not end the others.
+        except Exception as problem:  # noqa: BLE001 - see above
             text = f"this check failed: {type(problem).__name__}: {problem}"
             self._found.append(warning(check, about, text, "report it with a support bundle"))
         return _Failed()
 
 
 class _Failed:
-    """A check could not be made, and a finding says so."""
+    """The result of a check that could not run; a finding reports it."""
 
 
 async def _show(listed: AsyncIterator[Sequence[Json]], see: Callable[[Json], None]) -> None:
     async for page in listed:
         for obj in page:
             see(obj)
+        # One page may take milliseconds to check; other tasks run in between.
         await asyncio.sleep(0)
 
 
 def own_version() -> str:
-    """The version of this command."""
+    """Return the version of this command."""
     try:
         return importlib.metadata.version("muster")
     except importlib.metadata.PackageNotFoundError:
@@ -320,5 +330,5 @@ def own_version() -> str:
 
 
 async def examine(client: Client, options: Options) -> Iterable[Finding]:
-    """All findings on a cluster. Raises kube errors when it cannot be reached at all."""
+    """Return all findings on a cluster. Raises kube errors if it cannot be reached at all."""
     return await Examination(client, options).run()

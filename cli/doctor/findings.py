@@ -1,4 +1,4 @@
-"""Findings as values, how they are shown, and what exit code they give."""
+"""Findings as values, their output, and the exit code for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IN_ALL: Final = 50
 
 
 class Severity(enum.IntEnum):
-    """How bad a finding is: something does not work, soon will not, or is worth knowing."""
+    """Severity of a finding: worth knowing, a problem soon or for some users, a failure now."""
 
     INFO = 0
     WARNING = 1
@@ -29,25 +29,26 @@ class Severity(enum.IntEnum):
 
 
 EXIT_CODES: Final = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 3}
-"""By the highest severity. 2 is for bad arguments and a cluster that cannot be reached."""
+"""Exit code by the highest severity. 2 is for bad arguments and a cluster that cannot be
+reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The object that a finding is about; a cluster-scoped one has no namespace."""
+    """The object that a finding is about. A cluster-scoped one has no namespace."""
 
     kind: str
     name: str
     namespace: str = ""
 
     def __str__(self) -> str:
-        """`Kind namespace/name`."""
+        """Return `Kind namespace/name`."""
         return f"{self.kind} {'/'.join(filter(None, (self.namespace, self.name)))}"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found: by which check, on what, what is wrong, and what to do."""
+    """The result of one check on one object: the problem, and the action that solves it."""
 
     severity: Severity
     check: str
@@ -56,7 +57,7 @@ class Finding:
     action: str
 
     def as_json(self) -> dict[str, Any]:
-        """For machines; its texts are clean too, since they may end up on a terminal."""
+        """Return the finding for machines. Its texts are clean: they may end up on a terminal."""
         about = {"kind": self.about.kind, "namespace": self.about.namespace}
         return {
             "severity": self.severity.name.lower(),
@@ -70,22 +71,22 @@ class Finding:
 
 
 def error(check: str, about: About, problem: str, action: str) -> Finding:
-    """Something does not work."""
+    """Return the finding for a failure."""
     return Finding(Severity.ERROR, check, about, problem, action)
 
 
 def warning(check: str, about: About, problem: str, action: str) -> Finding:
-    """Something will not work for long, or not for somebody."""
+    """Return the finding for a problem that comes soon, or that some users have."""
     return Finding(Severity.WARNING, check, about, problem, action)
 
 
 def info(check: str, about: About, problem: str, action: str = "") -> Finding:
-    """Something worth knowing."""
+    """Return the finding for a fact worth knowing."""
     return Finding(Severity.INFO, check, about, problem, action)
 
 
 def not_made(check: str, what: About, problem: KubeError) -> Finding:
-    """The finding for a check that could not be made."""
+    """Return the finding for a check that could not run."""
     text, action = str(problem), "run it again once the API server answers that"
     match problem:
         case Forbidden():
@@ -101,9 +102,9 @@ def not_made(check: str, what: About, problem: KubeError) -> Finding:
 
 @dataclass(slots=True)
 class Limited:
-    """Findings about objects of tenants: so many of each check and namespace, the rest counted.
+    """Findings about objects of tenants, limited per check and namespace; the rest is counted.
 
-    Whatever one namespace contains, it leaves room for the findings of others.
+    The limit per namespace leaves capacity for the findings of other namespaces.
     """
 
     check: str
@@ -112,19 +113,19 @@ class Limited:
     _of: Counter[str] = field(default_factory=Counter)
 
     def takes(self, namespace: str) -> bool:
-        """Whether there is room for one more; if not it is counted as left out."""
+        """Return true if one more finding is within the limits; otherwise count it as left out."""
         if self._of[namespace] < _IN_A_NAMESPACE and len(self.found) < _IN_ALL:
             return True
         self.left_out += 1
         return False
 
     def add(self, finding: Finding) -> None:
-        """Takes one for which there is room."""
+        """Add a finding after `takes` has allowed it."""
         self._of[finding.about.namespace] += 1
         self.found.append(finding)
 
     def findings(self) -> Iterator[Finding]:
-        """All that were taken, and one that counts the others."""
+        """Yield all findings that were added, and one that counts the others."""
         yield from self.found
         if self.left_out:
             severity = max((one.severity for one in self.found), default=Severity.WARNING)
@@ -138,17 +139,17 @@ class Limited:
 
 
 def highest(findings: Iterable[Finding]) -> Severity:
-    """The severity of the worst; INFO without any."""
+    """Return the highest severity; INFO without findings."""
     return max((one.severity for one in findings), default=Severity.INFO)
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Errors, warnings, then the rest; otherwise in the order of the checks."""
+    """Return errors, warnings, then the rest; each in the order of the checks."""
     return sorted(findings, key=lambda one: -one.severity)
 
 
 def text_lines(findings: Sequence[Finding], *, all_of_them: bool = True) -> Iterator[str]:
-    """Two lines a finding, and one that counts them. Without `all_of_them` no INFO."""
+    """Yield two lines for each finding, and a line of counts. Without `all_of_them` no INFO."""
     shown = [one for one in findings if all_of_them or one.severity > Severity.INFO]
     for one in worst_first(shown):
         yield f"{one.severity.name:<7} {clean(str(one.about))}: {clean(one.problem)}"
@@ -162,7 +163,7 @@ def text_lines(findings: Sequence[Finding], *, all_of_them: bool = True) -> Iter
 
 
 def json_report(findings: Sequence[Finding], version: str) -> bytes:
-    """All findings, worst first, with the highest severity."""
+    """Return all findings, worst first, with the highest severity."""
     report = {
         "version": version,
         "severity": highest(findings).name.lower(),

@@ -1,6 +1,6 @@
-"""Feature gates: which are off, and processes that do not run as the configuration says.
+"""Feature gates: those that are off, and processes whose gates differ from the configuration.
 
-What a process runs with is among its metrics: it read the configuration when it started.
+A process exposes its gates in its metrics: it read the configuration when it started.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ from kube.base.errors import KubeError
 from kube.client.client import Client
 
 _LARGEST: Final = 4 * 1024 * 1024
-"""Bytes of the metrics page that is read. A larger one is left out."""
+"""Bytes of the metrics page that are read. A larger page is ignored."""
 
 _AT_ONCE: Final = 8
-"""Processes that are asked at a time."""
+"""Concurrent requests to processes."""
 
 _LINE: Final = re.compile(
     r'^muster_feature_enabled\{name="(\w+)",stage="\w*"\} ([01])(?:\.0)?$', re.MULTILINE
 )
 
 Switches = Mapping[str, bool]
-"""Whether each gate is on, by name; empty for a process of which that is not known."""
+"""Gate name -> whether it is on; empty for a process whose gates are unknown."""
 
 
 async def read_gates(client: Client, processes: Sequence[Process]) -> list[Switches]:
-    """What each runs with. One that cannot be asked has a finding of its own elsewhere."""
+    """Return the gates of each process.
+
+    A process that cannot be reached has a finding of `health`.
+    """
     limit = asyncio.Semaphore(_AT_ONCE)
 
     async def read(process: Process) -> Switches:
@@ -46,16 +49,17 @@ async def read_gates(client: Client, processes: Sequence[Process]) -> list[Switc
 
 
 def switches_of(metrics: str) -> Switches:
-    """The gates on a page of metrics; a version before the gates has none."""
+    """Return the gates on a page of metrics. A version before the gates has none."""
     return {name: value == "1" for name, value in _LINE.findall(metrics)}
 
 
 def check_gates(
     where: About, gates: FeatureGates | None, processes: Sequence[Process], said: Sequence[Switches]
 ) -> Iterator[Finding]:
-    """What is off, and who differs from the configuration.
+    """Yield the gates that are off, and the processes that differ from the configuration.
 
-    `gates` is what that says, None where there is none to be read: then the first process counts.
+    `gates` are those of the configuration. If it cannot be read they are None, and the gates of the
+    first process count.
     """
     known = [(process, one) for process, one in zip(processes, said, strict=True) if one]
     if gates is not None:
@@ -64,7 +68,7 @@ def check_gates(
         where, wanted = known[0][0].about, known[0][1]
     else:
         return
-    # Those that are off by themselves are nothing to be told of.
+    # Gates that are off by default are not worth a finding.
     off = [
         f"{it} ({gate.summary})"
         for it, gate in GATES.items()
@@ -76,6 +80,7 @@ def check_gates(
         odd = [
             f"{name} {'on' if on else 'off'}"
             for name, on in one.items()
+            # A gate that this command does not know is one of another version, not a difference.
             if wanted.get(name, on) != on
         ]
         if odd:

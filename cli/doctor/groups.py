@@ -1,4 +1,4 @@
-"""Groups: those that wait longest, and the node labels that they ask for."""
+"""Groups: those that wait longest, and the node labels that they require."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kube.base.clock import moment
 from kube.client.meta import Json
 
 LONGEST: Final = 5
-"""Groups that are named as those that wait longest."""
+"""Number of the longest waiting groups that are named."""
 
 _MOST_KEYS: Final = 1000
 """Topology keys that are looked up. Groups with further ones are not checked for them."""
@@ -31,7 +31,7 @@ _SCHEDULED: Final = {CONDITION_POD_GROUP_SCHEDULED, CONDITION_COMPOSITE_SCHEDULE
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A group that waits, since when, and why."""
+    """A group that waits, the start of its wait, and the reason."""
 
     about: About
     since: datetime
@@ -42,16 +42,16 @@ class Waiting:
 
 @dataclass(slots=True)
 class Groups:
-    """What is kept of all groups while they are read, which is little however many they are."""
+    """A summary of all groups, collected while they are read. Its size has a limit."""
 
     waiting: int = 0
     faulty: Limited = field(default_factory=lambda: Limited("groups"))
     asked: dict[tuple[str, bool], About] = field(default_factory=dict)
-    """Node label and whether it is only preferred -> the first group that asks for it."""
+    """Node label and whether it is only preferred -> the first group that names it."""
     _longest: list[tuple[float, int, Waiting]] = field(default_factory=list)
 
     def see(self, kind: str, obj: Json) -> None:
-        """Takes one group in."""
+        """Add one group to the summary."""
         about = About(kind, *(text(dig(obj, "metadata", key)) for key in ("name", "namespace")))
         for one in map(mapping, listing(dig(obj, "spec", "schedulingConstraints", "topology"))):
             key = (text(one.get("key")), one.get("preferred") is True)
@@ -65,7 +65,8 @@ class Groups:
             if self.faulty.takes(about.namespace):
                 self.faulty.add(fault)
             return
-        # Those that wait longest are kept: the youngest of them is the first of the heap.
+        # The heap keeps those that wait longest. Its first item is the youngest of them.
+        # The number decides between equal times: `Waiting` has no order.
         item = (-waiting.since.timestamp(), self.waiting, waiting)
         if len(self._longest) < LONGEST:
             heapq.heappush(self._longest, item)
@@ -73,7 +74,7 @@ class Groups:
             heapq.heappushpop(self._longest, item)
 
     def findings(self, now: datetime) -> Iterator[Finding]:
-        """The faulty ones, and those that wait longest."""
+        """Yield the faulty groups, and those that wait longest."""
         yield from self.faulty.findings()
         for _, _, one in sorted(self._longest, reverse=True):
             hours = (now - one.since).total_seconds() / 3600
@@ -88,7 +89,7 @@ class Groups:
 
 
 def waiting_of(about: About, obj: Json) -> Waiting | None:
-    """Why a group waits; None if it does not, or nobody has said yet."""
+    """Return why a group waits; None if it does not wait, or has no condition yet."""
     blocker = mapping(dig(obj, "status", "blocker"))
     for one in map(mapping, listing(dig(obj, "status", "conditions"))):
         if one.get("type") in _SCHEDULED and one.get("status") != "True":
@@ -107,7 +108,7 @@ def _explain(about: About) -> str:
 
 
 def _fault(waiting: Waiting) -> Finding | None:
-    """What its owner, or an administrator, must change: it will not start otherwise."""
+    """Return the finding if the group cannot start until its owner or an administrator acts."""
     explain = _explain(waiting.about)
     if waiting.reason == REASON_INVALID:
         return warning("groups", waiting.about, waiting.message, "correct it as the message says")
@@ -125,9 +126,9 @@ def _fault(waiting: Waiting) -> Finding | None:
 
 @dataclass(slots=True)
 class NodeLabels:
-    """How many nodes have each of the labels that are asked for.
+    """Number of nodes with each of the labels that groups name.
 
-    What devices have as an attribute is not missed as a label.
+    A key that is an attribute of devices is not reported as a missing label.
     """
 
     asked: Mapping[tuple[str, bool], About]
@@ -136,7 +137,7 @@ class NodeLabels:
     of_devices: set[str] = field(default_factory=set)
 
     def see(self, nodes: Iterable[Mapping[str, Any]]) -> None:
-        """Takes a page of nodes in."""
+        """Count the labels of a page of nodes."""
         keys = {key for key, _ in self.asked}
         for node in nodes:
             self.nodes += 1
@@ -144,18 +145,18 @@ class NodeLabels:
 
     @property
     def may_be_attributes(self) -> bool:
-        """Whether nodes lack a label that could be the qualified name of an attribute."""
+        """True if nodes lack a label that could be the qualified name of an attribute."""
         return any("/" in key and self.having[key] < self.nodes for key, _ in self.asked)
 
     def see_slice(self, obj: Json) -> None:
-        """Takes one ResourceSlice in."""
+        """Add the attributes of one ResourceSlice."""
         driver, keys = text(dig(obj, "spec", "driver")), {key for key, _ in self.asked}
         for device in map(mapping, listing(dig(obj, "spec", "devices"))):
             names = mapping(device.get("attributes"))
             self.of_devices |= keys & {n if "/" in n else f"{driver}/{n}" for n in names}
 
     def findings(self) -> Iterator[Finding]:
-        """The labels that no node has, and those that some lack."""
+        """Yield the labels that no node has, and those that some nodes lack."""
         found = Limited("topology")
         for (key, preferred), about in self.asked.items():
             have = self.having[key]

@@ -1,4 +1,4 @@
-"""The processes themselves: what `/readyz` says, and the objects that they have set aside."""
+"""The processes themselves: the result of `/readyz`, and the objects that they skip."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SECONDS: Final = 10.0
 """Seconds that a process has for a page."""
 
 _AT_ONCE: Final = 8
-"""Processes that are asked at a time."""
+"""Concurrent requests to processes."""
 
 _TIMES: Final = ("eventTime", "lastTimestamp", "firstTimestamp")
 _RECENT: Final = timedelta(hours=1)
@@ -37,14 +37,14 @@ _CORRECT: Final = "correct or delete what it names: docs/configuration.md, What 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process of Muster: a pod, or what runs elsewhere and is named by its URL."""
+    """One process of Muster: a pod, or a process outside of the cluster with its URL."""
 
     about: About
     path: str = ""
     url: str = ""
 
     async def get(self, client: Client, page: str, largest: int = _LARGEST) -> Response:
-        """One of its pages. Raises kube errors."""
+        """Return one of its pages. Raises kube errors."""
         if self.path:
             return await client.behind(f"{self.path}{page}", timeout=_SECONDS, largest=largest)
         return await _get(f"{self.url}{page}", largest)
@@ -52,7 +52,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What `/readyz` says; `ahead` is how far the process's clock is before the API server's."""
+    """The response of `/readyz`. `ahead` is the process's clock minus the API server's."""
 
     text: str
     ahead: timedelta | None = None
@@ -69,6 +69,7 @@ async def _get(url: str, largest: int) -> Response:
             async for part in answer.content.iter_chunked(65_536):
                 parts.append(part)
                 size += len(part)
+                # The size is counted here: Content-Length may be absent or wrong.
                 if size > largest:
                     break
             body = b"".join(parts)[:largest]
@@ -82,7 +83,7 @@ async def _get(url: str, largest: int) -> Response:
 
 
 def processes(pods: Iterable[Json], urls: Sequence[str]) -> list[Process]:
-    """The running pods of Muster, by the proxy of the API server, and the URLs that were given."""
+    """Return Muster's running pods, through the API server's proxy, and the given URLs."""
     found = []
     for pod in pods:
         name, namespace = (text(dig(pod, "metadata", key)) for key in ("name", "namespace"))
@@ -94,7 +95,7 @@ def processes(pods: Iterable[Json], urls: Sequence[str]) -> list[Process]:
 
 
 def health_port(pod: Json) -> int:
-    """The port of `/readyz`; 0 where it has none."""
+    """Return the port of `/readyz`; 0 if the pod has none."""
     for container in listing(dig(pod, "spec", "containers")):
         for port in map(mapping, listing(mapping(container).get("ports"))):
             number = port.get("containerPort")
@@ -104,7 +105,7 @@ def health_port(pod: Json) -> int:
 
 
 async def read_ready(client: Client, found: Sequence[Process]) -> list[Ready | KubeError]:
-    """What `/readyz` of each says, whether it is ready or not."""
+    """Return the response of each `/readyz`, ready or not."""
     limit = asyncio.Semaphore(_AT_ONCE)
 
     async def read(process: Process) -> Ready | KubeError:
@@ -112,7 +113,7 @@ async def read_ready(client: Client, found: Sequence[Process]) -> list[Ready | K
             try:
                 said = await process.get(client, "/readyz", 65_536)
             except ServerError as problem:
-                # 503 is an answer too: its lines are the message, one by one.
+                # 503 is a result, too: its body lists the checks, one a line.
                 return Ready(problem.message) if problem.message.startswith("[") else problem
             except KubeError as problem:
                 return problem
@@ -125,7 +126,7 @@ async def read_ready(client: Client, found: Sequence[Process]) -> list[Ready | K
 
 
 def check_ready(process: Process, said: Ready | KubeError) -> Iterator[Finding]:
-    """The checks that do not hold, what was set aside, and a clock that is wrong."""
+    """Yield the failed checks, the skipped objects, and a wrong clock."""
     about = process.about
     if isinstance(said, KubeError):
         action = "see that it runs, and that its port may be reached (NetworkPolicy)"
@@ -154,11 +155,12 @@ def check_ready(process: Process, said: Ready | KubeError) -> Iterator[Finding]:
 
 
 def check_event(event: Json, found: Limited, seen: set[About], now: datetime) -> None:
-    """Adds the object that an event of the last hour names as set aside, once."""
+    """Add the object that an event of the last hour reports as skipped, once."""
     times = (moment(text(event.get(key))) for key in _TIMES)
     last = max((one for one in times if one is not None), default=None)
     regarding = mapping(event.get("involvedObject"))
     about = About(*(text(regarding.get(key)) for key in ("kind", "name", "namespace")))
+    # Any user may write an event with this reason.
     ours = text(event.get("reportingComponent")).startswith("muster-")
     if not ours or last is None or now - last > _RECENT or about in seen:
         return

@@ -1,4 +1,4 @@
-"""Places held for pods that do not exist yet: which namespaces hold how many."""
+"""Held places, for pods that do not exist yet, by namespace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cli.trees.tree import held_places
 from kube.client.meta import Json
 
 MOST_NAMED: Final = 5
-"""Namespaces that are named: those that hold the most places."""
+"""Namespaces that are named: those with the most held places."""
 
 _LIMITS: Final = (
     "scheduler.holding in the configuration bounds it: podsPerNamespace, requestsPerNamespace and"
@@ -23,20 +23,20 @@ _LIMITS: Final = (
 
 @dataclass(slots=True)
 class HeldPlaces:
-    """What is kept of all groups while they are read: two numbers for each namespace that holds."""
+    """Held places and groups of each namespace, counted while the groups are read."""
 
     places: Counter[str] = field(default_factory=Counter)
     groups: Counter[str] = field(default_factory=Counter)
 
     def see(self, obj: Json) -> None:
-        """Takes one group in."""
+        """Count one group."""
         if held := held_places(obj):
             namespace = text(dig(obj, "metadata", "namespace"))
             self.places[namespace] += held
             self.groups[namespace] += 1
 
     def findings(self) -> Iterator[Finding]:
-        """The namespaces that hold the most, and all together if there are more."""
+        """Yield the namespaces with the most held places, and a total if there are more."""
         named = sorted(self.places, key=lambda it: (-self.places[it], it))[:MOST_NAMED]
         for namespace in named:
             problem = _holds(self.places[namespace], self.groups[namespace])

@@ -1,4 +1,4 @@
-"""Groups that were made from their pods, have none any more, and are still there."""
+"""Groups created from pods that outlived these pods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ACTION: Final = (
 
 
 def check_group(kind: str, obj: Json, found: Limited, now: datetime) -> None:
-    """Adds a group that the controllers should have deleted; its pods are not read."""
+    """Add a group that the controllers should have deleted; its pods are not read."""
     name, namespace = (text(dig(obj, "metadata", key)) for key in ("name", "namespace"))
     annotations = {key: text(value) for key, value in annotations_of(obj).items()}
     meta = SimpleNamespace(labels=labels_of(obj), annotations=annotations)

@@ -23,7 +23,7 @@ from kube.client.resources import CONFIG_MAPS, CRDS, PODS, Resource
 
 PARTS: Final = ("webhook", "controller", "scheduler")
 CONSOLE: Final = "console"
-"""A part that need not be there."""
+"""A part that is optional."""
 SELECTOR: Final = "app.kubernetes.io/name=muster"
 APPLY: Final = "kubectl apply -k manifests/base (or the overlay that you use)"
 APPLY_CONSOLE: Final = "kubectl apply -k manifests/console"
@@ -44,12 +44,12 @@ _MOST: Final = 200
 """Deployments and pods of Muster that are read."""
 
 _RESTARTS: Final = 3
-"""Restarts of a container that are not worth a finding."""
+"""Restarts of a container up to which there is no finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What runs in the namespace of Muster, and the configuration that it reads there."""
+    """The Deployments and pods in Muster's namespace, and their configuration."""
 
     namespace: str
     deployments: Sequence[Json] = ()
@@ -60,7 +60,7 @@ class Installation:
     def accounts(self) -> dict[str, str]:
         """The account of each part: those of the Deployments, or else those of the manifests.
 
-        The console has one only where a Deployment runs it.
+        The console has one only if a Deployment runs it.
         """
         found = {
             part: text(dig(one, "spec", "template", "spec", "serviceAccountName")) or "default"
@@ -73,7 +73,7 @@ class Installation:
 
     @property
     def release(self) -> tuple[str, str] | None:
-        """Name and namespace of the Helm release that the Deployments are of, if of any."""
+        """Name and namespace of the Helm release of the Deployments, if there is one."""
         for one in self.deployments:
             name, namespace = (text(dig(one, "metadata", "annotations", key)) for key in _RELEASE)
             if name and namespace:
@@ -81,7 +81,7 @@ class Installation:
         return None
 
     def advised(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """What says to apply the manifests says to upgrade the release, where there is one."""
+        """Yield the findings; a Helm release is upgraded instead of applying manifests."""
         release = self.release
         for one in findings:
             if release is not None and one.action in (APPLY, APPLY_CONSOLE):
@@ -91,7 +91,7 @@ class Installation:
 
 
 async def read_installation(client: Client, namespace: str) -> Installation:
-    """The Deployments, pods and configuration of Muster. Raises kube errors."""
+    """Return the Deployments, pods and configuration of Muster. Raises kube errors."""
     chosen = {"label_selector": SELECTOR}
     deployments, pods, config = await asyncio.gather(
         all_of(client, DEPLOYMENTS, namespace, most=_MOST, **chosen),
@@ -110,7 +110,7 @@ async def _configuration(client: Client, namespace: str) -> File:
 
 
 def configuration_of(config_map: Json) -> File:
-    """The configuration file in a ConfigMap. Raises ConfigError."""
+    """Return the configuration file in a ConfigMap. Raises ConfigError."""
     written = text(dig(config_map, "data", "muster.yaml"))
     try:
         return msgspec.yaml.decode(written or "{}", type=File)
@@ -119,7 +119,7 @@ def configuration_of(config_map: Json) -> File:
 
 
 def parts_of(deployment: Json) -> tuple[str, ...]:
-    """Which parts a Deployment runs: its first argument says so."""
+    """Return the parts that a Deployment runs, by its first argument that names a part."""
     for container in listing(dig(deployment, "spec", "template", "spec", "containers")):
         words = [
             *listing(mapping(container).get("command")),
@@ -134,7 +134,7 @@ def parts_of(deployment: Json) -> tuple[str, ...]:
 
 
 def check_parts(found: Installation) -> Iterator[Finding]:
-    """The Deployments: that each part has one, that enough replicas are there, of one version."""
+    """Check that each part has a Deployment, with enough replicas and one version."""
     where = About("Namespace", found.namespace)
     if not found.deployments:
         yield info(
@@ -180,6 +180,7 @@ def _replicas(deployment: Json) -> Iterator[Finding]:
             "it is scaled to 0",
             f"kubectl -n {namespace} scale deployment {name} --replicas=2",
         )
+    # A cluster without a Deployment controller, such as the embedded one, never writes a status.
     elif "observedGeneration" not in status:
         yield info(
             "parts",
@@ -196,7 +197,7 @@ def _replicas(deployment: Json) -> Iterator[Finding]:
 
 
 def check_pods(pods: Iterable[Json]) -> Iterator[Finding]:
-    """The pods of Muster: those that crash, cannot start, or wait for a node."""
+    """Check the pods of Muster for crashes, start errors, and a missing node."""
     for pod in pods:
         name, namespace = _name(pod), text(dig(pod, "metadata", "namespace"))
         about = About("Pod", name, namespace)
@@ -228,7 +229,7 @@ def _container(about: About, status: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 async def read_definitions(client: Client) -> dict[str, Json | None]:
-    """Each of our definitions as installed; None for one that is not. Raises kube errors."""
+    """Return each of our definitions as installed; None for a missing one. Raises kube errors."""
 
     async def read(name: str) -> Json | None:
         try:
@@ -241,7 +242,7 @@ async def read_definitions(client: Client) -> dict[str, Json | None]:
 
 
 def check_definitions(found: Mapping[str, Json | None]) -> Iterator[Finding]:
-    """The definitions: that each is there, established, with the versions of this release."""
+    """Check that each definition is installed, established, and has this release's versions."""
     for wanted in definitions():
         name = _name(wanted)
         about, have = About("CustomResourceDefinition", name), found.get(name)
@@ -300,7 +301,7 @@ def _versions(about: About, wanted: Json, have: Json) -> Iterator[Finding]:
 
 
 def _served(definition: Json) -> dict[str, bool]:
-    """Version that is served -> whether it is the one that is stored."""
+    """Return the served versions, each with whether it is the stored one."""
     return {
         text(one.get("name")): one.get("storage") is True
         for one in map(mapping, listing(dig(definition, "spec", "versions")))
@@ -309,12 +310,12 @@ def _served(definition: Json) -> dict[str, bool]:
 
 
 async def read_version(client: Client) -> Json:
-    """What the API server says about itself. Raises kube errors."""
+    """Return the API server's own version. Raises kube errors."""
     return mapping_of(await client.request("GET", "/version"))
 
 
 def mapping_of(body: bytes) -> Json:
-    """A JSON object; an empty one where the body is none."""
+    """Decode a JSON object; return an empty one for any other body."""
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
@@ -322,9 +323,10 @@ def mapping_of(body: bytes) -> Json:
 
 
 def check_version(said: Json, ours: str) -> Iterator[Finding]:
-    """The version of Kubernetes and what it lacks, and the version of this command."""
+    """Check the version of Kubernetes and its features; report this command's version."""
     about = About("Cluster", "version")
     known = text(said.get("gitVersion")) or "unknown"
+    # Some providers append to the minor version, as in "31+".
     numbers = [re.match(r"\d+", text(said.get(key))) for key in ("major", "minor")]
     major, minor = (int(number[0]) if number else 0 for number in numbers)
     if all(numbers):

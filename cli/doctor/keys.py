@@ -1,4 +1,4 @@
-"""Annotations and labels under our prefix that nothing reads, as findings."""
+"""Annotations and labels under our prefix that Muster does not read, as findings."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ OF_OTHERS: Final = tuple(
     )
     for kind in kinds
 )
-"""Kinds that make pods and on which Muster reads nothing."""
+"""Kinds that create pods and on which Muster reads no annotation."""
 
 
 def check_others(kind: str, obj: Json, found: Limited) -> None:
-    """The same of a kind of others; one that something else made has what is written on that."""
+    """Check an object of such a kind for keys that Muster does not read.
+
+    An object with a controller carries what is written on its owner. The owner's finding suffices.
+    """
     references = listing(dig(obj, "metadata", "ownerReferences"))
     if not any(mapping(it).get("controller") for it in references):
         check_keys(kind, obj, found)
 
 
 def check_keys(kind: str, obj: Json, found: Limited) -> None:
-    """Adds what nothing reads of an object, of its templates too."""
+    """Add the keys of an object and its templates that Muster does not read."""
     namespace, name = (text(dig(obj, "metadata", key)) for key in ("namespace", "name"))
-    # A namespace is its own tenant.
+    # A namespace is its own tenant: the limit for findings applies per namespace.
     about = About(kind, name, name if kind == "Namespace" else namespace)
     for path, instead in unread_keys(kind, obj):
         if found.takes(about.namespace):

@@ -1,7 +1,7 @@
-"""What older versions of Kubernetes lack of what Muster makes use of, by their default gates.
+"""Features that Muster uses and older versions of Kubernetes lack, by their default gates.
 
-A table in docs/versions.md says the same, and e2e/install/test_versions.py asks API servers of
-several versions whether it is so.
+A table in docs/versions.md lists the same, and e2e/install/test_versions.py checks it against API
+servers of several versions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Version = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What Kubernetes has `since` a version, and what is different for users without it."""
+    """A feature that Kubernetes has `since` a version, and the difference for users without it."""
 
     name: str
     since: Version
@@ -64,7 +64,7 @@ FEATURES: Final = (
 
 
 def lacking(version: Version) -> Iterator[Finding]:
-    """A note for each feature that a Kubernetes of this version does not have."""
+    """Yield a finding for each feature that a Kubernetes of this version lacks."""
     about = About("Cluster", "version")
     for feature in FEATURES:
         if version < feature.since:

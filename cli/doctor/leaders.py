@@ -1,7 +1,7 @@
-"""Leases: who leads, whether it still does, and whether its clock agrees with the API server's.
+"""Leases: the leader, whether it still renews, and its clock compared to the API server's.
 
-A lease is read twice. One that was renewed in between is alive whatever time stands in it, and
-that time is then how the clock of its holder compares.
+A lease is read twice. A lease that was renewed in between is alive whatever its time. That time
+then shows how the clock of its holder compares.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from kube.client.meta import Json
 from kube.client.resources import LEASES
 
 NAMES: Final = {CONTROLLER_COMPONENT: "controller", SCHEDULER_COMPONENT: "scheduler"}
-"""The leases by what each is of: they have the names of the components."""
+"""Name of each lease, which is that of a component -> the part that it elects a leader for."""
 
 TOLERANCE: Final = timedelta(seconds=10)
-"""How far clocks may be apart before it is said."""
+"""Difference between clocks above which there is a finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseView:
-    """What a lease says; times are by the clock of its holder."""
+    """The fields of a lease; times are by the clock of its holder."""
 
     holder: str
     renewed: datetime | None
@@ -38,6 +38,7 @@ class LeaseView:
 
     @classmethod
     def of(cls, lease: Json) -> LeaseView:
+        # Limited to a day below: a lease may have any number, and a timedelta can overflow.
         seconds = integer(dig(lease, "spec", "leaseDurationSeconds")) or 0
         return cls(
             text(dig(lease, "spec", "holderIdentity")),
@@ -57,7 +58,7 @@ class Readings:
 
 
 async def read_leases(client: Client, namespace: str) -> dict[str, LeaseView | None]:
-    """Each lease; None for one that does not exist. Raises kube errors."""
+    """Return each lease; None for one that does not exist. Raises kube errors."""
 
     async def read(name: str) -> LeaseView | None:
         try:
@@ -69,7 +70,7 @@ async def read_leases(client: Client, namespace: str) -> dict[str, LeaseView | N
 
 
 def check_leases(read: Readings, namespace: str) -> Iterator[Finding]:
-    """Who leads, and how its clock compares."""
+    """Yield the leader of each lease, and its clock's difference."""
     for name, part in NAMES.items():
         about = About("Lease", name, namespace)
         start = f"see that the {part} runs, and read its log"
@@ -88,7 +89,8 @@ def _alive(about: About, lease: LeaseView, read: Readings) -> Iterator[Finding]:
     yield info("leases", about, f"{lease.holder} leads")
     if lease.renewed is None:
         return
-    # It was renewed since the first reading, at the earliest right after that.
+    # The renewal happened after the first reading and before the second: a correct clock's time
+    # lies between them.
     ahead, behind = lease.renewed - read.now, read.now - read.apart - lease.renewed
     for by, sign in ((ahead, 1), (behind, -1)):
         if by > TOLERANCE:
@@ -96,7 +98,7 @@ def _alive(about: About, lease: LeaseView, read: Readings) -> Iterator[Finding]:
 
 
 def wrong_clock(about: About, whose: str, ahead: timedelta) -> Finding:
-    """Says how far a clock is before the API server's, or, where it is negative, behind it."""
+    """Return the finding for a clock that is ahead of the API server's, or behind if negative."""
     how = "ahead of" if ahead > timedelta() else "behind"
     return warning(
         "clocks",
@@ -106,6 +108,8 @@ def wrong_clock(about: About, whose: str, ahead: timedelta) -> Finding:
     )
 
 
+# The lease was not renewed between the readings. It may still be valid: the duration can be longer
+# than the time between them.
 def _unchanged(about: About, lease: LeaseView, read: Readings, start: str) -> Iterator[Finding]:
     since = read.now - lease.renewed if lease.renewed is not None else None
     if since is not None and since <= lease.duration:

@@ -1,4 +1,4 @@
-"""Other schedulers of gangs in the cluster, and what they would claim."""
+"""Other gang schedulers in the cluster, and the pods that they would claim."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A scheduler of gangs: what it would claim, and how to keep it and Muster apart."""
+    """A gang scheduler: what it would claim, and how to keep it and Muster apart."""
 
     name: str
     claims: str
     action: str
 
 
-# By the API group of its definitions, whole or as the end of one.
+# By the API group of their definitions, or a suffix of it.
 KNOWN: Final = {
     "kueue.x-k8s.io": Neighbour(
         "Kueue",
@@ -66,7 +66,7 @@ _KUBE_SCHEDULER: Final = Neighbour(
 
 
 def check_definitions_of_others(definitions: Iterable[Json]) -> Iterator[Finding]:
-    """A finding for each scheduler whose definitions are there."""
+    """Yield a finding for each scheduler whose definitions are installed."""
     found: dict[str, list[str]] = {}
     for one in definitions:
         name = text(dig(one, "metadata", "name"))
@@ -79,14 +79,17 @@ def check_definitions_of_others(definitions: Iterable[Json]) -> Iterator[Finding
 
 
 def check_native(served: Mapping[str, Iterable[str]]) -> Iterator[Finding]:
-    """A finding if Kubernetes serves groups of its own: plurals by version of its API group."""
+    """Yield a finding if Kubernetes serves groups of its own.
+
+    `served` has the plurals of each version of its API group.
+    """
     for version, plurals in served.items():
         if {"workloads", "podgroups"} & set(plurals):
             yield _finding(_KUBE_SCHEDULER, About("APIGroup", f"{NATIVE}/{version}"))
 
 
 def check_namespaces(namespaces: Iterable[Json]) -> Iterator[Finding]:
-    """Which namespaces let Muster have what is written for others."""
+    """Yield the namespaces whose pods for other gang schedulers Muster takes over."""
     names = [
         text(dig(one, "metadata", "name"))
         for one in namespaces
@@ -108,7 +111,7 @@ def _finding(neighbour: Neighbour, about: About) -> Finding:
 
 
 async def read_native(client: Client) -> dict[str, list[str]]:
-    """What the API group of Kubernetes' own groups serves, by version. Raises kube errors."""
+    """Return the resources of Kubernetes' own API group, by version. Raises kube errors."""
     try:
         group = mapping_of(await client.request("GET", f"/apis/{NATIVE}"))
     except NotFound:

@@ -1,4 +1,4 @@
-"""Owners that ask for groups and get none: admission did not see their creation."""
+"""Owners that request groups and get none: admission did not see their creation."""
 
 from __future__ import annotations
 

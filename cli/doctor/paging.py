@@ -1,4 +1,4 @@
-"""Lists as large as a cluster, read page by page: no more than one page is ever kept."""
+"""Lists as large as a cluster, read page by page. At most one page is in memory."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ async def pages(
     field_selector: str = "",
     metadata_only: bool = False,
 ) -> AsyncIterator[list[Json]]:
-    """The items of a list, a page at a time; none of a kind that is not served.
+    """Yield the items of a list, a page at a time; none for a kind that is not served.
 
-    A page of too many bytes is asked for again with fewer objects.
-    Raises kube errors; Gone when the list takes longer than the server keeps its history.
+    A page of too many bytes is requested again with fewer objects. Raises kube errors; Gone if the
+    list takes longer than the server keeps its history.
     """
     chosen = {"labelSelector": label_selector, "fieldSelector": field_selector}
     params = {key: text for key, text in chosen.items() if text}
@@ -53,6 +53,7 @@ async def pages(
         except TooLarge:
             if limit == 1:
                 raise
+            # The token stays valid: the next request continues at the same object with fewer.
             limit //= 2
             continue
         yield [item for item in page.get("items") or () if isinstance(item, dict)]
@@ -70,7 +71,7 @@ async def all_of(
     label_selector: str = "",
     field_selector: str = "",
 ) -> list[Json]:
-    """The first `most` items. Raises kube errors."""
+    """Return the first `most` items. Raises kube errors."""
     found: list[Json] = []
     async for page in pages(
         client, resource, namespace, label_selector=label_selector, field_selector=field_selector

@@ -1,4 +1,4 @@
-"""Pods without a node: those that nobody schedules."""
+"""Pods without a node that no scheduler takes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from kube.base.clock import moment
 from kube.client.meta import Json
 
 PATIENCE: Final = timedelta(seconds=60)
-"""How long a pod may wait for its first condition."""
+"""Time that a pod may wait for its first condition."""
 
 
 def check_pod(pod: Json, found: Limited, now: datetime) -> None:
-    """Adds what is wrong with a pod that has no node: who should schedule it does not."""
+    """Add the problem of a pod without a node whose scheduler does not handle it."""
     meta, spec = mapping(pod.get("metadata")), mapping(pod.get("spec"))
     if (
+        # A pod that is being deleted, is bound or has scheduling gates is not for a scheduler.
         meta.get("deletionTimestamp")
         or spec.get("nodeName")
         or listing(spec.get("schedulingGates"))
@@ -76,6 +77,7 @@ def _looked_at(pod: Json) -> bool:
 
 
 def _misspelt(name: str) -> bool:
+    # The time of difflib grows with the square of the length, and users choose the name.
     if not name or name == DEFAULT_SCHEDULER_NAME or len(name) > 2 * len(SCHEDULER_NAME):
         return False
     return bool(difflib.get_close_matches(name, [SCHEDULER_NAME], cutoff=0.8))

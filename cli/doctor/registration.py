@@ -1,4 +1,4 @@
-"""Admission: what is registered, whom API servers trust, and requests that are tried by dryRun."""
+"""Admission: the registered webhooks, the CAs that API servers trust, and requests with dryRun."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from kube.client.resources import SECRETS, Resource
 from webhooks.server.registration import DEFINITIONS, RESOURCES, load_manifests
 
 SOON: Final = timedelta(days=30)
-"""How long before its end a certificate should have been renewed."""
+"""Time before its end by which a certificate should have been renewed."""
 
 _RESTART: Final = (
     "kubectl -n {0} rollout restart deployment muster-webhook: it registers its CA anew"
@@ -52,13 +52,13 @@ _RESTART: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """The webhook configurations, by kind, and the definitions that are converted by webhook."""
+    """The webhook configurations, by kind, and the definitions with conversion by webhook."""
 
     configurations: Mapping[str, Json | None]
     definitions: Mapping[str, Json | None]
 
     def client_configs(self) -> Iterator[tuple[About, Mapping[str, Any]]]:
-        """Each way by which API servers call us, and the object that has it."""
+        """Yield each clientConfig by which API servers call the webhook, with its object."""
         for kind, found in self.configurations.items():
             for one in map(mapping, listing(dig(found, "webhooks"))):
                 yield About(kind, "muster"), mapping(one.get("clientConfig"))
@@ -71,7 +71,7 @@ class Registration:
 
 
 async def read_registration(client: Client, definitions: Mapping[str, Json | None]) -> Registration:
-    """What is registered. Raises kube errors."""
+    """Return the registered objects. Raises kube errors."""
 
     async def read(resource: Resource) -> Json | None:
         try:
@@ -84,7 +84,7 @@ async def read_registration(client: Client, definitions: Mapping[str, Json | Non
 
 
 def check_registration(found: Registration) -> Iterator[Finding]:
-    """The configurations: that they are there, and are those of this version."""
+    """Check that the configurations are installed and are those of this version."""
     for wanted in load_manifests():
         about, have = About(wanted["kind"], "muster"), found.configurations.get(wanted["kind"])
         if have is None:
@@ -108,6 +108,7 @@ def check_registration(found: Registration) -> Iterator[Finding]:
 
 
 def _different(wanted: Mapping[str, Any], have: Mapping[str, Any]) -> list[str]:
+    # The webhook writes clientConfig itself. An empty field and a missing one mean the same.
     return [
         key
         for key, value in wanted.items()
@@ -116,7 +117,7 @@ def _different(wanted: Mapping[str, Any], have: Mapping[str, Any]) -> list[str]:
 
 
 def check_bundles(found: Registration, namespace: str, now: datetime) -> Iterator[Finding]:
-    """The CAs that API servers trust: one set everywhere, readable, and not at its end."""
+    """Check the CAs that API servers trust: one set everywhere, readable, and not expiring."""
     bundles: dict[str, About] = {}
     for about, config in found.client_configs():
         bundles.setdefault(text(config.get("caBundle")), about)
@@ -134,6 +135,7 @@ def check_bundles(found: Registration, namespace: str, now: datetime) -> Iterato
             said = "is not a certificate" if bundle else "is empty"
             yield error("certificates", about, f"caBundle {said}", _RESTART.format(namespace))
             continue
+        # During a change of CAs a bundle has two. The youngest decides how long it lasts.
         last = max(one.not_valid_after_utc for one in authorities)
         yield from _ending(about, "the CA that API servers trust", last, namespace, now)
 
@@ -141,7 +143,7 @@ def check_bundles(found: Registration, namespace: str, now: datetime) -> Iterato
 def check_server(
     found: Registration, secret: Json | None, where: About, now: datetime
 ) -> Iterator[Finding]:
-    """The webhook's own certificate: signed by what API servers trust, for the name they use."""
+    """Check the webhook's own certificate: trusted by API servers, and for the name in use."""
     if secret is None:
         yield info(
             "certificates",
@@ -159,6 +161,7 @@ def check_server(
             "certificates", where, f"{SERVER_CERT} is no certificate", _RESTART.format(namespace)
         )
         return
+    # One bundle suffices: `check_bundles` reports others that differ.
     trusted = [
         one for config in configs[:1] for one in certificates_of(text(config.get("caBundle")))
     ]
@@ -204,7 +207,7 @@ def _ending(
 
 
 def certificates_of(encoded: str) -> list[x509.Certificate]:
-    """The certificates of PEM in base64; none where it cannot be read."""
+    """Return the certificates of PEM in base64; none if it cannot be read."""
     try:
         return x509.load_pem_x509_certificates(base64.b64decode(encoded, validate=True))
     except (binascii.Error, ValueError):
@@ -212,7 +215,7 @@ def certificates_of(encoded: str) -> list[x509.Certificate]:
 
 
 def host_of(config: Mapping[str, Any]) -> str:
-    """The name by which API servers verify the server of a clientConfig."""
+    """Return the name by which API servers verify the server of a clientConfig."""
     service = mapping(config.get("service"))
     if service:
         return f"{text(service.get('name'))}.{text(service.get('namespace'))}.svc"
@@ -240,7 +243,7 @@ def _names(certificate: x509.Certificate) -> set[str]:
 
 
 def secret_name(installed: Installation) -> str:
-    """The Secret with the webhook's certificate: Muster's own, or the one that is mounted."""
+    """Return the name of the webhook's certificate Secret: Muster's own, or the mounted one."""
     part = installed.config.webhook
     if part.certificates.mounted is None:
         return part.secret
@@ -252,18 +255,19 @@ def secret_name(installed: Installation) -> str:
 
 
 async def read_certificate(client: Client, name: str, namespace: str) -> Json | None:
-    """The certificates of a Secret, without its keys. Raises kube errors."""
+    """Return the certificates of a Secret, without its keys. Raises kube errors."""
     try:
         found = await client.get(SECRETS, name, namespace)
     except NotFound:
         return None
+    # The keys are dropped right here, so that no finding or bundle can contain one.
     data = mapping(found.get("data"))
     return {"data": {key: data[key] for key in (SERVER_CERT, CA_CERT) if key in data}}
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A request that is sent with dryRun, so that nothing is kept, and what came of it."""
+    """A request with dryRun, which stores no object, and its outcome."""
 
     name: str
     resource: Resource
@@ -295,7 +299,8 @@ def _trial_objects(name: str) -> dict[str, tuple[Resource, Json]]:
 
 
 async def try_admission(client: Client, namespace: str) -> list[Trial]:
-    """Groups that are created in a namespace with dryRun: none is stored."""
+    """Create groups in a namespace with dryRun: none is stored."""
+    # A random name, so that no existing object answers AlreadyExists.
     objects = _trial_objects(f"muster-doctor-{secrets.token_hex(4)}")
 
     async def trial(name: str, resource: Resource, obj: Json) -> Trial:
@@ -310,7 +315,7 @@ async def try_admission(client: Client, namespace: str) -> list[Trial]:
 
 
 def check_trials(trials: Iterable[Trial], namespace: str) -> Iterator[Finding]:
-    """That a valid group is completed, a wrong one refused, and an older one converted."""
+    """Check that valid groups are completed, invalid ones rejected, older ones converted."""
     for trial in trials:
         about = About(
             trial.resource.kind, f"{trial.resource.full_name}/{trial.resource.version}", namespace
@@ -340,12 +345,13 @@ def _completed(obj: Json) -> bool:
 def _failed(trial: Trial, about: About, problem: KubeError) -> Iterator[Finding]:
     what = "converted" if trial.name in {CONVERTED, CONVERTED_WORKLOAD} else "created"
     called = isinstance(problem, ApiError) and "webhook" in problem.message
+    # The expected outcome of this trial.
     if trial.name == REFUSED and isinstance(problem, (Invalid, Forbidden)) and _by_rule(problem):
         return
     if isinstance(problem, NotFound) and not problem.name:
-        return  # it is not served: the check of the definitions says so
+        return  # the kind is not served: the check of the definitions reports it
     if isinstance(problem, Invalid) and any(_OFF in one.message for one in problem.causes):
-        return  # the check of the feature gates says so
+        return  # the check of the feature gates reports it
     if isinstance(problem, NotFound):
         yield warning(
             "admission",

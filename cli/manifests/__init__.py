@@ -1,1 +1,1 @@
-"""The manifests that the package carries, and the chart made from them."""
+"""The manifests in the package, and the chart that is generated from them."""

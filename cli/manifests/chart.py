@@ -1,8 +1,8 @@
-"""Writes what the Helm chart has from elsewhere: `python -m cli.manifests.chart charts/muster`.
+"""Generator of the Helm chart's derived parts: `python -m cli.manifests.chart charts/muster`.
 
-`files/` are the manifests as they are, and the templates put the release's namespace and values
-into them. In `values.schema.json` the schema of `config` is that of the configuration file, and the
-schema of `featureGates` has every gate.
+`files/` are unchanged copies of manifests; the templates add the release's namespace and values. In
+`values.schema.json` the schema of `config` is that of the configuration file, and the schema of
+`featureGates` has every gate.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ BY_TEMPLATE: Final = {
     "protection/network-policy.yaml",
     "protection/priority-quota.yaml",
 }
-"""What values change so much that a template says it anew; a test compares the two. The quota is
-an example for namespaces of users, and the release's namespace is Helm's."""
+"""Manifests that values change so much that a template replaces them; a test compares the two. The
+quota is an example for namespaces of users, and Helm creates the release's namespace."""
 
 BY_VALUES: Final = {
     "File": ("namespace", "profiles", "featureGates"),
@@ -44,13 +44,14 @@ BY_VALUES: Final = {
     "Certificates": ("mounted",),
     "TellAutoscalers": ("topologyKeys",),
 }
-"""Fields of the configuration file that the chart writes itself: `config` may not name them."""
+"""Fields of the configuration file that the chart writes itself. `config` may not set them."""
 
 Schema = dict[str, Any]
 
 
 def write(chart: Path) -> None:
     """Renew `files/` and the definitions in `values.schema.json`. Raises OSError."""
+    # A file that was removed from `manifests/` must disappear from the chart, too.
     shutil.rmtree(chart / "files", ignore_errors=True)
     for source in sources():
         target = chart / "files" / source.relative_to(MANIFESTS)
@@ -63,18 +64,19 @@ def write(chart: Path) -> None:
 
 
 def sources() -> list[Path]:
-    """The manifests that the chart has as they are."""
+    """Return the manifests that the chart copies unchanged."""
     found = [path for folder in COPIED for path in sorted((MANIFESTS / folder).glob("*.yaml"))]
     return [path for path in found if str(path.relative_to(MANIFESTS)) not in BY_TEMPLATE]
 
 
 def config_definitions() -> Schema:
-    """JSON schemas of the configuration file's sections, without what values say."""
+    """Return JSON schemas of the configuration file's sections, without `BY_VALUES`."""
     _, definitions = msgspec.json.schema_components([File])
     for name, schema in definitions.items():
         for field in BY_VALUES.get(name, ()):
             del schema["properties"][field]
-        # Only what is set is rendered: what is left out is the processes' to know.
+        # The chart renders only what is set. The processes know the defaults of the rest, which may
+        # differ between versions.
         for field in schema["properties"].values():
             field.pop("default", None)
         schema["description"] = " ".join(schema["description"].split())

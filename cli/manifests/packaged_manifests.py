@@ -1,4 +1,4 @@
-"""The manifests that come with the commands."""
+"""The manifests in the package of the commands."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ CRDS = packaged("cli", "manifests/crd")
 BASE = packaged("cli", "manifests/base")
 
 FOLDERS: Final = ("base", "console", "crd", "monitoring", "overlays", "protection", "webhook")
-"""What `kubectl apply -k` is given, and what that refers to."""
+"""Folders for `kubectl apply -k`, and those that they refer to."""
 
 Object = dict[str, Any]
 
 
 def folder_of(name: str) -> Path:
-    """One of `FOLDERS`, or a folder in it."""
-    # The wheel has each file once, and the webhook needs its own.
+    """Return one of `FOLDERS`, or a folder in it."""
+    # The wheel contains each file once, and the webhook needs these in its own package.
     return WEBHOOK if name == "webhook" else packaged("cli", f"manifests/{name}")
 
 
 def write(target: Path, registration: Iterable[Object] = ()) -> None:
-    """Write all of `FOLDERS` below a folder that is new or empty, as a checkout has them.
+    """Write all of `FOLDERS` to a new or empty folder, laid out as in a checkout.
 
-    The webhook configurations of `registration` take the place of those of the same kinds. Raises
-    ConfigError for a folder with files, OSError.
+    The webhook configurations of `registration` replace those of the same kinds. Raises ConfigError
+    for a folder with files, OSError.
     """
     if target.exists() and any(target.iterdir()):
         raise ConfigError(f"{target}: there are files in it: name a folder that is new or empty")
@@ -47,17 +47,17 @@ def write(target: Path, registration: Iterable[Object] = ()) -> None:
 
 @cache
 def definitions() -> tuple[Object, ...]:
-    """The CustomResourceDefinitions of this version."""
+    """Return the CustomResourceDefinitions of this version."""
     return tuple(obj for obj in objects(CRDS) if obj["kind"] == "CustomResourceDefinition")
 
 
 @cache
 def roles() -> tuple[Object, ...]:
-    """The roles of `manifests/base` and `manifests/console`, and what binds them to accounts."""
+    """Return the roles of `manifests/base` and `manifests/console`, and their bindings."""
     found = [*objects(BASE), *objects(folder_of("console"))]
     return tuple(obj for obj in found if obj["kind"].endswith(("Role", "RoleBinding")))
 
 
 def objects(folder: Path) -> list[Object]:
-    """All objects in the YAML files of a folder, in the order of the files' names."""
+    """Return all objects in the YAML files of a folder, in the order of the files' names."""
     return [obj for obj in yaml_objects(folder) if obj]

@@ -17,7 +17,7 @@ import aiohttp
 
 
 class LaunchError(Exception):
-    """A child ended, or was not ready in time; carries the end of its output."""
+    """The failure of a child: it ended, or was not ready in time. Has the end of its output."""
 
 
 Check = Callable[[], Awaitable[bool]]
@@ -25,7 +25,7 @@ Check = Callable[[], Awaitable[bool]]
 
 @dataclass(slots=True)
 class ChildProcess:
-    """One running process: its name, where its log goes, and how to ask whether it is ready."""
+    """One running process: its name, its log, and the check for its readiness."""
 
     name: str
     process: asyncio.subprocess.Process
@@ -33,7 +33,7 @@ class ChildProcess:
     check: Check
 
     def tail(self, lines: int = 15) -> str:
-        """The last lines it wrote."""
+        """Return the last lines of its output."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
 
@@ -46,7 +46,7 @@ class ChildProcesses:
     children: dict[str, ChildProcess] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
-        """No child yet."""
+        """Create the folder for logs."""
         self.logs.mkdir(parents=True, exist_ok=True)
         return self
 
@@ -56,12 +56,13 @@ class ChildProcesses:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Ends them all."""
+        """End all children."""
+        # Newest first: later children use earlier ones, as Muster's processes use the API server.
         for name in reversed(list(self.children)):
             await self.stop(name)
 
     async def start(self, name: str, arguments: Sequence[str], *, check: Check) -> None:
-        """Starts `python ARGUMENTS`; its output goes to LOGS/NAME.log."""
+        """Start `python ARGUMENTS`; its output goes to LOGS/NAME.log."""
         log = self.logs / f"{name}.log"
         with log.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
@@ -75,7 +76,7 @@ class ChildProcesses:
         self.children[name] = ChildProcess(name, process, log, check)
 
     async def ready(self, name: str, within: float = 30.0) -> None:
-        """Waits until the child's check holds. Raises LaunchError with the end of its log."""
+        """Wait until the child's check succeeds. Raises LaunchError with the end of its log."""
         child = self.children[name]
         try:
             async with asyncio.timeout(within):
@@ -88,7 +89,7 @@ class ChildProcesses:
             raise LaunchError(f"{name} was not ready in {within:g} s:\n{child.tail()}") from None
 
     async def stop(self, name: str, grace: float = 5.0) -> None:
-        """Asks the child to end (SIGTERM), and ends it after `grace` seconds."""
+        """Send SIGTERM to the child; kill it after `grace` seconds."""
         child = self.children.pop(name)
         if child.process.returncode is not None:
             return
@@ -102,7 +103,7 @@ class ChildProcesses:
 
 
 def answers(url: str) -> Check:
-    """Whether a GET of `url` says 200."""
+    """Return a check that a GET of `url` returns 200."""
 
     async def check() -> bool:
         timeout = aiohttp.ClientTimeout(total=2)
@@ -119,7 +120,7 @@ def answers(url: str) -> Check:
 
 
 def file_exists(path: Path) -> Check:
-    """Whether the file is there."""
+    """Return a check that the file exists."""
 
     async def check() -> bool:
         return await asyncio.to_thread(path.exists)
@@ -128,7 +129,8 @@ def file_exists(path: Path) -> Check:
 
 
 def free_port() -> int:
-    """A TCP port on loopback that nobody listens on now."""
+    """Return a TCP port on loopback on which no process listens now."""
     with socket.socket() as listener:
+        # The kernel chooses. Another process can still take the port before the caller uses it.
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

@@ -26,7 +26,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Where the console and its health are served, as HOST:PORT, and under which names."""
+    """HOST:PORT of the console and of its health endpoints, and the names of the console."""
 
     listen: str
     health: str
@@ -36,7 +36,11 @@ class Service:
     namespace: str
 
     def place(self) -> Place:
-        """Raises ConfigError if it is not said how the tokens of viewers are kept from others."""
+        """Return where the console is served.
+
+        Raises ConfigError unless exactly one of TLS and plain HTTP behind a proxy is chosen:
+        viewers send their tokens.
+        """
         if (self.tls is None) == (not self.plain_http):
             raise ConfigError(
                 "--in-cluster: give the folder of a certificate by --tls, or --plain-http behind a"
@@ -47,7 +51,7 @@ class Service:
 
 
 def settings_of(file: File, topology_keys: tuple[str, ...] = ()) -> Settings:
-    """How the scheduler of that configuration file is set up."""
+    """Return the console's settings for the scheduler of that configuration file."""
     return Settings(
         budget=SearchBudget(steps=file.scheduler.search.steps, profiles=file.scoring),
         scheduler_names=file.scheduler_names,
@@ -58,7 +62,7 @@ def settings_of(file: File, topology_keys: tuple[str, ...] = ()) -> Settings:
 
 
 def address_of(text: str) -> tuple[str, int]:
-    """Of `HOST:PORT`. Raises ConfigError."""
+    """Parse `HOST:PORT`. Raises ConfigError."""
     host, separator, port = text.rpartition(":")
     if not (separator and host and port.isascii() and port.isdigit()) or int(port) > 65535:
         raise ConfigError(f"{text!r} is not HOST:PORT, such as 0.0.0.0:{PORT}")

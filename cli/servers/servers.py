@@ -30,9 +30,9 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One of the servers: what makes it ready, and the work that runs until `stop`.
+    """One of the servers: its readiness checks, and the work that runs until `stop`.
 
-    `details` are lines for `/readyz` about what was set aside. `pages` show its state and `actions`
+    `details` are lines for `/readyz` about skipped objects. `pages` show its state and `actions`
     are for debugging; both are served only with `--debug`.
     """
 
@@ -44,7 +44,8 @@ class Server:
 
 
 def webhook(client: Client, file: File, arguments: argparse.Namespace) -> Server:
-    """The webhook, reached by `--url` or by its Service."""
+    """Return the webhook, reached by `--url` or by its Service."""
+    # Imported here: each process loads only the modules of its own server.
     with uncollected():
         from cli.config.webhook_config import webhook_config
         from webhooks.app import run
@@ -60,7 +61,7 @@ def webhook(client: Client, file: File, arguments: argparse.Namespace) -> Server
 
 
 def controller(client: Client, file: File, _arguments: argparse.Namespace) -> Server:
-    """The controllers."""
+    """Return the controllers."""
     with uncollected():
         from controllers.app import ControllerProcess
 
@@ -75,7 +76,7 @@ def controller(client: Client, file: File, _arguments: argparse.Namespace) -> Se
 
 
 def scheduler(client: Client, file: File, _arguments: argparse.Namespace) -> Server:
-    """The scheduler."""
+    """Return the scheduler."""
     with uncollected():
         from scheduler.app import Scheduler
 
@@ -98,7 +99,7 @@ _SERVERS: Mapping[str, Callable[[Client, File, argparse.Namespace], Server]] = {
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of the server processes."""
+    """Return the command line of the server processes."""
     top = argparse.ArgumentParser(prog="muster", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in PROCESSES:
@@ -140,7 +141,7 @@ _HELP = {
 
 
 def address(text: str) -> tuple[str, int]:
-    """`HOST:PORT`. Raises argparse.ArgumentTypeError."""
+    """Parse `HOST:PORT`. Raises argparse.ArgumentTypeError."""
     host, separator, port = text.rpartition(":")
     if not separator or not host or not port.isdigit() or int(port) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as 0.0.0.0:8080")
@@ -148,7 +149,7 @@ def address(text: str) -> tuple[str, int]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the process until a signal. Bad arguments end with code 2, as argparse does."""
+    """Run the process until a signal. Bad arguments end with code 2, as argparse does."""
     arguments = parser().parse_args(argv)
     file = load(arguments.config)
     process.configure_logging(arguments.command, arguments.log_level)
@@ -160,7 +161,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def show_gates(gates: FeatureGates) -> None:
-    """What is on, as a metric; in the log what is not as it is by itself, if anything is."""
+    """Set the metric for each gate; log the gates that differ from their default, if any."""
     for feature, gate in GATES.items():
         FEATURE_ENABLED.labels(feature, gate.stage).set(feature in gates)
     off = [str(feature) for feature, gate in GATES.items() if gate.default and feature not in gates]
@@ -174,6 +175,8 @@ async def _serve(arguments: argparse.Namespace, file: File, stop: asyncio.Event)
         servers: dict[str, Server] = {}
         details: list[Details] = []
         for name in PROCESSES[arguments.command]:
+            # One client a server, also in `muster all`: each has its own user agent and
+            # connections.
             client = await Client.connect(arguments.kubeconfig, user_agent=f"muster-{name}")
             await stack.enter_async_context(client)
             servers[name] = _SERVERS[name](client, file, arguments)

@@ -1,1 +1,1 @@
-"""`muster support-bundle`: what helpers need to know of a cluster, without secrets."""
+"""`muster support-bundle`: the state of a cluster for helpers, without secrets."""

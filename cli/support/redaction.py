@@ -1,7 +1,7 @@
-"""What may leave a cluster in a support bundle: fields that are named here, and texts without keys.
+"""Redaction of support bundles: an allowlist of fields for objects, patterns for texts.
 
-Objects are copied field by field, so that what nobody thought of stays behind. Texts (logs, pages)
-are not ours to choose from: what looks like a credential is taken out of them.
+Objects are copied field by field, so that unforeseen fields stay behind. Texts (logs, pages) have
+no fields to choose from: whatever matches a credential is removed from them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _METADATA: Final = (
     "resourceVersion",
     "uid",
 )
-# What Kubernetes and we write under these says how something is scheduled; nothing else is kept.
+# Annotations of Kubernetes and Muster with these prefixes are about scheduling. No others are kept.
 _ANNOTATIONS: Final = (f"{GROUP}/", "scheduling.k8s.io/", "deployment.kubernetes.io/")
 _CONTAINER_STATUS: Final = (
     "name",
@@ -57,11 +57,14 @@ _SECRETS: Final = (
     re.compile(
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
     ),
+    # A JSON Web Token: its header begins with `{"`, which is `eyJ` in base64.
     re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?"),
     re.compile(r"(?i)(?<=\bbearer )[^\s\"']+"),
     re.compile(r"(?i)(?<=\bbasic )[A-Za-z0-9+/=]{8,}"),
+    # User and password in a URL.
     re.compile(r"(?<=://)[^\s/@\"']+(?=@)"),
 )
+# A value after a name such as `password`, in YAML, JSON, a shell or a query.
 _ASSIGNED: Final = re.compile(
     r"""(?ix)
     ((?:password|passwd|secret[_-]?key|access[_-]?key|api[_-]?key|token|credential)
@@ -72,14 +75,14 @@ _ASSIGNED: Final = re.compile(
 
 
 def scrubbed(said: str) -> str:
-    """A text without what looks like a key, a token or a password."""
+    """Return a text without what resembles a key, a token or a password."""
     for pattern in _SECRETS:
         said = pattern.sub(REMOVED, said)
     return _ASSIGNED.sub(rf"\1{REMOVED}", said)
 
 
 def scrubbed_values(value: Any) -> Any:
-    """The same of every text in a JSON value."""
+    """Return a JSON value with every text scrubbed."""
     if isinstance(value, str):
         return scrubbed(value)
     if isinstance(value, Mapping):
@@ -90,7 +93,7 @@ def scrubbed_values(value: Any) -> Any:
 
 
 def metadata_of(obj: Json) -> Json:
-    """Names, owners and times; of annotations those about scheduling."""
+    """Return names, owners and times, and annotations about scheduling."""
     meta = mapping(obj.get("metadata"))
     annotations = {
         key: value
@@ -101,14 +104,14 @@ def metadata_of(obj: Json) -> Json:
 
 
 def of_ours(obj: Json) -> Json:
-    """An object of our own kinds: its spec and status have nothing that is secret."""
+    """Return an object of our own kinds: its spec and status contain no secrets."""
     return (
         _head(obj) | {"metadata": metadata_of(obj)} | _fields(obj, ("spec", "status", "minMember"))
     )
 
 
 def of_definition(obj: Json) -> Json:
-    """A CustomResourceDefinition without its schemas, which are those of the version."""
+    """Return a CustomResourceDefinition without its schemas, which are known from the version."""
     spec = mapping(obj.get("spec"))
     versions = [
         _fields(mapping(one), ("name", "served", "storage"))
@@ -123,12 +126,12 @@ def of_definition(obj: Json) -> Json:
 
 
 def of_registration(obj: Json) -> Json:
-    """A webhook configuration; certificates of CAs are no secret."""
+    """Return a webhook configuration; certificates of CAs are not secret."""
     return _head(obj) | {"metadata": metadata_of(obj), "webhooks": listing(obj.get("webhooks"))}
 
 
 def of_deployment(obj: Json) -> Json:
-    """How many replicas of which images, and how they are; nothing of what they run with."""
+    """Return replicas, images and status; no environment, commands or arguments."""
     spec = mapping(obj.get("spec"))
     pod = mapping(mapping(spec.get("template")).get("spec"))
     containers = [
@@ -144,7 +147,7 @@ def of_deployment(obj: Json) -> Json:
 
 
 def of_pod(obj: Json) -> Json:
-    """Where a pod runs and how it is; nothing of what it runs."""
+    """Return the node and status of a pod; no environment, commands or arguments."""
     spec, status = mapping(obj.get("spec")), mapping(obj.get("status"))
     containers = [
         _fields(mapping(one), _CONTAINER_STATUS) for one in listing(status.get("containerStatuses"))
@@ -158,12 +161,12 @@ def of_pod(obj: Json) -> Json:
 
 
 def of_lease(obj: Json) -> Json:
-    """Who leads."""
+    """Return a lease, which shows the leader."""
     return _head(obj) | {"metadata": metadata_of(obj), "spec": mapping(obj.get("spec"))}
 
 
 def of_event(obj: Json) -> Json:
-    """What was said about which object."""
+    """Return the message of an event, and its object."""
     name = text(mapping(obj.get("metadata")).get("name"))
     return {"name": name} | _fields(obj, _EVENT)
 

@@ -1,6 +1,6 @@
-"""`muster support-bundle`: one archive with what is needed to understand an installation.
+"""`muster support-bundle`: one archive with the data that explains an installation.
 
-Each file of it is collected for itself; what cannot be had is named in `missing.json`.
+Each file is collected separately; `missing.json` names those that cannot be read.
 """
 
 from __future__ import annotations
@@ -31,13 +31,19 @@ from kube.client.meta import Json
 from kube.client.resources import EVENTS, LEASES, PODS, Resource
 
 MOST_OBJECTS: Final = 2000
-"""Objects of a kind, and events, that are taken along."""
+"""Objects of a kind, and events, that the archive includes."""
 
 LOG_BYTES: Final = 2 * 1024 * 1024
+"""Bytes of a container's log that the archive includes."""
+
 LOG_LINES: Final = 20_000
+"""Lines of a container's log that the archive includes: the last ones."""
+
 SNAPSHOT_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of a process's page or snapshot. A larger one is missing from the archive."""
+
 _PODS: Final = 10
-"""Pods of Muster whose logs and pages are taken along."""
+"""Pods of Muster whose logs and pages the archive includes."""
 
 _OURS: Final = (
     POD_GROUPS,
@@ -58,7 +64,7 @@ class _Collection:
     missing: dict[str, str] = field(default_factory=dict)
 
     async def add(self, name: str, making: Awaitable[bytes]) -> None:
-        """Adds a file, or why there is none."""
+        """Add a file, or the reason why it is missing."""
         try:
             self.members[name] = await making
         except KubeError as problem:
@@ -72,7 +78,7 @@ class _Collection:
         namespace: str | None = None,
         **chosen: str,
     ) -> None:
-        """Adds the objects of a kind."""
+        """Add the objects of a kind."""
         await self.add(name, self._objects(resource, keep, namespace, chosen))
 
     async def _objects(
@@ -87,8 +93,9 @@ class _Collection:
 
 
 async def collect(client: Client, options: Options) -> Members:
-    """All files of the archive. Raises kube errors when the cluster cannot be reached at all."""
+    """Collect all files of the archive. Raises kube errors if the cluster is unreachable."""
     examination = Examination(client, options)
+    # First, as it raises if the cluster is unreachable: then there is no archive at all.
     findings = await examination.run()
     report = json_report(findings, own_version())
     found = _Collection(client, {"doctor.json": _json(msgspec.json.decode(report))})
@@ -138,7 +145,7 @@ async def _registration(client: Client) -> bytes:
 
 
 async def _events(found: _Collection, namespace: str) -> None:
-    """Events on objects of ours, and in the namespace of Muster."""
+    """Add the events on objects of ours, and in the namespace of Muster."""
     versions = {f"{resource.group}/{resource.version}" for resource in _OURS}
     for version in sorted(versions):
         assert version.startswith((GROUP, COSCHEDULING_GROUP))
@@ -154,6 +161,7 @@ async def _events(found: _Collection, namespace: str) -> None:
 async def _logs(found: _Collection, pod: Json) -> None:
     namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
     path = PODS.path(namespace, name, "log")
+    # The cause of a crash is in the log of the container's previous instance.
     for suffix, previous in (("", "false"), (".previous", "true")):
         params = {
             "tailLines": str(LOG_LINES),
@@ -173,7 +181,7 @@ async def _pages(found: _Collection, process: Process) -> None:
     name = _file_name(process.about.name)
     for page, path in (("readyz", "/readyz"), ("metrics", "/metrics")):
         await found.add(f"{page}/{name}.txt", _page(found.client, process, path))
-    # Served with --debug only, by schedulers.
+    # Only schedulers with --debug serve it.
     await found.add(f"snapshot/{name}.json", _snapshot(found.client, process))
 
 
@@ -182,7 +190,10 @@ async def _page(client: Client, process: Process, path: str) -> bytes:
 
 
 async def _snapshot(client: Client, process: Process) -> bytes:
-    """As it is: what is scheduled by, and names; `muster replay` must be able to read it."""
+    """Return the snapshot unscrubbed: `muster replay` must be able to read it.
+
+    It contains names, and what decisions depend on.
+    """
     return (await process.get(client, "/debug/snapshot", SNAPSHOT_BYTES)).body
 
 
@@ -195,14 +206,15 @@ def _json(value: Any) -> bytes:
 
 
 def _file_name(text: str) -> str:
-    """A name without what means something in a path."""
+    """Return a name without characters that have a meaning in paths."""
     return "".join(one if one.isalnum() or one in "-." else "-" for one in text).strip("-.")[:100]
 
 
 def write(file: Path, members: Members) -> None:
-    """The archive, readable by this user only; it is there whole or not at all. Raises OSError."""
+    """Write the archive, readable by this user only, completely or not at all. Raises OSError."""
     part = file.with_name(f"{file.name}.part")
     try:
+        # The mode is set at creation: no other user can read the archive while it is written.
         with (
             open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as raw,
             tarfile.open(fileobj=raw, mode="w:gz") as archive,

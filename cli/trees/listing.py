@@ -1,4 +1,4 @@
-"""Lists the objects of a cluster that the trees are drawn from."""
+"""Lists of the objects from which the trees are drawn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMPOSITE_POD_GROUPS = Resource(*constants.COMPOSITE_POD_GROUP)
 
 
 async def list_objects(client: Client, namespace: str | None = None) -> Objects:
-    """Lists JobSets, Jobs, groups, pods (of `namespace`, or of all) and nodes concurrently.
+    """List JobSets, Jobs, groups, pods (of `namespace`, or of all) and nodes concurrently.
 
     A kind that the cluster does not serve (JobSet not installed) counts as empty.
     """
@@ -33,7 +33,7 @@ async def list_objects(client: Client, namespace: str | None = None) -> Objects:
 async def list_items(
     client: Client, resource: Resource, namespace: str | None
 ) -> list[dict[str, Any]]:
-    """The items of one kind; none for a kind that the cluster does not serve."""
+    """List the items of one kind; none for a kind that the cluster does not serve."""
     try:
         answer = await client.list(resource, namespace if resource.namespaced else None)
     except NotFound:

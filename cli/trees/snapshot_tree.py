@@ -15,7 +15,7 @@ from scheduler.status.conditions import GroupView, group_views, waiting_for
 
 
 def branches(state: State, budget: SearchBudget) -> tuple[Branch, ...]:
-    """Every root with the groups below it; order: namespace, then name."""
+    """Return every root with the groups below it, ordered by namespace, then name."""
     roots = [group for group in state.forest.groups.values() if group.parent is None]
     roots.sort(key=lambda group: (group.key[1], group.key[2], group.key[0]))
     return tuple(_root(state, root, budget) for root in roots)
@@ -30,7 +30,7 @@ def _root(state: State, root: Group, budget: SearchBudget) -> Branch:
 
 
 def _told(view: GroupView) -> tuple[str, str]:
-    """What it is, and why it waits. A group that was scheduled once may wait again."""
+    """Return state and reason of a group. A group that was scheduled once may wait again."""
     if not view.scheduled:
         return view.reason or "Waiting", view.message
     if view.group.bound or view.blocker is None:

@@ -10,7 +10,7 @@ TEE, LAST, PIPE, GAP = "├─ ", "└─ ", "│  ", "   "
 
 
 def tree_lines(branches: Iterable[Branch]) -> list[str]:
-    """Each root and what is below it, one line a branch and one for the reason it waits."""
+    """Return one line for each branch, and one for the reason why it waits."""
     return [line for branch in branches for line in _lines(branch, "", "")]
 
 
@@ -25,9 +25,9 @@ def _lines(branch: Branch, first: str, rest: str) -> Iterator[str]:
 
 
 def headline(branch: Branch) -> str:
-    """`PodGroup pg-a: Scheduled, 4 of 4 pods placed (minCount 4) on n1 x2, n2 x2`.
+    """Return `PodGroup pg-a: Scheduled, 4 of 4 pods placed (minCount 4) on n1 x2, n2 x2`.
 
-    `, 3 places held` follows the pods where places are held for pods that do not exist yet.
+    `, 3 places held` follows the pods if the group has held places for pods that do not exist yet.
     """
     minimum = ""
     if branch.minimum is not None:
@@ -44,7 +44,7 @@ def headline(branch: Branch) -> str:
 
 
 def node_lines(nodes: Sequence[Object], pods: Sequence[Object], label: str) -> list[str]:
-    """One line a node: its value of `label`, and a block for each of its CPUs in use."""
+    """Return one line for each node: its value of `label`, and a block for each of its pods."""
     used = pods_per_node(pods)
     width = max((len(node["metadata"]["name"]) for node in nodes), default=0)
     lines = []
@@ -64,7 +64,7 @@ def _pods(count: int) -> str:
 
 
 def pods_per_node(pods: Iterable[Object]) -> Mapping[str, int]:
-    """How many pods that have not ended each node holds."""
+    """Return the number of pods on each node that have not ended."""
     used: dict[str, int] = {}
     for pod in pods:
         node = pod["spec"].get("nodeName")

@@ -1,7 +1,7 @@
-"""The trees of groups as users see them: owner, groups, members, and where they are or why not.
+"""The trees of groups as users see them: owner, groups, members, and their nodes or blockers.
 
-Pure: plain Kubernetes objects in, a forest of values out. The terminal view, the
-page and the plain lines of the demo all draw the same values.
+Pure: plain Kubernetes objects in, a forest of values out. The terminal view, the page and the plain
+lines of the demo all draw the same values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from api.reading import integer
 Object = Mapping[str, Any]
 
 _LEVELS: Final = 2 * constants.MAX_DEPTH
-"""Levels that are shown of a tree, however deep it is: one that is too deep is never scheduled."""
+"""Levels of a tree that are shown, twice the allowed depth. A deeper tree is never scheduled."""
 _GROUPS_OF_GROUPS: Final = frozenset(
     {constants.GROUP, constants.COSCHEDULING.group, constants.PLUGINS_POD_GROUP.group}
 )
@@ -26,7 +26,7 @@ _GROUPS_OF_GROUPS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """What the view is made from: the items of seven lists, as the API server gave them."""
+    """The input of the view: the items of six lists, as the API server returned them."""
 
     jobsets: Sequence[Object] = ()
     jobs: Sequence[Object] = ()
@@ -40,9 +40,9 @@ class Objects:
 class Branch:
     """One line of the tree, and the lines below it.
 
-    `minimum` is minCount or minGroupCount (None: no gang); `members` and `placed` count pods
-    in every kind of branch. `nodes` maps a node's name to how many of the pods run there. `held`
-    are places held for pods that do not exist yet.
+    `minimum` is minCount or minGroupCount (None: no gang). `members` and `placed` count pods in
+    every kind of branch. `nodes` maps a node's name to the number of the pods there. `held` is the
+    number of held places for pods that do not exist yet.
     """
 
     kind: str
@@ -59,11 +59,11 @@ class Branch:
 
 
 def build(objects: Objects) -> tuple[Branch, ...]:
-    """Every JobSet, Job, other owner, and group without one, each with the groups below it.
+    """Return every JobSet, Job, other owner, and group without one, each with the groups below it.
 
-    A JobSet that something else made, as a TrainJob, is below that.
+    A JobSet with a controller, such as a TrainJob, is below that.
 
-    Order: namespace, then name; so the same objects always give the same trees.
+    Order: namespace, then name; so the same objects always result in the same trees.
     """
     forest = _Forest(objects)
     owned = {
@@ -120,12 +120,12 @@ class _Forest:
                     self._tops.setdefault((namespace, uid), []).append((kind, obj))
 
     def owner(self, kind: str, obj: Object) -> Branch:
-        """A Job or JobSet and the roots of its trees."""
+        """Return a Job or JobSet with the roots of its trees."""
         children = tuple(self.group(k, o) for k, o in _by_name(self._tops.get(_key_uid(obj), ())))
         return _branch(kind, obj, children, state=_all_state(children))
 
     def group(self, kind: str, obj: Object, above: frozenset[str] = frozenset()) -> Branch:
-        """A group with what is below it, as deep as a tree may be twice; cycles are cut."""
+        """Return a group with its descendants, down to `_LEVELS`; cycles are cut."""
         namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
         state, reason = _condition(obj)
         minimum = _minimum(obj)
@@ -178,7 +178,7 @@ def _branch(
 
 
 def _below_its_owner(obj: Object, branch: Branch) -> Branch:
-    """The same below what made it, as a JobSet below its TrainJob."""
+    """Return the branch below the controller of its JobSet, such as a TrainJob."""
     references = (it for it in obj["metadata"].get("ownerReferences", ()) if it.get("controller"))
     above = next(references, None)
     if above is None or branch.kind != "JobSet":
@@ -193,7 +193,7 @@ def _all_state(children: Iterable[Branch]) -> str:
 
 
 def _condition(obj: Object) -> tuple[str, str]:
-    """(`Scheduled` or the reason why it waits, the message that explains it)."""
+    """Return `Scheduled` or the reason why the group waits, and the message that explains it."""
     status = obj.get("status", {})
     wanted = (
         constants.CONDITION_POD_GROUP_SCHEDULED,
@@ -203,21 +203,25 @@ def _condition(obj: Object) -> tuple[str, str]:
         if condition.get("type") in wanted:
             summary = status.get("blocker", {}).get("summary", "")
             if condition.get("status") == "True":
-                # It stays True; below its minimum, what blocks it is more than pods beyond that.
+                # The condition stays True. With fewer than the minimum placed, the group waits
+                # again; otherwise the blocker concerns only pods beyond the minimum.
                 return ("Waiting", summary) if summary and _is_below(obj) else ("Scheduled", "")
             return condition.get("reason", "Waiting"), summary or condition.get("message", "")
     return "Waiting", ""
 
 
 def _is_below(obj: Object) -> bool:
-    """Whether less is placed than its minimum."""
+    """Return true if fewer than the minimum are placed."""
     status = obj.get("status", {})
     placed = status.get("scheduledPods", status.get("scheduledChildren", 0))
     return int(placed) < (_minimum(obj) or 1)
 
 
 def held_places(obj: Object) -> int:
-    """How many places the group's status says are held; it may be written by hand."""
+    """Return the number of held places in the group's status.
+
+    A user may have written the status by hand, so any value is possible.
+    """
     pods = ((obj.get("status") or {}).get("heldPlaces") or {}).get("pods") or ()
     return sum(max(0, integer(each.get("count")) or 0) for each in pods)
 
@@ -237,9 +241,10 @@ def _owner_uids(obj: Object) -> list[str]:
 
 
 def _other_owner(obj: Object) -> tuple[str, str] | None:
-    """Kind and name of what else controls a group, as a Deployment: it is not read itself.
+    """Return kind and name of another controller of a group, such as a Deployment. It is not read.
 
-    Not what users know as a group itself: a Workload, or a group of KEP-3370.
+    Groups that users wrote themselves do not count as controllers: a Workload, or a group of
+    KEP-3370.
     """
     meta = obj["metadata"]
     if not (meta.get("annotations") or {}).get(constants.ANNOTATION_MADE_FOR):

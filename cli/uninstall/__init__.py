@@ -1,6 +1,6 @@
-"""`muster uninstall`: takes Muster out of a cluster, and hands over what it schedules.
+"""`muster uninstall`: removal of Muster from a cluster, and handoff of its pods.
 
-`found` reads the cluster, `plan` (with `release`) says in which order what is done, both without
-side effects; `execute` does it. Nothing is remembered but what the cluster holds: a second run
-reads again, and so goes on where the first one ended.
+`found` reads the cluster and `plan` (with `release`) orders the steps, both without side effects;
+`execute` carries them out. All state is in the cluster: a second run reads again, and so continues
+where the first one ended.
 """

@@ -1,4 +1,4 @@
-"""What `muster uninstall` says, and how it ends."""
+"""Output and exit code of `muster uninstall`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cli.uninstall.remaking import Remaking
 from kube.client.client import Client
 
 REFUSED: Final = 1
-"""The exit code when gangs are in use, or something does not go."""
+"""The exit code if gangs are in use, or an object is not deleted in time."""
 _MOST: Final = 20
 """Namespaces, and objects of one, that are listed one by one."""
 
@@ -32,13 +32,14 @@ async def uninstall(
     prepare: bool = False,
     names: SchedulerNames = USUAL,
 ) -> int:
-    """Remove Muster, or say what would be done; the exit code. Raises kube errors."""
+    """Remove Muster, or print the plan; return the exit code. Raises kube errors."""
     found = await read(client, namespace, names, release=release, prepare=prepare)
     if dry_run:
         _all(say, dry_run_lines(found, release=release, prepare=prepare))
         return REFUSED if in_use(found) and not release else 0
     try:
-        # What an earlier run began is ended, also when this one is refused.
+        # The work that an earlier run began is completed even if this run is refused: a recorded
+        # Job does not exist until it is recreated.
         for record in found.records:
             await Remaking(client, namespace, timeout, names).restore(record)
         if not release and (uses := in_use(found)):
@@ -56,7 +57,7 @@ async def uninstall(
 
 
 def refusal_lines(uses: Mapping[str, Use]) -> Iterator[str]:
-    """Why nothing was done, and the ways on."""
+    """Yield why nothing was removed, and how to continue."""
     yield f"Muster is in use in {_namespaces(len(uses))}; nothing was removed:"
     for name in list(uses)[:_MOST]:
         yield f"  {name}: {uses[name]}"
@@ -67,7 +68,7 @@ def refusal_lines(uses: Mapping[str, Use]) -> Iterator[str]:
 
 
 def dry_run_lines(found: Found, *, release: bool, prepare: bool = False) -> Iterator[str]:
-    """The plan, with what would be left to users."""
+    """Yield the plan, with what would be left to users."""
     uses = in_use(found)
     if uses and not release:
         yield from refusal_lines(uses)
@@ -82,12 +83,12 @@ def dry_run_lines(found: Found, *, release: bool, prepare: bool = False) -> Iter
 
 
 def left_lines(left: Sequence[Handover], names: SchedulerNames = USUAL) -> Iterator[str]:
-    """What no program can give back without losing something, and what its owner can do."""
+    """Yield the Jobs and pods that cannot be released without loss, and a command for each."""
     if not left:
         return
     yield f"{len(left)} could not be given back; what they do from now on:"
     in_order = sorted(left, key=lambda it: it.namespace)
-    # One namespace with thousands of pods does not hide the others.
+    # One namespace with thousands of pods must not hide the others.
     for namespace, found in groupby(in_order, key=lambda it: it.namespace):
         there = list(found)
         for it in there[:_MOST]:
@@ -100,7 +101,7 @@ def left_lines(left: Sequence[Handover], names: SchedulerNames = USUAL) -> Itera
 
 
 def kept_lines(found: Found, namespace: str) -> Iterator[str]:
-    """What stays on purpose."""
+    """Yield the objects that stay on purpose."""
     if found.quotas:
         yield "ResourceQuotas limit users without Muster, too, and stay:"
         yield from (
@@ -113,7 +114,7 @@ def kept_lines(found: Found, namespace: str) -> Iterator[str]:
 
 
 def _step_lines(steps: Iterable[Step]) -> Iterator[str]:
-    """Finalizers and notes are counted, everything else is named."""
+    """Yield one line for each step; finalizers and annotations are only counted."""
     for action, same in groupby(steps, key=lambda step: step.action):
         alike = list(same)
         if action in {Action.DROP_FINALIZERS, Action.DROP_ANNOTATIONS}:

@@ -1,4 +1,4 @@
-"""Which kinds an API server serves."""
+"""The kinds that an API server serves."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Object = dict[str, Any]
 
 
 async def served(client: Client) -> list[Resource]:
-    """Every kind whose objects can be listed and deleted, once, in its preferred version.
+    """Return every kind whose objects can be listed and deleted, once, in its preferred version.
 
-    A group whose own server does not answer is left out. Raises kube errors.
+    A group whose own server does not respond is left out. Raises kube errors.
     """
     found: dict[tuple[str, str], Resource] = {}
     paths = ["/api/v1", *await _paths(client)]
@@ -28,7 +28,7 @@ async def served(client: Client) -> list[Resource]:
 
 
 async def _paths(client: Client) -> list[str]:
-    """`/apis/GROUP/VERSION`, of each group the preferred version first."""
+    """Return `/apis/GROUP/VERSION` for each group, the preferred version first."""
     paths = []
     for group in (await _get(client, "/apis"))["groups"]:
         preferred = group["preferredVersion"]["groupVersion"]

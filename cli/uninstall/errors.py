@@ -1,4 +1,4 @@
-"""What can stop a removal, besides the errors of an API server."""
+"""Errors that can stop a removal, apart from those of an API server."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,10 @@ from kube.base.errors import KubeError
 
 
 class StillThereError(KubeError):
-    """Something does not go; the message says what, and what may hold it."""
+    """An object is not deleted in time. The message names it and what may block it."""
 
     def __init__(self, seconds: float, what: str, holding: Sequence[str] = ()) -> None:
-        """`what` was waited for; `holding` are the first of the reasons."""
+        """Build the message: `what` was awaited; `holding` are the first reasons."""
         named = f": {'; '.join(holding[:5])}" if holding else ""
         super().__init__(
             f"waited {seconds:.0f} s for {what}{named}."

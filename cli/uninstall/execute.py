@@ -1,4 +1,4 @@
-"""Carries out the plan, stage by stage, and waits for what a stage promises to the next."""
+"""Execution of the plan, stage by stage, with a wait until the next can rely on the last."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from kube.client.resources import JOBS, NAMESPACES, PODS, Resource
 Say = Callable[[str], None]
 
 _AT_ONCE: Final = 32
-"""Objects that are changed or deleted at a time."""
+"""Objects that are changed or deleted concurrently."""
 
 _COUNTED: Final = {Stage.NOTES, Stage.FINALIZERS}
-"""Steps of these are small, and not worth a line each."""
+"""Stages whose steps are small, and not worth a line each."""
 _MANY: Final = _COUNTED | {Stage.RELEASE}
-"""There may be thousands of these, and none needs another."""
+"""Stages that may have thousands of steps, none of which depends on another."""
 _READ_AGAIN: Final = {Stage.RELEASE, Stage.NOTES, Stage.REST}
-"""Before these, others may have changed what the steps are about."""
+"""Stages before which others may have changed the objects of the steps."""
 _OF_INSTALLERS: Final = {Stage.DEFINITIONS, Stage.NAMESPACE}
-"""Where one only prepares, others delete these."""
+"""Stages that `prepare` leaves to the installer."""
 _ACCESS_SECONDS: Final = 10.0
-"""Seconds that new rights have to become effective."""
+"""Seconds that a change of rights may take to become effective."""
 
 _POLL_SECONDS: Final = 0.2
 """Seconds between two checks whether an object is deleted."""
@@ -49,10 +49,10 @@ _REVIEWS: Final = Resource(
 
 @dataclass(slots=True)
 class Removal:
-    """One run. `timeout` bounds each wait, in seconds; `left` is what users have to see to.
+    """One run. `timeout` bounds each wait, in seconds; `left` needs users to act.
 
-    With `prepare` what is left then is for whoever installed it to delete. `names` are the
-    schedulerNames of Muster.
+    With `prepare` the installer deletes what is left then. `names` are the schedulerNames of
+    Muster.
     """
 
     client: Client
@@ -65,7 +65,10 @@ class Removal:
     left: list[Handover] = field(default_factory=list)
 
     async def run(self) -> Found:
-        """All stages; what was found before the last ones. Raises kube errors, StillThereError."""
+        """Run all stages; return what was found before the last ones.
+
+        Raises kube errors, StillThereError.
+        """
         found = await self._read()
         for stage in Stage:
             if self.prepare and stage in _OF_INSTALLERS:
@@ -73,6 +76,7 @@ class Removal:
             if stage in _READ_AGAIN:
                 found = await self._read()
             if stage is Stage.RELEASE and self.release:
+                # A webhook that is still called would add a recreated Job to a group again.
                 await self._gone("API servers to call Muster's webhook no more", self._marking)
                 self.left += [it for _, it in handovers(found) if it.way is Way.LEFT]
             steps = plan(found, release=self.release, prepare=self.prepare)
@@ -86,6 +90,7 @@ class Removal:
         )
 
     async def _carry_out(self, stage: Stage, steps: Sequence[Step]) -> None:
+        # Other stages one by one: a step may rely on the one before, as in the order of manifests.
         size = _AT_ONCE if stage in _MANY else 1
         for start in range(0, len(steps), size):
             batch = steps[start : start + size]
@@ -150,7 +155,7 @@ class Removal:
         return [f"pod {it['name']}" for it in ours if it["labels"][LABEL] == LABEL_VALUE]
 
     async def _leaving(self) -> list[str]:
-        """Why the namespace is still there; one that nobody deleted stays."""
+        """Return why the namespace still exists. One that is not being deleted stays."""
         try:
             place = await self.client.get(NAMESPACES, self.namespace)
         except NotFound:
@@ -162,13 +167,14 @@ class Removal:
         return said or ["its objects are being deleted"]
 
     async def _without_rights(self, found: Found) -> None:
-        """API servers learn of a change of RBAC a moment later: no pod may be bound any more."""
+        """Wait until no account of Muster may bind a pod: changes of RBAC take effect late."""
         accounts = [it for it, _ in found.installed if it.resource.kind == "ServiceAccount"]
         try:
             async with asyncio.timeout(_ACCESS_SECONDS):
                 for account in accounts:
                     while await self._may_bind(account):  # noqa: ASYNC110 - nor here
                         await asyncio.sleep(_POLL_SECONDS)
+        # A right from outside of our manifests is not ours to remove: say so, and go on.
         except TimeoutError:
             self.say("an account of Muster's may bind pods by a right that no manifest gives")
 
@@ -184,7 +190,10 @@ class Removal:
         return bool(dig(answer, "status", "allowed"))
 
     async def _marking(self) -> list[str]:
-        """API servers learn a moment later that a webhook is gone: no Job may be marked again."""
+        """Return a reason while new Jobs still get a group.
+
+        API servers notice with a delay that a webhook configuration is deleted.
+        """
         pod = {"restartPolicy": "Never", "containers": [{"name": "none", "image": "none"}]}
         meta = {"generateName": "muster-uninstall-", "annotations": {ANNOTATION_GANG_MODE: "Gang"}}
         probe = {"metadata": meta, "spec": {"suspend": True, "template": {"spec": pod}}}
@@ -193,6 +202,6 @@ class Removal:
         except ServerError as error:
             return [str(error)]
         except ApiError:
-            return []  # refused by a policy of the cluster's, which is another matter
+            return []  # rejected by a policy of the cluster, which says nothing about the webhook
         marked = ANNOTATION_MANAGED_GROUP in annotations_of(answer)
         return ["a new Job still gets a group"] if marked else []

@@ -1,4 +1,4 @@
-"""Reads from a cluster what the removal needs to know."""
+"""The state of a cluster that the removal depends on, and its reader."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ from kube.client.resources import (
 
 Object = dict[str, Any]
 Kinds = Mapping[tuple[str, str], Resource]
-"""What is served, by group and kind."""
+"""The kinds that are served, by group and kind."""
 
 RECORD_LABEL: Final = "scheduling.muster.dev/released-job"
-"""On the Secret that has a Job while it is made again."""
+"""Label of the Secret that records a Job while it is recreated."""
 
 _GROUPS: Final = {GROUP, COSCHEDULING_GROUP}
-"""Muster's kinds by their group: Kueue, Volcano and others have kinds of the same names."""
+"""Muster's kinds are recognized by group: Kueue, Volcano and others have kinds of the same
+names."""
 
 _OWNERS: Final = {
     ("", "ReplicationController"),
@@ -45,7 +46,7 @@ _OWNERS: Final = {
     ("apps", "StatefulSet"),
     ("batch", "Job"),
 }
-"""Kinds that make pods from `spec.template`."""
+"""Kinds that create pods from `spec.template`."""
 
 _TOLD: Final = (
     *(Resource(*it.kind) for it in OWNER_KINDS.values() if it.kind not in (JOB, JOBSET)),
@@ -54,7 +55,6 @@ _TOLD: Final = (
 )
 """Kinds that have the annotation `waiting-for`, or a copy of it, besides Jobs and JobSets."""
 
-# What Kubernetes puts into every namespace.
 _TO_PREPARE: Final = {
     "MutatingWebhookConfiguration",
     "ValidatingWebhookConfiguration",
@@ -65,22 +65,24 @@ _TO_PREPARE: Final = {
     "ServiceAccount",
     "Lease",
 }
-"""All that is read of the installation where somebody else deletes the rest."""
+"""Kinds of the installation that `prepare` reads. The installer deletes the rest."""
 
 _HELM_RELEASE: Final = ("meta.helm.sh/release-name", "meta.helm.sh/release-namespace")
 _HELM_RECORDS: Final = (("", "Secret"), ("", "ConfigMap"))
-"""Where Helm keeps its revisions, by its setting."""
+"""Kinds in which Helm stores its revisions; its setting chooses one."""
 
+# Objects that Kubernetes creates in every namespace.
 _EVERYWHERE: Final = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
+# Objects that controllers create on behalf of others, and that go with these.
 _MADE_FOR_OTHERS: Final = {"Event", "Endpoints", "EndpointSlice", "PodMetrics"}
 
 
 async def read(
     client: Client, namespace: str, names: SchedulerNames, *, release: bool, prepare: bool
 ) -> Found:
-    """The state now; kinds that are not served count as empty. Raises kube errors.
+    """Read the current state; kinds that are not served count as empty. Raises kube errors.
 
-    Nothing is read that is not needed: where one only prepares, few rights will do.
+    With `prepare` it reads less, so that few rights suffice.
     """
     kinds = {(it.group, it.kind): it for it in await served(client)}
     items = [it for it in installed(namespace) if not prepare or it.kind in _TO_PREPARE]
@@ -132,13 +134,17 @@ async def _told(client: Client) -> list[tuple[Target, Object]]:
 
 
 async def _records(client: Client, namespace: str) -> list[Target]:
-    """Only administrators write into this namespace: nobody else may have Jobs made."""
+    """Return the records of Jobs that are being recreated.
+
+    They are read from Muster's namespace only, where only administrators write. Elsewhere a user
+    could have any Job created with the rights of whoever runs the command.
+    """
     found = await list_items(client, SECRETS, namespace)
     return [target_of(SECRETS, it) for it in found if RECORD_LABEL in labels_of(it)]
 
 
 def _releases(present: Iterable[tuple[Target, Object]], namespace: str) -> set[str]:
-    """The Helm releases in Muster's namespace that its objects are of: one, or none."""
+    """Return the Helm releases in Muster's namespace that own its objects: one, or none."""
     found = set()
     for _, obj in present:
         annotations = mapping(dig(obj, "metadata", "annotations"))
@@ -151,7 +157,7 @@ def _releases(present: Iterable[tuple[Target, Object]], namespace: str) -> set[s
 async def _revisions(
     client: Client, kinds: Kinds, namespace: str, releases: Iterable[str]
 ) -> list[Target]:
-    """What Helm remembers of these releases."""
+    """Return Helm's revisions of these releases."""
     return [
         target_of(kinds[kind], obj)
         for name in releases
@@ -185,7 +191,7 @@ async def _items(
 
 
 async def _owners(client: Client, kinds: Kinds, pods: Iterable[Object]) -> dict[str, Object]:
-    """What controls the pods that wait, where it has a pod template."""
+    """Return the controllers of the pods that wait, if these have a pod template."""
     wanted: dict[str, tuple[Resource, str, str]] = {}
     for pod in pods:
         reference = controller_of(pod)
@@ -196,6 +202,7 @@ async def _owners(client: Client, kinds: Kinds, pods: Iterable[Object]) -> dict[
         where = text(dig(pod, "metadata", "namespace"))
         wanted[text(reference.get("uid"))] = (kinds[key], text(reference.get("name")), where)
     found = await asyncio.gather(*(_owner(client, *it) for it in wanted.values()))
+    # The UID is compared: an object with the same name may be a new one.
     return {uid: obj for uid, obj in zip(wanted, found, strict=True) if _uid(obj) == uid}
 
 
@@ -215,7 +222,7 @@ async def _quotas(client: Client, kinds: Kinds) -> list[Target]:
 
 
 async def _foreign(client: Client, kinds: Kinds, namespace: str) -> list[Target]:
-    """What somebody else put into Muster's namespace."""
+    """Return objects in Muster's namespace that are not Muster's."""
     ours = {(item.kind, item.name) for item in installed(namespace)} | _EVERYWHERE
     asked = [it for it in kinds.values() if it.namespaced and it.kind not in _MADE_FOR_OTHERS]
     lists = await asyncio.gather(*(_in_namespace(client, it, namespace) for it in asked))
@@ -228,7 +235,7 @@ async def _foreign(client: Client, kinds: Kinds, namespace: str) -> list[Target]
 
 
 def _is_foreign(obj: Object) -> bool:
-    """Whether it belongs to nobody, stays, and has no label of Muster's."""
+    """Return true if it has no owner, is not being deleted and has no label of Muster's."""
     labels, meta = labels_of(obj), obj["metadata"]
     goes = meta.get("ownerReferences") or meta.get("deletionTimestamp")
     return not goes and RECORD_LABEL not in labels and labels.get(LABEL) != LABEL_VALUE
@@ -238,7 +245,7 @@ async def _in_namespace(client: Client, resource: Resource, namespace: str) -> l
     try:
         return await list_items(client, resource, namespace)
     except ServerError:
-        return []  # the server of an aggregated API does not answer
+        return []  # the server of an aggregated API does not respond
 
 
 def _uid(obj: Object) -> str:
@@ -246,7 +253,7 @@ def _uid(obj: Object) -> str:
 
 
 async def definitions_left(client: Client) -> list[str]:
-    """Muster's CRDs that are still there, and what holds their objects. Raises kube errors."""
+    """Return Muster's CRDs that still exist, or what blocks their objects. Raises kube errors."""
     crds = [it for it in await list_items(client, CRDS, None) if it["spec"]["group"] in _GROUPS]
     held: list[str] = []
     for crd in crds:

@@ -1,7 +1,7 @@
-"""What an administrator may have installed, read from the manifests that come with the commands.
+"""Objects that an administrator may have installed, read from the packaged manifests.
 
-What is added to `manifests/` is removed, too. What the chart alone has is named here, and what is
-made for other operators, whose manifests get their namespace from kustomize.
+An object that is added to `manifests/` is removed, too. This module names the objects that only the
+chart has, and those for other operators, whose manifests get their namespace from kustomize.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cli.manifests.packaged_manifests import folder_of, objects
 
 NAMESPACE: Final = "muster-system"
 LABEL: Final = "app.kubernetes.io/name"
-"""Objects of ours have it, with the value `muster`; others of the same name are not touched."""
+"""Label of Muster's objects, with the value `muster`. Others of the same name are not touched."""
 LABEL_VALUE: Final = "muster"
 
 MADE_LATER: Final = (
@@ -24,7 +24,7 @@ MADE_LATER: Final = (
     ("", "Secret", "muster-webhook-ca"),
     ("", "Secret", "muster-webhook-tls"),
 )
-"""What the processes, and cert-manager for them, make in Muster's namespace."""
+"""Objects that the processes, and cert-manager for them, create in Muster's namespace."""
 
 BESIDE: Final = (
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy", "muster-namespaces"),
@@ -33,7 +33,7 @@ BESIDE: Final = (
     ("monitoring.coreos.com", "PrometheusRule", "muster"),
     ("", "ConfigMap", "muster-dashboard"),
 )
-"""What the chart has for its values, and `manifests/monitoring`."""
+"""Objects that depend on the chart's values, and those of `manifests/monitoring`."""
 
 _WIDE: Final = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
@@ -43,7 +43,7 @@ _QUOTA: Final = "ResourceQuota"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One object of the manifests; `labelled`: only one with Muster's label is meant."""
+    """One object of the manifests. `labelled`: it counts only with Muster's label."""
 
     group: str
     kind: str
@@ -53,14 +53,14 @@ class Item:
 
 
 def installed(namespace: str = NAMESPACE) -> list[Item]:
-    """All that is removed, in the order of the manifests, with another namespace than usual."""
+    """Return all objects to remove, in the order of the manifests, in this namespace."""
     found = {_item(obj, namespace): None for obj in _objects() if obj["kind"] != _QUOTA}
     later = (Item(*it[:2], namespace, it[2], labelled=False) for it in MADE_LATER)
     return [*found, *(_beside(*it, namespace) for it in BESIDE), *later]
 
 
 def quotas() -> list[str]:
-    """The names of the ResourceQuotas for namespaces of users."""
+    """Return the names of the ResourceQuotas for namespaces of users."""
     return [obj["metadata"]["name"] for obj in _objects() if obj["kind"] == _QUOTA]
 
 
@@ -80,6 +80,7 @@ def _item(obj: dict[str, Any], namespace: str) -> Item:
     group, _, _ = obj["apiVersion"].rpartition("/")
     name = namespace if kind == "Namespace" else meta["name"]
     where = namespace if "namespace" in meta else ""
-    # What is in our namespace is ours, and the name of a CRD has our group in it.
+    # Objects in our namespace are ours, and the name of a CRD contains our group. Any other may
+    # belong to someone else who chose the same name.
     labelled = not where and kind != "CustomResourceDefinition"
     return Item(group, kind, where, name, labelled)

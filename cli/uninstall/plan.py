@@ -1,17 +1,19 @@
-"""What is to be done, from what was found: ordered steps, none of which waits for a later one.
+"""The steps of a removal, in an order in which none waits for a later one.
 
-Pure. A step whose work is done already is not planned again, so the plan of a second run is the
+Pure. A step whose work is already done is not planned again, so the plan of a second run is the
 rest of the first one's.
 
 The order, and why:
-1. the webhook configurations: without the webhook they refuse requests (failurePolicy Fail);
-2. conversion of the CRDs: without the webhook no other version could be read, nor, where an older
-   one is stored, the CRD be deleted;
-3. the processes, 4. their rights: from now on nobody binds a pod, makes a group, or holds one;
-5. what waits is given back: nothing may bind it meanwhile, nor mark it again;
-6. notes on the owners of groups; 7. finalizers of groups: nobody else takes them off any more;
-8. the CRDs, with all their objects; 9. what Helm remembers of the release, if it is one, and the
-rest, which says so; 10. the namespace, which has the record of 5.
+1. the webhook configurations: without the webhook they reject requests (failurePolicy Fail);
+2. conversion of the CRDs: without the webhook, API servers can read the stored version only. They
+  could not even delete a CRD that has an older one stored;
+3. the processes, 4. their rights: from now on no process binds a pod, creates a group, or protects
+  one by a finalizer;
+5. the release of waiting Jobs and pods: until now a process could bind them, or the webhook add
+  them to a group again;
+6. annotations on the owners of groups; 7. finalizers of groups, which no controller removes now;
+8. the CRDs, with all their objects; 9. Helm's revisions of the release, if it is one, then the
+  rest, whose annotations name the release; 10. the namespace, which has the records of 5.
 """
 
 from __future__ import annotations
@@ -50,20 +52,20 @@ class Target:
     uid: str
 
     def __str__(self) -> str:
-        """`Kind name`, with its namespace if it has one."""
+        """Return `Kind name`, with its namespace if it has one."""
         where = f"{self.namespace}/" if self.namespace else ""
         return f"{self.resource.kind} {where}{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The state of a cluster, as far as it concerns the removal.
+    """The part of a cluster's state that concerns the removal.
 
-    `installed` is in the order of the manifests; `groups` are the objects of Muster's kinds;
-    `pods` those that name Muster's scheduler; `owners` what controls those that wait, by UID;
-    `records` the Jobs that are being made again; `quotas` what is kept; `foreign` what else is in
-    Muster's namespace. `names` are the schedulerNames of Muster. `revisions` are those of the
-    release that Helm remembers. `told` are other objects on which Muster may have left notes.
+    `installed` is in the order of the manifests. `groups` are the objects of Muster's kinds, `pods`
+    those that name Muster's scheduler, and `owners` the controllers of those that wait, by UID.
+    `records` are the Jobs that are being recreated, `quotas` stay, and `foreign` are other objects
+    in Muster's namespace. `names` are the schedulerNames of Muster, `revisions` Helm's revisions of
+    the release. `told` are other objects that may have annotations of Muster.
     """
 
     installed: Sequence[tuple[Target, Object]] = ()
@@ -96,7 +98,7 @@ class Stage(IntEnum):
 
 
 class Action(Enum):
-    """What a step does to its target."""
+    """The change of a step to its target."""
 
     DELETE = "delete"
     STOP_CONVERSION = "read in its stored version only"
@@ -117,7 +119,7 @@ class Step:
     handover: Handover | None = None
 
     def __str__(self) -> str:
-        """One line for people."""
+        """Return the step as one line for people."""
         if self.handover is not None:
             return str(self.handover)
         return f"{self.action.value} {self.target}"
@@ -125,7 +127,7 @@ class Step:
 
 @dataclass(slots=True)
 class Use:
-    """What of Muster is in use in one namespace."""
+    """The use of Muster in one namespace."""
 
     groups: set[str] = field(default_factory=set)
     running: int = 0
@@ -133,7 +135,7 @@ class Use:
     jobs: int = 0
 
     def __str__(self) -> str:
-        """`2 groups, 8 pods run, 4 pods wait, 2 Jobs are not over`."""
+        """Return `2 groups, 8 pods run, 4 pods wait, 2 Jobs are not over`."""
         return (
             f"{_count(len(self.groups), 'group')}, {_count(self.running, 'pod')} run,"
             f" {_count(self.waiting, 'pod')} wait, {_count(self.jobs, 'Job')} not over"
@@ -152,7 +154,7 @@ _STAGES: Mapping[str, Stage] = {
 
 
 def in_use(found: Found) -> dict[str, Use]:
-    """Each namespace where pods run or wait under Muster, or Jobs of it are not over."""
+    """Return each namespace in which pods run or wait under Muster, or Jobs have not ended."""
     uses: dict[str, Use] = defaultdict(Use)
     for pod in found.pods:
         if _ended(pod):
@@ -170,12 +172,12 @@ def in_use(found: Found) -> dict[str, Use]:
 
 
 def plan(found: Found, *, release: bool, prepare: bool = False) -> list[Step]:
-    """All steps in their order. With `release`, what waits is given back as far as possible.
+    """Return all steps in their order. With `release`, also the release of what waits.
 
-    With `prepare` what is left then is for whoever installed it to delete, in any order.
+    With `prepare` the steps end where the installer can delete the rest, in any order.
     """
     installed = (it for it in _installed(found) if not prepare or _is_prepared(it))
-    # Before the rest of their stage, as that tells whose they are.
+    # First in their stage: a second run finds the revisions by the annotations of the rest.
     steps = [Step(Stage.REST, Action.DELETE, it) for it in found.revisions]
     steps += [*installed, *_conversions(found), *_notes(found), *_finalizers(found)]
     steps += (Step(Stage.RELEASE, Action.RESTORE, it) for it in found.records)
@@ -185,7 +187,7 @@ def plan(found: Found, *, release: bool, prepare: bool = False) -> list[Step]:
 
 
 def handovers(found: Found) -> Iterator[tuple[Target, Handover]]:
-    """What becomes of every Job and waiting pod of Muster's."""
+    """Yield the handover of every Job and waiting pod of Muster's."""
     jobsets = {_uid(jobset): jobset for jobset in found.jobsets}
     pods_of: dict[str, list[Object]] = defaultdict(list)
     for pod in found.pods:
@@ -201,13 +203,14 @@ def handovers(found: Found) -> Iterator[tuple[Target, Handover]]:
         waits = not _ended(pod) and not dig(pod, "spec", "nodeName")
         if not waits or dig(pod, "metadata", "deletionTimestamp"):
             continue
+        # The release of a Job covers its pods.
         owner = text(controller_of(pod).get("uid"))
         if owner not in released:
             yield target_of(PODS, pod), release_pod(pod, found.owners.get(owner), found.names)
 
 
 def target_of(resource: Resource, obj: Object) -> Target:
-    """The coordinates of an object as it was read."""
+    """Return the coordinates of an object as it was read."""
     meta = mapping(obj.get("metadata"))
     return Target(
         resource, text(meta.get("namespace")), text(meta.get("name")), text(meta.get("uid"))
@@ -215,7 +218,7 @@ def target_of(resource: Resource, obj: Object) -> Target:
 
 
 def _installed(found: Found) -> Iterator[Step]:
-    # Backwards: what names another comes after it in the manifests.
+    # In reverse: an object that refers to another comes after it in the manifests.
     for target, obj in reversed(found.installed):
         stage = _STAGES.get(target.resource.kind, Stage.REST)
         leaving = dig(obj, "metadata", "deletionTimestamp") is not None
@@ -224,7 +227,7 @@ def _installed(found: Found) -> Iterator[Step]:
 
 
 def _is_prepared(step: Step) -> bool:
-    # No manifest has the leases, so nobody else would delete them.
+    # No manifest has the leases, so the installer would not delete them.
     return step.stage < Stage.DEFINITIONS or step.target.resource.kind == "Lease"
 
 

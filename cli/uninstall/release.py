@@ -1,11 +1,11 @@
-"""How Jobs and pods that wait for Muster's scheduler are given back to the default one.
+"""Release of Jobs and pods that wait for Muster's scheduler to the default scheduler.
 
 `schedulerName` of a pod, and that of a Job's pod template, can never be changed, not even while the
-Job is suspended. So a pod is given back by deleting it where its owner makes it again without
-Muster's name, and a Job by making it again, where nothing of it has run yet. Nothing else is
-touched: what it takes there is said, and left to the user.
+Job is suspended. So a pod is released by deleting it, if its owner recreates it without Muster's
+name. A Job is recreated, if none of its pods has run yet. All others are left as they are: the
+output says what the user has to do.
 
-Names in owner references are whatever a user wrote: commands quote them, and lines show no control
+Names in owner references can be any text of a user: commands quote them, and lines show no control
 characters.
 """
 
@@ -34,7 +34,8 @@ from api.scheduler_names import USUAL, SchedulerNames
 Object = dict[str, Any]
 
 TRACKING_FINALIZER: Final = "batch.kubernetes.io/job-tracking"
-"""Of a Job's pods: one without it is not counted as failed when it is deleted."""
+"""Finalizer of a Job's pods. A pod that is deleted without it does not count as failed."""
+# Kubernetes sets these labels from a Job's name and UID. It rejects a Job with those of another.
 LABELS_OF_JOB: Final = (
     "controller-uid",
     "job-name",
@@ -46,7 +47,7 @@ _KEPT: Final = ("name", "namespace", "labels", "annotations", "ownerReferences")
 
 
 class Way(Enum):
-    """What becomes of a Job or a pod."""
+    """The handover of a Job or a pod."""
 
     REMADE = "made again under the default scheduler"
     BY_OWNER = "deleted: its owner makes it again under the default scheduler"
@@ -55,7 +56,7 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """What becomes of one Job or pod. `why` and `command` are there for what is left."""
+    """The handover of one Job or pod. `why` and `command` are set if it is left."""
 
     kind: str
     namespace: str
@@ -66,18 +67,18 @@ class Handover:
     command: str = ""
 
     def __str__(self) -> str:
-        """One line for people."""
+        """Return the handover as one line for people."""
         what = f"{self.kind} {self.namespace}/{self.name}"
         return f"{what}: {self.why}" if self.way is Way.LEFT else f"{what}: {self.way.value}"
 
 
 def names_muster(pod_template: Any, names: SchedulerNames = USUAL) -> bool:
-    """Whether pods of the template are for Muster's scheduler, which has these names."""
+    """Return true if pods of the template name Muster's scheduler."""
     return dig(pod_template, "spec", "schedulerName") in names
 
 
 def is_over(job: Mapping[str, Any]) -> bool:
-    """Whether the Job has completed or failed."""
+    """Return true if the Job has completed or failed."""
     conditions = listing(dig(job, "status", "conditions"))
     return any(
         dig(it, "type") in {"Complete", "Failed"} and dig(it, "status") == "True"
@@ -86,13 +87,13 @@ def is_over(job: Mapping[str, Any]) -> bool:
 
 
 def needs_release(job: Mapping[str, Any], names: SchedulerNames = USUAL) -> bool:
-    """Whether the Job may still make pods that wait for Muster's scheduler."""
+    """Return true if the Job may still create pods that wait for Muster's scheduler."""
     gone = dig(job, "metadata", "deletionTimestamp")
     return not gone and not is_over(job) and names_muster(dig(job, "spec", "template"), names)
 
 
 def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The owner reference of its controller; empty if it has none."""
+    """Return the owner reference of its controller; empty if it has none."""
     references = listing(dig(obj, "metadata", "ownerReferences"))
     return next((mapping(it) for it in references if dig(it, "controller") is True), {})
 
@@ -103,13 +104,14 @@ def release_job(
     jobset: Mapping[str, Any] | None,
     names: SchedulerNames = USUAL,
 ) -> Handover:
-    """What becomes of a Job that `needs_release`; `pods` are its own, `jobset` its controller."""
+    """Return the handover of a Job that `needs_release`, from its pods and its JobSet."""
     owner = controller_of(job)
     began = _has_begun(job, pods)
     if owner.get("kind") == JOBSET.kind:
         return _release_child(job, jobset, owner, names, began=began)
     view = read_job(job)
     remake = _remake_command(view.namespace, view.name)
+    # Its controller would create it again with the same schedulerName.
     if owner:
         why = f"{_named(owner)} made it, with Muster's scheduler by name"
         return _left(job, "Job", why, f"kubectl -n {view.namespace} delete job {view.name}")
@@ -121,6 +123,7 @@ def release_job(
         return _left(job, "Job", why, remake)
     if not view.managed:
         return _left(job, "Job", f"its manifest names {_name_of(job)}", remake)
+    # Its deletion would wait for whoever removes these, and the new Job with it.
     if listing(dig(job, "metadata", "finalizers")):
         return _left(job, "Job", "finalizers hold it", remake)
     return _handover(job, "Job", Way.REMADE)
@@ -129,7 +132,7 @@ def release_job(
 def release_pod(
     pod: Mapping[str, Any], owner: Mapping[str, Any] | None, names: SchedulerNames = USUAL
 ) -> Handover:
-    """What becomes of a waiting pod, by the object that controls it; None for an unknown one."""
+    """Return the handover of a waiting pod. `owner` is its controller; None if it is unknown."""
     meta = mapping(pod.get("metadata"))
     namespace, name = text(meta.get("namespace")), text(meta.get("name"))
     reference = controller_of(pod)
@@ -146,10 +149,10 @@ def release_pod(
 
 
 def remade(job: Mapping[str, Any]) -> Object:
-    """The Job as a manifest, without Muster's marks and what servers write.
+    """Return the Job as a manifest, without Muster's annotations and fields that servers write.
 
-    Its labels, annotations, owners and spec are those of before; a selector that Kubernetes made
-    is left to Kubernetes. Its pods have claims of their own where their group had one for all.
+    Labels, annotations, owners and spec are those of before. A selector that Kubernetes generated
+    is generated again. If the group had one claim for all pods, each pod has its own claims again.
     """
     meta: Object = {
         key: copy.deepcopy(value) for key, value in job["metadata"].items() if key in _KEPT
@@ -183,6 +186,7 @@ def _release_child(
 ) -> Handover:
     namespace, name = text(dig(job, "metadata", "namespace")), _printable(owner.get("name"))
     remake = _replace_command(namespace, "jobset", shlex.quote(name))
+    # A JobSet of the same name may be a new one, and this Job not its child.
     if jobset is None or dig(jobset, "metadata", "uid") != owner.get("uid"):
         return _left(job, "Job", f"its JobSet {name} is gone", f"kubectl -n {namespace} get jobs")
     wanted = labels_of(job).get(JOBSET_LABEL_REPLICATED_JOB)
@@ -209,6 +213,7 @@ def _name_of(owner: Mapping[str, Any]) -> str:
 def _has_begun(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> bool:
     status = mapping(job.get("status"))
     counted = mapping(status.get("uncountedTerminatedPods"))
+    # Pods that ran may be deleted by now: the status still counts them.
     if any(status.get(key) for key in (*_COUNTS, "completedIndexes", "failedIndexes")):
         return True
     return any(counted.values()) or any(
@@ -248,7 +253,7 @@ def _rename(owner: Mapping[str, Any], namespace: str) -> str:
 
 
 def _resource(reference: Mapping[str, Any]) -> str:
-    """Kind and name for a command line."""
+    """Return kind and name for a command line."""
     kind, name = (_printable(reference.get(key)) for key in ("kind", "name"))
     return f"{shlex.quote(kind.lower())} {shlex.quote(name)}"
 
@@ -274,5 +279,5 @@ def _handover(
 
 
 def annotations_to_remove(obj: Mapping[str, Any]) -> list[str]:
-    """Annotations that say what nobody keeps up to date any more."""
+    """Return annotations that no process keeps up to date any more."""
     return [ANNOTATION_WAITING_FOR] if ANNOTATION_WAITING_FOR in annotations_of(obj) else []

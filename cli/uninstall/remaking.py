@@ -1,8 +1,8 @@
-"""Gives Jobs and pods back to the default scheduler, so that a crash at any moment loses nothing.
+"""Release of Jobs and pods to the default scheduler, in a way that a crash loses no Job.
 
-A Job that is made again is not there for a moment. Before it is deleted it is written down, in a
-Secret of Muster's namespace, where only administrators write; the Secret goes when the new Job is
-there. Whoever runs the command again finishes what is written down.
+A Job that is recreated does not exist for a moment. Before its deletion it is recorded in a Secret
+in Muster's namespace, where only administrators write. The Secret is deleted once the new Job
+exists. The next run of the command completes what is recorded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Remaking:
-    """`namespace` has the records; `timeout` bounds the wait for an old Job to go, in seconds."""
+    """One release. `namespace` has the records; `timeout` bounds a Job's deletion, in seconds."""
 
     client: Client
     namespace: str
@@ -49,12 +49,15 @@ class Remaking:
     names: SchedulerNames = USUAL
 
     async def hand_over(self, target: Target, handover: Handover) -> list[Handover]:
-        """Give back one Job or pod, if that is still possible; what is left. Raises kube errors."""
+        """Release one Job or pod, if still possible; return what is left. Raises kube errors."""
         if target.resource == PODS:
-            # As Kubernetes does it for a Job that is suspended: not counted, so no failure.
+            # As Kubernetes does for a suspended Job: without the finalizer the pod is not counted
+            # as failed.
             await drop_finalizers(self.client, target, (TRACKING_FINALIZER,))
             await delete(self.client, target)
             return []
+        # The plan may be old by now: the Job is read again, and its pods may have started
+        # meanwhile.
         job = await self._get(JOBS, target.name, target.namespace)
         if (
             job is None
@@ -71,7 +74,7 @@ class Remaking:
         return [now]
 
     async def restore(self, record: Target) -> None:
-        """Finish what a record says, and delete it. Raises kube errors, StillThereError."""
+        """Complete the work of a record, and delete it. Raises kube errors, StillThereError."""
         secret = await self._get(SECRETS, record.name, record.namespace)
         if secret is None:
             return
@@ -92,7 +95,8 @@ class Remaking:
         return []
 
     async def _check(self, job: Object) -> None:
-        """Whether quotas and policies let a Job like it in, before the old one is deleted."""
+        """Check that quotas and policies allow a Job like it, before the old one is deleted."""
+        # Under a generated name, as the old Job still has this one.
         meta = {key: value for key, value in job["metadata"].items() if key != "name"}
         like = job | {"metadata": meta | {"generateName": f"{job['metadata']['name']}-"}}
         await self.client.create(JOBS, like, dry_run=True)
@@ -106,15 +110,18 @@ class Remaking:
         try:
             return target_of(SECRETS, await self.client.create(SECRETS, secret))
         except AlreadyExists:
+            # An earlier run recorded the same Job.
             return target_of(SECRETS, await self.client.get(SECRETS, name, self.namespace))
         except NotFound:
-            # Somebody deleted Muster's namespace before.
+            # Another user deleted Muster's namespace before.
             place = {"metadata": {"name": self.namespace, "labels": {LABEL: LABEL_VALUE}}}
             with suppress(AlreadyExists):
                 await self.client.create(NAMESPACES, place)
             return target_of(SECRETS, await self.client.create(SECRETS, secret))
 
     async def _replaced(self, job: Object, old: str) -> None:
+        # Each pass does the step that the cluster needs now. So a second run continues wherever a
+        # crash ended the first.
         name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
         try:
             async with asyncio.timeout(self.timeout):

@@ -1,4 +1,4 @@
-"""Single writes that may be repeated: what is done already, or gone, counts as done."""
+"""Single writes that may be repeated: what is already done, or deleted, counts as done."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ async def delete(client: Client, target: Target) -> None:
             uid=target.uid,
             propagation="Background",
         )
+    # A conflict: the UID differs, so another object has the name now.
     except (NotFound, Conflict):
         return
 
 
 async def patch(client: Client, target: Target, ops: PatchBuilder) -> None:
-    """Patch it; one that is gone, or is another by now, needs nothing. Raises kube errors."""
+    """Patch the object. Does nothing if it is deleted or replaced. Raises kube errors."""
     try:
         await client.patch(target.resource, target.name, ops, target.namespace or None)
     except NotFound:
         return
     except Invalid as error:
+        # The test of the UID failed: another object has the name now.
         if not error.patch_failed:
             raise
 
 
 async def drop_finalizers(client: Client, target: Target, names: Sequence[str]) -> None:
-    """Take these finalizers off, again while others change the list. Raises kube errors."""
+    """Remove these finalizers; retry while others change the list. Raises kube errors."""
     while True:
         try:
             obj = await client.get(target.resource, target.name, target.namespace or None)
@@ -48,5 +50,6 @@ async def drop_finalizers(client: Client, target: Target, names: Sequence[str]) 
         if at is None or dig(obj, "metadata", "uid") != target.uid:
             return
         path = pointer("metadata", "finalizers", at)
+        # The index may be outdated when the patch arrives: the test makes the patch fail then.
         ops = PatchBuilder().of_uid(target.uid).test(path, present[at]).remove(path)
         await patch(client, target, ops)

@@ -1,1 +1,1 @@
-"""Who may look, and at what: sessions, tokens, rights, limits of requests."""
+"""Access of viewers: sessions, tokens, rights and rate limits."""

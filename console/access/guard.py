@@ -1,4 +1,4 @@
-"""What stands before every answer: host and origin, the headers, and limits of what is asked."""
+"""The guard of every response: checks of host and origin, response headers, limits of requests."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ HEADERS: Final = (
 JSON: Final = "application/json"
 
 LONGEST_ADDRESS: Final = 8192
-"""Bytes of a path with its query: what-if keeps its changes there."""
+"""Bytes of a path with its query: what-if stores its changes there."""
 
 Hosts = Callable[[str], bool]
 
 
 def named(*hosts: str) -> Hosts:
-    """Only requests for these hosts, each with its port where that is not the usual one."""
+    """Accept only requests for these hosts, each with its port unless it is the default."""
     known = {host.lower() for host in hosts}
     return lambda host: host.lower() in known
 
 
 def problem(error: RefusedError) -> Response:
-    """The answer to what is refused."""
+    """Return the response for a rejected request."""
     body = messages.encoded(messages.Problem(message=error.message))
     return Response(body, error.status, media_type=JSON)
 
 
 class Guard:
-    """An ASGI application that lets through what was asked of this server by its own page.
+    """An ASGI application that passes on requests by this server's own page only.
 
-    A page of another origin must not read the cluster through the viewer's browser, nor a name
-    that somebody points to this address (DNS rebinding), so hosts are named beforehand.
+    A page of another origin must not read the cluster through the viewer's browser. Nor must a name
+    that an attacker resolves to this address (DNS rebinding), so the allowed hosts are listed.
     """
 
     def __init__(self, app: ASGIApp, hosts: Hosts) -> None:
@@ -85,23 +85,25 @@ class Guard:
             raise RefusedError(421, "This server is asked for by another name than its own.")
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         changes = scope["method"] not in ("GET", "HEAD")
-        # The page itself may be opened from anywhere; it holds nothing.
+        # The page itself may be opened from anywhere; it contains no data.
         if changes or scope["path"].startswith("/api/"):
             if site not in (None, "same-origin", "none"):
                 raise RefusedError(403, "Only the console's own page may ask this.")
             if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
                 raise RefusedError(403, "Only the console's own page may ask this.")
+        # Browsers send Origin with every POST. A request without it is not from the page.
         if changes and origin is None:
             raise RefusedError(403, "Only the console's own page may ask this: Origin is missing.")
 
 
 def _once(headers: Iterable[tuple[bytes, bytes]], names: tuple[str, ...]) -> dict[str, str]:
-    """The values of these headers. Raises RefusedError for one that is there twice."""
+    """Return the values of these headers. Raises RefusedError for a header that occurs twice."""
     found: dict[str, str] = {}
     for raw, value in headers:
         name = raw.decode("latin-1").lower()
         if name not in names:
             continue
+        # Proxies differ in which of two they use, so a check of one would not suffice.
         if name in found:
             raise RefusedError(400, f"The header {name} is there twice.")
         found[name] = value.decode("latin-1")

@@ -1,4 +1,4 @@
-"""Who looks on at a console that one user runs for themselves: whoever has the one-time key."""
+"""Viewers of a console that one user runs for themselves: the holder of the one-time key."""
 
 from __future__ import annotations
 
@@ -13,48 +13,50 @@ _BYTES: Final = 32
 
 
 class LocalViewers:
-    """One session, for the first who comes with the key; they see what the kubeconfig may read.
+    """One session, for the first client with the key. It sees what the kubeconfig may read.
 
-    Other users of the machine can reach a port of it, but do not know the key.
+    Other users of the machine can reach its port, but do not know the key.
     """
 
     secure = False
 
     def __init__(self, user: str, port: int) -> None:
-        """Cookies are for all ports of a host, so the cookie's name tells consoles apart."""
+        """Name the cookie after the port: cookies apply to all ports of a host."""
         self.cookie = f"muster-console-{port}"
         self.key = secrets.token_urlsafe(_BYTES)
         self._user = user
         self._secret = ""
 
     async def viewer(self, secret: str) -> Viewer | None:
-        """Whose session this is."""
+        """Return the viewer of this session."""
         if not self._secret or not _equal(secret, self._secret):
             return None
         return Viewer(self._user, session="local", local=True)
 
     async def may_get(self, secret: str, id_: str) -> bool:
-        """The API server judges the kubeconfig itself."""
+        """Allow the request: the API server checks the rights of the kubeconfig itself."""
         del secret, id_
         return True
 
     async def log_in(self, token: str, peer: str = "") -> str:
-        """No token is asked for here."""
+        """Reject the login: a local console accepts no token."""
         del token, peer
         raise RefusedError(401, "Open the address that `muster console` printed.")
 
     def use_key(self, key: str) -> str | None:
-        """The secret of the session; the key is used up."""
+        """Return the secret of the session and use up the key."""
         if self._secret or not _equal(key, self.key):
             return None
         self._secret = secrets.token_urlsafe(_BYTES)
         return self._secret
 
     def log_out(self, secret: str) -> None:
-        """Nobody has a session any more; the command has to be run again."""
+        """End the session; a new one needs another run of the command."""
         if self._secret and _equal(secret, self._secret):
+            # The old secret becomes invalid. It must not become empty: the key could be used again.
             self._secret = secrets.token_urlsafe(_BYTES)
 
 
 def _equal(given: str, wanted: str) -> bool:
+    # In constant time: the response time must not show how much of a guess is right.
     return hmac.compare_digest(given.encode(errors="replace"), wanted.encode())

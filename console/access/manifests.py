@@ -1,4 +1,4 @@
-"""The YAML of what made a workload, read when somebody looks at it."""
+"""The YAML of a workload's owner, read when a viewer opens the workload."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ LONGEST: Final = 512 * 1024
 
 
 def resource_of(kind: str) -> Resource | None:
-    """What objects of this kind are read as; None for a kind that is not read."""
+    """Return the resource for objects of this kind; None for a kind that is not read."""
     return _RESOURCES.get(kind)
 
 
 class OwnerManifests:
-    """Reads one object for each question, as the account of the console."""
+    """Reader of one object for each request, with the account of the console."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def __call__(self, id_: str) -> str:
-        """The YAML of the object; empty for a kind that is not read, or one that is gone.
+        """Return the YAML of the object; empty for a kind that is not read, or a deleted object.
 
-        The ID is that of a workload which the state knows: only then it is a path to nothing else.
+        The ID must be that of a workload in the state. Only then is it certain that it cannot be a
+        path to another object.
         """
         namespace, kind, name = id_.split("/", 2)
         resource = resource_of(kind)
@@ -54,10 +55,11 @@ class OwnerManifests:
 
 
 def as_yaml(obj: dict[str, Any]) -> str:
-    """The object without what only servers write for each other, and without its status."""
+    """Return the object as YAML, without its status and the fields that only servers use."""
     metadata = dict(obj.get("metadata") or {})
     metadata.pop("managedFields", None)
     notes = dict(metadata.get("annotations") or {})
+    # kubectl's copy of the manifest would show everything twice.
     notes.pop(_LAST_APPLIED, None)
     metadata.pop("annotations", None)
     if notes:

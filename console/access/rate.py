@@ -1,4 +1,4 @@
-"""How much one session may ask: no page needs as much, and everybody shares one event loop."""
+"""Rate limit of a session: far above what the page needs, since all share one event loop."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class _Bucket:
 
 
 class Rates:
-    """A bucket of questions for each session, which fills again with time."""
+    """A token bucket for each session."""
 
     def __init__(self) -> None:
         self._buckets: dict[str, _Bucket] = {}
 
     def count(self, session: str, now: float) -> None:
-        """One question more, at this monotonic time. Raises RefusedError if it is one too many."""
+        """Count a request at this monotonic time. Raises RefusedError beyond the limit."""
         bucket = self._buckets.get(session)
         if bucket is None:
             if len(self._buckets) >= _SESSIONS:

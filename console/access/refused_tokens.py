@@ -1,7 +1,7 @@
-"""How many tokens may be refused: for one address, so that others can log in, and for all of them.
+"""Limits of rejected tokens: per address, so that others can log in, and for all addresses.
 
-The API server is asked about each token, so it must not be asked without end. Behind a proxy all
-viewers come from the proxy's address, and share what one address has.
+The console sends each token to the API server, so the number must have a limit. Behind a proxy all
+viewers come from the proxy's address, and share the limit of one address.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Final
 from console.base.protocols import RefusedError
 
 AT_ONCE: Final = 30
-"""Tokens of one address that are refused in a row before `PER_SECOND` holds."""
+"""Tokens of one address that are rejected in a row before `PER_SECOND` applies."""
 PER_SECOND: Final = 1.0
 """Such tokens of one address in a second after that."""
 
 ALL_AT_ONCE: Final = 600
-"""The same of all addresses together."""
+"""The same for all addresses together."""
 ALL_PER_SECOND: Final = 20.0
 """Such tokens of all addresses in a second after that."""
 
 MOST_PEERS: Final = 4096
-"""Addresses that are remembered; those of which nothing was heard for longest go first."""
+"""Addresses that are remembered. The least recently active ones are dropped first."""
 
 
 @dataclass(slots=True)
@@ -41,17 +41,18 @@ class _Bucket:
 
 
 class RefusedTokens:
-    """Buckets of tokens that may be refused."""
+    """Token buckets for rejections, by address and for all."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """`now` is in seconds, of any origin."""
+        """Initialize the buckets; `now` is in seconds, of any origin."""
         self._now = now
         self._all = _Bucket(ALL_AT_ONCE, ALL_PER_SECOND, now(), ALL_AT_ONCE)
         self._peers: OrderedDict[str, _Bucket] = OrderedDict()
 
     def count(self, peer: str) -> None:
-        """One more is under way, or was refused. Raises RefusedError if it is one too many."""
+        """Count a token that is in review or was rejected. Raises RefusedError beyond the limit."""
         buckets = self._buckets(peer)
+        # Both limits are checked before either is charged.
         for bucket in buckets:
             bucket.fill(self._now())
             if bucket.left < 1:
@@ -60,7 +61,7 @@ class RefusedTokens:
             bucket.left -= 1
 
     def take_back(self, peer: str) -> None:
-        """It was not refused."""
+        """Undo `count` for a token that was not rejected."""
         for bucket in self._buckets(peer):
             bucket.left += 1
 
@@ -76,9 +77,10 @@ class RefusedTokens:
 
 
 def network(peer: str) -> str:
-    """What counts as one address: of IPv6 the first 64 bits, as a host has all below them."""
+    """Return the key of an address: for IPv6 its first 64 bits, as a host has all the rest."""
     try:
         address = ipaddress.ip_address(peer.partition("%")[0])
+    # Peers without a known address share one bucket.
     except ValueError:
         return ""
     if isinstance(address, ipaddress.IPv6Address):

@@ -1,6 +1,6 @@
-"""Who a token belongs to, and what that user may do: asked of the API server.
+"""The user of a token, and the rights of a user, by reviews of the API server.
 
-TokenReview and SubjectAccessReview; the account of the console may create both, and nothing else.
+The account of the console may create TokenReviews and SubjectAccessReviews, and write nothing else.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ ACCESS_REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
 _AT_ONCE: Final = 8
-"""Reviews of tokens and rights that the API server is asked for at a time."""
+"""Concurrent reviews of tokens and rights."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user as the API server knows them; `extra` is what its authenticator adds."""
+    """A user as the API server knows them; `extra` comes from its authenticator."""
 
     name: str
     uid: str = ""
@@ -36,7 +36,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """The right to list a resource, or to get one object; without `namespace` in all of them."""
+    """The right to list a resource or get an object; without `namespace` in all namespaces."""
 
     resource: str
     group: str = ""
@@ -58,15 +58,15 @@ class _TokenStatus(msgspec.Struct):
 
 
 class Reviews:
-    """Asks the API server, a few questions at a time."""
+    """Client for reviews, with a limit of concurrent requests."""
 
     def __init__(self, client: Client) -> None:
-        """The client is the console's own: viewers' tokens are never used for requests."""
+        """Store the console's own client: viewers' tokens are never used for requests."""
         self._client = client
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
     async def user(self, token: str) -> User | None:
-        """Whose token this is; None if it is nobody's. Raises KubeError."""
+        """Return the user of a token; None if the API server rejects it. Raises KubeError."""
         answer = await self._ask(TOKEN_REVIEWS, {"token": token})
         try:
             status = msgspec.convert(answer.get("status") or {}, _TokenStatus)
@@ -79,7 +79,7 @@ class Reviews:
         return User(found.username, found.uid, tuple(found.groups or ()), extra)
 
     async def allows(self, user: User, right: Right) -> bool:
-        """Whether the user has the right. Raises KubeError."""
+        """Return true if the user has the right. Raises KubeError."""
         about = {
             "verb": right.verb,
             "resource": right.resource,

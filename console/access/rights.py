@@ -1,4 +1,4 @@
-"""What a user may see of a cluster, as the API server says; kept for a minute."""
+"""Rights of users in the cluster, as the API server grants them; cached for a minute."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from console.access.reviews import Right, User
 from kube.base.errors import KubeError
 
 FRESH: Final = 60.0
-"""Seconds after which rights are asked for again, when somebody looks."""
+"""Seconds after which rights are reviewed again, with the next request of the user."""
 
 MOST_NAMESPACES: Final = 500
-"""That are asked about for one user; others, by name, are not shown."""
+"""Namespaces that are reviewed for one user. Further ones, by name, are not shown."""
 
 MOST_USERS: Final = 1000
+"""Users whose rights are cached. The least recently reviewed are dropped first."""
+
 AGAIN: Final = 5.0
-"""Seconds until rights that could not be asked for are asked for again."""
+"""Seconds until a failed review of rights is repeated."""
 
 _WHAT: Final = (("pods", ""), ("podgroups", POD_GROUP.group))
-"""Resources and their API groups: a viewer sees what they may list all of."""
+"""Resources and their API groups that a viewer must be allowed to list."""
 
 _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Of one user; `namespaces` None means all. `known` is false where they could not be asked."""
+    """Rights of one user; `namespaces` None means all. `known` is false if the review failed."""
 
     namespaces: frozenset[str] | None = frozenset()
     nodes: bool = False
@@ -40,11 +42,11 @@ class Rights:
 
     @property
     def any(self) -> bool:
-        """Whether there is anything that the user may see."""
+        """True if the user may see any object."""
         return self.nodes or self.namespaces is None or bool(self.namespaces)
 
     def after(self, before: Rights) -> Rights:
-        """These, with the namespaces of rights that came before: they may have nothing to show."""
+        """Return these rights, with the namespaces of earlier rights, which may be empty now."""
         if self.namespaces is None or before.namespaces is None:
             return self
         together = self.namespaces | before.namespaces
@@ -55,10 +57,10 @@ NOTHING: Final = Rights(known=False)
 
 
 class Asked(Protocol):
-    """What answers for the API server."""
+    """The reviews of the API server."""
 
     async def allows(self, user: User, right: Right) -> bool:
-        """Whether the user has the right. Raises KubeError."""
+        """Return true if the user has the right. Raises KubeError."""
 
 
 @dataclass(slots=True)
@@ -68,7 +70,7 @@ class _Known:
 
 
 class RightsOfUsers:
-    """Rights by user. What cannot be asked is not allowed."""
+    """Rights by user. A right that cannot be reviewed is not granted."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class RightsOfUsers:
         namespaces: Callable[[], Iterable[str]],
         now: Callable[[], float],
     ) -> None:
-        """`namespaces` are those with anything to show; `now` is in seconds, of any origin."""
+        """Start empty. `namespaces` are those with workloads; `now` is in seconds."""
         self._reviews = reviews
         self._namespaces = namespaces
         self._now = now
@@ -84,7 +86,7 @@ class RightsOfUsers:
         self._asking: dict[User, asyncio.Task[Rights]] = {}
 
     async def of(self, user: User) -> Rights:
-        """The rights as they are, or were up to a minute ago."""
+        """Return the rights, at most a minute old."""
         known = self._known.get(user)
         if known is not None and self._now() - known.at < FRESH:
             return known.rights
@@ -92,14 +94,15 @@ class RightsOfUsers:
         if task is None:
             task = self._asking[user] = asyncio.create_task(self._ask(user))
             task.add_done_callback(lambda _: self._asking.pop(user, None))
-        # Who asks and then leaves does not end the question of others.
+        # Several requests wait for one review. A client that disconnects must not cancel it for the
+        # others.
         return await asyncio.shield(task)
 
     async def lost(self, user: User, had: Rights) -> bool:
-        """Whether the user, who may see nothing that is there, has none of these rights any more.
+        """Return true if a user who sees no workload has lost all these rights.
 
-        Namespaces with nothing to show are not asked about otherwise, so the last workload that
-        ends must not look like a right that was taken away. Raises KubeError.
+        Namespaces without workloads are not reviewed otherwise. So the end of the last workload
+        must not look like a lost right. Raises KubeError.
         """
         for each in sorted(had.namespaces or ()):
             if await self._lists(user, each):
@@ -112,6 +115,8 @@ class RightsOfUsers:
         except KubeError as error:
             _log.warning("failed to review access", user=user.name, error=str(error))
             rights = NOTHING
+            # A failure counts for a short time only, but long enough not to repeat it with every
+            # request.
             at = self._now() - FRESH + AGAIN
         else:
             at = self._now()
@@ -123,6 +128,7 @@ class RightsOfUsers:
 
     async def _asked(self, user: User) -> Rights:
         nodes = await self._reviews.allows(user, Right("nodes"))
+        # First for all namespaces at once: most administrators need no further review.
         if await self._lists(user, ""):
             return Rights(None, nodes)
         wanted = sorted({each for each in self._namespaces() if each})

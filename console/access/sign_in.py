@@ -1,9 +1,9 @@
-"""Who looks on at a console in the cluster: users with a token of the cluster, in sessions.
+"""Viewers of a console in the cluster: users with a token of the cluster, in sessions.
 
-Sessions are in memory alone, under the hash of their secret: a restart ends all. A session's token
-is sealed by the same secret, so that it can be reviewed when the browser asks something, and by
-nobody at other times. Token and rights are looked at again while the session lasts; it ends when
-the token is not accepted any more, and when rights that were something are nothing any more.
+Sessions are in memory only, by the hash of their secret: a restart ends all. A session's token is
+sealed by the same secret. So the console can review it with a request of the browser, and at no
+other time. The console reviews token and rights repeatedly during a session. The session ends when
+the API server rejects the token, and when a user who had rights has none any more.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from console.base.protocols import RefusedError, Viewer
 from kube.base.errors import KubeError
 
 COOKIE: Final = "__Host-muster-console"
-"""Browsers take a cookie of such a name by https alone, for this host alone and for all paths."""
+"""Name of the cookie. Its prefix makes browsers accept it by https only, for this host and all
+paths."""
 
 LASTS: Final = 3600.0
-"""Seconds of a session; less if its token says that it ends before."""
+"""Seconds of a session; less if its token expires before."""
 
 MOST_SESSIONS: Final = 1000
 """Sessions of all users. Further logins are rejected with status 503."""
@@ -53,20 +54,21 @@ _log = structlog.get_logger()
 
 
 class Asked(Protocol):
-    """What answers for the API server."""
+    """The reviews of the API server."""
 
     async def user(self, token: str) -> User | None:
-        """Whose token this is; None if it is nobody's. Raises KubeError."""
+        """Return the user of a token; None if it is rejected. Raises KubeError."""
 
     async def allows(self, user: User, right: Right) -> bool:
-        """Whether the user has the right. Raises KubeError."""
+        """Return true if the user has the right. Raises KubeError."""
 
 
 @dataclass(slots=True, eq=False)
 class _Session:
-    """`token` is sealed; `review_at` is when it is reviewed again, `reviewed` whether it could be.
+    """A session. `token` is sealed; `review_at` is the time of its next review.
 
-    `had` are the last rights that were any, `judged` those that were looked at last.
+    `reviewed` is false if the last review failed. `had` are the latest rights that were not empty,
+    `judged` those that were checked for a loss.
     """
 
     name: str
@@ -81,7 +83,7 @@ class _Session:
 
 
 class TokenViewers:
-    """Sessions of users who showed a token."""
+    """Sessions of users who logged in with a token."""
 
     cookie = COOKIE
     secure = True
@@ -89,7 +91,7 @@ class TokenViewers:
     def __init__(
         self, reviews: Asked, rights: RightsOfUsers, now: Callable[[], float] = time.time
     ) -> None:
-        """`now` is in seconds since 1970."""
+        """Initialize without sessions; `now` is in seconds since 1970."""
         self._reviews = reviews
         self._rights = rights
         self._now = now
@@ -98,7 +100,7 @@ class TokenViewers:
         self._refused = RefusedTokens(now)
 
     async def viewer(self, secret: str) -> Viewer | None:
-        """Whose session this is, with their rights; None if it has ended, or never was."""
+        """Return the viewer of a session, with rights; None if it has ended or does not exist."""
         key = _hashed(secret)
         session = self._living(key)
         if session is None:
@@ -111,7 +113,7 @@ class TokenViewers:
         if await self._lost_all(session, rights):
             _log.info("session ended: user lost access", user=session.user.name)
             self._sessions.pop(key, None)
-        # It may have ended while the rights were asked for.
+        # It may have ended during the review of the rights.
         if self._living(key) is None:
             return None
         return Viewer(
@@ -123,7 +125,7 @@ class TokenViewers:
         )
 
     async def may_get(self, secret: str, id_: str) -> bool:
-        """Whether the user themselves may get the object: the console's account may get more."""
+        """Return true if the user may get the object: the console's account may get more."""
         session = self._living(_hashed(secret))
         namespace, kind, name = id_.split("/", 2)
         resource = resource_of(kind)
@@ -137,9 +139,12 @@ class TokenViewers:
             return False
 
     async def log_in(self, token: str, peer: str = "") -> str:
-        """The secret of a new session; `peer` is the address it comes from. Raises RefusedError."""
+        """Return the secret of a new session. Raises RefusedError.
+
+        `peer` is the address of the client.
+        """
         token = token.strip()
-        # Counted beforehand, so that many at once are no way around the limit.
+        # Counted before the review, so that many concurrent tokens cannot pass the limit.
         self._refused.count(peer)
         if not _well_formed(token):
             raise RefusedError(401, _NOT_TAKEN)
@@ -147,6 +152,7 @@ class TokenViewers:
             user = await self._reviews.user(token)
         except KubeError as error:
             _log.warning("failed to review a token", error=str(error))
+            # The failure says nothing about the token.
             self._refused.take_back(peer)
             raise RefusedError(503, "The API server does not answer; try again.") from error
         if user is None:
@@ -155,7 +161,7 @@ class TokenViewers:
         return self._begin(user, token)
 
     def use_key(self, key: str) -> str | None:
-        """There are no one-time keys here."""
+        """Return None: this console has no one-time keys."""
         del key
         return None
 
@@ -164,9 +170,10 @@ class TokenViewers:
         self._sessions.pop(_hashed(secret), None)
 
     def _begin(self, user: User, token: str) -> str:
-        """Of too many sessions of one user the oldest ends; others' are left alone."""
+        """Start a session. It may end the oldest of the same user, never one of another user."""
         now = self._now()
         self._sessions = {key: it for key, it in self._sessions.items() if it.expires > now}
+        # Sessions are in the order of their start, so the oldest come first.
         own = [key for key, it in self._sessions.items() if it.user.name == user.name]
         for key in own[: max(0, len(own) - MOST_OF_USER + 1)]:
             del self._sessions[key]
@@ -184,17 +191,18 @@ class TokenViewers:
         return secret
 
     async def _still_theirs(self, session: _Session, secret: str) -> bool:
-        """Whether the token is that of the same user; asked once a minute, when somebody looks."""
+        """Return true if the token is still the same user's; reviewed once a minute at most."""
         if self._now() < session.review_at:
             return True
         if session.reviewing is None:
             review = self._review(session, unseal(session.token, secret))
             session.reviewing = asyncio.create_task(review)
-        # Who asks and then leaves does not end the question of others.
+        # Several requests wait for one review. A client that disconnects must not cancel it for the
+        # others.
         return await asyncio.shield(session.reviewing)
 
     async def _review(self, session: _Session, token: str) -> bool:
-        """Without an answer the session goes on, and nothing is shown."""
+        """Review the token. While the API server does not respond, the session has no rights."""
         try:
             user = await self._reviews.user(token)
         except KubeError as error:
@@ -205,12 +213,13 @@ class TokenViewers:
             session.reviewing = None
         if user is None or user.name != session.user.name:
             return False
+        # The groups may have changed since the login: rights follow the current ones.
         session.user = user
         session.reviewed, session.review_at = True, self._now() + FRESH
         return True
 
     async def _lost_all(self, session: _Session, rights: Rights) -> bool:
-        """Whether the user may see nothing any more, who could: asked once for each answer."""
+        """Return true if the user had rights and has none now; checked once per review."""
         if rights.any:
             session.had = rights.after(session.had)
         if rights is session.judged or rights.any or not (rights.known and session.had.any):
@@ -231,7 +240,7 @@ class TokenViewers:
 
 
 def _hashed(secret: str) -> bytes:
-    """Sessions are found by this: how long that takes says nothing of a secret."""
+    """Return the key of a session. The lookup time of a hash reveals nothing of the secret."""
     return hashlib.sha256(secret.encode(errors="replace")).digest()
 
 
@@ -244,12 +253,13 @@ class _Claims(msgspec.Struct):
 
 
 def _end_of(token: str) -> float:
-    """When an accepted token ends by its own words, if it is a JWT; else never."""
+    """Return the expiry of an accepted token by its own claim, if it is a JWT; else infinity."""
     parts = token.split(".")
     if len(parts) != 3:
         return float("inf")
     payload = parts[1] + "=" * (-len(parts[1]) % 4)
     try:
+        # The signature need not be checked: the API server has accepted the token.
         return msgspec.json.decode(base64.urlsafe_b64decode(payload), type=_Claims).exp
     except (binascii.Error, ValueError):
         return float("inf")

@@ -1,1 +1,1 @@
-"""Messages, protocols and times that all parts use."""
+"""Messages, protocols and times for all parts of the console."""

@@ -12,11 +12,11 @@ import msgspec
 
 
 class Message(msgspec.Struct, rename="camel", kw_only=True):
-    """What all have in common."""
+    """Base class of all messages."""
 
 
 class Problem(Message):
-    """Every answer that is not 2xx."""
+    """The body of every response that is not 2xx."""
 
     message: str
 
@@ -28,9 +28,9 @@ class LoginRequest(Message):
 
 
 class Session(Message):
-    """Who looks on, and what they may see; `namespaces` None means all.
+    """The viewer, and what they may see; `namespaces` None means all.
 
-    `views` are what this server answers, so that the page offers nothing else.
+    `views` are those that this server offers, so that the page shows no others.
     """
 
     user: str
@@ -67,8 +67,8 @@ class Node(Message):
 class Domain(Message):
     """A topology domain. Its `nodes` are those that are in none of its `children`.
 
-    `held` is kept for pods that are about to start: the part of `free` that is nominated for those
-    that wait, and the part of `used` that is held for those that do not exist yet.
+    `held` is reserved for pods that will start: the part of `free` that is nominated for waiting
+    pods, and the part of `used` in held places for pods that do not exist yet.
     """
 
     id: str
@@ -84,7 +84,7 @@ class Domain(Message):
 
 
 class DomainTotals(Message):
-    """What changes of a domain while nodes fill."""
+    """The fields of a domain that change while nodes fill."""
 
     id: str
     used: int
@@ -103,7 +103,7 @@ class Map(Message):
 
 
 class MapChange(Message):
-    """The event `map`: nodes and domains that are not as before."""
+    """The event `map`: nodes and domains that changed."""
 
     revision: int
     nodes: list[Node]
@@ -111,7 +111,7 @@ class MapChange(Message):
 
 
 class RoomInDomain(Message):
-    """How many pods of the asked shape fit into a domain together."""
+    """Number of pods of a shape that fit into a domain together."""
 
     id: str
     value: str
@@ -126,21 +126,21 @@ class Largest(Message):
 
 
 class PodsOnNode(Message):
-    """How many pods of a workload are on a node."""
+    """Number of pods of a workload on a node."""
 
     node: str
     pods: int
 
 
 class Owner(Message):
-    """What a group was made for."""
+    """The owner that a group was created for."""
 
     kind: str
     name: str
 
 
 class Nearest(Message):
-    """The domain that lacks least: `slots` of the `needed` pods fit there."""
+    """The domain with the fewest missing slots: `slots` of the `needed` pods fit there."""
 
     key: str
     value: str
@@ -171,7 +171,7 @@ class Waiting(Message):
 
 
 class QueuePage(Message):
-    """Some rows; `next` asks for those after them."""
+    """A page of rows; `next` requests those after them."""
 
     items: list[Waiting]
     next: str | None
@@ -179,7 +179,7 @@ class QueuePage(Message):
 
 
 class QueueChange(Message):
-    """The event `queue`: rows that are new or not as before, and IDs of those that left."""
+    """The event `queue`: rows that are new or changed, and IDs of those that left."""
 
     changed: list[Waiting]
     gone: list[str]
@@ -227,7 +227,7 @@ class Branch(Message):
 
 
 class Event(Message):
-    """Something that happened to a workload, as far as its objects tell or the console saw."""
+    """An event of a workload, as far as its objects show it or the console observed it."""
 
     at: str
     event: str
@@ -236,7 +236,7 @@ class Event(Message):
 
 
 class Workload(Message):
-    """One workload as a whole; `yaml` is what made it."""
+    """One workload with all parts; `yaml` is its owner's manifest."""
 
     id: str
     tree: Branch
@@ -246,7 +246,7 @@ class Workload(Message):
 
 
 class Why(Message):
-    """Whether a pod of the workload fits on a node now, and else why not."""
+    """The check whether a pod of the workload fits a node now, with the reasons if not."""
 
     node: str
     fits: bool
@@ -263,7 +263,7 @@ class Found(Message):
 
 
 class Search(Message):
-    """The first of what was found, and how much that is in all."""
+    """The first results of a search, and the total number."""
 
     items: list[Found]
     total: int
@@ -281,7 +281,7 @@ class History(Message):
 
 
 class Cluster(Message):
-    """The event `cluster`: whether what is shown is `current`, as the API server answers."""
+    """The event `cluster`: `current` is true while the API server responds."""
 
     current: bool
 
@@ -297,5 +297,5 @@ class HistoryStep(Message):
 
 
 def encoded(value: Any) -> bytes:
-    """The JSON of a message, or of a list of messages."""
+    """Return the JSON of a message, or of a list of messages."""
     return msgspec.json.encode(value)

@@ -1,1 +1,1 @@
-"""What changes from one look to the next, and what was before."""
+"""Changes of the cluster since the last refresh, and its recent history."""

@@ -1,4 +1,4 @@
-"""The views that are kept up to date, and what brings them there."""
+"""The views that are kept current, and the events that change them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from scheduler.core.values.model import GroupKey
 from scheduler.core.values.wording import count
 
 _EVENTS: Final = {"Evicting": "Preempts", "Nominated": "Nominated", "Unready": "Incomplete"}
-"""What is written down of a root that waits for this reason; else that it was refused."""
+"""Recorded event of a root that waits for this reason; the default is a refusal."""
 
 
 class Following:
@@ -41,7 +41,7 @@ class Following:
         topology_keys: tuple[str, ...] = (),
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`topology_keys` are those of the map; without any, those that groups name.
+        """Set up the views. Without `topology_keys` the map uses those that groups name.
 
         `now` is in seconds since 1970.
         """
@@ -57,16 +57,16 @@ class Following:
 
     @property
     def synced(self) -> bool:
-        """Whether everything was read once."""
+        """True if everything was read once."""
         return not isinstance(self.cluster, LiveCluster) or self.cluster.synced
 
     @property
     def current(self) -> bool:
-        """Whether the API server answers the console."""
+        """True while the API server responds to the console."""
         return not isinstance(self.cluster, LiveCluster) or self.cluster.current
 
     def refresh(self) -> Changed:
-        """Take in what changed in the state. Costs what changed."""
+        """Ingest the changes of the state. The cost depends on their number only."""
         changed = self.cluster.take_changes()
         for root in changed.roots:
             self._count(root)
@@ -78,7 +78,7 @@ class Following:
         return changed
 
     def take_counts(self) -> tuple[Counter[str], Counter[str]]:
-        """How many roots came, and began to preempt, since the last call: by namespace."""
+        """Return the numbers of new and of newly preempting roots since the last call."""
         counted = self._arrived, self._preempting
         self._arrived, self._preempting = Counter(), Counter()
         return counted
@@ -92,7 +92,7 @@ class Following:
             self._arrived[root[1]] += 1
 
     def _follow_victims(self, root: GroupKey) -> None:
-        """Keep whom its pods were preempted for. Costs O(pods of the root)."""
+        """Record the preemptor of each of its victims. Costs O(pods of the root)."""
         entity = self.cluster.entity(root)
         if not isinstance(entity, Group) or entity.parent is not None:
             self.cluster.victims.forget(root)
@@ -101,10 +101,11 @@ class Following:
         self.cluster.victims.follow(root, (pod for leaf in leaves for pod in leaf.members.values()))
 
     def _note(self, root: GroupKey, refused: Any) -> None:
-        """Write down what its objects will not tell later: each refusal, and when it was bound.
+        """Record what the objects do not show later: each refusal, and the time of binding.
 
-        `refused` is what its status said anew of why it waits: told here if it says that no longer,
-        and at the first look, as nothing may change of the root until it is bound.
+        `refused` is the last refusal that the root's status reported. It is recorded if the status
+        no longer shows it. It is also recorded at the first refresh: the root may not change again
+        until it is bound.
         """
         entity, chronicle = self.cluster.entity(root), self.cluster.chronicle
         if not isinstance(entity, Group):
@@ -114,7 +115,7 @@ class Following:
             return
         said = blocker_of(refused)
         if not self._begun:
-            # When it was bound is not known, and what waits is too much to be asked about.
+            # The time of binding is unknown, and explaining all waiting roots would take too long.
             if said is not None:
                 self._note_why(root, of_status(said), said.since)
             return
@@ -135,6 +136,6 @@ class Following:
         self._preempting[root[1]] += new and why.reason == "Evicting"
 
     def take_roots(self) -> set[GroupKey]:
-        """The roots that changed since the last call."""
+        """Return the roots that changed since the last call."""
         roots, self._roots = self._roots, set()
         return roots

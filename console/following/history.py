@@ -1,4 +1,4 @@
-"""The last hours, step by step, in memory of a fixed size: nothing is stored anywhere else."""
+"""The last hours in steps, in memory of a fixed size. They are stored nowhere else."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ STEP: Final = 60.0
 """Seconds of one step."""
 
 KEPT: Final = 1440
-"""Steps: one day."""
+"""Steps that are kept: one day."""
 
 MOST_DOMAINS: Final = 64
-"""Of the outermost domains, the largest."""
+"""Outermost domains in the history: the largest."""
 
 MOST_NAMESPACES: Final = 1000
-"""That are told apart in one step; a viewer who may see all sees the totals of all others, too."""
+"""Namespaces that are counted separately in one step. A viewer of all sees the totals of all
+others, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """How many in all, and in each namespace that has some."""
+    """A number in total, and in each namespace where it is not 0."""
 
     total: int
     by_namespace: Mapping[str, int]
@@ -38,7 +39,7 @@ class _Counts:
         return cls(counted.total(), dict(counted.most_common(MOST_NAMESPACES)))
 
     def seen_by(self, viewer: Viewer) -> int:
-        """What the viewer may know of it."""
+        """Return the number that the viewer may know."""
         if viewer.namespaces is None:
             return self.total
         return sum(self.by_namespace.get(each, 0) for each in viewer.namespaces)
@@ -54,27 +55,28 @@ class _Step:
 
 
 class RecentHistory:
-    """What the console saw since it started, of one day at most."""
+    """The console's observations since it started, of one day at most."""
 
     def __init__(self, following: Following, now: Callable[[], float] = time.time) -> None:
-        """`now` is in seconds since 1970."""
+        """Start without steps; `now` is in seconds since 1970."""
         self._following = following
         self._now = now
         self._steps: deque[_Step] = deque(maxlen=KEPT)
         self._ends: float | None = None
 
     def follow(self) -> None:
-        """Complete the step whose time is over; to be called several times in a step.
+        """Complete the step if its time is over; call it several times in a step.
 
         Costs nothing until then, and O(nodes) in numpy once a step.
         """
         now = self._now()
         if self._ends is None:
             self._ends = now + STEP
+            # The first read counted all existing roots as arrivals: these are dropped.
             self._following.take_counts()
         if now < self._ends:
             return
-        # A machine that slept has one long step, not many empty ones.
+        # After a suspend there is one long step, not many empty ones.
         self._ends = now + STEP
         arrived, preempted = self._following.take_counts()
         self._steps.append(
@@ -88,7 +90,7 @@ class RecentHistory:
         )
 
     def answer(self, hours: float, viewer: Viewer) -> messages.History:
-        """The steps of the last hours, as far as the viewer may see them."""
+        """Return the steps of the last hours, as far as the viewer may see them."""
         most = max(1, int(hours * 3600 / STEP))
         steps = list(self._steps)[-most:]
         domains = {name for step in steps for name in step.utilisation} if viewer.nodes else ()
@@ -104,7 +106,7 @@ class RecentHistory:
         )
 
     def latest(self, viewer: Viewer) -> messages.HistoryStep | None:
-        """The newest step; None before the first."""
+        """Return the newest step; None before the first."""
         if not self._steps:
             return None
         step = self._steps[-1]

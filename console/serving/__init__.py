@@ -1,4 +1,4 @@
-"""The console's listeners: on this machine, or in the cluster for users with tokens.
+"""The console's listeners: local, or in the cluster for users with tokens.
 
-`serving` is the entry point.
+Entry point: `serving`.
 """

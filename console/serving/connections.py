@@ -1,8 +1,8 @@
-"""Connections that ask nothing, or do not take their answers: they end, and never keep others out.
+"""Limits of idle and stalled connections, so that they cannot block others.
 
-Uvicorn has a limit of connections, but none of the time that one may be silent before or within the
-head of a request. `kube.client.bounded_http` has the limits of size; bodies have theirs where they
-are read.
+Uvicorn limits the number of connections, but not the time that one may be silent before or within
+the head of a request. `kube.client.bounded_http` has the limits of size; bodies are limited where
+they are read.
 """
 
 from __future__ import annotations
@@ -23,32 +23,33 @@ MOST_CONNECTIONS: Final = 512
 """Connections at a time. A new one replaces the longest idle one, or gets status 503."""
 
 QUIET_SECONDS: Final = 10.0
-"""How long a connection may have no request: from its begin, or its last answer, to a whole head.
-What it sends meanwhile does not prolong it."""
+"""Seconds that a connection may have no request: from its start, or its last response, to a
+complete head. Bytes that it sends meanwhile do not prolong it."""
 
 STALLED_SECONDS: Final = 30.0
-"""How long a client may take nothing of an answer that waits for it."""
+"""Seconds for which a client may read nothing of a response."""
 
 HANDSHAKE_SECONDS: Final = 10.0
-"""How long TLS may take to begin."""
+"""Seconds that a TLS handshake may take."""
 
 MOST_HANDSHAKES: Final = 128
-"""Connections whose TLS is only beginning. A new one takes the place of the oldest."""
+"""Connections in the TLS handshake. A new one replaces the oldest."""
 
 _EXHAUSTED_SECONDS: Final = 1.0
-"""How long to accept nothing when the process has no more sockets."""
+"""Seconds without accepting after the process ran out of sockets."""
 
 
 class PatientProtocol(BoundedProtocol):
-    """One connection, with its time limits. A new one takes the place of the longest idle one."""
+    """One connection, with its time limits. A new one replaces the longest idle one."""
 
     _quiet: asyncio.TimerHandle | None = None
 
-    # A server's connections can be written to and closed, more than the base class says.
+    # The base class promises a BaseTransport only; a server's connections can be written to and
+    # closed.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.stalled_seconds = STALLED_SECONDS
         super().connection_made(transport)
-        # Uvicorn answers 503 from its limit on.
+        # From its limit on, Uvicorn responds with 503.
         if len(self.connections) >= MOST_CONNECTIONS:
             self._make_room()
         self._begin_quiet()
@@ -70,7 +71,7 @@ class PatientProtocol(BoundedProtocol):
             self.transport.abort()
 
     def _make_room(self) -> None:
-        """End the connection that has been idle longest; if all are busy, this one is told so."""
+        """Abort the longest idle connection. If all are busy, Uvicorn rejects this one."""
         others = (each for each in self.connections if isinstance(each, PatientProtocol))
         idle = [each for each in others if each is not self and each.idle]
         if idle:
@@ -78,9 +79,10 @@ class PatientProtocol(BoundedProtocol):
 
 
 class PatientServer(uvicorn.Server):
-    """Uvicorn with these connections, which leaves signals to the process."""
+    """Uvicorn with these connections. It leaves signals to the process."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        # Without sockets: the listeners below take them, with limits of their own.
         await super().startup([])
         loop, tls = asyncio.get_running_loop(), self.config.ssl
         protocol = partial(
@@ -100,9 +102,9 @@ class PatientServer(uvicorn.Server):
 
 
 class TlsListener:
-    """Accepts connections on a socket, with a limit of those whose TLS is only beginning.
+    """A listener with a limit of connections in the TLS handshake.
 
-    asyncio's own server begins as many as there come, each with the memory of a TLS session.
+    asyncio's own server has no such limit, and each handshake takes the memory of a TLS session.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class TlsListener:
         tls: ssl.SSLContext,
         backlog: int,
     ) -> None:
-        """Listens from now on."""
+        """Listen from now on."""
         self._sock = sock
         self._protocol = protocol
         self._tls = tls
@@ -122,12 +124,12 @@ class TlsListener:
         self._accepting = asyncio.create_task(self._accept())
 
     def close(self) -> None:
-        """Accept nothing any more; connections whose TLS has begun stay."""
+        """Stop accepting; connections whose TLS has begun continue."""
         for task in (self._accepting, *self._beginning):
             task.cancel()
 
     async def wait_closed(self) -> None:
-        """Until nothing of it is left."""
+        """Wait until all its tasks have ended."""
         await asyncio.gather(self._accepting, *self._beginning, return_exceptions=True)
 
     async def _accept(self) -> None:
@@ -136,6 +138,8 @@ class TlsListener:
             try:
                 accepted, _ = await loop.sock_accept(self._sock)
             except OSError:
+                # Out of file descriptors: an immediate retry would fail too, and occupy the event
+                # loop.
                 await asyncio.sleep(_EXHAUSTED_SECONDS)
                 continue
             if len(self._beginning) >= MOST_HANDSHAKES:
@@ -155,11 +159,11 @@ class TlsListener:
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
             )
         except (OSError, asyncio.CancelledError):
-            accepted.close()  # who speaks no TLS, or is too slow
+            accepted.close()  # no TLS, or too slow
 
 
 def served_by(config: uvicorn.Config, tls: ssl.SSLContext | None) -> PatientServer:
-    """A server with this configuration, by https if there is `tls`."""
+    """Return a server with this configuration, by https if there is `tls`."""
     config.limit_concurrency = MOST_CONNECTIONS
     config.load()
     config.ssl = tls

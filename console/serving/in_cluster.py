@@ -25,17 +25,17 @@ from kube.base.errors import ConfigError
 from kube.client.client import Client
 
 _LOOK_AGAIN: Final = 60.0
-"""Seconds between two looks at the certificate's files."""
+"""Seconds between two reads of the certificate's files."""
 
 _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where it is served: `hosts` are the names that browsers know it by, with their ports.
+    """The address of the console; `hosts` are the names that browsers use, with their ports.
 
-    `tls` is a folder with `tls.crt` and `tls.key`, as the Secret of a certificate is mounted. None:
-    plain HTTP for a proxy that ends TLS; then nobody else may reach the address.
+    `tls` is a folder with `tls.crt` and `tls.key`, as the Secret of a certificate is mounted. None
+    means plain HTTP for a proxy that ends TLS; then no other client may reach the address.
     """
 
     address: tuple[str, int]
@@ -45,14 +45,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ServedConsole:
-    """A console that runs; `port` is that it listens on."""
+    """A running console, and the port on which it listens."""
 
     port: int
     cluster: LiveCluster
     tasks: tuple[asyncio.Task[None], ...]
 
     async def until(self, stop: asyncio.Event) -> None:
-        """Wait for `stop`. Raises what ended its work before."""
+        """Wait for `stop`. Raises the error that ended its work before."""
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait({stopped, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
@@ -67,7 +67,7 @@ async def in_cluster(
 ) -> AsyncIterator[ServedConsole]:
     """Serve the console to users of the cluster while the context lasts.
 
-    Raises OSError if the address is taken, ConfigError if there is no usable certificate.
+    Raises OSError if the address is in use, ConfigError if there is no usable certificate.
     """
     with listening_socket(place.address) as sock:
         port: int = sock.getsockname()[1]
@@ -90,7 +90,7 @@ async def in_cluster(
 
 
 def namespaces_of(cluster: ClusterState) -> set[str]:
-    """Namespaces with groups, or with pods that wait for Muster without any."""
+    """Return namespaces with groups, or with waiting pods of Muster without a group."""
     state = cluster.state
     found = {key[1] for key in state.forest.groups}
     found.update(key[1] for key in state.singles)
@@ -102,20 +102,21 @@ class Certificate:
     """A certificate in files that others renew; `context` has it for new connections."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises ConfigError if the files are not there, or do not fit together."""
+        """Read the files. Raises ConfigError if they are missing, or do not match."""
         self._folder = folder
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._seen = b""
         self.renew()
 
     def renew(self) -> bool:
-        """Take the files if they are others than before. Raises ConfigError."""
+        """Load the files if they changed. Raises ConfigError."""
         chain, key = self._folder / "tls.crt", self._folder / "tls.key"
         try:
             found = chain.read_bytes() + key.read_bytes()
             if found == self._seen:
                 return False
-            # One that does not fit must not be half taken into the context that serves.
+            # Loaded into a separate context first: a pair that does not match would leave the
+            # served context with half of it.
             ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(chain, key)
             self.context.load_cert_chain(chain, key)
         except (OSError, ssl.SSLError) as error:
@@ -128,7 +129,7 @@ class Certificate:
 async def renewing(
     certificate: Certificate | None, seconds: float = _LOOK_AGAIN
 ) -> AsyncIterator[None]:
-    """Look at the certificate's files now and then; the last good one is kept."""
+    """Check the certificate's files periodically; a broken pair leaves the last good one in use."""
     task = asyncio.create_task(_renew(certificate, seconds)) if certificate is not None else None
     try:
         yield
@@ -150,7 +151,7 @@ async def _renew(certificate: Certificate, seconds: float) -> None:
 
 @contextlib.contextmanager
 def listening_socket(address: tuple[str, int]) -> Iterator[socket.socket]:
-    """A socket that is bound to the address. Raises OSError."""
+    """Return a socket that is bound to the address. Raises OSError."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     with socket.socket(family) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

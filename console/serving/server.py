@@ -1,7 +1,7 @@
-"""The console's addresses: the page, its questions, and the stream of what changes.
+"""The console's routes: the page, its requests, and the stream of changes.
 
-`app` takes small protocols (`protocols`) for who looks on, what-if and history; the last two may be
-absent. What a viewer may not see is left out by the views, or refused here with 403.
+`app` takes small protocols (`protocols`) for viewers, what-if and history; the last two may be
+absent. Data that a viewer may not see is left out by the views, or rejected here with 403.
 """
 
 from __future__ import annotations
@@ -36,23 +36,27 @@ STATIC: Final = Path(__file__).parents[1] / "static"
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 LOGIN_LIMIT: Final = 16 * 1024
+"""Bytes of the body of a login, which is a token. A longer one gets status 413."""
+
 WHAT_IF_LIMIT: Final = 4 * 1024 * 1024
-"""Bytes of a body: a token, and a million characters of manifests."""
+"""Bytes of the body of a what-if question: a million characters of manifests. A longer one gets
+status 413."""
 
 BODY_SECONDS: Final = 20.0
-"""How long a body may take to come."""
+"""Seconds that a body may take to arrive."""
 
 MOST_LOGINS: Final = 64
-"""That are read or reviewed at a time: who has no session yet must not occupy all connections."""
+"""Logins that are read or reviewed at a time: clients without a session must not occupy all
+connections."""
 
 MOST_QUESTIONS: Final = 16
-"""What-if questions at a time, one of a session, those included whose body is being sent."""
+"""Concurrent what-if questions, one per session. Those whose body is still being sent count."""
 
 MOST_ROWS: Final = 500
-"""Of the queue, or of a search, in one answer."""
+"""Rows of the queue, or of a search, in one response."""
 
 Manifest = Callable[[str], Awaitable[str]]
-"""The YAML of the object with this ID, which is known to be there; empty if it is not served."""
+"""Reader of the YAML of an existing object by its ID; empty if the kind is not served."""
 T = TypeVar("T")
 Answer = Callable[[Request, Viewer], Awaitable[Any]]
 
@@ -67,7 +71,7 @@ def app(
     what_if: WhatIf | None = None,
     history: History | None = None,
 ) -> ASGIApp:
-    """The application. `streams` runs beside it; `hosts` are the names that it is asked by."""
+    """Return the application. `streams` runs alongside it; `hosts` are its own names."""
     server = Server(
         following, viewers, streams, manifest=manifest, what_if=what_if, history=history
     )
@@ -75,7 +79,7 @@ def app(
 
 
 class Server:
-    """What the addresses answer."""
+    """The handlers of the routes."""
 
     def __init__(
         self,
@@ -87,7 +91,7 @@ class Server:
         what_if: WhatIf | None = None,
         history: History | None = None,
     ) -> None:
-        """The last three may be absent: then there is no YAML, what-if or history."""
+        """Store the parts. Without one of the last three there is no YAML, what-if or history."""
         self._following = following
         self._viewers = viewers
         self._streams = streams
@@ -96,10 +100,10 @@ class Server:
         self._history = history
         self._rates = Rates()
         self._logins = 0
-        self._questions: set[str] = set()  # the sessions that ask one
+        self._questions: set[str] = set()  # sessions with a question
 
     def routes(self) -> Starlette:
-        """The addresses; every one that is not of the API gives the page."""
+        """Return the routes; every path outside of the API returns the page."""
         asked: tuple[tuple[str, Answer], ...] = (
             ("/api/session", self.session),
             ("/api/map", self.map),
@@ -125,9 +129,11 @@ class Server:
         )
 
     async def page(self, request: Request) -> Response:
-        """The page, and for a key that is good the cookie of a new session."""
+        """Return the page, and for a valid key the cookie of a new session."""
         key = request.query_params.get("key")
+        # A prefetch by the browser must not use up the key.
         if key is not None and "prefetch" not in request.headers.get("sec-purpose", ""):
+            # A redirect removes the key from the address bar and the history.
             answer = RedirectResponse("/", 303)
             secret = self._viewers.use_key(key)
             if secret is not None:
@@ -136,7 +142,7 @@ class Server:
         return FileResponse(STATIC / "index.html", media_type="text/html")
 
     async def login(self, request: Request) -> Response:
-        """A session for a token of the cluster."""
+        """Start a session for a token of the cluster."""
         if self._logins >= MOST_LOGINS:
             return problem(RefusedError(503, "Too many log in at once; try again in a moment."))
         self._logins += 1
@@ -152,7 +158,7 @@ class Server:
         return answer
 
     async def logout(self, request: Request) -> Response:
-        """End the session, and the streams that it has."""
+        """End the session, and its streams."""
         self._viewers.log_out(self._secret(request))
         answer = Response(b"{}", media_type=JSON)
         answer.delete_cookie(
@@ -161,7 +167,7 @@ class Server:
         return answer
 
     async def session(self, _request: Request, viewer: Viewer) -> messages.Session:
-        """Who looks on, and which views there are."""
+        """Return the viewer, and the views of this server."""
         views = ["map"] if viewer.nodes else []
         views += ["queue", "workloads"]
         views += ["what-if"] if self._what_if is not None else []
@@ -177,16 +183,16 @@ class Server:
         )
 
     async def map(self, request: Request, viewer: Viewer) -> messages.Map:
-        """The cluster map."""
+        """Return the cluster map."""
         return (await self._nodes(viewer)).map.full(request.query_params.get("resource", "cpu"))
 
     async def largest(self, request: Request, viewer: Viewer) -> messages.Largest:
-        """The largest gang of a shape that fits now, per domain."""
+        """Return the largest gang of a shape that fits now, per domain."""
         asked = request.query_params
         return (await self._nodes(viewer)).map.largest(asked.get("shape", ""), asked.get("key", ""))
 
     async def pods(self, request: Request, viewer: Viewer) -> list[messages.PodsOnNode]:
-        """Where a workload's pods are."""
+        """Return the nodes of a workload's pods."""
         following = await self._nodes(viewer)
         subject = workload_view.find(
             following.cluster, request.query_params.get("workload", ""), viewer
@@ -194,7 +200,7 @@ class Server:
         return workload_view.pods_on_nodes(subject)
 
     async def queue(self, request: Request, viewer: Viewer) -> messages.QueuePage:
-        """Some rows of the queue."""
+        """Return a page of rows of the queue."""
         asked = request.query_params
         filters = Filters(
             namespace=asked.get("namespace", ""),
@@ -205,7 +211,7 @@ class Server:
         return (await self._fresh()).queue.page(viewer, filters, asked.get("after", ""), limit)
 
     async def search(self, request: Request, viewer: Viewer) -> messages.Search:
-        """Workloads whose ID contains a text."""
+        """Return workloads whose ID contains a text."""
         asked = request.query_params
         limit = min(MOST_ROWS, max(1, _integer(asked.get("limit"), 50) or 1))
         return workload_view.search(
@@ -213,25 +219,25 @@ class Server:
         )
 
     async def workload(self, request: Request, viewer: Viewer) -> messages.Workload:
-        """One workload, with the YAML of what made it, if the viewer may get that."""
+        """Return one workload, with the YAML of its owner if the viewer may get that."""
         id_, text = _id(request), ""
         workload_view.find((await self._fresh()).cluster, id_, viewer)
         secret = self._secret(request)
         if self._manifest is not None and await self._viewers.may_get(secret, id_):
             text = await self._manifest(id_)
-        # Other things may have happened meanwhile.
+        # The state may have changed during these requests.
         following = await self._fresh()
         subject = workload_view.find(following.cluster, id_, viewer)
         return workload_view.whole(following.cluster, subject, text)
 
     async def why(self, request: Request, viewer: Viewer) -> messages.Why:
-        """Why no pod of the workload fits on a node."""
+        """Return the reasons why no pod of the workload fits a node."""
         following = await self._nodes(viewer)
         subject = workload_view.find(following.cluster, _id(request), viewer)
         return why_not.why(following.cluster, subject, request.query_params.get("node", ""))
 
     async def what_if(self, request: Request, viewer: Viewer) -> WhatIfAnswer:
-        """What would happen."""
+        """Return the outcome of changes."""
         if self._what_if is None:
             raise RefusedError(404, "This console does not answer what-if questions.")
         if viewer.session in self._questions or len(self._questions) >= MOST_QUESTIONS:
@@ -244,17 +250,18 @@ class Server:
             self._questions.discard(viewer.session)
 
     async def history(self, request: Request, viewer: Viewer) -> messages.History:
-        """The last hours."""
+        """Return the last hours."""
         if self._history is None:
             raise RefusedError(404, "This console keeps no history.")
         hours = _integer(request.query_params.get("hours"), 3) or 3
         return self._history.answer(min(24, max(1, hours)), viewer)
 
     async def events(self, request: Request, viewer: Viewer) -> Response:
-        """The stream of what changes."""
+        """Return the stream of changes."""
         wanted = wanted_of(request.query_params, viewer)
         secret = self._secret(request)
         stream = self._streams.open(viewer, wanted, lambda: self._viewers.viewer(secret))
+        # Without this header nginx, as a proxy, would buffer the stream.
         return StreamingResponse(
             stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
         )
@@ -281,6 +288,7 @@ class Server:
     async def _fresh(self) -> Following:
         if not self._following.synced:
             raise RefusedError(503, "The cluster is still being read.")
+        # No view may read a state with an open trial. Callers read it before their next `await`.
         await self._following.cluster.settled()
         self._following.refresh()
         return self._following
@@ -304,7 +312,7 @@ class Server:
 
 
 class _Static(StaticFiles):
-    """The page's files, with types that do not depend on the machine."""
+    """The page's files, with content types that do not depend on the machine."""
 
     def file_response(self, full_path: Any, *args: Any, **more: Any) -> Response:
         response = super().file_response(full_path, *args, **more)
@@ -315,7 +323,7 @@ class _Static(StaticFiles):
 
 
 async def _body(request: Request, form: type[T], limit: int) -> T:
-    """The body in that form. Raises RefusedError; never reads more than the limit."""
+    """Decode the body. Raises RefusedError; never reads more than the limit."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != JSON:
         raise RefusedError(415, f"The body must be {JSON}.")
     parts: list[bytes] = []
@@ -338,7 +346,7 @@ async def _body(request: Request, form: type[T], limit: int) -> T:
 
 
 def _peer(request: Request) -> str:
-    """The address at the other end of the connection; what headers say of it anybody may write."""
+    """Return the address at the other end of the connection. Headers could contain any address."""
     return request.client.host if request.client is not None else ""
 
 
@@ -348,7 +356,7 @@ def _id(request: Request) -> str:
 
 
 def _integer(text: str | None, usual: int | None) -> int | None:
-    """A whole number. Raises RefusedError."""
+    """Parse a whole number. Raises RefusedError."""
     if not text:
         return usual
     try:

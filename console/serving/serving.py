@@ -1,4 +1,4 @@
-"""The console on a socket: the watches, the streams and the HTTP server, side by side."""
+"""The console on a socket: the watches, the streams and the HTTP server, concurrently."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from scheduler.core.values.search_budget import SearchBudget
 
 LOOPBACK: Final = "127.0.0.1"
 _GRACE: Final = 2
-"""Seconds for answers that are under way when the server stops."""
+"""Seconds for responses that are in progress when the server stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the cluster's scheduler is set up, and what the console shows of it.
+    """The configuration of the cluster's scheduler, and what the console shows.
 
-    Without `topology_keys` the map nests those that groups name. `preempts` says whether a root may
-    evict others, which what-if answers need to know.
+    Without `topology_keys` the map nests those that groups name. `preempts` is true if a root may
+    evict others, which what-if depends on.
     """
 
     budget: SearchBudget | None = None
@@ -53,7 +53,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class LocalConsole:
-    """A console that runs. `url` opens it once; it is at `address` from then on."""
+    """A running console. `url` opens it once; later requests use `address`."""
 
     url: str
     address: str
@@ -63,7 +63,7 @@ class LocalConsole:
     tasks: tuple[asyncio.Task[None], ...]
 
     async def until(self, stop: asyncio.Event) -> None:
-        """Wait for `stop`. Raises what ended the watches or the streams before."""
+        """Wait for `stop`. Raises the error that ended the watches or the streams before."""
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait({stopped, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
@@ -78,7 +78,7 @@ async def local(
 ) -> AsyncIterator[LocalConsole]:
     """Serve the console on loopback while the context lasts; port 0 is any free one.
 
-    Raises OSError if the port is taken.
+    Raises OSError if the port is in use.
     """
     with closing_socket(port) as sock:
         port = sock.getsockname()[1]
@@ -96,14 +96,15 @@ async def local(
                     url, address, parts.cluster, parts.following, parts.streams, tasks
                 )
             finally:
+                # An open stream is a response that never ends: the server would wait for it.
                 parts.streams.end()
 
 
 class Parts:
-    """What every console is made of, whoever looks on."""
+    """The parts of every console, whoever its viewers are."""
 
     def __init__(self, client: Client, settings: Settings) -> None:
-        """Nothing is read before `running`."""
+        """Set up the parts. They read nothing before `running`."""
         self.cluster = LiveCluster(
             client,
             budget=settings.budget,
@@ -117,7 +118,7 @@ class Parts:
         self._settings = settings
 
     def application(self, viewers: Viewers, hosts: Hosts) -> ASGIApp:
-        """What answers these viewers at these hosts."""
+        """Return the application for these viewers and hosts."""
         settings = self._settings
         what_if = WhatIfProcess(
             self.cluster,
@@ -139,7 +140,7 @@ class Parts:
 
 @contextlib.contextmanager
 def closing_socket(port: int) -> Iterator[socket.socket]:
-    """A socket that is bound to loopback alone. Raises OSError."""
+    """Return a socket that is bound to loopback only. Raises OSError."""
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((LOOPBACK, port))
@@ -164,13 +165,14 @@ async def running(
 async def listening(
     application: ASGIApp, sock: socket.socket, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[None]:
-    """Answer what comes in on the socket, which stays the caller's; with `tls` by https."""
+    """Serve requests on the socket, which the caller closes; with `tls` by https."""
     config: dict[str, Any] = {
         "ws": "none",
         "lifespan": "off",
         "log_config": None,
         "access_log": False,
         "server_header": False,
+        # Headers of a proxy could contain any address: the limits per address use the connection's.
         "proxy_headers": False,
         "timeout_graceful_shutdown": _GRACE,
     }

@@ -1,7 +1,7 @@
-"""Server-sent events: what changes, told to everybody who looks on, a few times a second.
+"""Server-sent events: changes, sent to all viewers a few times a second.
 
-What is the same for all is made and encoded once. Each stream has a bounded buffer: a viewer who
-does not keep up loses what is in it, and is told to ask anew.
+Events that are the same for all viewers are created and encoded once. Each stream has a bounded
+buffer. A viewer that does not keep up loses its content, and gets a `resync` event.
 """
 
 from __future__ import annotations
@@ -23,21 +23,27 @@ from console.views.queue import ANEW
 from scheduler.core.values.model import GroupKey
 
 PERIOD: Final = 0.3
-"""Seconds between two looks at what changed."""
+"""Seconds between two updates."""
 
 HEARTBEAT: Final = 15.0
-"""Seconds without an event after which a comment is sent, and the session is looked at again."""
+"""Seconds without an event after which a comment is sent, and the session is checked."""
 
 BUFFER: Final = 32
 """Events of one stream that wait to be sent."""
 
 LARGE: Final = 64 * 1024
+"""Bytes of a workload's event above which it is sent less often: such an event has all of it."""
+
 PER_SECOND: Final = 500_000
-"""Bytes: what is said of a large workload is all of it, and so it is said less often."""
+"""Bytes of large events per second: the next one waits as long as the last one takes at this
+rate."""
 
 MOST_STREAMS: Final = 256
+"""Streams of all sessions. Further ones get status 429."""
+
 MOST_OF_SESSION: Final = 12
-"""A browser opens six connections to one server; each tab has one stream."""
+"""Streams of one session. A browser opens six connections to one server, and each tab has one
+stream."""
 
 _WORKLOAD: Final = "workload:"
 _log = structlog.get_logger()
@@ -45,7 +51,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a stream is about; `resource` is that of the map, `workload` an ID or empty."""
+    """The subject of a stream; `resource` is that of the map, `workload` an ID or empty."""
 
     map: bool = False
     queue: bool = False
@@ -55,7 +61,7 @@ class Wanted:
 
 
 def wanted_of(query: Mapping[str, str], viewer: Viewer) -> Wanted:
-    """From `views=map,queue,workload:ID,history&resource=R`. Raises RefusedError."""
+    """Parse `views=map,queue,workload:ID,history&resource=R`. Raises RefusedError."""
     views = [view for view in query.get("views", "").split(",") if view]
     known = {"map", "queue", "history"}
     workloads = [view for view in views if view.startswith(_WORKLOAD)]
@@ -73,7 +79,7 @@ def wanted_of(query: Mapping[str, str], viewer: Viewer) -> Wanted:
 
 
 class Stream:
-    """The events of one viewer. Iterating it gives their bytes until the session ends."""
+    """The events of one viewer. Iteration yields their bytes until the session ends."""
 
     def __init__(
         self,
@@ -85,13 +91,13 @@ class Stream:
         self.viewer = viewer
         self.wanted = wanted
         self.told: bytes = b""
-        """The event of the workload that was put last."""
+        """The last event of the workload that was sent."""
         self.due = False
         self.not_before = 0.0
-        """Whether the workload has to be told, and not before which monotonic time."""
+        """`due` is true if the workload has to be sent, but not before `not_before` (monotonic)."""
         self.step = ""
         self.current: bool | None = True
-        """Whether it was told that what is shown is current; None if that was lost."""
+        """The last value of `current` that was sent; None if that event was lost."""
         self._streams = streams
         self._again = again
         self._events: deque[bytes] = deque()
@@ -100,9 +106,9 @@ class Stream:
         self._ended = False
 
     def put(self, event: bytes) -> bool:
-        """Send it, if the viewer keeps up; else all that waits is lost, and `resync` is sent.
+        """Queue the event; return true if it is not lost.
 
-        Whether the event is not lost.
+        If the viewer does not keep up, the complete buffer is dropped and `resync` is sent.
         """
         if self._behind:
             return False
@@ -115,7 +121,7 @@ class Stream:
         return not self._behind
 
     def end(self) -> None:
-        """The session is over."""
+        """End the stream, as its session is over."""
         self._ended = True
         self._more.set()
 
@@ -140,10 +146,11 @@ class Stream:
             self._streams.closed(self)
 
     async def _still_theirs(self) -> bool:
-        """Whether the session lasts; what they may see may have changed."""
+        """Return true while the session lasts. The rights of the viewer may have changed."""
         viewer = await self._again()
         if viewer is None:
             return False
+        # With other rights, other objects are visible: the page must request them again.
         if (viewer.namespaces, viewer.nodes) != (self.viewer.namespaces, self.viewer.nodes):
             self.put(RESYNC)
         if self.wanted.map and not viewer.nodes:
@@ -163,7 +170,7 @@ class Streams:
         period: float = PERIOD,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`period` is in seconds."""
+        """Start without streams; `period` is in seconds."""
         self._monotonic = monotonic
         self._following = following
         self._history = history
@@ -177,7 +184,7 @@ class Streams:
     def open(
         self, viewer: Viewer, wanted: Wanted, again: Callable[[], Awaitable[Viewer | None]]
     ) -> AsyncIterator[bytes]:
-        """A new stream; `again` says who has the session later on. Raises RefusedError."""
+        """Open a stream; `again` returns the session's current viewer. Raises RefusedError."""
         of_session = self._by_session.get(viewer.session, 0)
         if len(self._open) >= MOST_STREAMS or of_session >= MOST_OF_SESSION:
             raise RefusedError(429, "Too many pages are open.")
@@ -186,16 +193,16 @@ class Streams:
         return aiter(Stream(self, viewer, wanted, again))
 
     def opened(self, stream: Stream) -> None:
-        """It is read from now on; one that never is takes no place."""
+        """Register the stream once it is read. One that is never read takes no slot."""
         session = stream.viewer.session
         if stream.wanted.map and self._following.synced:
-            # The page asks for the map next: what changes between the two must be told, too.
+            # The page requests the map next: changes between the two must be sent, too.
             self._following.map.begin(stream.wanted.resource)
         self._open[stream] = None
         self._by_session[session] = self._by_session.get(session, 0) + 1
 
     def closed(self, stream: Stream) -> None:
-        """Nobody reads it any more."""
+        """Remove the stream, whose reader has left."""
         del self._open[stream]
         session = stream.viewer.session
         self._by_session[session] -= 1
@@ -203,17 +210,17 @@ class Streams:
             del self._by_session[session]
 
     def end(self) -> None:
-        """End all of them, when the server stops."""
+        """End all streams when the server stops."""
         for stream in list(self._open):
             stream.end()
 
     async def run(self) -> None:
-        """Feed the streams until cancelled; a view that breaks costs the others nothing."""
+        """Feed the streams until cancelled. A view that fails does not affect the others."""
         known = self._following.synced
         while True:
             await asyncio.sleep(self._period)
             if self._following.synced:
-                if not known:  # pages that are open already were told to wait
+                if not known:  # open pages got status 503 until now
                     known = True
                     self._resync()
                 await self._following.cluster.settled()
@@ -228,7 +235,7 @@ class Streams:
             stream.put(RESYNC)
 
     def tick(self) -> None:
-        """Tell everybody what changed since the last call."""
+        """Send all changes since the last call."""
         self._following.refresh()
         if self._history is not None:
             self._history.follow()
@@ -322,7 +329,7 @@ class Streams:
 
 
 def _event(name: str, data: Any) -> bytes:
-    # JSON has no line ends of its own, so one line of data is enough.
+    # JSON has no raw line breaks, so one line of data suffices.
     return b"event: " + name.encode() + b"\ndata: " + messages.encoded(data) + b"\n\n"
 
 

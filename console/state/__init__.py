@@ -1,4 +1,4 @@
-"""A cluster by the scheduler's watches, and what became of its workloads.
+"""A cluster as the scheduler's watches show it, and the past of its workloads.
 
-`LiveCluster` is the entry point.
+Entry point: `LiveCluster`.
 """

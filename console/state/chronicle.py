@@ -1,4 +1,4 @@
-"""What the console saw happen to roots while it ran: what their objects do not keep."""
+"""Events of roots that the console observed while it ran and that their objects do not keep."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from console.base.messages import Event
 from scheduler.core.values.model import GroupKey
 
 MOST_ROOTS: Final = 5000
+"""Roots whose events are kept. The least recently active are dropped first."""
+
 MOST_EVENTS: Final = 40
-"""Of one root; the oldest goes first."""
+"""Events of one root that are kept. The oldest are dropped first."""
 
 
 class Chronicle:
-    """Events by root, in bounded memory: the roots of which nothing new was heard go first."""
+    """Events by root, in bounded memory: the least recently active roots are dropped first."""
 
     def __init__(self) -> None:
         self._events: OrderedDict[GroupKey, deque[Event]] = OrderedDict()
 
     def note(self, root: GroupKey, event: Event) -> bool:
-        """Keep the event, unless the last one of the root said the same; whether it is kept."""
+        """Record the event unless it repeats the root's last one; return true if it is new."""
         known = self._events.get(root)
         if known is None:
             known = self._events[root] = deque(maxlen=MOST_EVENTS)
@@ -34,9 +36,9 @@ class Chronicle:
         return True
 
     def forget(self, root: GroupKey) -> None:
-        """The root is gone."""
+        """Forget a deleted root."""
         self._events.pop(root, None)
 
     def of(self, roots: Iterable[GroupKey]) -> list[Event]:
-        """What was seen of these."""
+        """Return the events of these roots."""
         return [event for root in roots for event in self._events.get(root, ())]

@@ -1,7 +1,7 @@
-"""One cluster as the scheduler sees it, kept up to date by the scheduler's own watches.
+"""One cluster as the scheduler sees it, kept current by the scheduler's own watches.
 
-Nothing is listed again and nothing is written. `take_changes` says what is not as before, so that
-following the cluster costs what changed, whatever its size.
+It lists nothing itself and writes nothing. `take_changes` returns the differences, so that the cost
+of following a cluster depends on its changes, not on its size.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ from scheduler.watch.informers import Informers
 from scheduler.watch.published_places import follow_told
 
 OwnerKey = tuple[str, str, str]
-"""(namespace, kind, name) of what a group was made for."""
+"""(namespace, kind, name) of the owner that a group was created for."""
 
 _DECISION: Final = 0.25
-"""Seconds that one search for the console may take: it keeps everybody else waiting."""
+"""Seconds that one search for the console may take: it blocks the event loop."""
 
 
 class GroupObjects(dict[GroupKey, GroupObject]):
-    """The group objects as last delivered. `changed` are the keys of those that are not as before.
+    """The group objects as last delivered. `changed` are the keys of those that changed.
 
-    `owned` has the groups of each owner: the controller that an object names. `refused` has the
-    last new `status.blocker` of each that had one since `changed` was taken, be it there or not.
+    `owned` has the groups of each owner, which is the controller that an object names. `refused`
+    has the last new `status.blocker` of each group that got one since `changed` was taken, even if
+    it was removed since.
     """
 
     def __init__(self) -> None:
@@ -65,8 +66,9 @@ class GroupObjects(dict[GroupKey, GroupObject]):
         self.changed.add(key)
 
     def pop(self, key: GroupKey, *default: Any) -> Any:
-        """As of any dict; the informers remove objects in no other way."""
-        self.refused.pop(key, None)  # another group may have its name before anybody looks
+        """Remove as a dict does; informers remove objects in no other way."""
+        # Another group may have its name before the next `take_changes`.
+        self.refused.pop(key, None)
         if key in self:
             self._leave(key)
             self.changed.add(key)
@@ -83,7 +85,7 @@ class GroupObjects(dict[GroupKey, GroupObject]):
 
 
 def said_in(obj: GroupObject | None) -> Any:
-    """`status.blocker`, whatever was written there; None if there is none."""
+    """Return `status.blocker`, with any content; None if there is none."""
     return None if obj is None or obj.status is None else obj.status.get("blocker")
 
 
@@ -94,9 +96,9 @@ def _owner(key: GroupKey, obj: GroupObject) -> OwnerKey | None:
 
 @dataclass(slots=True)
 class Changed:
-    """Roots whose rows may read otherwise now. Nodes say by themselves what changed.
+    """Roots whose rows may have changed. Nodes have versions of their own.
 
-    `refused` is what the scheduler said anew of why groups wait, though it may be over by now.
+    `refused` are new refusals by the scheduler, though the group may be scheduled by now.
     """
 
     roots: set[GroupKey] = field(default_factory=set)
@@ -105,7 +107,7 @@ class Changed:
 
 
 class ClusterState:
-    """The state, the group objects, and what the views ask the solver with."""
+    """The state, the group objects, and the settings for searches of the views."""
 
     def __init__(
         self,
@@ -114,7 +116,7 @@ class ClusterState:
         budget: SearchBudget | None = None,
         gates: FeatureGates = features.USUAL,
     ) -> None:
-        """`gates` is what is on in the cluster, `budget` how hard its scheduler searches."""
+        """Take a state or start empty; `gates` and `budget` are the scheduler's."""
         self.state = state if state is not None else State(judge=Selectors().judge)
         self.observed = GroupObjects()
         self.gates = gates
@@ -125,15 +127,15 @@ class ClusterState:
         """The pods that groups expect; None while their gate is off."""
         self._not_held: set[GroupKey] = set()
         self.freeze = Freeze()
-        """Holds the state as it is while what is under way in it gives way to others."""
+        """Keeps the state unchanged while work on it gives way to other tasks."""
         self._budget = budget or SearchBudget()
         self.topology_keys: Counter[str] = Counter()
-        """How many groups name each key; `keys_version` changes with the keys."""
+        """Number of groups that name each key; `keys_version` changes with the keys."""
         self.keys_version = 0
         self._key_of: dict[GroupKey, str] = {}
 
     def budget(self) -> SearchBudget:
-        """Of one search that begins now."""
+        """Return the budget of one search that begins now."""
         until = time.monotonic() + _DECISION
         usual = self._budget
         return SearchBudget(
@@ -145,17 +147,17 @@ class ClusterState:
         )
 
     async def settled(self) -> None:
-        """Until nothing long is under way that the state must not be asked or changed in."""
+        """Wait until no work is in progress during which the state must not be read or changed."""
         await self.freeze.over()
 
     def entity(self, key: GroupKey) -> Group | Pod | None:
-        """The pod without a group, or the group, if there is one."""
+        """Return the pod without a group, or the group, if it exists."""
         if key[0] == SINGLE_POD:
             return self.state.singles.get(key) or self.state.unclaimed.get(key)
         return self.state.forest.groups.get(key)
 
     def take_changes(self) -> Changed:
-        """What changed since the last call. Nominations and keys are as the pods and groups say."""
+        """Return the changes since the last call, and apply nominations and held places."""
         for _ in self.state.catch_up():
             pass
         self._hold()
@@ -164,7 +166,7 @@ class ClusterState:
             taken = self.state.take_changes()
             found.everything = found.everything or taken.everything
             self._follow(taken.entities)
-            # One that was a root may have found its parent.
+            # A group that was a root may have a parent now: its former row changes, too.
             found.roots.update(taken.entities, map(self._root, taken.entities))
             if not taken.more:
                 break
@@ -176,7 +178,7 @@ class ClusterState:
         return found
 
     def _hold(self) -> None:
-        """Let expected pods have the places that changed groups say are held for them."""
+        """Give expected pods the held places that changed groups publish."""
         if self.expected is not None:
             keys, expected = self.observed.changed | self._not_held, self.expected
             followed = ((key, self.observed.get(key)) for key in keys)
@@ -205,17 +207,18 @@ class ClusterState:
     def _count(self, topology_key: str, more: int) -> None:
         if not topology_key:
             return
+        # A key appears with its first group, and disappears with its last.
         self.keys_version += self.topology_keys[topology_key] in (0, 1)
         self.topology_keys[topology_key] += more
         if not self.topology_keys[topology_key]:
             del self.topology_keys[topology_key]
 
     def _nominate(self, root: GroupKey) -> None:
-        """Keep the places that the scheduler nominated for a root, as it says on its pods."""
+        """Reserve the nominated places of a root, as the scheduler published them on its pods."""
         state, entity = self.state, self.entity(root)
         nominations = state.nominations
         if isinstance(entity, Group) and entity.parent is not None:
-            entity = None  # its root has them
+            entity = None  # the nomination belongs to its root
         places: Counter[tuple[Any, str]] = Counter()
         for pod in _waiting_pods(entity):
             if pod.info.ours and pod.info.nominated in state.nodes.row_of:
@@ -241,7 +244,7 @@ def _waiting_pods(entity: Group | Pod | None) -> Iterable[Pod]:
 
 
 class LiveCluster(ClusterState):
-    """The same with the watches that keep it up to date."""
+    """A cluster state with the watches that keep it current."""
 
     def __init__(
         self,
@@ -251,7 +254,10 @@ class LiveCluster(ClusterState):
         scheduler_names: SchedulerNames = USUAL,
         gates: FeatureGates = features.USUAL,
     ) -> None:
-        """Nothing is read before `run`. `scheduler_names` say whose pods the scheduler places."""
+        """Set up the watches, which start with `run`.
+
+        Pods that name one of `scheduler_names` are the scheduler's.
+        """
         super().__init__(budget=budget, gates=gates)
         self.client = client
         self._behind = asyncio.Event()
@@ -275,16 +281,16 @@ class LiveCluster(ClusterState):
 
     @property
     def synced(self) -> bool:
-        """Whether every watch has delivered its first list."""
+        """True if every watch has delivered its first list."""
         return self._informers.synced
 
     async def wait(self) -> None:
-        """Until it is `synced`."""
+        """Wait until it is `synced`."""
         await self._informers.wait()
 
     @property
     def current(self) -> bool:
-        """Whether the API server answers: otherwise what is here is as it was."""
+        """True while the API server responds; otherwise the state may be old."""
         return not any(each.interrupted() for each in self._informers.reflectors)
 
     @property
@@ -306,7 +312,7 @@ class LiveCluster(ClusterState):
             self._behind.set()
 
     async def _keep_up(self) -> None:
-        """Let the state catch up in slices, as the scheduler does; nothing comes in meanwhile."""
+        """Let the state catch up in slices, as the scheduler does; the freeze blocks events."""
         pace = Pace("match", self.client.server_clock)
         while True:
             await self._behind.wait()

@@ -1,6 +1,6 @@
-"""Which roots lost pods to preemption, and to whom: their objects forget it when the pods end.
+"""Roots that lost pods to preemption, and their preemptors. Pods that end take this with them.
 
-Who it was is said as the scheduler says it on the victim, which names no other namespace's objects.
+The preemptor is named as the scheduler does on the victim, without objects of other namespaces.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from scheduler.core.values.model import GroupKey
 from scheduler.core.values.wording import count
 
 MOST_ROOTS: Final = 5000
+"""Roots whose preemptions are kept. The least recently active are dropped first."""
+
 MOST_ROUNDS: Final = 40
-"""Of one root; the oldest goes first."""
+"""Rounds of one root that are kept. The oldest are dropped first."""
 
 _ONE_ROUND: Final = 60.0
-"""Seconds within which the victims of one plan are marked, one after the other."""
+"""Seconds within which the scheduler marks the victims of one plan, one after the other."""
 
 _SAYS: Final = f"{SCHEDULER_COMPONENT}: "
 _FOR: Final = "preempted for "
@@ -30,7 +32,7 @@ _FOR: Final = "preempted for "
 
 @dataclass(slots=True)
 class _Round:
-    """Pods that were marked with the same message."""
+    """Pods whose condition has the same message."""
 
     says: str
     at: str
@@ -41,7 +43,7 @@ class _Round:
 class _Root:
     rounds: deque[_Round] = field(default_factory=lambda: deque(maxlen=MOST_ROUNDS))
     counted: set[str] = field(default_factory=set)
-    """UIDs of marked pods that are still there."""
+    """UIDs of marked pods that still exist."""
 
 
 class Victims:
@@ -51,7 +53,7 @@ class Victims:
         self._roots: OrderedDict[GroupKey, _Root] = OrderedDict()
 
     def follow(self, root: GroupKey, pods: Iterable[Pod]) -> None:
-        """These are the root's pods as they are now."""
+        """Compare the root's current pods to those counted before, and count new victims."""
         marked = {pod.info.uid: pod for pod in pods if pod.info.preemption.targeted}
         known = self._roots.get(root)
         if known is None:
@@ -67,11 +69,11 @@ class Victims:
         known.counted = set(marked)
 
     def forget(self, root: GroupKey) -> None:
-        """The root is gone."""
+        """Forget a deleted root."""
         self._roots.pop(root, None)
 
     def of(self, roots: Iterable[GroupKey]) -> list[Event]:
-        """What these lost, and to whom."""
+        """Return the preemptions of these roots, with the preemptors."""
         found = (self._roots.get(root) for root in roots)
         return [
             preempted(each.at, each.says, count(each.pods, "pod"))
@@ -82,7 +84,7 @@ class Victims:
 
 
 def of_pods(pods: Iterable[Pod]) -> Iterator[Event]:
-    """The same of pods whose root nobody followed."""
+    """Yield the preemptions of pods whose root was not followed."""
     marks = (pod.info.preemption for pod in pods if pod.info.preemption.targeted)
     rounds = Counter((each.targeted_at, each.target_says) for each in marks)
     for (at, says), number in rounds.items():
@@ -91,7 +93,7 @@ def of_pods(pods: Iterable[Pod]) -> Iterator[Event]:
 
 
 def preempted(at: str, says: str, what: str) -> Event:
-    """An eviction by preemption, with who did it where the condition says so."""
+    """Return an eviction by preemption, with the preemptor if the condition names it."""
     said = says.removeprefix(_SAYS)
     if said.startswith(_FOR):
         return Event(
@@ -115,7 +117,7 @@ def _round_of(root: _Root, says: str, at: str) -> _Round:
 
 
 def _seconds(moment: str) -> float:
-    """Of a time as objects have it; 0 for what is none."""
+    """Return the seconds since 1970 of an object's time; 0 if it is invalid."""
     try:
         return datetime.fromisoformat(moment).timestamp()
     except (ValueError, OverflowError):

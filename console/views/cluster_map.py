@@ -1,4 +1,4 @@
-"""The cluster map: what nodes and domains have and use of one resource, and what changes of it."""
+"""The cluster map: capacity and use of one resource, by node and domain, and their changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LONGEST_SHAPE: Final = 1024
 
 @dataclass(slots=True)
 class _Amounts:
-    """Of one resource per node (N,), and per box (boxes,), as they were told last."""
+    """Amounts of one resource per node (N,), and per box (boxes,), as they were sent last."""
 
     capacity: Ints
     used: Ints
@@ -48,10 +48,10 @@ class _Amounts:
 
 
 class ClusterMap:
-    """The map of one cluster. `revision` changes when nodes or domains are others than before."""
+    """The map of one cluster. `revision` changes when nodes or domains are added or removed."""
 
     def __init__(self, cluster: ClusterState, chosen_keys: tuple[str, ...] = ()) -> None:
-        """`chosen_keys` are the topology keys to nest; none: those that groups name."""
+        """Start without data; without `chosen_keys` the map nests keys that groups name."""
         self._cluster = cluster
         self._chosen = chosen_keys
         self._seen: tuple[object, ...] = ()
@@ -63,12 +63,12 @@ class ClusterMap:
 
     @property
     def layout(self) -> Layout:
-        """As it is now. Built anew, in O(nodes), only if nodes or labels changed."""
+        """The current layout. It is rebuilt, in O(nodes), only if nodes or labels changed."""
         state, cluster = self._cluster.state, self._cluster
         seen = (cluster.keys_version, state.topologies.version, state.nodes.size)
         if self._layout is None or seen != self._seen:
             keys = keys_of(state, cluster.topology_keys, self._chosen)
-            # What devices say of their nodes is known only now.
+            # `keys_of` reads attributes of devices, which can change the version: read it again.
             places = (state.topologies.version, state.nodes.size)
             self._seen = (cluster.keys_version, *places)
             if self._layout is None or self._known != (keys, places):
@@ -85,16 +85,17 @@ class ClusterMap:
         self._layout = made
 
     def resources(self) -> list[messages.Resource]:
-        """Those that nodes offer: cpu, memory, pods, then devices by name."""
+        """Return the resources that nodes offer: cpu, memory, pods, then devices by name."""
         names = self._cluster.state.nodes.resources.indices
         others = sorted(names.keys() - set(_FIRST), key=lambda name: ("/" not in name, name))
         ordered = [*(name for name in _FIRST if name in names), *others][:MOST_RESOURCES]
         return [messages.Resource(name=name, unit=unit_of(name)) for name in ordered]
 
     def full(self, resource: str) -> messages.Map:
-        """Everything. Costs O(nodes). Raises RefusedError for a resource that no node offers."""
+        """Return the complete map. Costs O(nodes). Raises RefusedError for an unknown resource."""
         known = self.resources()
         any_node = len(self._cluster.state.nodes.row_of) > 0
+        # Without nodes no resource is known yet: the map is empty, not missing.
         if any_node and all(each.name != resource for each in known):
             raise RefusedError(404, f"No node offers {resource[:253]}.")
         places = self.layout
@@ -127,14 +128,14 @@ class ClusterMap:
         )
 
     def begin(self, resource: str) -> None:
-        """Somebody follows this resource from now on: what changes later will be told."""
+        """Start to record the changes of this resource."""
         if resource not in self._told:
             self.changes(resource)
 
     def changes(self, resource: str) -> MapChange | None:
-        """What is not as in the last answer of this; None if nodes or domains are others now.
+        """Return the changes since the last call; None if nodes or domains were added or removed.
 
-        Nothing changed before the first. Python's part costs O(changed nodes and domains).
+        The first call returns no changes. Python's part costs O(changed nodes and domains).
         """
         before_places = self._layout
         places = self.layout
@@ -167,10 +168,10 @@ class ClusterMap:
         )
 
     def utilisation(self, most: int) -> dict[str, float]:
-        """The used share, 0 to 1, of the outermost domains, by value: the `most` largest.
+        """Return the used share, 0 to 1, of the `most` largest outermost domains, by value.
 
-        What is held for pods that do not exist yet is not used.
-        Of the first resource beside cpu, memory and pods that any node offers, else of cpu.
+        Held places of pods that do not exist yet do not count as used. The resource is the first
+        one besides cpu, memory and pods that any node offers, else cpu.
         """
         names = [each.name for each in self.resources()]
         special = (name for name in names if "/" in name)
@@ -184,15 +185,15 @@ class ClusterMap:
         return {places.boxes[at].value: round(used[at] / capacity[at], 4) for at in largest}
 
     def forget(self, resources: set[str]) -> None:
-        """Nobody follows others than these any more."""
+        """Drop the resources that no stream follows any more."""
         for resource in self._told.keys() - resources:
             del self._told[resource]
 
     def largest(self, shape: str, key: str) -> Largest:
-        """How many pods of the shape (`cpu=1,memory=2Gi`) fit into each domain of the key now.
+        """Return how many pods of the shape (`cpu=1,memory=2Gi`) fit into each domain of the key.
 
-        By the scheduler's own filters, for a pod without tolerations, and without places that are
-        nominated for others. Raises RefusedError.
+        It uses the scheduler's own filters, for a pod without tolerations, and leaves out places
+        that are nominated for others. Raises RefusedError.
         """
         state, places = self._cluster.state, self.layout
         if key not in places.keys:
@@ -217,23 +218,24 @@ class ClusterMap:
         nothing = np.zeros(size, np.int64)
         offered = nothing if index is None else nodes.allocatable[index, :size]
         left = nothing if index is None else nodes.free[index, :size]
-        itself = offered != BY_DEVICES  # devices stand for the resource there
+        itself = offered != BY_DEVICES  # there the resource is provided by devices
         capacity = np.where(itself, offered, 0)
         free = np.where(itself, left.clip(min=0), 0)
         used = np.where(itself, offered - left, 0)
         at_pods = nodes.resources.indices[PODS]
         pods = nodes.allocatable[at_pods, :size] - nodes.free[at_pods, :size]
         open_to, ready = self._flags()
+        # Capacity of a node that takes no pods is not free for a gang.
         boxes = np.vstack((places.sums(used), places.sums(np.where(open_to & ready, free, 0))))
         return _Amounts(capacity, used, free, pods, boxes, open_to + 2 * ready)
 
     def _flags(self) -> tuple[Bools, Bools]:
-        """Per node (N,) whether it takes pods, and whether it is ready, as its taints say."""
+        """Return per node (N,) whether it is schedulable, and whether its taints show it ready."""
         nodes = self._cluster.state.nodes
         return nodes.by_class(lambda each: not each.unschedulable), nodes.by_class(_ready)
 
     def _held(self, places: Layout, resource: str) -> Ints:
-        """Per box what is nominated for pods that are about to start, or held for those to come."""
+        """Return per box the amount that is nominated or held for pods that will start."""
         nodes = self._cluster.state.nodes
         held = self._to_come(resource).copy()
         for nomination in self._cluster.state.nominations:
@@ -246,7 +248,7 @@ class ClusterMap:
         return places.sums(held)
 
     def _to_come(self, resource: str) -> Ints:
-        """Per node (N,) what is held for pods that do not exist yet."""
+        """Return per node (N,) the amount in held places of pods that do not exist yet."""
         nodes, expected = self._cluster.state.nodes, self._cluster.expected
         index = nodes.resources.indices.get(resource)
         if index is None or not expected:
@@ -281,14 +283,14 @@ def _ready(node_class: NodeClass) -> bool:
 
 
 def unit_of(resource: str) -> Unit:
-    """The unit of its amounts."""
+    """Return the unit of a resource's amounts."""
     if resource == "cpu":
         return "milli"
     return "bytes" if resource in _BYTES or resource.startswith(_HUGE_PAGES) else ""
 
 
 def parsed(shape: str) -> tuple[tuple[str, int], ...]:
-    """`cpu=1,memory=2Gi` as requests of one pod. Raises RefusedError."""
+    """Parse `cpu=1,memory=2Gi` as requests of one pod. Raises RefusedError."""
     found: dict[str, int] = {}
     parts = [part.strip() for part in shape[: _LONGEST_SHAPE + 1].split(",")]
     if len(shape) > _LONGEST_SHAPE or len(parts) > MOST_IN_SHAPE:

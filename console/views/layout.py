@@ -1,4 +1,4 @@
-"""Domains within domains: which topology keys the map nests, and where each node is."""
+"""Domains within domains: the topology keys that the map nests, and the domain of each node."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ from scheduler.core.state.state import State
 from scheduler.core.topology.topology import UNLABELLED, Domains
 
 WELL_KNOWN: Final = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
-"""Shown if nodes differ in them, whether groups name them or not."""
+"""Keys that are shown if nodes differ in them, even if no group names them."""
 
 HOSTNAME: Final = "kubernetes.io/hostname"
-"""Its domains are the nodes themselves."""
+"""The key whose domains are the nodes themselves."""
 
 MOST_LEVELS: Final = 4
+"""Levels of the map. Further keys are not nested."""
+
 MOST_DOMAINS: Final = 4096
-"""A key with more is not drawn as boxes: anybody may name any key that nodes have."""
+"""Domains of a key. A key with more is not drawn as boxes: any user may name any key that nodes
+have."""
 
 _MOST: Final = float(1 << 62)
 _NUMBERS: Final = re.compile(r"([0-9]+)")
 
 ELSEWHERE: Final = "*"
-"""The ID of what stands for nodes that are in no domain; no value is written like that."""
+"""The ID of the box for nodes that are in no domain. No escaped value contains this character."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +50,9 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All boxes, the outermost first and then by value. `home` (N,) is each node's innermost box.
+    """All boxes, the outermost first, then by value. `home` (N,) is each node's innermost box.
 
-    `names` are the nodes by row, empty where there is none. `parents` (boxes,) are indices, -1 for
+    `names` are the nodes by row, empty for unused rows. `parents` (boxes,) are indices, -1 for
     none; `levels` are the first box of each level and the one after its last.
     """
 
@@ -61,12 +64,13 @@ class Layout:
     levels: tuple[tuple[int, int], ...]
 
     def sums(self, amounts: Ints) -> Ints:
-        """Sums (boxes,) of amounts (N,), with those of the boxes inside.
+        """Return the sums (boxes,) of amounts (N,), including the boxes inside.
 
-        They are added up as floats: beyond 2**53, which is petabytes, they are rounded.
+        The sums are floats: beyond 2**53, which is petabytes, they are rounded.
         """
         inside = self.home >= 0
         totals = np.bincount(self.home[inside], weights=amounts[inside], minlength=len(self.boxes))
+        # The innermost level first: a box includes its children before its parent adds it.
         for start, end in reversed(self.levels):
             within = self.parents[start:end] >= 0
             np.add.at(totals, self.parents[start:end][within], totals[start:end][within])
@@ -74,7 +78,7 @@ class Layout:
         return whole
 
     def same_places(self, other: Layout | None) -> bool:
-        """Whether every node has the same name and box there."""
+        """Return true if every node has the same name and box in the other layout."""
         if other is None or self.names != other.names:
             return False
         ids = [box.id for box in self.boxes]
@@ -82,10 +86,10 @@ class Layout:
 
 
 def keys_of(state: State, used: Mapping[str, int], chosen: Sequence[str] = ()) -> tuple[str, ...]:
-    """The keys to nest, the outermost first: the one with the fewest domains.
+    """Return the keys to nest, the outermost first: the one with the fewest domains.
 
-    `chosen` are an admin's own, in their order; else those that groups name (`used`), most used
-    first, as far as nodes have them.
+    `chosen` are an administrator's own, in their order. Otherwise these are the keys that groups
+    name (`used`), most used first, if nodes have them.
     """
     if chosen:
         return tuple(key for key in dict.fromkeys(chosen) if _domains(state, key))[:MOST_LEVELS]
@@ -107,7 +111,7 @@ def _domains(state: State, key: str) -> int:
 
 
 def layout(state: State, keys: tuple[str, ...]) -> Layout:
-    """The boxes for these keys. Costs O(nodes)."""
+    """Return the boxes for these keys. Costs O(nodes)."""
     nodes = state.nodes
     levels = [state.topologies.of_groups(key, keys[:at]) for at, key in enumerate(keys)]
     names = tuple("" if info is None else info.name for info in nodes.infos)
@@ -120,6 +124,7 @@ def layout(state: State, keys: tuple[str, ...]) -> Layout:
         home[there] = domains.codes[there] + len(boxes)
         spans.append((len(boxes), len(boxes) + len(made)))
         boxes += made
+    # Nodes without any of the keys get a box, too: the map must show all capacity.
     lost = [row for row, name in enumerate(names) if name and home[row] < 0]
     if lost:
         home[lost] = len(boxes)
@@ -130,9 +135,9 @@ def layout(state: State, keys: tuple[str, ...]) -> Layout:
 
 
 def _level(at: int, domains: Domains, parents: Ints, above: Sequence[Box]) -> Iterable[Box]:
-    """The boxes of one level, by value. All nodes of a domain are in one outer domain, or in none.
+    """Return the boxes of one level, by value; each domain lies in one outer domain or in none.
 
-    A domain of nodes without the outer label is not within another.
+    A domain of nodes without the outer label is not inside another.
     """
     codes, first = np.unique(domains.codes, return_index=True)
     for code, row in zip(codes.tolist(), first.tolist(), strict=True):
@@ -141,7 +146,7 @@ def _level(at: int, domains: Domains, parents: Ints, above: Sequence[Box]) -> It
         value, parent = domains.values[code], int(parents[row])
         own = quote(value, safe="")
         if at > 0 and (parent < 0 or above[parent].level < at - 1):
-            # Beside it may be one of the level that it lacks, with an equal value.
+            # A domain of the missing level may have an equal value: the key makes the ID unique.
             own = f"{quote(domains.key, safe='')}={own}"
         outer = f"{above[parent].id}/" if parent >= 0 else ""
         yield Box(outer + own, domains.key, value, at, code, parent, (), ())
@@ -172,7 +177,7 @@ def _linked(boxes: Sequence[Box], home: Ints, names: Sequence[str]) -> tuple[Box
 
 
 def _natural(text: str) -> list[str | int]:
-    """Sorts `node-9` before `node-10`: every second part is a number."""
+    """Return a sort key by which `node-9` precedes `node-10`: every second part is a number."""
     parts: list[str | int] = list(_NUMBERS.split(text))
     parts[1::2] = [int(str(part)[:18]) for part in parts[1::2]]
     return parts

@@ -1,4 +1,4 @@
-"""What waits, in the scheduler's order, and why: rows that are made once for each change."""
+"""Waiting roots, in the scheduler's order, with reasons. Rows are created once per change."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.queue.scheduling_queue import rank_of
 
 Place = tuple[Any, ...]
-"""Sorts the rows: what can be decided by the scheduler's rank, then what is not ready."""
+"""Sort key of the rows: first the roots that are ready, by the scheduler's rank, then the
+others."""
 
 HEAD: Final = 400
-"""Rows whose positions are followed; further ones are told when they themselves change."""
+"""Rows whose positions are followed. Further ones are sent only when they change themselves."""
 
 ROUNDS_KEPT: Final = 100
-"""Of `ask_solver`, before an answer is old: half a minute."""
+"""Rounds of `ask_solver` after which an answer is old: half a minute."""
 
 MOST_TOLD: Final = 1_000
-"""Changed rows of one event; with more, everybody asks anew."""
+"""Changed rows of one event. With more, every page requests the queue again."""
 
 DECIDED: Final = 20
-"""Questions to the solver for one answer, about what the scheduler has said nothing of."""
+"""Searches for one response, for roots that the scheduler has not decided yet."""
 
 
 ANEW: Final = QueueChange(changed=[], gone=[], total=0)
@@ -40,7 +41,7 @@ ANEW: Final = QueueChange(changed=[], gone=[], total=0)
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What the viewer wants to see of the queue."""
+    """The viewer's filters of the queue."""
 
     namespace: str = ""
     priority: int | None = None
@@ -48,27 +49,27 @@ class Filters:
 
     @property
     def any(self) -> bool:
-        """Whether anything is left out."""
+        """True if any filter is set."""
         return bool(self.namespace or self.priority is not None or self.reason)
 
     def may_pass(self, namespace: str, priority: int) -> bool:
-        """Whether a row is wanted, as far as its reason does not matter."""
+        """Return true if a row may pass; its reason is not checked here."""
         if self.namespace and namespace != self.namespace:
             return False
         return self.priority is None or priority >= self.priority
 
 
 class QueueView:
-    """The rows of all that waits, kept up to date by `follow` in time that depends on changes."""
+    """The rows of all waiting roots. `follow` updates them in time that depends on changes."""
 
     def __init__(self, cluster: ClusterState) -> None:
-        """Empty until the first `follow`."""
+        """Start empty, until the first `follow`."""
         self._cluster = cluster
         self._ordered: list[tuple[Place, GroupKey]] = []
         self._places: dict[GroupKey, Place] = {}
         self._rows: dict[GroupKey, Waiting] = {}
         self.by_namespace: Counter[str] = Counter()
-        """How many wait in each namespace that has some."""
+        """Number of waiting roots in each namespace that has any."""
         self._changed: set[GroupKey] = set()
         self._gone: set[GroupKey] = set()
         self._head: dict[GroupKey, Waiting] = {}
@@ -80,11 +81,11 @@ class QueueView:
         return len(self._ordered)
 
     def __iter__(self) -> Iterator[GroupKey]:
-        """The keys, in order."""
+        """Yield the keys, in order."""
         return (key for _, key in self._ordered)
 
     def follow(self, roots: Iterable[GroupKey]) -> None:
-        """These may wait now, or not any more, or for another reason."""
+        """Update the rows of these roots: they may wait now, or not, or for another reason."""
         for key in roots:
             entity = self._waiting(key)
             place = None if entity is None else _place(self._cluster, entity)
@@ -102,13 +103,13 @@ class QueueView:
             self._changed.add(key)
 
     def total(self, viewer: Viewer) -> int:
-        """How many wait of those that the viewer may see."""
+        """Return the number of waiting roots that the viewer may see."""
         if viewer.namespaces is None:
             return len(self._ordered)
         return sum(self.by_namespace[each] for each in viewer.namespaces)
 
     def page(self, viewer: Viewer, filters: Filters, after: str, limit: int) -> QueuePage:
-        """The rows after the cursor that the viewer may see and wants. Raises RefusedError."""
+        """Return the rows after the cursor by rights and filters. Raises RefusedError."""
         if filters.namespace and not viewer.sees(filters.namespace):
             raise RefusedError(403, "Your rights do not reach this namespace.")
         start = self._start(after)
@@ -124,6 +125,8 @@ class QueueView:
             if position <= start:
                 continue
             if len(items) == limit:
+                # Without filters the counters give the total. With filters every row must be
+                # checked.
                 following = following or str(items[-1].position)
                 if not filters.any:
                     total = self.total(viewer)
@@ -137,11 +140,12 @@ class QueueView:
         return QueuePage(items=items, next=following, total=total)
 
     def ask_solver(self) -> None:
-        """Ask the solver about one of the first rows of which the scheduler has said nothing.
+        """Run the solver for one of the first rows without a decision of the scheduler.
 
-        To be called before each `take_change`. Of those that were asked about, the one whose answer
-        is the oldest is asked about anew once that is old.
+        Call it before each `take_change`. If all have a result, the oldest is computed again once
+        it is older than `ROUNDS_KEPT`.
         """
+        # One root in each round: a search may block the event loop for a quarter of a second.
         self._rounds += 1
         key = next((each for each in self._undecided if each not in self._changed), None)
         if key is None:
@@ -160,9 +164,9 @@ class QueueView:
         self._changed.add(key)
 
     def take_change(self) -> QueueChange | None:
-        """What is not as at the last call, for those who may see all; None if nothing changed.
+        """Return the changes since the last call, for viewers of all; None if there are none.
 
-        `ANEW` if that is too much to be told.
+        Returns `ANEW` if there are too many to send.
         """
         if not (self._changed or self._gone):
             return None
@@ -186,7 +190,7 @@ class QueueView:
         return QueueChange(changed=told, gone=gone, total=len(self._ordered))
 
     def for_viewer(self, change: QueueChange, viewer: Viewer) -> QueueChange:
-        """The part of a change that the viewer may see."""
+        """Return the part of a change that the viewer may see."""
         if viewer.namespaces is None:
             return change
         return QueueChange(
@@ -225,7 +229,7 @@ class QueueView:
         self._gone.add(key)
 
     def _row(self, key: GroupKey, position: int = 0) -> Waiting:
-        """The row, at this position; 0: wherever."""
+        """Return the row, moved to this position unless that is 0."""
         row = self._rows.get(key)
         if row is None:
             entity = self._waiting(key)
@@ -237,7 +241,7 @@ class QueueView:
         return row
 
     def _asked(self, key: GroupKey, position: int) -> Waiting:
-        """The row with what the solver answers, which is kept until the root changes."""
+        """Return the row with the solver's result, which is kept until the root changes."""
         entity = self._waiting(key)
         assert entity is not None, "rows are followed"
         why = safely(self._cluster, entity, decided)
@@ -248,7 +252,7 @@ class QueueView:
 
 
 def _place(cluster: ClusterState, entity: Group | Pod) -> Place:
-    """What is not ready has no rank in the scheduler's queue: it comes after all that is."""
+    """Return the sort key; roots that are not ready have no rank and come last."""
     if isinstance(entity, Pod):
         return (not entity.waiting, *rank_of(entity))
     if entity.spec is None:
@@ -288,7 +292,7 @@ def _id(key: GroupKey) -> str:
 
 
 def owner_of(cluster: ClusterState, group: Group) -> messages.Owner | None:
-    """What the group was made for."""
+    """Return the owner that the group was created for."""
     obj = cluster.observed.get(group.key)
     controller = obj.metadata.controller if obj is not None else None
     if controller is not None:
@@ -305,14 +309,14 @@ def _maker(pod: Pod) -> messages.Owner | None:
 
 
 def pods_of(group: Group) -> int:
-    """The pods of a subtree that have not ended or failed for good: all that are known."""
+    """Return the number of known pods of a subtree that have not ended or failed for good."""
     return sum(len(each.members) for each in group.subtree())
 
 
 def minimum_of(group: Group) -> int | None:
-    """The fewest pods with which the minimums of a subtree are met; None without a policy.
+    """Return the fewest pods that meet the minimums of a subtree; None without a policy.
 
-    Of a composite the cheapest children count.
+    For a composite the smallest children count.
     """
     if group.minimum is None:
         return None

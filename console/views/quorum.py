@@ -1,4 +1,4 @@
-"""When a group had the members that it needs, as far as those that exist tell."""
+"""The time when a group had the members that it needs, as far as existing members show it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from scheduler.core.values.wording import count
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """The moment (as in `created`), and the numbers then."""
+    """The time (in the format of `created`), and a sentence with the numbers at that time."""
 
     at: str
     sentence: str
 
 
 def quorum(group: Group) -> Quorum | None:
-    """When the group reached its minimum; None if it has not, or needs none.
+    """Return when the group reached its minimum; None if it has not, or needs none.
 
-    Pods that are made anew count from when they were made: the ones before them are gone.
+    Recreated pods count from their own creation: their predecessors are deleted.
     """
     spec = group.spec
     if spec is None or not spec.gang or not group.minimum:
@@ -40,7 +40,7 @@ def quorum(group: Group) -> Quorum | None:
 
 
 def _moments(group: Group) -> Iterator[str]:
-    """When each member that counts came: a pod that exists, or a child group with its own."""
+    """Yield the time when each member began to count: a pod that exists, or a child group."""
     if not group.composite:
         for pod in group.members.values():
             counts = pod.waiting or pod.running or pod.ended
@@ -54,7 +54,7 @@ def _moments(group: Group) -> Iterator[str]:
 
 
 def _complete(child: Group) -> str:
-    """When a child group could count for its parent; empty if it cannot."""
+    """Return when a child group began to count for its parent; empty if it does not."""
     if child.spec is not None and child.spec.gang and child.minimum:
         reached = quorum(child)
         return "" if reached is None else reached.at

@@ -1,4 +1,4 @@
-"""Why something waits, in the scheduler's words: as its status says, else as the solver answers."""
+"""Reasons why a root waits, in the scheduler's words: from its status, or from the solver."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _BestDomain(msgspec.Struct, rename="camel"):
 
 
 class StatusBlocker(msgspec.Struct, rename="camel"):
-    """`status.blocker` of a group, as far as it is shown."""
+    """The fields of a group's `status.blocker` that are shown."""
 
     summary: str
     kind: str = ""
@@ -50,7 +50,7 @@ class StatusBlocker(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a root waits. `since` is when the scheduler said so first, empty if it has not."""
+    """The reason why a root waits. `since` is when the scheduler first reported it, or empty."""
 
     reason: Reason
     sentence: str
@@ -60,22 +60,23 @@ class Cause:
 
 
 def status_blocker(cluster: ClusterState, group: Group) -> StatusBlocker | None:
-    """What the scheduler wrote; None if there is none, or somebody wrote something else."""
+    """Return the scheduler's blocker; None if there is none, or it has another form."""
     return blocker_of(said_in(cluster.observed.get(group.key)))
 
 
 def blocker_of(said: Any) -> StatusBlocker | None:
-    """What `said_in` found, if the scheduler wrote it."""
+    """Decode the result of `said_in`; None if the scheduler did not write it."""
     if said is None:
         return None
     try:
+        # Any user with access to the status may have written it.
         return msgspec.convert(said, StatusBlocker)
     except msgspec.ValidationError:
         return None
 
 
 def cause(cluster: ClusterState, entity: Group | Pod) -> Cause:
-    """Why it waits, without a search: as the state or the scheduler says."""
+    """Return why a root waits, from the state or the scheduler, without a search."""
     if isinstance(entity, Pod):
         if entity.info.unclaimed:
             return Cause("Unready", entity.info.unclaimed, "its ResourceClaims")
@@ -97,7 +98,7 @@ def cause(cluster: ClusterState, entity: Group | Pod) -> Cause:
 
 
 def of_status(said: StatusBlocker) -> Cause:
-    """What the scheduler wrote."""
+    """Return the cause in a status that the scheduler wrote."""
     return Cause(
         _BY_KIND.get(said.kind, "NoRoom"),
         said.summary,
@@ -108,7 +109,7 @@ def of_status(said: StatusBlocker) -> Cause:
 
 
 def decided(cluster: ClusterState, entity: Group | Pod) -> Cause:
-    """The same; what the scheduler has not said is asked of the solver, which searches."""
+    """Return why a root waits; run the solver if the scheduler has not decided it."""
     found = cause(cluster, entity)
     if found.sentence != NOT_YET:
         return found
@@ -123,7 +124,7 @@ def safely(
     entity: Group | Pod,
     ask: Callable[[ClusterState, Group | Pod], Cause],
 ) -> Cause:
-    """Why it waits; what fails about one workload does not keep the others from being shown."""
+    """Return why a root waits. An error in one workload must not hide the others."""
     try:
         return ask(cluster, entity)
     except Exception:  # noqa: BLE001 - logged, and said in its row
@@ -132,7 +133,7 @@ def safely(
 
 
 def of_blocker(blocker: Blocker) -> Cause:
-    """What the solver answered."""
+    """Return the cause in a result of the solver."""
     best = blocker.best_domain
     nearest = None
     if best is not None:
@@ -164,7 +165,7 @@ def _room(kind: str, needed: int, free: int) -> str:
 
 
 def _nominated(cluster: ClusterState, entity: Group | Pod) -> Cause | None:
-    """What a root waits for that has its nodes: the pods that still end there."""
+    """Return the cause of a nominated root: pods on its nodes that still terminate."""
     state = cluster.state
     if not state.nominations.own(entity.key):
         return None
@@ -173,6 +174,7 @@ def _nominated(cluster: ClusterState, entity: Group | Pod) -> Cause | None:
     places = sum(number for _, there in nomination.places for _, number in there)
     ending = [pod for node in nodes for pod in state.pods_on(node) if pod.info.terminating]
     evicted = [pod for node in nodes for pod in state.pods_on(node) if pod.info.preemption.targeted]
+    # A victim soon terminates as well, and must not count twice.
     leaving = len({pod.info.uid for pod in (*ending, *evicted)})
     where = f"{count(places, 'pod')} nominated to {count(len(nodes), 'node')}"
     if not leaving:

@@ -1,4 +1,4 @@
-"""What happened to a workload, as far as its objects and their conditions say when it did."""
+"""Events of a workload, as far as its objects and their conditions have times."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scheduler.core.values.wording import count
 from scheduler.decoding.decode import FAR_AWAY as _FAR_AWAY
 
 FAR_AWAY: Final = min(_FAR_AWAY, 250_000_000_000.0)
-"""Times from here on, in seconds since 1970, are after the year 9999."""
+"""Seconds since 1970 from which times are after the year 9999."""
 
 MOST: Final = 200
 """Entries of a time line. Older ones are left out."""
@@ -45,7 +45,7 @@ class _Transition(msgspec.Struct, rename="camel"):
 
 
 def of(cluster: ClusterState, groups: Sequence[Group], pods: Sequence[Pod]) -> list[Event]:
-    """The events by time, the first ones first."""
+    """Return the events by time, the earliest first."""
     found = [*_of_pods(pods)]
     for top in groups:
         for group in top.subtree():
@@ -53,17 +53,18 @@ def of(cluster: ClusterState, groups: Sequence[Group], pods: Sequence[Pod]) -> l
     keys = [group.key for group in groups]
     found += cluster.chronicle.of(keys)
     lost = cluster.victims.of(keys) or list(victims.of_pods(pods))
-    # Groups say whom they were preempted for, but not how many pods that was.
+    # Groups name their preemptor, but not the number of victims. The counted entry replaces theirs.
     counted = {(event.event, event.by) for event in lost}
     found = [each for each in found if (each.event, each.by) not in counted] + lost
     told: dict[tuple[str, str, str], Event] = {}
     for event in found:
+        # The chronicle and a status may both have an event.
         told.setdefault((event.at, event.event, event.sentence), event)
     return sorted(told.values(), key=lambda event: (event.at, _order(event)))[-MOST:]
 
 
 def _order(event: Event) -> int:
-    """Of those that bear the same second, what comes before what."""
+    """Return the order of events with the same second."""
     return _ORDER.index(event.event) if event.event in _ORDER else len(_ORDER)
 
 

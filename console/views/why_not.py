@@ -1,4 +1,4 @@
-"""Why no pod of a workload fits on a node now: the scheduler's own filters, asked for one node."""
+"""Reasons why no pod of a workload fits a node now, from the scheduler's own filters."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from scheduler.core.values.model import GroupKey
 from scheduler.core.values.wording import count
 
 MOST_SHAPES: Final = 8
-"""Kinds of pods of one workload that are looked at."""
+"""Shapes of one workload's pods that are checked."""
 
 _GIB: Final = 1 << 30
 
 
 def why(cluster: ClusterState, subject: Subject, node: str) -> Why:
-    """Whether any of its pods fits there, and for those that do not why not. Raises RefusedError.
+    """Return whether any of its pods fits the node, with reasons for the others.
 
-    The pods that wait are looked at; if none waits, one more like those that run.
+    It checks the pods that wait. If none waits, it checks one more pod like those that run. Raises
+    RefusedError.
     """
     state = cluster.state
     row = state.nodes.row_of.get(node)
@@ -52,7 +53,7 @@ def why(cluster: ClusterState, subject: Subject, node: str) -> Why:
 
 
 def _samples(pods: Iterable[Pod]) -> list[Pod]:
-    """One pod of each shape: of those that wait, or if none does of those that run."""
+    """Return one pod of each shape: from those that wait, or if there are none, from the others."""
     waiting: dict[Shape, Pod] = {}
     others: dict[Shape, Pod] = {}
     for pod in pods:
@@ -61,7 +62,7 @@ def _samples(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def _root(pod: Pod) -> tuple[GroupKey, int]:
-    """Of the pod: its key and its priority."""
+    """Return key and priority of the pod's root."""
     if pod.group is None:
         return pod.key, pod.priority
     top = pod.group.top
@@ -69,11 +70,12 @@ def _root(pod: Pod) -> tuple[GroupKey, int]:
 
 
 def _against(state: State, root: tuple[GroupKey, int], pod: Pod, row: int) -> Iterator[str]:
-    """What speaks against one more such pod on this node; nothing if it fits."""
+    """Yield the reasons against one more such pod on this node; none if it fits."""
     framework, shape = state.framework, pod.shape
     rows = np.array([row], np.int64)
     free = int(framework.slots_in(shape, rows)[0])
     if free:
+        # It fits without respect to nominations, so only these can still exclude it.
         with state.nodes.trial(), state.nominations.respected(*root):
             if int(framework.slots_in(shape, rows)[0]) <= 0:
                 yield "its room is nominated for others of the same or a higher priority"
@@ -91,7 +93,7 @@ def _against(state: State, root: tuple[GroupKey, int], pod: Pod, row: int) -> It
 
 
 def _lacking(state: State, shape: Shape, row: int) -> Iterator[str]:
-    """The resources, ports, disks and devices that are short, with numbers where there are any."""
+    """Yield the insufficient resources, ports, disks and devices, with numbers if there are any."""
     framework = state.framework
     room = framework.room(shape)
     numbers = dict(_numbers(state, shape, row))
@@ -119,7 +121,7 @@ def _amount(resource: str, amount: int) -> str:
 
 
 def _of_domain(cluster: ClusterState, root: Group, row: int) -> Iterator[str]:
-    """Whether the domain of the node takes all of the root, if it has to be in one."""
+    """Yield the reason if the root needs one domain, and that of the node is too small."""
     state = cluster.state
     if not (root.to_be_decided and state.forest.ready(root)):
         return

@@ -1,4 +1,4 @@
-"""One workload: what it is, its tree of groups and pods, their states and conditions; search."""
+"""One workload: its tree of groups and pods, with states and conditions; search."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scheduler.core.values.model import COMPOSITE_POD_GROUP, POD_GROUP, SINGLE_P
 from scheduler.status.conditions import has_leaving_pods
 
 MOST_PODS: Final = 20_000
-"""Pods of one workload that are shown; more are counted."""
+"""Pods of one workload that are shown. Further ones are counted."""
 _MOST_CONDITIONS: Final = 32
 """Conditions of a group that are shown. Further ones are left out."""
 
@@ -32,7 +32,7 @@ _MISSING: Final = "There is no such workload, or you may not see it."
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What an ID names: the groups of an owner, one group, or one pod."""
+    """The workload of an ID: the groups of an owner, one group, or one pod."""
 
     namespace: str
     kind: str
@@ -46,11 +46,11 @@ class Subject:
         return f"{self.namespace}/{self.kind}/{self.name}"
 
     def leaves(self) -> Iterator[Group]:
-        """The groups that have pods."""
+        """Yield the groups that have pods."""
         return (leaf for group in self.groups for leaf in group.leaves())
 
     def pods(self) -> Iterator[Pod]:
-        """All of its pods."""
+        """Yield all of its pods."""
         if self.pod is not None:
             yield self.pod
         for leaf in self.leaves():
@@ -58,7 +58,11 @@ class Subject:
 
 
 def find(cluster: ClusterState, id_: str, viewer: Viewer) -> Subject:
-    """What the ID names. Raises RefusedError, the same if there is none or it may not be seen."""
+    """Return the workload of an ID.
+
+    Raises the same RefusedError if there is none and if the viewer may not see it, so that the
+    response does not reveal that it exists.
+    """
     namespace, _, rest = id_.partition("/")
     kind, _, name = rest.partition("/")
     if not (namespace and kind and name and viewer.sees(namespace)):
@@ -75,7 +79,7 @@ def find(cluster: ClusterState, id_: str, viewer: Viewer) -> Subject:
 
 
 def whole(cluster: ClusterState, subject: Subject, yaml: str = "") -> messages.Workload:
-    """Everything about it, with the YAML that was read for it."""
+    """Return the complete workload, with the YAML that was read for it."""
     tree = _tree(cluster, subject)
     conditions = [each for group in subject.groups for each in conditions_of(cluster, group)]
     return messages.Workload(
@@ -88,13 +92,13 @@ def whole(cluster: ClusterState, subject: Subject, yaml: str = "") -> messages.W
 
 
 def pods_on_nodes(subject: Subject) -> list[PodsOnNode]:
-    """How many of its pods are on which nodes, without those that have ended."""
+    """Return the number of its pods on each node, without those that have ended."""
     nodes = Counter(pod.node for pod in subject.pods() if pod.node)
     return [PodsOnNode(node=node, pods=number) for node, number in sorted(nodes.items())]
 
 
 def search(cluster: ClusterState, text: str, limit: int, viewer: Viewer) -> messages.Search:
-    """Workloads whose ID contains the text, by ID. Costs O(workloads)."""
+    """Return workloads whose ID contains the text, by ID. Costs O(workloads)."""
     wanted = text.casefold().strip()
     ids = sorted(id_ for id_ in _ids(cluster, viewer) if wanted in id_.casefold())
     items = []
@@ -137,6 +141,7 @@ def _groups(cluster: ClusterState, namespace: str, kind: str, name: str) -> Iter
         group = groups.get((kind, namespace, name))
         return () if group is None else (group,)
     owned = cluster.observed.owned.get((namespace, kind, name), {})
+    # The groups of a TrainJob belong to the JobSet of the same name.
     if not owned and kind == TRAIN_JOB.kind:
         owned = cluster.observed.owned.get((namespace, JOBSET.kind, name), {})
     found = (groups.get(key) for key in sorted(owned))
@@ -150,6 +155,7 @@ def _groups(cluster: ClusterState, namespace: str, kind: str, name: str) -> Iter
 def _tree(cluster: ClusterState, subject: Subject, *, pods: bool = True) -> Branch:
     if subject.pod is not None:
         return _single(subject.pod)
+    # A list, so that all branches share the number of pods that may still be shown.
     room = [MOST_PODS if pods else 0]
     children = [_branch(cluster, group, room) for group in subject.groups]
     if len(children) == 1 and children[0].kind == subject.kind:
@@ -252,7 +258,7 @@ def _row(pod: Pod) -> PodRow:
 
 
 def pod_state(pod: Pod) -> str:
-    """What the pod does, in one word."""
+    """Return the pod's state, in one word."""
     info = pod.info
     if pod.ended:
         return info.phase
@@ -278,7 +284,7 @@ class _StatusCondition(msgspec.Struct, rename="camel"):
 
 
 def conditions_of(cluster: ClusterState, group: Group) -> list[Condition]:
-    """The group's conditions; what somebody wrote that is none is left out."""
+    """Return the group's conditions. Entries that are not valid conditions are left out."""
     obj = cluster.observed.get(group.key)
     said: Any = obj.status.get("conditions") if obj is not None and obj.status else None
     found = []

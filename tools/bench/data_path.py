@@ -1,8 +1,8 @@
-"""What a pod passes from the line of its watch to its Binding: files, functions, changes of file.
+"""The path of a pod from its watch line to its Binding: files, functions, changes of file.
 
-    python -m tools.bench.data_path
+   python -m tools.bench.data_path
 
-One scheduler process against the embedded cluster; it runs in a thread of its own, which alone is
+One scheduler process runs against the embedded cluster, in a thread of its own; only this thread is
 profiled. A change of file is a call of a function in another file than that of the call before.
 """
 
@@ -62,7 +62,7 @@ class Passed:
         return {code.co_filename for code in self.functions}
 
     def see(self, frame: FrameType) -> None:
-        """A function is called, or a coroutine goes on."""
+        """Count a call of a function, or the continuation of a coroutine."""
         code = frame.f_code
         if code is _LINE and f'"{self.name}-0"'.encode() in bytes(frame.f_locals["line"]):
             self._counts = not self.complete.is_set()
@@ -82,7 +82,7 @@ class Passed:
 
 
 class Profiled:
-    """A scheduler in a thread, whose calls `passed` sees."""
+    """A scheduler in a thread whose calls `passed` counts."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self.passed = Passed("")
@@ -92,6 +92,7 @@ class Profiled:
         self._thread = threading.Thread(target=self._main)
 
     def _main(self) -> None:
+        # The profiler applies to the thread that sets it.
         sys.setprofile(self._profile)
         self._loop.run_until_complete(self._run())
         self._loop.close()
@@ -133,7 +134,7 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def stage() -> AsyncIterator[Stage]:
-    """A scheduler that has bound a pod, and one node."""
+    """Start one node and a scheduler that has bound a pod."""
     async with LocalCluster() as cluster, await Client.connect(cluster.kubeconfig) as client:
         for path in sorted((ROOT / "manifests" / "crd").glob("*.yaml")):
             await client.create(CRDS, yaml.safe_load(path.read_text()))
@@ -147,12 +148,13 @@ async def stage() -> AsyncIterator[Stage]:
         await client.create(PRIORITY_CLASSES, urgent | {"metadata": {"name": "urgent"}})
         async with Profiled(cluster.kubeconfig) as scheduler:
             stage = Stage(client, scheduler)
+            # The first pod takes code paths that run only once.
             await stage.passed("first")
             yield stage
 
 
 async def measured() -> dict[str, Passed]:
-    """A plain pod, a gang of three, and a pod for which another is evicted."""
+    """Measure a plain pod, a gang of three, and a pod for which another is evicted."""
     async with stage() as on:
         found = {"plain pod": await on.passed("plain"), "gang of 3": await on.passed("gang", 3)}
         await on.passed("filler", cpu="3")

@@ -1,6 +1,6 @@
 """Write the last results into the pages: python -m tools.bench.page
 
-The pages are performance-results.md, scale.md and lab.md. They are written by hand but for the
+The pages are performance-results.md, scale.md and lab.md. They are written by hand, except for the
 parts between `<!-- begin NAME -->` and `<!-- end NAME -->`, which come from tools/bench/results.
 """
 
@@ -31,7 +31,7 @@ PICTURES = DOCS / "pictures"
 
 
 def replaced(page: str, parts: Mapping[str, str]) -> str:
-    """The page with these parts replaced. Raises ValueError for a part without marks."""
+    """Return the page with these parts replaced. Raises ValueError for a part without comments."""
     for name, text in parts.items():
         marks = re.compile(rf"(<!-- begin {name} -->\n)(.*?)(<!-- end {name} -->)", re.DOTALL)
         found = marks.findall(page)
@@ -43,7 +43,7 @@ def replaced(page: str, parts: Mapping[str, str]) -> str:
 
 
 def write() -> None:
-    """Write everything that was measured into the pages and the pictures."""
+    """Write all results into the pages and the pictures."""
     for name, picture in pictures().items():
         (PICTURES / name).write_text(picture)
     PAGE.write_text(replaced(PAGE.read_text(), parts()))
@@ -53,7 +53,7 @@ def write() -> None:
 
 
 def parts() -> dict[str, str]:
-    """Tables of performance-results.md, by the name of their comments."""
+    """Return the tables of performance-results.md, by the name of their comments."""
     measured = e2e.load()
     decided = frame.load(frame.DECISIONS).values()
     phases = waiting_results.load()
@@ -70,7 +70,7 @@ def parts() -> dict[str, str]:
 
 
 def pictures() -> dict[str, str]:
-    """Pictures of both pages, by file name."""
+    """Return the pictures of both pages, by file name."""
     groups: dict[str, dict[str, float]] = {}
     for result in _by_table(e2e.load()):
         groups.setdefault(CASES[result.case].title, {})[result.subject] = result.rate
@@ -81,12 +81,12 @@ def pictures() -> dict[str, str]:
 
 
 def _by_table(measured: Iterable[e2e.Result]) -> list[e2e.Result]:
-    """Results but those of the workloads of scheduler_perf, which have a table of their own."""
+    """Return the results except those of scheduler_perf, which have a table of their own."""
     return [it for it in measured if not CASES[it.case].suite]
 
 
 def write_lab() -> None:
-    """What the lab found of its growth and of the week on its page."""
+    """Write the lab's growth, and the week, into its page."""
     found = lab_results.load()
     for name, picture in lab_results.pictures(found).items():
         (PICTURES / name).write_text(picture)

@@ -1,5 +1,5 @@
 """Checks of `make check` for rules that no linter knows.
 
-after_await     what the scheduler reads or writes after an `await`
-unread_results  answers of the core that something did not suffice
+after_await     the scheduler's accesses to the state after an `await`
+unread_results  ignored results of the core that report a shortage
 """

@@ -1,10 +1,10 @@
-"""Finds accesses to the scheduler's state after an `await` without `freeze.over()`.
+"""Check for accesses to the scheduler's state after an `await` without `freeze.over()`.
 
 A decision may give way in the middle, with its trial in the state. So a coroutine that has awaited
 anything must await `Freeze.over` before it reads or writes the state or the queue
-(docs/design/event-loop.md). The check follows each coroutine statement by statement. It knows which
-plain methods of the class touch the state, which of its coroutines touch it before they await
-anything, so that they must not become tasks, and which end with the freeze over.
+(docs/design/event-loop.md). The check follows each coroutine statement by statement. It knows the
+plain methods of the class that touch the state. It knows which coroutines touch it before their
+first `await`, so that they must not become tasks, and which coroutines end with the freeze over.
 
 `python -m tools.checks.after_await FOLDER...` prints each access, and fails if there is any.
 """
@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Final
 
 STATE: Final = frozenset({"state", "_state", "queue", "_queue"})
-"""Attributes that hold what a decision reads."""
+"""Attributes with the input of decisions."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass
 class _Class:
-    """The methods of a class: `touching` ones, coroutines that begin and that end in order."""
+    """The methods of a class: `touching` ones, `opening` and `settled` coroutines."""
 
     methods: dict[str, Function]
     touching: set[str] = field(default_factory=set)
@@ -35,6 +35,7 @@ class _Class:
     def of(cls, node: ast.ClassDef) -> "_Class":
         made = cls({it.name: it for it in node.body if isinstance(it, Function)})
         plain = {k: it for k, it in made.methods.items() if isinstance(it, ast.FunctionDef)}
+        # Methods call each other, so the sets grow until a pass adds no name.
         before = -1
         while len(made.touching) != before:
             before = len(made.touching)
@@ -50,7 +51,7 @@ class _Class:
         return made
 
     def _opens(self, method: Function) -> bool:
-        """Whether the coroutine touches the state although it awaited nothing before."""
+        """Return true if the coroutine touches the state before its first `await`."""
         late, early = _Flow(self), _Flow(self)
         late.block(method.body, dirty=True)
         early.settles(method)
@@ -64,7 +65,7 @@ class _Class:
 
 
 class _Flow:
-    """Follows one function; `found` are the lines that touch the state too early."""
+    """Analysis of one function; `found` are the lines that touch the state too early."""
 
     def __init__(self, of: _Class) -> None:
         self._of = of
@@ -73,12 +74,12 @@ class _Flow:
         self._awaited: set[int] = set()
 
     def settles(self, method: Function) -> bool:
-        """Whether the state may be touched whenever the method has ended."""
+        """Return true if the state may be touched after every exit of the method."""
         left = self.block(method.body, dirty=False)
         return not any(self._exits) and not left
 
     def block(self, body: Sequence[ast.stmt], *, dirty: bool | None) -> bool | None:
-        """Whether something was awaited since the freeze was over; None after the end."""
+        """Return true if something was awaited since the freeze was over; None after the end."""
         for statement in body:
             if dirty is None:
                 return None
@@ -118,7 +119,7 @@ class _Flow:
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, dirty: bool) -> bool | None:
         head = node.test if isinstance(node, ast.While) else node.iter
         dirty = self._expressions(head, dirty) or isinstance(node, ast.AsyncFor)
-        # Once more with what the first round left behind.
+        # A second pass, with what the first one left behind.
         after = self.block(node.body, dirty=dirty)
         again = dirty or bool(after) or any(self._awaits(it) for it in node.body)
         if isinstance(node, ast.While) or again != dirty:
@@ -129,7 +130,7 @@ class _Flow:
         return again if endless else left
 
     def _awaits(self, node: ast.stmt) -> bool:
-        """Whether a round may end early with something awaited: `continue` after an `await`."""
+        """Return true if a pass may end early after an `await`, by `continue`."""
         inside = list(ast.walk(node))
         return any(isinstance(it, ast.Continue) for it in inside) and any(
             isinstance(it, ast.Await) and not self._is_over(it) for it in inside
@@ -145,6 +146,7 @@ class _Flow:
 
     def _try(self, node: ast.Try, dirty: bool) -> bool | None:
         after = self.block(node.body, dirty=dirty)
+        # An exception may be raised after any `await` of the body.
         awaits = any(isinstance(it, ast.Await) for each in node.body for it in ast.walk(each))
         ends = self.block(node.orelse, dirty=after)
         for handler in node.handlers:
@@ -155,7 +157,7 @@ class _Flow:
         return ends
 
     def _expressions(self, node: ast.AST, dirty: bool) -> bool:
-        """The node's expressions in the order in which they are evaluated."""
+        """Visit the node's expressions in the order of evaluation."""
         if isinstance(node, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef):
             return dirty
         if isinstance(node, ast.Await):
@@ -167,7 +169,7 @@ class _Flow:
         touches = _uses_state(node) or self._of.calls(node, self._of.touching)
         if dirty and touches and isinstance(node, ast.expr):
             self.found.add(node.lineno)
-        # What is not awaited here begins later, as a task.
+        # A call that is not awaited here runs later, as a task.
         late = dirty or id(node) not in self._awaited
         if late and isinstance(node, ast.Call) and self._of.calls(node, self._of.opening):
             self.found.add(node.lineno)
@@ -187,7 +189,7 @@ def _own(method: Function) -> Iterator[ast.AST]:
 
 
 def _own_call(node: ast.Call) -> str:
-    """The name of the method of `self` that is called."""
+    """Return the name of the method of `self` that is called."""
     func = node.func
     own = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name)
     if own and isinstance(func, ast.Attribute) and ast.unparse(func.value) == "self":
@@ -200,7 +202,7 @@ def _is_state(node: ast.AST) -> bool:
 
 
 def _uses_state(node: ast.AST) -> bool:
-    """Whether the node is the state, or calls a method of it; its arguments come before that."""
+    """Return true if the node is the state, or calls a method of it; its arguments come before."""
     return _is_state(node) or (
         isinstance(node, ast.Call) and any(map(_is_state, ast.walk(node.func)))
     )
@@ -223,7 +225,7 @@ def _either(one: bool | None, other: bool | None) -> bool | None:
 
 
 def accesses(source: str) -> list[int]:
-    """The lines of a module that touch the state after an `await`, without `freeze.over()`."""
+    """Return a module's lines that touch the state after an `await`, without `freeze.over()`."""
     found: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.ClassDef):

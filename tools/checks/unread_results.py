@@ -1,8 +1,8 @@
-"""Finds calls in the decision core whose answer "that did not suffice" nobody reads.
+"""Check for calls in the decision core whose result reports a shortage that no code reads.
 
-A function of the core that takes places, devices or volumes says by its result that there were too
-few: False, or a Shortage. The check names each statement that calls such a function and does
-nothing with the result. It knows these functions by the verb that their names begin with.
+A function of the core that takes slots, devices or volumes returns that there were too few: False,
+or a Shortage. The check reports each statement that calls such a function and ignores the result.
+It recognizes these functions by the verb that their names begin with.
 
 `python -m tools.checks.unread_results FOLDER...` prints each of them, and fails if there is any.
 """
@@ -21,17 +21,18 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def answering(sources: Mapping[str, ast.Module]) -> set[str]:
-    """The functions and methods that answer, wherever they are defined."""
+    """Return the functions and methods with such a result, wherever they are defined."""
     results = defaultdict[str, set[str]](set)
     for tree in sources.values():
         for node in ast.walk(tree):
             if isinstance(node, Function):
                 results[node.name].add(ast.unparse(node.returns) if node.returns else "")
+    # Calls are matched by name, so all functions of a name must have such a result.
     return {name for name, found in results.items() if _takes(name) and found <= ANSWERS}
 
 
 def unread(tree: ast.Module, names: set[str]) -> Iterator[int]:
-    """The lines of statements that call one of these and drop its answer."""
+    """Yield the lines of statements that call one of these and ignore its result."""
     for holder in ast.walk(tree):
         own = names | (_methods(holder) if isinstance(holder, ast.ClassDef) else set())
         for node in ast.walk(holder) if isinstance(holder, ast.Module | ast.ClassDef) else ():
@@ -42,7 +43,7 @@ def unread(tree: ast.Module, names: set[str]) -> Iterator[int]:
 
 
 def _methods(node: ast.ClassDef) -> set[str]:
-    """The methods of a class that answer, also where others of their name do not."""
+    """Return the methods of a class with such a result, even if others of their name have none."""
     return {
         it.name
         for it in node.body

@@ -1,9 +1,9 @@
-"""Measure which share of random one-line changes the unit tests catch: `python -m tools.mutation`.
+"""Measure the share of random one-line changes that unit tests catch: `python -m tools.mutation`.
 
-The first run for a state of the files records which tests execute what, which takes a little
-longer than all unit tests. Results are written to a JSON file; while the run lasts, the file of
-that name in .jsonl gets a line for each mutant. `--mutants` takes the JSON file and runs the same
-mutants again, with other tests or on later code. Tests that start processes do not see mutants.
+The first run for a state of the files records which tests execute what, which takes a little longer
+than all unit tests. Results are written to a JSON file; while the run lasts, the file of that name
+in .jsonl gets a line for each mutant. `--mutants` takes the JSON file and runs the same mutants
+again, with other tests or on later code. Tests that start processes do not see mutants.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Marks: which straight runs of statements of the production code a test executes.
+"""Marks: the straight runs of statements of production code that a test executes.
 
 A mark is a call inserted before each run of statements of a function that is only entered at its
-beginning: at the beginning of each block and after each compound statement. Its number in a file
-is the line of the statement it precedes. That is finer than whole functions, so that few tests run
-for each mutant, and much cheaper than a tracer of lines.
+beginning: at the beginning of each block and after each compound statement. Its number in a file is
+the line of the statement that follows it. That is finer than complete functions, so that few tests
+run for each mutant, and much cheaper than a tracer of lines.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Mark = tuple[str, int]
 
 
 def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """The lists of statements directly below a statement, an exception handler or a case."""
+    """Yield the lists of statements directly below a statement, an exception handler or a case."""
     for name in ("body", "orelse", "finalbody"):
         block = getattr(node, name, None)
         if isinstance(block, list) and block:
@@ -36,7 +36,7 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def _runs(block: list[ast.stmt]) -> Iterator[tuple[int, ast.stmt]]:
-    """Each statement of a block with the number of the mark it follows."""
+    """Yield each statement of a block with the number of the mark before it."""
     mark = 0
     for statement in block:
         if not mark:
@@ -47,7 +47,7 @@ def _runs(block: list[ast.stmt]) -> Iterator[tuple[int, ast.stmt]]:
 
 
 def mark_of(function: Function, line: int) -> int:
-    """The number of the mark that is passed before a line of a function."""
+    """Return the number of the mark that is passed before a line of a function."""
     found, block = function.lineno, function.body
     while True:
         for mark, statement in _runs(block):
@@ -75,6 +75,7 @@ def _insert(block: list[ast.stmt], file: int) -> None:
     out: list[ast.stmt] = []
     last = 0
     for mark, statement in list(_runs(block)):
+        # A docstring must stay the first statement, or the function has none.
         docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         if mark != last and not docstring:
             call = ast.parse(f"{_NAME}(({file}, {mark}))").body[0]
@@ -89,7 +90,7 @@ def _insert(block: list[ast.stmt], file: int) -> None:
 
 
 class MarkingFinder(MetaPathFinder):
-    """Load the production modules of a project with marks. Works until the process ends."""
+    """Import hook that loads a project's production modules with marks, until the process ends."""
 
     def __init__(self, project: Project) -> None:
         self.seen: set[tuple[int, int]] = set()
@@ -114,7 +115,7 @@ class MarkingFinder(MetaPathFinder):
 
 
 class _Loader(SourceFileLoader):
-    """Compile the file with marks, and never from or into a cached .pyc."""
+    """Loader that compiles the file with marks, and never reads or writes a cached .pyc."""
 
     def __init__(self, fullname: str, path: str, number: int) -> None:
         super().__init__(fullname, path)

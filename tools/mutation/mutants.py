@@ -14,8 +14,8 @@ from tools.mutation.marks import Mark, mark_of
 from tools.mutation.operators import Edit, edits, functions
 from tools.mutation.project import Project
 
-# A target with little code still gets enough mutants to say something about it: with 15 of which
-# half are caught, the share is known to some 25 %.
+# A target with little code still gets enough mutants for a statement about it: with 15, half of
+# them caught, the share is known to some 25 %.
 LEAST = 15
 
 CodeKey = tuple[str, int]
@@ -24,7 +24,7 @@ CodeKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A change of one line. `line` counts from 1, `before` and `after` are whole lines."""
+    """A change of one line. `line` counts from 1; `before` and `after` are complete lines."""
 
     file: str
     line: int
@@ -49,7 +49,7 @@ class Prepared:
 
 
 class InvalidMutantError(Exception):
-    """The change cannot be made: not Python, or not a change of one function's code."""
+    """A change that is impossible: not Python, or not a change of one function's code."""
 
 
 def prepare(project: Project, mutant: Mutant) -> Prepared:
@@ -68,6 +68,7 @@ def prepare(project: Project, mutant: Mutant) -> Prepared:
         if function.lineno <= mutant.line <= (function.end_lineno or 0):
             first = min([function.lineno, *(d.lineno for d in function.decorator_list)])
             key = next((k for k in old if k[1] == first and k[0].endswith(function.name)), None)
+            # With other closure variables the new code object does not fit the existing function.
             if key is None or key not in new or old[key].co_freevars != new[key].co_freevars:
                 raise InvalidMutantError("other closure variables")
             if old[key] == new[key]:
@@ -78,7 +79,7 @@ def prepare(project: Project, mutant: Mutant) -> Prepared:
 
 
 def _codes(module: CodeType) -> dict[CodeKey, CodeType]:
-    """The code objects of the functions that lie in no other function."""
+    """Return the code objects of the functions that are not inside another function."""
     found, waiting = {}, [module]
     while waiting:
         for const in waiting.pop().co_consts:
@@ -110,6 +111,7 @@ def shares(size: Mapping[str, int], count: int) -> dict[str, int]:
     least = min(LEAST, count // len(size)) if size else 0
     rest = count - least * len(size)
     found = {target: least + rest * size[target] // sum(size.values()) for target in size}
+    # The largest targets get the mutants that the division left over.
     for target in sorted(size, key=size.__getitem__, reverse=True):
         if sum(found.values()) < count:
             found[target] += 1

@@ -1,8 +1,8 @@
-"""The one-line changes that can be made to a source file.
+"""The one-line changes of a source file.
 
-Left out is what no test should have to notice: docstrings and other text, type annotations, log
-calls, assertions, `__repr__` and `__str__`, and everything outside functions, which runs once at
-import. Changes inside f-strings are left out too: Python 3.11 reports wrong positions there.
+Code that no test should have to notice is left out: docstrings and other text, type annotations,
+log calls, assertions, `__repr__` and `__str__`, and all code outside functions, which runs once at
+import. Changes inside f-strings are left out, too: Python 3.11 reports wrong positions there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import pairwise
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _Change = tuple[str, str]
-"""A pattern, and what is written in its place."""
+"""A pattern, and its replacement."""
 
 _COMPARISONS: dict[type[ast.cmpop], _Change] = {
     ast.Lt: (r"<", "<="),
@@ -61,7 +61,7 @@ class Edit:
 
 
 def functions(tree: ast.Module) -> Iterator[Function]:
-    """Functions and methods that lie in no other function."""
+    """Yield functions and methods that are not inside another function."""
     waiting: list[ast.AST] = list(tree.body)
     while waiting:
         node = waiting.pop(0)
@@ -72,7 +72,7 @@ def functions(tree: ast.Module) -> Iterator[Function]:
 
 
 def edits(source: str) -> list[Edit]:
-    """All changes that can be made to a file."""
+    """Return all possible changes of a file."""
     found = _Edits(source)
     for function in functions(ast.parse(source)):
         if function.name not in _ONLY_SHOWN:
@@ -85,6 +85,7 @@ def edits(source: str) -> list[Edit]:
 def _may_be_none(function: Function) -> bool:
     """True if the annotation of the returned value allows None."""
     text = ast.unparse(function.returns) if function.returns else ""
+    # Arguments of a generic do not count: `list[None]` is never None.
     return bool(re.search(r"\b(None|Optional|Any|object)\b", re.sub(r"\[.*\]", "", text)))
 
 
@@ -113,6 +114,7 @@ class _Edits(ast.NodeVisitor):
             raw = self._lines[line - 1]
             start = left.end_col_offset or 0 if line == left.end_lineno else 0
             end = right.col_offset if line == right.lineno else len(raw)
+            # A comment between the operands may contain the operator, too.
             if found := re.search(change[0].encode(), raw[start:end].split(b"#")[0]):
                 self._add(line, start + found.start(), start + found.end(), change[1], operator)
                 return
@@ -157,7 +159,7 @@ class _Edits(ast.NodeVisitor):
         if name in {"sorted", "sort"} and not any(k.arg == "reverse" for k in node.keywords):
             self._reverse(node)
         self._keys(node)
-        if name in {"isinstance", "issubclass", "cast"}:  # types in it are no arithmetic
+        if name in {"isinstance", "issubclass", "cast"}:  # types in it are not arithmetic
             self.visit(node.args[name == "cast"])
         elif not _is_log(node):
             self.generic_visit(node)
@@ -237,7 +239,7 @@ class _Edits(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_Assert(self, node: ast.Assert) -> None:
-        """Leave out what states an invariant."""
+        """Leave out assertions, which state invariants."""
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         """Leave out texts."""

@@ -33,7 +33,7 @@ class Project:
         return (self.root / file).read_text("utf-8")
 
     def module(self, file: str) -> str:
-        """The dotted name of a file's module."""
+        """Return the dotted name of a file's module."""
         parts = Path(file).with_suffix("").parts
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -42,7 +42,7 @@ class Project:
         return self.root / ".cache" / "mutation"
 
     def digest(self) -> str:
-        """A name for the state of all Python files but this tool's, committed or not."""
+        """Return a name for the state of all Python files except this tool's, committed or not."""
         content = hashlib.sha256(repr((self.targets, self.tests)).encode())
         for path in sorted((*self.root.glob("*.py"), *self.root.glob("[a-z]*/**/*.py"))):
             name = path.relative_to(self.root).as_posix()

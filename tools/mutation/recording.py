@@ -1,8 +1,8 @@
-"""Preparatory run of all tests: records which marks each test passes, and how long it takes.
+"""Preparatory run of all tests, which records the marks that each test passes, and its time.
 
-It is kept in `.cache/mutation/`, named by the state of all Python files, and used again while that
-is the same. The run is a process of its own (`python -m tools.mutation.recording`), so that the
-process that runs mutants imports the production code without marks.
+The result is stored in `.cache/mutation/`, named by the state of all Python files, and reused while
+that is the same. The run is a process of its own (`python -m tools.mutation.recording`), so that
+the process that runs mutants imports the production code without marks.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ import pytest
 from tools.mutation.marks import Mark, MarkingFinder
 from tools.mutation.project import ROOT, Project
 
-# No random order, no colours, no last failures: a run tells the same each time and leaves no files
-# behind. `-s`: the captured output of forked processes would go to one file.
+# No random order, no colours, no last failures: each run is the same and leaves no files behind.
+# `-s`: the captured output of forked processes would go to one file.
 PYTEST = [
     *("-qq", "-s", "--no-header", "--no-summary", "--rootdir=."),
     *("-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-seed=0"),
 ]
 
-# Seconds that a test may take while it is recorded. It ends the run, so it is for what hangs.
+# Seconds that a test may take while it is recorded. A timeout ends the run, so the limit is for
+# tests that hang.
 TIMEOUT = 900
 
+# functools does not export this type.
 _CACHED = type(functools.cache(len))
 
 
@@ -47,11 +49,11 @@ class Recording:
     seconds: list[float]
     processor: list[float]
     failed: list[str]
-    """Tests that failed in this run, as those do that count calls: marks are calls, too."""
+    """Tests that failed in this run, as tests that count calls do: marks are calls, too."""
     marks: dict[Mark, int]
 
     def executing(self, mark: Mark) -> list[int]:
-        """The numbers of the tests that pass a mark, the fastest first."""
+        """Return the numbers of the tests that pass a mark, the fastest first."""
         bits = self.marks.get(mark, 0)
         found = [at for at, bit in enumerate(reversed(f"{bits:b}")) if bit == "1"]
         return sorted(found, key=self.seconds.__getitem__)
@@ -60,6 +62,7 @@ class Recording:
         marks = [[file, line, f"{bits:x}"] for (file, line), bits in self.marks.items()]
         fields = {name: getattr(self, name) for name in self.__slots__} | {"marks": marks}
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A killed run leaves no partial file under the final name.
         unfinished = path.with_suffix(".part")
         unfinished.write_bytes(gzip.compress(json.dumps(fields).encode(), 5))
         unfinished.replace(path)
@@ -72,7 +75,7 @@ class Recording:
 
 
 def recording(project: Project) -> Recording:
-    """The recording of this state of the files, from an earlier run if there is one."""
+    """Return the recording of this state of the files, from an earlier run if there is one."""
     path = project.cache / f"recording-{project.digest()}.json.gz"
     if not path.exists():
         print("recording which tests execute what", file=sys.stderr, flush=True)
@@ -99,7 +102,7 @@ def recording(project: Project) -> Recording:
 
 
 def caches(project: Project) -> list[Any]:
-    """The cached functions of the project. What they have cached would hide a mutant."""
+    """Return the cached functions of the project. Their cached results would hide a mutant."""
     root = str(project.root)
     return [
         found
@@ -111,7 +114,7 @@ def caches(project: Project) -> list[Any]:
 
 
 def without_examples() -> None:
-    """Keep Hypothesis from saving what fails with a mutant, and trying it in every later run."""
+    """Keep Hypothesis from saving examples that fail with a mutant, and reusing them later."""
     from hypothesis import settings
 
     current = settings.get_profile(settings.get_current_profile_name())

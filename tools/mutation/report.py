@@ -13,7 +13,7 @@ _OUTCOMES = (CAUGHT, TIMED_OUT, SURVIVED, NOT_EXECUTED)
 
 
 def summary(project: Project, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """A line for each target and one for all, with the share that is caught."""
+    """Yield a line for each target and one for all, with the share that is caught."""
     counts: dict[str, Counter[str]] = {}
     for row in rows:
         counts.setdefault(project.files[row["file"]], Counter())[row["outcome"]] += 1
@@ -25,7 +25,7 @@ def summary(project: Project, rows: Iterable[Mapping[str, Any]]) -> Iterator[str
 
 
 def survivors(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Each mutant that no test caught, as two lines of a diff."""
+    """Yield each mutant that no test caught, as two lines of a diff."""
     for row in rows:
         if row["outcome"] in {SURVIVED, NOT_EXECUTED}:
             place = f"{row['file']}:{row['line']}"

@@ -24,11 +24,11 @@ from tools.mutation.mutants import CodeKey, Prepared
 from tools.mutation.project import Project
 from tools.mutation.recording import PYTEST, Recording, caches, without_examples
 
-# How long one test may take. A mutant that is ten times as slow is not wrong by that; the constant
-# is for tests of milliseconds, which a pause of the machine makes a hundred times as slow.
+# Limit of one test. A mutant that is ten times as slow is not wrong for that. The constant is for
+# tests of milliseconds, which a pause of the machine makes a hundred times as slow.
 PROCESSOR_TIMES, PROCESSOR_SECONDS = 10, 30
-# A test that waits for what never happens uses no processor time. Other work on the machine must
-# not count as that.
+# A test that waits for an event that never comes uses no processor time. Other work on the machine
+# must not count as that.
 TIMES, SECONDS = 20, 90
 
 CAUGHT, TIMED_OUT, SURVIVED, NOT_EXECUTED = "caught", "timed out", "survived", "not executed"
@@ -98,7 +98,7 @@ class Runner:
         return worker
 
     def _work(self, number: int) -> None:
-        """Run each mutant of one worker, and write down its outcome at once."""
+        """Run each mutant of one worker, and write its outcome immediately."""
         for at in range(number, len(self._mutants), self._jobs):
             prepared = self._mutants[at]
             outcome = self._reliable_outcome(prepared)
@@ -108,7 +108,7 @@ class Runner:
             print(f"{outcome.outcome:12} {prepared.mutant.name}", file=sys.stderr, flush=True)
 
     def _reliable_outcome(self, prepared: Prepared) -> Outcome:
-        """The outcome without tests that fail without the mutant, too, when they run alone."""
+        """Return the outcome without tests that also fail alone and without the mutant."""
         while True:
             tests = [self._recorded.tests[at] for at in self._recorded.executing(prepared.mark)]
             tests = [test for test in tests if test in self._items and test not in self._unusable]
@@ -133,7 +133,7 @@ class Runner:
             self._child(prepared, tests, folder)
         _, status = os.waitpid(child, 0)
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)  # what the tests started and did not end
+            os.killpg(child, signal.SIGKILL)  # processes that the tests started and did not end
         said = _read(folder / "said")
         shutil.rmtree(folder, ignore_errors=True)
         if said.get("outcome"):
@@ -144,7 +144,9 @@ class Runner:
 
     def _child(self, prepared: Prepared | None, tests: Sequence[str], folder: Path) -> NoReturn:
         try:
+            # A process group of its own, so that the parent can end all that the tests started.
             os.setpgid(0, 0)
+            # Output of the tests would mix with that of the run.
             nothing = os.open(os.devnull, os.O_RDWR)
             for descriptor in range(3):
                 os.dup2(nothing, descriptor)
@@ -154,6 +156,7 @@ class Runner:
                 self._install(prepared)
             self._run_tests(tests, folder / "said")
         finally:
+            # Without the cleanup of pytest and of Python, which belongs to the parent.
             os._exit(1)
 
     def _install(self, prepared: Prepared) -> None:
@@ -197,10 +200,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def live_functions(project: Project) -> dict[tuple[str, CodeKey], list[FunctionType]]:
-    """All functions of the project's targets that live, by file and code object.
+    """Return all live functions of the project's targets, by file and code object.
 
-    Imported by name, wrapped by a decorator, or in a property: a function is one object, and the
-    code that it runs is changed in place.
+    A function is one object, whether imported by name, wrapped by a decorator, or in a property.
+    Its code is replaced in place.
     """
     files = {str(project.root / file): file for file in project.files}
     found: dict[tuple[str, CodeKey], list[FunctionType]] = defaultdict(list)

@@ -1,1 +1,1 @@
-"""What makes a release of one commit: its files, the same bytes each time they are made."""
+"""Build of a release from one commit: its files, reproducible to the byte."""

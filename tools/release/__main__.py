@@ -1,7 +1,7 @@
-"""Makes the files of a release: `make release VERSION=...`.
+"""Create the files of a release: `make release VERSION=...`.
 
-They are made from a commit, not from the checkout, and are the same bytes each time. Nothing is
-published and no tag is set: docs/releasing.md says what remains to be done.
+The files are built from a commit, not from the checkout, and are reproducible to the byte. This
+publishes nothing and sets no tag: docs/releasing.md has the remaining steps.
 """
 
 import argparse
@@ -16,9 +16,10 @@ from tools.release.source import export
 
 
 def make(repository: Path, commit: str, version: str, out: Path) -> None:
-    """All files of a release into `out`, instead of an earlier one's. Raises ReleaseError."""
+    """Write all files of a release to `out`, replacing an earlier one's. Raises ReleaseError."""
     with tempfile.TemporaryDirectory(prefix="muster-release-") as folder:
         source = export(repository, commit, Path(folder))
+        # Before anything of an earlier release is deleted.
         numbers.check(source.folder, version)
         _empty(out)
         files.changes(source, version, out)
@@ -32,6 +33,7 @@ def make(repository: Path, commit: str, version: str, out: Path) -> None:
 
 def _empty(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
+    # Only a folder with an earlier release is emptied: --output may name any folder.
     earlier = (out / files.CHECKSUMS).is_file()
     if not earlier and any(out.iterdir()):
         raise ReleaseError(f"{out} has files that are no release's: empty it, or take --output")

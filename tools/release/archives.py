@@ -1,4 +1,4 @@
-"""Archives whose bytes depend on nothing but their members: no clock, owner, umask or order."""
+"""Archives whose bytes depend only on their members: not on clock, owner, umask or order."""
 
 import gzip
 import io
@@ -8,18 +8,19 @@ from pathlib import Path
 
 
 def write(target: Path, members: Mapping[str, tuple[bytes, int]], epoch: int) -> None:
-    """A .tar.gz of these files: by name the content and the mode. `epoch` is the time of all."""
+    """Write a .tar.gz of these files: name -> content and mode. `epoch` is the time of all."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name in sorted(members):
             content, mode = members[name]
             tar.addfile(_entry(name, len(content), mode, epoch), io.BytesIO(content))
+    # No file name in the gzip header, and the commit's time instead of the clock's.
     with target.open("wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=epoch) as packed:
         packed.write(raw.getvalue())
 
 
 def files(folder: Path, names: Iterable[str]) -> dict[str, tuple[bytes, int]]:
-    """The files of a folder that are named, or lie below what is named, as `write` takes them."""
+    """Return the named files of a folder, and those below named folders, as input of `write`."""
     return {
         path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mode)
         for name in names
@@ -28,7 +29,7 @@ def files(folder: Path, names: Iterable[str]) -> dict[str, tuple[bytes, int]]:
 
 
 def repack(source: Path, target: Path, epoch: int) -> None:
-    """The same files as in another .tar.gz, which was made with a clock. Names and modes stay."""
+    """Copy another .tar.gz, which has times of a clock, into one with the same names and modes."""
     with tarfile.open(source) as tar:
         members = {
             member.name: (packed.read(), member.mode)
@@ -47,5 +48,6 @@ def _below(path: Path) -> Iterator[Path]:
 def _entry(name: str, size: int, mode: int, epoch: int) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
     entry.size, entry.mtime = size, epoch
+    # Only the executable bit counts: the rest depends on the umask.
     entry.mode = 0o755 if mode & 0o100 else 0o644
     return entry

@@ -8,7 +8,7 @@ UNRELEASED = "## Unreleased"
 
 
 def section(text: str, version: str) -> str:
-    """What changed in a version, without its heading. Raises ReleaseError if there is none."""
+    """Return a version's changes, without its heading. Raises ReleaseError if there are none."""
     found = re.search(
         rf"^## {re.escape(version)}(?: - \S+)?\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL
     )
@@ -22,7 +22,7 @@ def section(text: str, version: str) -> str:
 
 
 def released(text: str, version: str, date: str) -> str:
-    """The changelog with all that was unreleased under this version. Raises ReleaseError."""
+    """Return the changelog with all unreleased changes in this version. Raises ReleaseError."""
     if re.search(rf"^## {re.escape(version)}\b", text, re.MULTILINE):
         raise ReleaseError(f"CHANGELOG.md has a section of {version} already: take a higher number")
     if f"\n{UNRELEASED}\n" not in text:

@@ -1,5 +1,5 @@
-"""What stops a release. The text names what is wrong and the way out."""
+"""Errors that stop a release. The text names the problem and the solution."""
 
 
 class ReleaseError(RuntimeError):
-    """A release of this commit under this version cannot be made."""
+    """A release of this commit under this version is impossible."""

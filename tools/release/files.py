@@ -1,4 +1,4 @@
-"""The files of a release, each made from the sources of one commit."""
+"""The files of a release, each built from the sources of one commit."""
 
 import hashlib
 import os
@@ -18,13 +18,13 @@ RENDERED = (
     *("base", "overlays/cert-manager", "overlays/single"),
     *("monitoring", "protection", "console"),
 )
-"""What is applied with `kubectl apply -k`, as one file each."""
+"""Folders for `kubectl apply -k`, rendered to one file each."""
 CHART = Path("charts/muster")
 CHECKSUMS = "SHA256SUMS"
 
 
 def wheels(source: Source, out: Path) -> None:
-    """Muster's wheel, and that of the embedded cluster, which the extra `demo` asks for."""
+    """Build Muster's wheel, and that of the embedded cluster, which the extra `demo` requires."""
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     pip += ["--disable-pip-version-check", "--wheel-dir", str(out)]
     for project in (source.folder, source.folder / "localcluster"):
@@ -32,7 +32,7 @@ def wheels(source: Source, out: Path) -> None:
 
 
 def image_context(source: Source, version: str, out: Path) -> None:
-    """What `docker build - <` takes: the Dockerfile, and what .dockerignore lets through."""
+    """Archive the input of `docker build - <`: the Dockerfile, and what .dockerignore includes."""
     ignore = (source.folder / ".dockerignore").read_text().splitlines()
     names = [line.removeprefix("!") for line in ignore if line.startswith("!")]
     members = archives.files(source.folder, ["Dockerfile", ".dockerignore", *names])
@@ -40,7 +40,7 @@ def image_context(source: Source, version: str, out: Path) -> None:
 
 
 def manifests(source: Source, version: str, out: Path) -> None:
-    """What kubectl makes of each kustomization."""
+    """Render each kustomization with kubectl."""
     kubectl = _program("kubectl")
     for folder in RENDERED:
         text = _run([kubectl, "kustomize", str(source.folder / "manifests" / folder)], source)
@@ -49,7 +49,7 @@ def manifests(source: Source, version: str, out: Path) -> None:
 
 
 def chart(source: Source, version: str, out: Path) -> None:
-    """The Helm chart, where the commit has one. Helm packs with a clock, so it is packed anew."""
+    """Package the Helm chart, if the commit has one; repack it, as Helm writes the current time."""
     if not (source.folder / CHART).is_dir():
         return
     with tempfile.TemporaryDirectory() as packed:
@@ -61,7 +61,7 @@ def chart(source: Source, version: str, out: Path) -> None:
 
 
 def bill_of_materials(source: Source, version: str, out: Path) -> None:
-    """CycloneDX, from the lock with its hashes: what an image of this release contains."""
+    """Write a CycloneDX document from the lock with its hashes: the contents of an image."""
     command = [sys.executable, "-m", "cyclonedx_py", "requirements", "--output-reproducible"]
     command += ["--pyproject", str(source.folder / "pyproject.toml"), "--output-format=JSON"]
     command += [f"--output-file={out / f'muster-{version}-sbom.cdx.json'}"]
@@ -69,13 +69,13 @@ def bill_of_materials(source: Source, version: str, out: Path) -> None:
 
 
 def changes(source: Source, version: str, out: Path) -> None:
-    """The version's section of the changelog. Raises ReleaseError."""
+    """Write the version's section of the changelog. Raises ReleaseError."""
     text = (source.folder / "CHANGELOG.md").read_text()
     (out / f"muster-{version}-changes.md").write_text(changelog.section(text, version))
 
 
 def checksums(out: Path) -> None:
-    """Of all files that are there, as `sha256sum --check` reads them."""
+    """Write the checksums of all files there, in the format of `sha256sum --check`."""
     lines = [
         f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
         for path in sorted(out.iterdir())
@@ -86,6 +86,7 @@ def checksums(out: Path) -> None:
 
 def _program(name: str) -> str:
     built = BIN / name
+    # The pinned build rather than another version on the path.
     found = str(built) if built.is_file() else shutil.which(name)
     if found is None:
         raise ReleaseError(f"{name} is neither in {BIN} nor on the path: run make e2e-modules")
@@ -103,5 +104,5 @@ def _run(command: Sequence[str], source: Source) -> bytes:
 
 
 def _environment(source: Source) -> Mapping[str, str]:
-    """The commit's time instead of the clock's, for all tools that ask."""
+    """Return an environment in which tools use the commit's time instead of the clock's."""
     return {**os.environ, "SOURCE_DATE_EPOCH": str(source.epoch), "TZ": "UTC", "LC_ALL": "C"}

@@ -1,6 +1,6 @@
-"""The version's number: every place where it stands, read and written.
+"""Write the version's number to every file that has it: `make version VERSION=...`.
 
-`python -m tools.release.numbers VERSION` writes it everywhere (`make version VERSION=...`).
+`python -m tools.release.numbers VERSION` does the same.
 """
 
 import argparse
@@ -20,7 +20,7 @@ _NUMBER = r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file and what stands before the number in it. `wanted`: it has to be there."""
+    """A file, and the text before the number in it. `wanted`: the number must exist."""
 
     path: str
     before: str
@@ -41,14 +41,14 @@ PLACES = (
     Place("manifests/console/deployment.yaml", r"image: muster:"),
     Place("Dockerfile", r"-t muster:"),
     Place("docs/install.md", r"REGISTRY/muster:"),
-    # Where there is a chart.
+    # Only if there is a chart.
     Place("charts/muster/Chart.yaml", r"^version: [\"']?", wanted=False),
     Place("charts/muster/Chart.yaml", r"^appVersion: [\"']?", wanted=False),
 )
 
 
 def check(folder: Path, version: str) -> None:
-    """Raises ReleaseError with every place of a source tree that says another number."""
+    """Raise ReleaseError with every place of a source tree that has another number."""
     if re.fullmatch(_NUMBER, version) is None:
         raise ReleaseError(f"VERSION={version} is no version: write 1.2.3, or 1.2.3rc1")
     wrong = [
@@ -64,7 +64,7 @@ def check(folder: Path, version: str) -> None:
 
 
 def read(folder: Path) -> Iterator[tuple[Place, str]]:
-    """Every number with its place. Raises ReleaseError where a place has none."""
+    """Yield every number with its place. Raises ReleaseError if a place has none."""
     for place in PLACES:
         file = folder / place.path
         found = place.pattern.findall(file.read_text()) if file.is_file() else []
@@ -74,10 +74,10 @@ def read(folder: Path) -> Iterator[tuple[Place, str]]:
 
 
 def write(folder: Path, version: str, date: str) -> None:
-    """The number in every place, and its section in the changelog. Raises ReleaseError."""
+    """Write the number to every place, and its section to the changelog. Raises ReleaseError."""
     if re.fullmatch(_NUMBER, version) is None:
         raise ReleaseError(f"VERSION={version} is no version: write 1.2.3, or 1.2.3rc1")
-    list(read(folder))  # nothing is written if a place is missing
+    list(read(folder))  # before the first write: a missing place must leave all files unchanged
     log = folder / "CHANGELOG.md"
     log.write_text(changelog.released(log.read_text(), version, date))
     for place in PLACES:

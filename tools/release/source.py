@@ -1,4 +1,4 @@
-"""The sources of one commit, taken out of git: what lies about in a checkout is never released."""
+"""The sources of one commit, exported from git: other files of a checkout are never released."""
 
 import io
 import subprocess
@@ -19,7 +19,8 @@ class Source:
 
 
 def export(repository: Path, commit: str, folder: Path) -> Source:
-    """A commit's files into an empty folder. Raises ReleaseError."""
+    """Export a commit's files to an empty folder. Raises ReleaseError."""
+    # A tag is resolved to its commit.
     described = _git(repository, "show", "--no-patch", "--format=%H %ct", f"{commit}^{{commit}}")
     whole, epoch = described.decode().split()
     with tarfile.open(fileobj=io.BytesIO(_git(repository, "archive", whole))) as tar:

@@ -1,1 +1,1 @@
-"""How the tests are run: what they cost, and what ends with them."""
+"""Helpers of test runs: effort, cost, and the end of leftover processes."""

@@ -1,4 +1,4 @@
-"""How much the tests try: little in `make test`, much with `--long`.
+"""The effort of tests: little in `make test`, much with `--long`.
 
 The mutation run (tools.mutation) shows what the short counts catch; choose a count by that.
 """
@@ -16,8 +16,8 @@ LONG_EXAMPLES: Final = 300
 
 
 def load(*, long: bool) -> None:
-    """Set what Hypothesis does by default; call it before test modules are imported."""
-    # No deadline: a noisy machine must fail no test.
+    """Set Hypothesis' defaults; call it before test modules are imported."""
+    # No deadline: a noisy machine must not fail a test.
     common = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("short", common, max_examples=EXAMPLES)
     settings.register_profile("long", common, max_examples=LONG_EXAMPLES)
@@ -25,7 +25,7 @@ def load(*, long: bool) -> None:
 
 
 def is_long() -> bool:
-    """Whether the full counts are wanted."""
+    """Return true if the full counts are requested."""
     return settings.get_current_profile_name() == "long"
 
 
@@ -35,7 +35,7 @@ def examples(short: int, long: int) -> settings:
 
 
 def count(short: int, long: int) -> int:
-    """Return how often a test repeats itself."""
+    """Return the number of repetitions of a test."""
     return long if is_long() else short
 
 

@@ -2,8 +2,8 @@
 
 `Guardian.begin()` starts it next to pytest and marks the environment, which every child process
 inherits. When pytest ends, by itself or by SIGKILL, the guardian reads the end of its standard
-input, kills every process that still carries the mark, and, unless pytest said that it ended in
-good order, removes the run's temporary files. Linux only: it reads the environments in /proc.
+input and kills every process that still has the mark. Unless pytest reported a normal end, it also
+removes the run's temporary files. Linux only: it reads the environments in /proc.
 """
 
 import os
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Final, Self
 
 MARK: Final = "MUSTER_TEST_RUN"
-"""The environment variable that a run's processes carry; nested runs append theirs."""
+"""The environment variable of a run's processes; nested runs append theirs."""
 
 _PROC: Final = Path("/proc")
 _ENDED: Final = b"ended"
-_PAUSE: Final = 0.02  # seconds between two looks at processes that were just killed
+_PAUSE: Final = 0.02  # seconds between two checks of processes that were just killed
 
 
 class Guardian:
@@ -36,7 +36,9 @@ class Guardian:
     def begin(cls) -> Self:
         """Start the guardian; children that are started from now on belong to the run."""
         mark = secrets.token_hex(8)
+        # Without the variable: no run's guardian may kill this process.
         outer = {name: value for name, value in os.environ.items() if name != MARK}
+        # A session of its own: Ctrl-C for pytest's process group must not end the guardian.
         process = subprocess.Popen(
             [sys.executable, "-S", "-E", __file__, mark],
             stdin=subprocess.PIPE,
@@ -51,11 +53,11 @@ class Guardian:
         self._tell(os.fsencode(folder))
 
     def left(self) -> list[str]:
-        """Return the command lines of the run's processes that still run, pytest's excepted."""
+        """Return the command lines of the run's processes that still run, except pytest."""
         return [_command(pid) for pid in _marked(self._mark) if pid != os.getpid()]
 
     def end(self) -> None:
-        """End what still runs, and keep the temporary files."""
+        """End the remaining processes, and keep the temporary files."""
         self._tell(_ENDED)
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -71,14 +73,14 @@ class Guardian:
 
 
 def _marked(mark: str) -> Iterator[int]:
-    """The processes with the mark in the environment that they were started with."""
+    """Yield the processes whose initial environment has the mark."""
     name, value = f"{MARK}=".encode(), mark.encode()
     for entry in _PROC.iterdir():
         if not entry.name.isdecimal():
             continue
         try:
             variables = (entry / "environ").read_bytes().split(b"\0")
-        except OSError:  # it ended meanwhile, or belongs to somebody else
+        except OSError:  # it ended meanwhile, or belongs to another user
             continue
         if any(line.startswith(name) and value in line for line in variables):
             yield int(entry.name)
@@ -94,6 +96,7 @@ def _command(pid: int) -> str:
 def watch(mark: str) -> None:
     """Wait for the end of the run, then end its processes and remove its files."""
     folders = sys.stdin.buffer.read().splitlines()
+    # Again until none is left: a process may start another one while it is killed.
     while left := list(_marked(mark)):
         for pid in left:
             try:

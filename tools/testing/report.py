@@ -1,4 +1,4 @@
-"""What a run of the tests cost: by suite, folder and file, next to the last run's figures."""
+"""The cost of a test run: by suite, folder and file, next to the last run's figures."""
 
 import json
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-_FILES: Final = 20  # rows of files; more are read in the JSON document
+_FILES: Final = 20  # rows of files; the JSON document has all
 _TESTS: Final = 12
 _DEPTH: Final = 2  # parts of a folder's path: tests/scheduler, e2e/faults
 
@@ -25,9 +25,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class SuiteCost:
-    """What one run of pytest cost.
+    """The cost of one run of pytest.
 
-    `whole` has the servers that it started, too; `tests` maps a test to its own cost.
+    `whole` includes the servers that it started; `tests` maps a test to its own cost.
     """
 
     name: str
@@ -37,7 +37,7 @@ class SuiteCost:
 
     @classmethod
     def read(cls, name: str, whole: Cost, file: Path) -> Self:
-        """Read what `tools.testing.usage` wrote; a run that was killed has written nothing."""
+        """Read the file of `tools.testing.usage`; a killed run has written none."""
         if not file.is_file():
             return cls(name, whole)
         recorded = json.loads(file.read_text())

@@ -1,8 +1,8 @@
-"""A pytest plugin that records what each test costs.
+"""A pytest plugin that records the cost of each test.
 
 `pytest -p tools.testing.usage --usage=FILE` writes one JSON document when the run ends. Processor
-seconds are those of pytest itself and of child processes that ended during the test; servers that
-live for the whole run are counted for the run alone, by whoever starts pytest.
+seconds are those of pytest itself and of child processes that ended during the test. Servers that
+live for the complete run count for the run only; the process that starts pytest measures them.
 """
 
 import json
@@ -42,7 +42,7 @@ class Recorder:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option that names the file."""
+    """Add the option that names the file."""
     parser.getgroup("muster").addoption(
         "--usage", type=Path, metavar="FILE", help="write what each test costs, as JSON"
     )

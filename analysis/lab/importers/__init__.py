@@ -1,4 +1,4 @@
-"""Published traces: their columns become jobs. The data itself is not part of the project."""
+"""Importers of published traces: their columns become jobs. The project contains no such data."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ IMPORTERS: Final[Mapping[str, Callable[[Path], list[Job]]]] = {
     "philly": philly.read_job_log,
     "borg": borg.read_instance_events,
 }
-"""By the name that people call the trace."""
+"""The importers by the common name of the trace."""

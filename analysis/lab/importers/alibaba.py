@@ -1,8 +1,8 @@
 """Alibaba's GPU cluster trace of 2023, `openb_pod_list_*.csv`: one pod in each row.
 
 Columns: name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time,
-deletion_time, scheduled_time; times in seconds. A pod that shares a GPU asks for thousandths of one
-(`gpu_milli`), which become the resource `example.com/gpu-milli`; others ask for whole GPUs.
+deletion_time, scheduled_time; times in seconds. A pod that shares a GPU requests thousandths of one
+(`gpu_milli`), which become the resource `example.com/gpu-milli`; others request entire GPUs.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ GPU: Final = "nvidia.com/gpu"
 SHARED_GPU: Final = "example.com/gpu-milli"
 
 _PRIORITIES: Final = {"BE": 0, "Burstable": 0, "LS": 10, "Guaranteed": 10}
-"""By `qos`: best effort goes before nobody."""
+"""Priority by `qos`: best effort precedes no other."""
 
 
 def read_openb(file: Path) -> list[Job]:
-    """The pods that ran, as jobs of one pod. Raises LabError, which names line and column."""
+    """Read the pods that ran, as jobs of one pod. Raises LabError, which names line and column."""
     try:
         with file.open(newline="", encoding="utf-8") as lines:
             return from_zero(checked(_jobs(lines, str(file)), str(file)))

@@ -2,8 +2,9 @@
 
 Fields: time (microseconds; 0 is before the trace), type, collection_id, collection_type, priority,
 instance_index and resource_request {cpus, memory}, which are shares of the largest machine. A
-collection becomes one gang: as many pods as it had instances, each asking for the most that one of
-them asked for, from the first SUBMIT to the last end, less the time before the first SCHEDULE.
+collection becomes one gang with a pod for each instance. Each pod requests the most that an
+instance requested. It lasts from the first SUBMIT to the last end, less the time before the first
+SCHEDULE.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from analysis.lab.importers.times import from_zero
 from analysis.lab.trace import Job, checked, job_of
 
 MACHINE_CPU: Final = 64
+"""Cores of a share of 1, as the nodes have on which the trace is played."""
+
 MACHINE_MEMORY: Final = 256 << 30
-"""What a share of 1 stands for: cores and bytes of the nodes that the trace is played on."""
+"""Bytes of memory of a share of 1, as the nodes have on which the trace is played."""
 
 _NAMES: Final = ("SUBMIT", "QUEUE", "ENABLE", "SCHEDULE", "EVICT", "FAIL", "FINISH", "KILL", "LOST")
 _ENDS: Final = frozenset({"FAIL", "FINISH", "KILL", "LOST"})
 _TRACE_TIERS: Final = 450
-"""Priorities of the trace are 0 to this."""
+"""Highest priority of the trace; the lowest is 0."""
 
 
 class Resources(msgspec.Struct, frozen=True):
@@ -70,7 +73,7 @@ class _Collection:
 
 
 def read_instance_events(file: Path) -> list[Job]:
-    """The jobs that ran and ended in the trace. Raises LabError, which names the line."""
+    """Read the jobs that ran and ended in the trace. Raises LabError, which names the line."""
     try:
         with file.open(encoding="utf-8") as lines:
             collections = _collected(lines, str(file))
@@ -89,6 +92,7 @@ def _collected(lines: Iterator[str], source: str) -> dict[int, _Collection]:
             event = decoder.decode(line)
         except (msgspec.DecodeError, RecursionError) as error:
             raise LabError(f"{source}: line {number}: {error}") from error
+        # An alloc set reserves resources for jobs, and is not a job.
         if event.collection_type in (1, "1", "ALLOC_SET"):
             continue
         collection = found.setdefault(event.collection_id, _Collection(event.time, event.priority))

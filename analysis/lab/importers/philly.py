@@ -3,7 +3,7 @@
 Each entry has `jobid`, `vc` (the virtual cluster), `submitted_time` and `attempts`, each with
 `start_time`, `end_time` and `detail`, a list of machines with the GPUs that the attempt had there.
 A job becomes a gang with one pod for each machine of its last attempt, and runs as long as all its
-attempts together. Where machines had unequal numbers of GPUs, all its pods ask for the largest.
+attempts together. If machines had unequal numbers of GPUs, all its pods request the largest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """One time that the job ran."""
+    """One run of the job."""
 
     start_time: str | None = None
     end_time: str | None = None
@@ -44,7 +44,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def read_job_log(file: Path) -> list[Job]:
-    """The jobs that ran and ended. Raises LabError, which names the field."""
+    """Read the jobs that ran and ended. Raises LabError, which names the field."""
     try:
         entries = msgspec.json.decode(file.read_bytes(), type=list[Entry])
     except (OSError, msgspec.DecodeError) as error:
@@ -79,7 +79,7 @@ def _seconds(attempt: Attempt, place: str) -> float | None:
 
 
 def _time(written: str, place: str) -> float:
-    """Seconds since 2017; the log's zone is left out, as only differences count."""
+    """Return seconds since 2017. The log's time zone is ignored, as only differences count."""
     try:
         moment = datetime.strptime(written[:19], "%Y-%m-%d %H:%M:%S")  # noqa: DTZ007
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Traces that begin at any time, moved to second 0."""
+"""Shift of traces that begin at any time to second 0."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from analysis.lab.trace import Job
 
 
 def from_zero(jobs: Sequence[Job]) -> list[Job]:
-    """The jobs, which are by arrival, moved so that the first one comes at second 0."""
+    """Return the jobs, ordered by arrival, shifted so that the first one arrives at second 0."""
     first = jobs[0].arrival
     return [msgspec.structs.replace(job, arrival=job.arrival - first) for job in jobs]

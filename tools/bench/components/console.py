@@ -1,10 +1,10 @@
-"""What the console costs at 5,000 nodes and 20,000 pods, no I/O.
+"""The cost of the console at 5,000 nodes and 20,000 pods, without I/O.
 
 `python -m tools.bench.components.console` measures it.
 
-Twelve pages are open on it. Cases are measured as `tools.bench.report.frame` says, beside their
-ranges and the last result that was kept (tools/bench/results/console.json); `--record` keeps the
-new ones. Ends with 1 if a range was missed.
+Twelve pages are open. Cases are measured as in `tools.bench.report.frame`. The table shows their
+ranges and the last stored result (tools/bench/results/console.json); `--record` stores the new one.
+Ends with 1 if a range was missed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ALL: Final = Viewer("admin", "one")
 
 
 def watched(nodes: int = NODES, pods: int = PODS, waiting: int = WAITING) -> Following:
-    """Nodes in racks and blocks, each with a few pods, and gangs that wait for more."""
+    """Return nodes in racks and blocks, each with a few pods, and gangs that wait for more."""
     state = cluster(nodes, racks=max(1, nodes // 25))
     for index in range(pods):
         uid = f"running-{index}"
@@ -52,7 +52,7 @@ def watched(nodes: int = NODES, pods: int = PODS, waiting: int = WAITING) -> Fol
 
 
 def updates(rounds: int = ROUNDS, *, viewers: int = 12) -> Iterator[float]:
-    """A gang of 64 starts on as many nodes, another comes, and 64 pods end elsewhere."""
+    """Time an update: a gang of 64 starts on as many nodes, another comes, 64 pods end."""
     yield from asyncio.run(_updates(rounds, viewers))
 
 
@@ -88,7 +88,7 @@ async def _updates(rounds: int, viewers: int) -> list[float]:
         streams.tick()
         spent.append(clock() - start)
         for _ in wanted:
-            await asyncio.sleep(0)  # all of them take their events
+            await asyncio.sleep(0)  # lets each reader take its events
     streams.end()
     told = await asyncio.gather(*readers)
     assert min(told) > rounds, told
@@ -96,7 +96,7 @@ async def _updates(rounds: int, viewers: int) -> list[float]:
 
 
 def quiet(rounds: int = 200) -> Iterator[float]:
-    """Nothing changes."""
+    """Time an update without changes."""
     following = watched()
     streams = Streams(following)
     streams.tick()
@@ -107,7 +107,7 @@ def quiet(rounds: int = 200) -> Iterator[float]:
 
 
 def maps(rounds: int = 10) -> Iterator[float]:
-    """The whole map as JSON."""
+    """Time the complete map as JSON."""
     following = watched()
     for _ in range(rounds):
         start = clock()
@@ -117,7 +117,7 @@ def maps(rounds: int = 10) -> Iterator[float]:
 
 
 def queues(rounds: int = 20) -> Iterator[float]:
-    """The first 200 rows of the queue as JSON."""
+    """Time the first 200 rows of the queue as JSON."""
     following = watched()
     for _ in range(rounds):
         start = clock()
@@ -128,7 +128,7 @@ def queues(rounds: int = 20) -> Iterator[float]:
 
 
 def searches(rounds: int = 20) -> Iterator[float]:
-    """A search among all workloads."""
+    """Time a search among all workloads."""
     following = watched()
     for _ in range(rounds):
         start = clock()
@@ -138,7 +138,7 @@ def searches(rounds: int = 20) -> Iterator[float]:
 
 
 def rooms(rounds: int = 20) -> Iterator[float]:
-    """The largest gang of a shape, in each rack, after something changed."""
+    """Time the largest gang of a shape in each rack, after a change."""
     following = watched()
     for number in range(rounds):
         following.cluster.state.remove_pod(f"running-{number}")

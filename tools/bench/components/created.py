@@ -1,4 +1,4 @@
-"""What measurements of many objects that users create share: a cluster, room, and what is made."""
+"""Shared parts of measurements of many created objects: a cluster, capacity, and counters."""
 
 import argparse
 import asyncio
@@ -22,22 +22,22 @@ from kube.client.resources import NAMESPACES, PODS, Resource
 from kube.informers.cache import Cache
 from kube.informers.reflector import Reflector
 
-# How many creations are under way at once.
+# Concurrent creations.
 AT_ONCE = 32
 _NODE_PODS = 100
 _ACCOUNT = "system:serviceaccount:muster-system:muster-controller"
 
 
 class Result(Protocol):
-    """What was measured, which says itself as text."""
+    """The result of a measurement, whose text is its report."""
 
     @property
     def kept(self) -> bool:
-        """Whether every target was reached."""
+        """True if every target was reached."""
 
 
 class Counter:
-    """Follows one kind: how many objects there are, when the last came, how often they changed."""
+    """A counter of one kind's objects, with the time of the last creation."""
 
     def __init__(self, client: Client, resource: Resource, namespace: str) -> None:
         self.cache: Cache[RawObject] = Cache()
@@ -53,7 +53,7 @@ class Counter:
         await self._reflector.run()
 
     async def reach(self, count: int) -> float:
-        """When there were so many."""
+        """Return when their number reached `count`."""
         self._count = count
         self._on_change(None, None)
         await self._reached.wait()
@@ -67,7 +67,7 @@ class Counter:
 
 
 async def make_room(client: Client, cluster: Cluster, namespace: str, pods: int) -> None:
-    """A namespace, and nodes with room for so many of its pods."""
+    """Create a namespace, and nodes with capacity for so many of its pods."""
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     await client.create(NAMESPACES, body)
     for number in range(-(-pods // _NODE_PODS)):
@@ -76,17 +76,17 @@ async def make_room(client: Client, cluster: Cluster, namespace: str, pods: int)
 
 
 async def settled(client: Client, pods: int, namespace: str) -> None:
-    """Wait for the bindings, at most a minute, and for what the controllers write about them."""
+    """Wait for the bindings, at most a minute, and for the controllers' writes about them."""
     for _ in range(12):
-        await asyncio.sleep(5)  # seldom: each look lists all pods, beside what is measured
+        await asyncio.sleep(5)  # rarely: each pass lists all pods, next to what is measured
         found = (await client.list(PODS, namespace))["items"]
         if sum(bool(pod["spec"].get("nodeName")) for pod in found) >= pods:
             break
-    await asyncio.sleep(5)  # no event says that nobody will write any more
+    await asyncio.sleep(5)  # no event shows that the last write has happened
 
 
 def writes_in(namespace: str, audit: Path) -> Mapping[str, int]:
-    """What the controller's account wrote in a namespace, by verb and resource."""
+    """Return the writes of the controller's account in a namespace, by verb and resource."""
     found: Counts[str] = Counts()
     for line in audit.read_text().splitlines():
         event = json.loads(line)
@@ -104,7 +104,7 @@ def writes_in(namespace: str, audit: Path) -> Mapping[str, int]:
 def main(
     about: str | None, unit: str, measure: Callable[[Client, Cluster, int], Awaitable[Result]]
 ) -> int:
-    """The command: `measure` so many of a unit on a new cluster; 1 if a target was missed."""
+    """Run the command: `measure` so many of a unit on a new cluster; 1 if a target was missed."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--cluster", choices=("local", "real"), default="local")
     parser.add_argument(f"--{unit}", dest="count", type=int, default=100)

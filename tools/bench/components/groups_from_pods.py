@@ -1,11 +1,12 @@
-"""Many groups that bare pods ask for: how fast they are made, and what that costs.
+"""The rate and the cost of creating many groups for bare pods.
 
-    python -m tools.bench.components.groups_from_pods --cluster real --groups 1000
+   python -m tools.bench.components.groups_from_pods --cluster real --groups 1000
 
-Half of the pods of each group come before it, as fast as the API server takes them; once all groups
-are there, the other half. Stated are: when the last pod of the first half was made and when the
-last group, how many groups were made in a second, how many writes the controllers made for each
-(counted in the audit log), and whether any pod was bound before the second half came.
+Half of the pods of each group are created first, as fast as the API server accepts them. The other
+half follows once all groups exist. The report has: when the last pod of the first half and when the
+last group was created, the number of groups created in a second, the number of the controllers'
+writes for each group (counted in the audit log), and whether any pod was bound before the second
+half came.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ NAMESPACE = "bench-groups-from-pods"
 PODS_EACH = 4
 LIMIT = 1.5
 WRITES = 2.0
-"""For each group at most: half of what a JobSet may cost, which needs a Workload too."""
+"""Writes for each group at most: half of what a JobSet may cost, which needs a Workload, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Measured:
 
     @property
     def kept(self) -> bool:
-        """Whether every target was reached."""
+        """True if every target was reached."""
         return (
             self.groups <= LIMIT * self.pods
             and sum(self.writes.values()) <= WRITES * self.count
@@ -67,7 +68,7 @@ class Measured:
 
 
 async def measure(client: Client, cluster: Cluster, count: int) -> Measured:
-    """Run it on a cluster that has Muster."""
+    """Run the measurement on a cluster that has Muster."""
     await make_room(client, cluster, NAMESPACE, count * PODS_EACH)
     groups = Counter(client, POD_GROUPS, NAMESPACE)
     follow = asyncio.create_task(groups.run())
@@ -101,7 +102,7 @@ async def _make(client: Client, count: int, members: range) -> None:
 
 
 def member(group: int, at: int) -> Json:
-    """A pod as a user writes it: its group is named by one label and told apart by another."""
+    """Return a pod as users write it: a label names its group, and another divides it."""
     made = pod(f"m-{group}-{at}", NAMESPACE, group="many")
     made["metadata"]["labels"]["number"] = str(group)
     made["metadata"]["annotations"] = {

@@ -1,11 +1,11 @@
-"""Many JobSets at once: how long their groups take beside their Jobs, and what that costs.
+"""Many JobSets at once: the time of their groups compared to their Jobs, and the cost.
 
-    python -m tools.bench.components.jobsets --cluster real --jobsets 1000
+   python -m tools.bench.components.jobsets --cluster real --jobsets 1000
 
-JobSets of four Jobs each are created as fast as the API server takes them, on nodes with room for
-all. Stated are: when the last Job was made (the JobSet controller's own time), when the last group
-was made, how many writes the controllers made for each JobSet (counted in the audit log), and
-whether any pod was bound outside its group, or any gang in part.
+JobSets of four Jobs each are created as fast as the API server accepts them, on nodes with capacity
+for all. The report has: when the last Job was created (the JobSet controller's own time), when the
+last group was created, the number of the controllers' writes for each JobSet (counted in the audit
+log), and whether any pod was bound outside its group, or any gang in part.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from tools.bench.components.created import AT_ONCE, Counter, main, make_room, se
 NAMESPACE = "bench-jobsets"
 REPLICAS = 4
 LIMIT = 1.5
-# What a JobSet of one gang needs: a Workload and a PodGroup.
+# The objects of a JobSet with one gang: a Workload and a PodGroup.
 OBJECTS = 2
 
 
@@ -44,7 +44,7 @@ class Measured:
 
     @property
     def kept(self) -> bool:
-        """Whether every target was reached."""
+        """True if every target was reached."""
         return (
             self.groups <= LIMIT * self.jobs
             and sum(self.writes.values()) <= (OBJECTS + 2) * self.count
@@ -71,7 +71,7 @@ class Measured:
 
 
 async def measure(client: Client, cluster: Cluster, count: int) -> Measured:
-    """Run it on a cluster that has Muster."""
+    """Run the measurement on a cluster that has Muster."""
     await make_room(client, cluster, NAMESPACE, count * REPLICAS)
     jobs, groups, workloads = (
         Counter(client, it, NAMESPACE) for it in (JOBS, POD_GROUPS, WORKLOADS)
@@ -112,7 +112,7 @@ async def measure(client: Client, cluster: Cluster, count: int) -> Measured:
 
 
 def is_outside(pod: Json, group: Json | None) -> bool:
-    """Whether a bound pod's group is not there, or came after the binding."""
+    """Return true if a bound pod's group does not exist, or was created after the binding."""
     if group is None:
         return True
     said = {it["type"]: it for it in pod["status"].get("conditions", [])}

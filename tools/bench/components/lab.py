@@ -1,10 +1,10 @@
-"""How the lab's time grows with jobs and nodes, and the pictures.
+"""The growth of the lab's time with jobs and nodes, and the pictures.
 
 `python -m tools.bench.components.lab [--record]` measures it.
 
-Each point is a run of its own; beside those of the same load stands the power by which processor
-time grows from each to the next, of which 1 is linear. With --record the points and the week that
-docs/lab.md asks about are kept, and that page's tables and pictures are made of them.
+Each point is a run of its own. For points of the same load the table shows the power by which
+processor time grows from each to the next; 1 is linear. With --record the points and the week of
+docs/lab.md are stored, and that page's tables and pictures are generated from them.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from tools.bench.report.lab_results import (
 
 EXAMPLES: Final = Path(__file__).resolve().parents[3] / "examples" / "lab"
 PARTS: Final = (8, 4, 2, 1)
-"""The parts of examples/lab/week.yaml and its cluster, in whole: 1 is all of them."""
+"""Divisors of examples/lab/week.yaml and its cluster: 1 is the complete week."""
 _WEEK: Final = 7 * 86400.0
 
 
 def part_of(
     cluster: Cluster, recipe: Recipe, *, of_nodes: int = 1, of_jobs: int = 1, of_time: int = 1
 ) -> tuple[Cluster, Recipe]:
-    """An n-th of the nodes, and of the jobs; in the same time, or in an n-th of it."""
+    """Return an n-th of the nodes and of the jobs, in the same time or in an n-th of it."""
     pools = tuple(msgspec.structs.replace(it, count=it.count // of_nodes) for it in cluster.pools)
     span = seconds_of(recipe.span) / of_time
     return Cluster(pools), msgspec.structs.replace(recipe, jobs=recipe.jobs // of_jobs, span=span)
 
 
 def measure(*, of_nodes: int = 1, of_jobs: int = 1, of_time: int = 1) -> Point:
-    """The better of two runs: what else the machine does only makes them longer."""
+    """Return the faster of two runs: other processes only make a run slower."""
     whole = read_cluster(EXAMPLES / "cluster.yaml"), read_recipe(EXAMPLES / "week.yaml")
     cluster, recipe = part_of(*whole, of_nodes=of_nodes, of_jobs=of_jobs, of_time=of_time)
     return min((_run(cluster, recipe) for _ in range(2)), key=lambda point: point.seconds)
@@ -66,7 +66,10 @@ def _run(cluster: Cluster, recipe: Recipe) -> Point:
 
 
 def measure_growth() -> Growth:
-    """Together, and each alone: jobs in a longer or in the same time, nodes for few jobs."""
+    """Measure the growth of both together, and of each alone.
+
+    Alone are jobs in a longer or in the same time, and nodes for few jobs.
+    """
     few = PARTS[0]
     both = [measure(of_nodes=part, of_jobs=part) for part in PARTS]
     longer = [measure(of_jobs=part, of_time=part) for part in PARTS[:-1]]
@@ -76,7 +79,7 @@ def measure_growth() -> Growth:
 
 
 def play_week(variant: str) -> Week:
-    """The department's week of docs/lab.md."""
+    """Play the department's week of docs/lab.md."""
     cluster = read_cluster(EXAMPLES / "team-cluster.yaml")
     jobs = generate(read_recipe(EXAMPLES / "team-week.yaml"), 1)
     return week_of(result_of(Simulation(cluster, jobs, variant_of(variant)).run(_WEEK)))

@@ -1,12 +1,12 @@
-"""What a command or process costs before it does anything: python -m tools.bench.components.launch
+"""The cost of starting a command or process: python -m tools.bench.components.launch
 
 Each command runs to its end on an embedded cluster with one group; each process runs until it is
-ready. Shown is the processor time, user and system, the least of several runs, for commands with
-all they do on that cluster, and what a process has resident once it is ready.
+ready. The table shows the processor time, user and system, and a process's resident memory once it
+is ready. The least of several runs counts. A command's time includes its work on that cluster.
 
-`--beside TREE` measures the code in another working tree in turn with this one, so that both meet
-the same machine. `--record` keeps the results and renews docs/performance-results.md.
-Ends with 1 if a target was missed.
+`--beside TREE` measures the code in another working tree in turn with this one, so that both have
+the same machine. `--record` stores the results and updates docs/performance-results.md. Ends with 1
+if a target was missed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ COMMANDS: Final[Mapping[str, float]] = {
     "doctor --quiet": 0.7,
     "gc": 0.6,
 }
-"""At most so many seconds of processor time."""
+"""Seconds of processor time, at most."""
 
 PROCESSES: Final[Mapping[str, float]] = {"webhook": 0.9, "controller": 0.65, "scheduler": 1.0}
 _READY_WITHIN: Final = 60.0
@@ -58,7 +58,7 @@ TRAIN: Final[Mapping[str, Any]] = {
 
 
 class UnknownError(Exception):
-    """This command is not one of that tree."""
+    """The other tree does not have this command."""
 
 
 class Sample(NamedTuple):
@@ -69,17 +69,18 @@ class Sample(NamedTuple):
 
 
 class Bench:
-    """Runs commands and processes on one cluster."""
+    """Runner of commands and processes on one cluster."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._kubeconfig = kubeconfig
 
     def command(self, tree: Path, name: str) -> Sample:
-        """Run it to its end. Raises UnknownError if it is not known there, SystemExit if killed."""
+        """Run a command to its end. Raises UnknownError, and SystemExit if it was killed."""
         child = self._start(tree, name.split())
         assert child.stdout is not None
         with child.stdout as output:
             said = output.read()
+        # `wait4` returns the usage of this child alone; `getrusage` sums up all children.
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode == 2:
@@ -89,7 +90,7 @@ class Bench:
         return Sample(used.ru_utime + used.ru_stime)
 
     def process(self, tree: Path, name: str) -> Sample:
-        """Run it until it is ready. Raises SystemExit if it ends before."""
+        """Run a process until it is ready. Raises SystemExit if it ends before."""
         health = free_port()
         arguments = [name, "--health", f"127.0.0.1:{health}", "--kubeconfig", str(self._kubeconfig)]
         if name == "webhook":
@@ -127,7 +128,7 @@ def _await_ready(child: subprocess.Popen[bytes], name: str, url: str) -> None:
 
 
 def measure(bench: Bench, trees: Sequence[Path], runs: int) -> list[Launched]:
-    """Everything, the trees in turn; the first is judged."""
+    """Measure all cases, the trees in turn; the first one must meet the targets."""
     cases = [(name, limit, bench.command) for name, limit in COMMANDS.items()]
     cases += [(name, limit, bench.process) for name, limit in PROCESSES.items()]
     found = []
@@ -148,12 +149,12 @@ def measure(bench: Bench, trees: Sequence[Path], runs: int) -> list[Launched]:
 
 
 def _least(samples: Sequence[Sample]) -> Sample:
-    """Of each number the least: what others on the machine do can only add to it."""
+    """Return the least of each number: other processes on the machine can only add to it."""
     return Sample(min(it.seconds for it in samples), min(it.mib for it in samples))
 
 
 async def on_a_cluster(trees: Sequence[Path], runs: int) -> list[Launched]:
-    """The results on an embedded cluster of this process."""
+    """Return the results on an embedded cluster of this process."""
     async with LocalCluster() as cluster:
         async with await Client.connect(cluster.kubeconfig) as client:
             await client.create(NAMESPACES, {"metadata": {"name": "muster-system"}})

@@ -1,11 +1,10 @@
-"""From the start of the scheduler to its first decision in a large cluster, and its memory then.
+"""Time from the scheduler's start to its first decision in a large cluster, and its memory.
 
-    python -m tools.bench.components.startup --nodes 50000 --pods 200000
+   python -m tools.bench.components.startup --nodes 50000 --pods 200000
 
-A server (`tools.bench.decisions.replay`) gives the lists in pages over TLS; the scheduler is a
-process of its own, with imports, election and all. Its time ends when the server sees the first
-Binding. After that the same process decides a few things against the state that it has, and says
-what they took.
+A server (`tools.bench.decisions.replay`) returns the lists in pages over TLS. The scheduler is a
+process of its own, with imports and election. Its time ends when the server receives the first
+Binding. Then the same process decides a few roots on its state, and prints the times.
 """
 
 import argparse
@@ -45,13 +44,13 @@ _LIMITS: Final = {
 }
 _REPEATS: Final = 9
 _LARGE: Final = 1000
-"""Nodes that have room for what is decided."""
+"""Number of nodes from which decisions are measured: with fewer they do not fit."""
 
 Json = dict[str, Any]
 
 
 async def lead(nodes: int, pods: int) -> Json:
-    """The server here, the scheduler as a child; what both saw."""
+    """Run the server here and the scheduler as a child; return what both measured."""
     with tempfile.TemporaryDirectory() as folder:
         made = pki.issue(Path(folder))
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -79,7 +78,7 @@ async def lead(nodes: int, pods: int) -> Json:
 
 
 def follow(access: str) -> None:
-    """The scheduler, until it has decided; prints what it holds and how fast it decides."""
+    """Run the scheduler until it has decided; print its memory and its decision times."""
     process.configure_logging("scheduler", "info")
 
     async def main(stop: asyncio.Event) -> None:
@@ -99,7 +98,7 @@ def follow(access: str) -> None:
 
 
 async def _bound(count: int) -> None:
-    """Until so many Bindings are answered; the scheduler has no event for it."""
+    """Wait until so many Bindings succeeded; the scheduler has no event for it."""
     while (_bindings() or 0) < count:  # noqa: ASYNC110
         await asyncio.sleep(0.1)
 
@@ -116,7 +115,8 @@ def _resident(what: str) -> float:
 
 
 def _decisions(state: State) -> dict[str, float]:
-    """Seconds of the median of several decisions of each kind, against the state as it is."""
+    """Return the median seconds of several decisions of each kind, on the current state."""
+    # Frozen objects are not scanned: the collector must not run into the measurement.
     gc.collect()
     gc.freeze()
     rack = Topology(replay.RACK)
@@ -153,7 +153,7 @@ def _median(state: State, gang: Group) -> float:
 
 
 def report(measured: Json) -> tuple[str, bool]:
-    """A table, and whether every figure is in its range."""
+    """Return a table, and whether every figure is in its range."""
     per_pod = (
         (measured["resident MiB"] - measured["empty MiB"])
         * 1024

@@ -1,9 +1,9 @@
-"""The webhook beside a bare FastAPI route: python -m tools.bench.components.webhook [--seconds N]
+"""The webhook next to a bare FastAPI route: python -m tools.bench.components.webhook [--seconds N]
 
-The bare route parses the same review with the same model and answers "allowed". Both are served
-by the same listener over TLS, each in a process of its own, in turns on the same machine in the
-same run; where there are two cores, server and client have one each. It fails when Muster answers
-at less than SHARE_WANTED of the bare route's rate, or its P99 at 100/s is not under P99_WANTED_MS.
+The bare route parses the same review with the same model and returns "allowed". The same listener
+serves both over TLS, each in a process of its own, in turns on the same machine in the same run. If
+there are two cores, server and client have one each. It fails if Muster responds at less than
+SHARE_WANTED of the bare route's rate, or if its P99 at 100/s is not under P99_WANTED_MS.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ FULL, STEADY = "saturated", "100/s"
 class StaticLister:
     """A lister with constant content."""
 
-    # ruff: noqa: ARG002 - it gives the same answer for every name
+    # ruff: noqa: ARG002 - it returns the same for every name
 
     scheduler_names = USUAL
     gates = features.USUAL
@@ -89,7 +89,7 @@ class StaticLister:
 
 
 def review() -> bytes:
-    """The creation of a PodGroup as a controller makes it, about 2 KB."""
+    """Return the creation of a PodGroup as a controller sends it, about 2 KB."""
     kind = {"group": "scheduling.muster.dev", "version": "v1alpha3"}
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "training", "uid": "3f2c" * 9}
     fields: dict[str, Any] = {f"f:field-{number}": {} for number in range(20)}
@@ -130,7 +130,7 @@ def review() -> bytes:
 
 
 def bare() -> FastAPI:
-    """What any FastAPI webhook has to do at least."""
+    """Return the least that any FastAPI webhook has to do."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     allowed = AdmissionResponse()
 
@@ -149,7 +149,7 @@ def muster() -> Starlette:
 
 
 def serve(name: str, material: Material, ready: Connection) -> None:
-    """A process: one listener until it is ended."""
+    """Run one listener in this process until it is terminated."""
     pin(0)
     app = bare() if name == BARE else muster()
 
@@ -163,7 +163,7 @@ def serve(name: str, material: Material, ready: Connection) -> None:
 
 
 def pin(core: int) -> None:
-    """With one core there is nothing to share out."""
+    """Pin this process to a core; with one core there is nothing to divide."""
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) > 1:
         os.sched_setaffinity(0, {cores[core % len(cores)]})
@@ -184,7 +184,7 @@ class Measured:
         self.rate.append(len(latencies) / seconds)
 
     def percentile(self, share: float) -> float:
-        """Milliseconds within which that share of all requests was answered."""
+        """Return the milliseconds within which that share of all requests was served."""
         return 1000 * sorted(self.latencies)[int(len(self.latencies) * share)]
 
     def line(self) -> str:
@@ -197,7 +197,7 @@ class Measured:
 
 
 class Connected:
-    """One TLS connection, one request at a time; no HTTP library, so that the server counts."""
+    """One TLS connection, one request at a time; no HTTP library, so that it costs little."""
 
     def __init__(self, address: tuple[str, int], tls: ssl.SSLContext, request: bytes) -> None:
         self._address = address
@@ -223,7 +223,7 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A server process: where it listens, and its processor time so far."""
+    """A server process: its address, and its processor time so far."""
 
     address: tuple[str, int]
     pid: int
@@ -236,7 +236,7 @@ class Served:
 async def saturate(
     server: Served, connections: list[Connected], seconds: float, into: Measured
 ) -> None:
-    """Every connection sends the next request as soon as it has the answer."""
+    """Send the next request on every connection as soon as it has the response."""
     ends = time.perf_counter() + seconds
     latencies: list[float] = []
 
@@ -252,7 +252,7 @@ async def saturate(
 async def trickle(
     server: Served, connections: list[Connected], seconds: float, into: Measured
 ) -> None:
-    """RATE requests a second, spread over the connections."""
+    """Send RATE requests a second, spread over the connections."""
     latencies: list[float] = []
     each = RATE / len(connections)
 
@@ -280,6 +280,7 @@ async def measure(
             connections = [Connected(server.address, tls, request) for _ in range(CONNECTIONS)]
             for connection in connections:
                 await connection.open()
+            # The first round warms up, and does not count.
             if round_number == 0:
                 await saturate(server, connections, 1.0, Measured())
             else:
@@ -328,9 +329,9 @@ def main() -> int:
 
 
 def _shares(results: dict[tuple[str, str], Measured]) -> tuple[float, float]:
-    """What Muster reaches of the bare route's rate: as counted, and by processor time.
+    """Return Muster's share of the bare route's rate: as counted, and by processor time.
 
-    The median of rounds, in each of which both had the same machine at the same time.
+    Each is the median of rounds, in each of which both had the same machine at the same time.
     """
     ours, bare = results[MUSTER, FULL], results[BARE, FULL]
     return (

@@ -1,4 +1,4 @@
-"""Decisions alone, on states that are made: times, memory, growth.
+"""Decisions alone, on generated states: times, memory, growth.
 
-`decisions` is the entry point.
+Entry point: `decisions`.
 """

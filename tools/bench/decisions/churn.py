@@ -1,11 +1,11 @@
 """An hour of arrivals and departures on the embedded cluster: does anything grow?
 
-    python -m tools.bench.decisions.churn --minutes 60 --out report.md
+   python -m tools.bench.decisions.churn --minutes 60 --out report.md
 
-Jobs arrive at random, run for a while, end and are deleted; nodes come, go and are cordoned. Every
-minute one row is written: what each process holds in memory and used of the processor, how many
-gangs were bound, and how long it took from a gang's last pod to its last Binding. The report is
-whole after each row, so that one that was cut short can be read too.
+Jobs arrive at random, run for a while, end and are deleted; nodes come, go and are cordoned. Each
+minute adds one row: the memory and processor time of each process, the number of gangs that were
+bound, and the time from a gang's last pod to its last Binding. The report is complete after each
+row, so that one of an interrupted run is readable, too.
 """
 
 import argparse
@@ -48,9 +48,9 @@ _PAGE_SIZE: Final = os.sysconf("SC_PAGE_SIZE")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 MEMORY_LIMIT: Final = 1.1
-"""Resident memory of Muster's processes at the end, over that after the first quarter."""
+"""Resident memory of Muster's processes at the end, divided by that after the first quarter."""
 LATENCY_LIMIT: Final = 1.5
-"""The median latency of the last third, over that of the second."""
+"""The median latency of the last third, divided by that of the second."""
 
 
 class _Spec(msgspec.Struct, rename="camel", gc=False):
@@ -64,7 +64,7 @@ class Pod(msgspec.Struct, gc=False):
 
 @dataclass(slots=True)
 class Gang:
-    """One Job as its pods are seen, those bound by UID with their names; when the last one came."""
+    """One Job by its observed pods: the bound ones by UID, and the time of the last arrival."""
 
     size: int
     seen: set[str] = field(default_factory=set)
@@ -74,7 +74,7 @@ class Gang:
 
 @dataclass(slots=True)
 class Watch:
-    """A sink of pods that measures; `latencies` are those of the running minute."""
+    """A sink of pods that measures; `latencies` are those of the current minute."""
 
     gangs: dict[str, Gang] = field(default_factory=dict)
     latencies: list[float] = field(default_factory=list)
@@ -113,7 +113,7 @@ class Row:
 
 @dataclass(slots=True)
 class Churn:
-    """Everything that happens to the cluster, from one seed."""
+    """All changes of the cluster, from one seed."""
 
     client: Client
     cluster: Local
@@ -126,7 +126,7 @@ class Churn:
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def start(self, part: Coroutine[Any, Any, None]) -> None:
-        """Run it beside the others; its failure ends all."""
+        """Run it with the others; its failure ends all."""
         task = self.group.create_task(part)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -142,7 +142,7 @@ class Churn:
             await self._add_node(wait=False)
 
     async def arrivals(self) -> None:
-        """Jobs at random moments, `rate` a second in the mean."""
+        """Create Jobs at random times, `rate` a second on average."""
         number = 0
         while True:
             await asyncio.sleep(self.chance.expovariate(self.rate))
@@ -150,7 +150,7 @@ class Churn:
             self.start(self._life(f"job-{number}", self.chance.choice(SIZES)))
 
     async def changes(self) -> None:
-        """A node is replaced, or one is cordoned for a while."""
+        """Replace a node, or cordon one for a while."""
         while True:
             await asyncio.sleep(self.chance.expovariate(0.2))
             name = self.chance.choice(self.nodes)
@@ -170,13 +170,13 @@ class Churn:
         cpu = self.chance.choice(("100m", "250m", "500m", "1"))
         container["resources"]["requests"]["cpu"] = cpu
         await self.client.create(JOBS, body, NAMESPACE)
-        # How long the gang runs: nothing here is waited for.
+        # The running time of the gang.
         await asyncio.sleep(5 + self.chance.expovariate(1 / 25))
         for pod in list(gang.bound.values()):
             with suppress(NotFound):
                 path = PODS.path(NAMESPACE, pod)
                 await self.client.request("PATCH", path, body=_FINISH, content_type=MERGE_PATCH)
-        await asyncio.sleep(3)  # the owner sees how it ended before it deletes the Job
+        await asyncio.sleep(3)  # the controller must see how it ended before the Job is deleted
         with suppress(NotFound):
             await self.client.delete(JOBS, name, NAMESPACE, propagation="Background")
         del self.watch.gangs[name]
@@ -200,11 +200,11 @@ class Meter:
         self._before = {name: cpu(pid) for name, pid in pids.items()}
 
     def resident(self) -> dict[str, float]:
-        """MiB of each."""
+        """Return the MiB of each."""
         return {name: resident(pid) for name, pid in self._pids.items()}
 
     def used(self) -> dict[str, float]:
-        """Seconds of processor time of each since the last call."""
+        """Return the seconds of processor time of each since the last call."""
         now = {name: cpu(pid) for name, pid in self._pids.items()}
         used = {name: now[name] - self._before[name] for name in now}
         self._before = now
@@ -212,13 +212,13 @@ class Meter:
 
 
 def resident(pid: int) -> float:
-    """MiB of physical memory that the process has."""
+    """Return the MiB of physical memory of the process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * _PAGE_SIZE / 2**20
 
 
 def cpu(pid: int) -> float:
-    """Seconds of processor time of the process, user and system."""
+    """Return the seconds of processor time of the process, user and system."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
@@ -230,7 +230,7 @@ def _quantile(values: list[float], share: float) -> float:
 
 
 def report(rows: list[Row], rate: float) -> tuple[str, bool]:
-    """The rows as a page, and whether nothing grew."""
+    """Return the rows as a page, and whether memory and latency stayed within limits."""
     names = list(rows[0].resident)
     lines = [
         f"{len(rows)} minutes on the embedded cluster.",
@@ -272,7 +272,7 @@ def _verdicts(rows: list[Row]) -> list[tuple[str, bool]]:
 
 
 async def run(minutes: int, rate: float, seed: int, out: Path) -> bool:
-    """Run it; whether nothing grew. A part that fails ends it all."""
+    """Run the measurement; return whether nothing grew. A failed part ends all."""
     cluster = Local()
     await cluster.start()
     muster = Muster(cluster.kubeconfig)

@@ -29,7 +29,7 @@ GPU = Requirements((("cpu", 4000), ("memory", 16 * GIB), ("nvidia.com/gpu", 1)))
 
 
 def cluster(nodes: int, *, cpu: int = 10, racks: int = 50, gpus: int = 0) -> State:
-    """Racks of equal size, ten racks to a block, ten blocks to a zone."""
+    """Return nodes in racks of equal size, ten racks to a block, ten blocks to a zone."""
     state = State()
     for index in range(nodes):
         rack = index * racks // nodes
@@ -71,7 +71,10 @@ def gang(
 def expecting_gang(
     state: State, name: str, expected: int, *, stages: tuple[int, int] = (0, 0)
 ) -> Group:
-    """A large pod that exists, and pods that do not exist yet; stage 0 is beside all others."""
+    """Return a gang of a large pod that exists, and pods that do not exist yet.
+
+    Pods of stage 0 run together with those of all other stages.
+    """
     first, then = stages
     spec = GroupSpec((POD_GROUP, "ns", name), expected + 1, True, None, 0)
     state.set_group(spec)
@@ -94,7 +97,7 @@ def composite(
 
 
 def full(nodes: int, *, pods: int = 10, size: int = 10, racks: int = 50) -> State:
-    """Every node full of groups of `size`; half of these can only go as wholes."""
+    """Return a state with every node full of groups of `size`; half of them are single units."""
     state = cluster(nodes, cpu=pods, racks=racks)
     for number in range(nodes * pods // size):
         name, priority = f"v{number}", number % 3
@@ -108,7 +111,7 @@ def full(nodes: int, *, pods: int = 10, size: int = 10, racks: int = 50) -> Stat
 
 
 def crowded(nodes: int) -> State:
-    """Four single pods on each node, and a little room."""
+    """Return a state with four single pods on each node, and a little free capacity."""
     state = cluster(nodes, cpu=4)
     victim = Requirements((("cpu", 900), ("memory", GIB)))
     for index in range(4 * nodes):
@@ -118,7 +121,7 @@ def crowded(nodes: int) -> State:
 
 
 def preemptor(state: State, number: int, *, volume: bool = False) -> Pod:
-    """A waiting pod of high priority that takes the room of three."""
+    """Return a waiting pod of high priority that needs the capacity of three."""
     name = f"p{number}"
     claims: tuple[ClaimKey, ...] = ()
     if volume:

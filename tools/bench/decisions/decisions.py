@@ -1,8 +1,8 @@
-"""Decisions alone, no I/O: python -m tools.bench.decisions.decisions
+"""Decisions alone, without I/O: python -m tools.bench.decisions.decisions
 
-Fixed inputs; each case is measured as `tools.bench.report.frame` says and shown beside its range
-and the last result that was kept (tools/bench/results/decisions.json). `--record` keeps the new
-ones and renews docs/performance-results.md. Ends with 1 if a range was missed.
+The inputs are fixed. Each case is measured as in `tools.bench.report.frame`, and shown with its
+range and the last stored result (tools/bench/results/decisions.json). `--record` stores the new
+ones and updates docs/performance-results.md. Ends with 1 if a range was missed.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from tools.bench.report import frame
 from tools.bench.report.frame import Case, Measured, clock
 
 _TOGETHER = 33
-"""Equal pods that the scheduler plans together, the first one included."""
+"""Equal pods that the scheduler plans together, including the first one."""
 
 
 def one_large(nodes: int = 50_000, pods: int = 10_000) -> Iterator[float]:
-    """A gang of equal pods."""
+    """Time a gang of equal pods."""
     state = cluster(nodes, gpus=8, cpu=64)
     yield placed(state, gang(state, "large", pods, wants=GPU))
 
@@ -51,7 +51,7 @@ def one_large(nodes: int = 50_000, pods: int = 10_000) -> Iterator[float]:
 def small_gangs(
     nodes: int = 5_000, gangs: int = 1_000, *, key: str | None = None
 ) -> Iterator[float]:
-    """Gangs of four, one after another."""
+    """Time gangs of four, one after another."""
     state = cluster(nodes, gpus=8, cpu=64)
     groups = [gang(state, f"g{index}", 4, wants=GPU, key=key) for index in range(gangs)]
     for group in groups:
@@ -59,7 +59,7 @@ def small_gangs(
 
 
 def in_racks(nodes: int = 5_000, gangs: int = 750) -> Iterator[float]:
-    """Gangs of four, each in one rack of 50, on nodes for ten pods."""
+    """Time gangs of four, each in one rack of 50, on nodes for ten pods."""
     state = cluster(nodes)
     groups = [gang(state, f"g{index}", 4, key="rack") for index in range(gangs)]
     for group in groups:
@@ -69,7 +69,7 @@ def in_racks(nodes: int = 5_000, gangs: int = 750) -> Iterator[float]:
 def expecting(
     nodes: int = 5_000, gangs: int = 1_000, *, stages: tuple[int, int] = (0, 0)
 ) -> Iterator[float]:
-    """A large pod that exists and eight small ones to come, which hold their places."""
+    """Time gangs of a large pod that exists and eight small ones to come, which get held places."""
     state = cluster(nodes, gpus=8, cpu=64)
     groups = [expecting_gang(state, f"g{index}", 8, stages=stages) for index in range(gangs)]
     for group in groups:
@@ -77,7 +77,7 @@ def expecting(
 
 
 def beside_held_places(nodes: int = 5_000, gangs: int = 1_000) -> Iterator[float]:
-    """Gangs of four that expect nothing, where a thousand others hold eight places each."""
+    """Time gangs of four without expected pods, while a thousand others hold eight places each."""
     state = cluster(nodes, gpus=8, cpu=64)
     for index in range(gangs):
         placed(state, expecting_gang(state, f"h{index}", 8))
@@ -87,7 +87,7 @@ def beside_held_places(nodes: int = 5_000, gangs: int = 1_000) -> Iterator[float
 
 
 def three_levels(nodes: int = 20_000, trees: int = 8) -> Iterator[float]:
-    """A tree: one zone, two blocks in it, four racks in each."""
+    """Time a tree: one zone, two blocks in it, four racks in each."""
     state = cluster(nodes, racks=max(20, nodes // 20))
     for number in range(trees):
         root = composite(state, f"t{number}", 2, "zone")
@@ -106,13 +106,13 @@ def three_levels(nodes: int = 20_000, trees: int = 8) -> Iterator[float]:
 
 
 def refusal(nodes: int = 5_000) -> Iterator[float]:
-    """A gang that is one pod larger than the cluster, with the reasons."""
+    """Time the refusal of a gang that is one pod larger than the cluster, with the reasons."""
     state = cluster(nodes, gpus=1, cpu=64)
     yield from _refused(state, gang(state, "never", nodes + 1, wants=GPU))
 
 
 def refusal_in_racks(nodes: int = 5_000) -> Iterator[float]:
-    """A gang that is one pod larger than any rack of 50."""
+    """Time the refusal of a gang that is one pod larger than any rack of 50."""
     state = cluster(nodes)
     yield from _refused(state, gang(state, "never", nodes // 50 * 10 + 1, key="rack"))
 
@@ -120,7 +120,7 @@ def refusal_in_racks(nodes: int = 5_000) -> Iterator[float]:
 def preemption(
     nodes: int = 1_000, *, pods: int = 10, gangs: int = 200, racks: int = 50
 ) -> Iterator[float]:
-    """Gangs of one to twenty take room from groups of ten pods, with and without a rack."""
+    """Time gangs of one to twenty that evict groups of ten pods, with and without a rack."""
     state = full(nodes, pods=pods, racks=racks)
     state.units.refresh()
     for number in range(gangs):
@@ -128,7 +128,7 @@ def preemption(
         root = gang(state, f"p{number}", size, priority=9, key="rack" if number % 8 > 3 else None)
         start = clock()
         decision = place(state, root, SearchBudget())
-        if isinstance(decision, Placement):  # whole units left more room than was needed
+        if isinstance(decision, Placement):  # complete units released more capacity than was needed
             state.assume(decision.pods, decision.rows)
             continue
         plan = preempt(state, root, decision, SearchBudget())
@@ -141,9 +141,9 @@ def preemption(
 
 
 def evicting_each(pods: int = 500, *, volumes: bool = False) -> Iterator[float]:
-    """Pods that evict three of four on a node each, all of them before the first victim is gone.
+    """Time pods that evict three of four on a node each, before the first victim is deleted.
 
-    Equal ones are planned together; with a volume of their own each they are not equal.
+    Equal pods are planned together; with a volume of their own each they are not equal.
     """
     state = crowded(pods)
     waiting = [preemptor(state, number, volume=volumes) for number in range(pods)]
@@ -166,7 +166,7 @@ def evicting_each(pods: int = 500, *, volumes: bool = False) -> Iterator[float]:
 
 
 def evict(state: State, plan: Plan) -> None:
-    """The places are kept, and the victims are on their way."""
+    """Nominate the nodes of the plan, and mark its victims as being evicted."""
     (pod,), (row,) = plan.placement.pods, plan.placement.rows
     places = ((pod.shape, ((state.nodes.name_of(row), 1),)),)
     state.nominations.set(Nomination(plan.root, pod.priority, places))
@@ -176,7 +176,7 @@ def evict(state: State, plan: Plan) -> None:
 
 
 def placed(state: State, group: Group) -> float:
-    """Seconds for the decision on a group that fits; its pods' places are taken then."""
+    """Return the seconds of the decision on a group that fits; assume its pods."""
     start = clock()
     decision = place(state, group, SearchBudget())
     seconds = clock() - start
@@ -187,7 +187,7 @@ def placed(state: State, group: Group) -> float:
 
 def _refused(state: State, root: Group) -> Iterator[float]:
     for number in range(20):
-        # As after an event: nothing that was worked out before holds.
+        # As after an event: no cached result is valid.
         state.set_group(GroupSpec((POD_GROUP, "ns", f"event-{number}"), 1))
         state.nodes.touch()
         start = clock()
@@ -232,7 +232,7 @@ def run(cases: Iterable[Case], tell: Callable[[Measured], None]) -> list[Measure
 
 
 def measure_memory() -> Measured:
-    """In a process that has done nothing else."""
+    """Measure in a process that has done nothing else."""
     title, unit, limit = MEMORY
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return Measured(title, unit, pool.apply(memory), 0.0, limit)

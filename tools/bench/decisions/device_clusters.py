@@ -54,12 +54,12 @@ TWO_SHARES = Ask(
 
 
 def judge(_expression: str, driver: str, _device: DeviceInfo) -> bool | str:
-    """The one selector of the class: the driver's name."""
+    """Evaluate the one selector of the class: the driver's name."""
     return driver == DRIVER
 
 
 def nodes_alone(nodes: int) -> State:
-    """Nodes without devices, and the class."""
+    """Return nodes without devices, and the class."""
     state = State(judge=judge)
     state.devices.set_class(CLASS)
     for at in range(nodes):
@@ -69,7 +69,7 @@ def nodes_alone(nodes: int) -> State:
 
 
 def devices_of(node: str, each: int) -> tuple[DeviceInfo, ...]:
-    """Devices that have a name of their own among their attributes, and two to a rail."""
+    """Return devices with a unique name among their attributes, and two to a rail."""
     return tuple(
         DeviceInfo(
             f"gpu-{number}",
@@ -88,7 +88,7 @@ def slice_of(node: str, each: int) -> SliceInfo:
 
 
 def cluster(nodes: int, each: int = 8) -> State:
-    """Nodes with so many devices."""
+    """Return nodes with so many devices."""
     state = nodes_alone(nodes)
     for at in range(nodes):
         state.devices.set_slice(slice_of(f"n{at:05}", each))
@@ -96,7 +96,7 @@ def cluster(nodes: int, each: int = 8) -> State:
 
 
 def shared_by_all(nodes: int, pools: int) -> State:
-    """Pools that all nodes reach, each of one device of which several pods may have a share."""
+    """Return pools that all nodes reach, each of one device that several pods may share."""
     state = nodes_alone(nodes)
     memory = Capacity("memory", 80 * GIB, CapacityPolicy(GIB, GIB))
     device = DeviceInfo("shared", capacity=(memory,), shared=True)
@@ -107,7 +107,10 @@ def shared_by_all(nodes: int, pools: int) -> State:
 
 
 def parts_for_all(nodes: int, pools: int) -> State:
-    """Pools that all nodes reach, each of one device in halves or quarters. A half is in use."""
+    """Return pools that all nodes reach, each of one device in halves or quarters.
+
+    One half of each is in use.
+    """
     state = nodes_alone(nodes)
     counters = (("set", tuple((f"counter{at}", NANO) for at in range(4))),)
     for at in range(pools):
@@ -131,7 +134,7 @@ def parts_for_all(nodes: int, pools: int) -> State:
 def hold(
     state: State, key: tuple[str, str], devices: tuple[AllocatedDevice, ...], uid: str
 ) -> None:
-    """A claim that has these devices, for this pod."""
+    """Allocate these devices to a claim, for this pod."""
     allocation = Allocation(devices)
     state.devices.set_claim(
         DeviceClaimInfo(key, key[1], ONE, uid, allocation=allocation, reserved=frozenset({uid}))
@@ -139,7 +142,7 @@ def hold(
 
 
 def give(state: State, devices: Mapping[ClaimKey, Allocation]) -> None:
-    """The claims' statuses say what was decided."""
+    """Write the decision into the claims' statuses."""
     for key, allocation in devices.items():
         claim = state.devices.claims[key]
         reserved = frozenset({claim.owner})
@@ -156,7 +159,7 @@ def gang(
     key: str | None = None,
     wants: Requirements = SMALL,
 ) -> Group:
-    """A gang whose pods have a claim of their own each; with `ask` None, none."""
+    """Return a gang whose pods have a claim of their own each; with `ask` None, none."""
     topology = Topology(key) if key else None
     spec = GroupSpec((POD_GROUP, "ns", name), size, priority=priority, topology=topology)
     state.set_group(spec)
@@ -176,7 +179,7 @@ def gang(
 
 
 def full_of_holders(nodes: int, pods: int = 10) -> State:
-    """As `full`, but each pod has one of the node's devices, and these are what is scarce."""
+    """Return a state as `full` in which each pod has a device, and only these are scarce."""
     state = full(nodes, pods=pods)
     state.devices.sortings.judge = judge
     state.devices.set_class(CLASS)

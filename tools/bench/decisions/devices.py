@@ -1,9 +1,9 @@
-"""Decisions for gangs with device claims alone, no I/O: python -m tools.bench.decisions.devices
+"""Decisions for gangs with device claims, without I/O: python -m tools.bench.decisions.devices
 
-Measured as `tools.bench.decisions.decisions` is, and shown beside ranges; the last results are kept
-in tools/bench/results/devices.json. `--record` keeps the new ones and renews
-docs/performance-results.md. Ends with 1 if a range was missed. `--states` shows what a decision
-costs where nodes are in many different device states.
+Measured as in `tools.bench.decisions.decisions`, and shown with ranges. The last results are in
+tools/bench/results/devices.json. `--record` stores the new ones and updates
+docs/performance-results.md. Ends with 1 if a range was missed. `--states` shows the cost of a
+decision on nodes in many different device states.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _STATES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 def one_by_one(ask: Ask, nodes: int = 5_000, gangs: int = 1_000) -> Iterator[float]:
-    """Gangs of four, each decided by itself."""
+    """Time gangs of four, each decided by itself."""
     state = cluster(nodes)
     groups = [gang(state, f"g{at:05}", 4, ask) for at in range(gangs)]
     state.devices.sorting(NOTHING)
@@ -75,7 +75,7 @@ def one_by_one(ask: Ask, nodes: int = 5_000, gangs: int = 1_000) -> Iterator[flo
 
 
 def together(nodes: int = 5_000, gangs: int = 1_000) -> Iterator[float]:
-    """The same as one batch."""
+    """Time the same gangs in one batch."""
     state = cluster(nodes)
     groups = [gang(state, f"g{at:05}", 4, ONE) for at in range(gangs)]
     state.devices.sorting(NOTHING)
@@ -86,7 +86,7 @@ def together(nodes: int = 5_000, gangs: int = 1_000) -> Iterator[float]:
 
 
 def one_large(*, known: bool, nodes: int = 5_000, pods: int = 3_000) -> Iterator[float]:
-    """One gang with a claim for each pod, the first time and where all states are known."""
+    """Time one gang with a claim for each pod, the first time or with all states known."""
     state = cluster(nodes)
     group = gang(state, "large", pods, ONE)
     state.devices.sorting(NOTHING)
@@ -101,12 +101,12 @@ def one_large(*, known: bool, nodes: int = 5_000, pods: int = 3_000) -> Iterator
 
 
 def refusal(nodes: int = 5_000) -> Iterator[float]:
-    """A gang for which one device is lacking, with the reasons."""
+    """Time the refusal of a gang that lacks one device, with the reasons."""
     state = cluster(nodes)
     group = gang(state, "never", nodes * 8 + 1, ONE)
     place(state, group, SearchBudget())
     for number in range(8):
-        # As after an event: nothing that was worked out before holds.
+        # As after an event: no cached result is valid.
         state.set_group(GroupSpec((POD_GROUP, "ns", f"event-{number}"), 1))
         state.nodes.touch()
         start = clock()
@@ -117,7 +117,7 @@ def refusal(nodes: int = 5_000) -> Iterator[float]:
 
 
 def read(nodes: int = 5_000) -> Iterator[float]:
-    """Slices as they come from the API server, until their devices are sorted."""
+    """Time slices as the API server sends them, until their devices are sorted."""
     state = nodes_alone(nodes)
     lines = [_written(slice_of(f"n{at:05}", 8)) for at in range(nodes)]
     start = clock()
@@ -128,7 +128,7 @@ def read(nodes: int = 5_000) -> Iterator[float]:
 
 
 def slices_change(nodes: int = 5_000, times: int = 50) -> Iterator[float]:
-    """The slice of one node has a device less or more, until its devices are sorted."""
+    """Time a change of one node's slice by one device, until its devices are sorted."""
     state = cluster(nodes)
     _sort(state, ONE)
     for at in range(times):
@@ -140,7 +140,7 @@ def slices_change(nodes: int = 5_000, times: int = 50) -> Iterator[float]:
 
 
 def claims_come(nodes: int = 5_000, claims: int = 2_000) -> Iterator[float]:
-    """Claims as the watch tells of them, allocated and reserved, until their devices are in use."""
+    """Time claims from the watch, allocated and reserved, until their devices are in use."""
     state = cluster(nodes)
     _sort(state, ONE)
     lines = [_claim(at) for at in range(claims)]
@@ -153,7 +153,7 @@ def claims_come(nodes: int = 5_000, claims: int = 2_000) -> Iterator[float]:
 
 
 def searches() -> Iterator[float]:
-    """Searches in which much is tried and nothing found, until they are out of steps."""
+    """Time searches that try much and find no allocation, until they are out of steps."""
     for devices in (32, 64, 128):
         infos = tuple(
             DeviceInfo(
@@ -177,7 +177,7 @@ def searches() -> Iterator[float]:
 
 
 def for_all(state: State, ask: Ask, pods: int = 200) -> Iterator[float]:
-    """Pods one after the other, of devices that every node reaches; without the first one."""
+    """Time pods one after another, with devices that every node reaches; without the first one."""
     for at in range(pods):
         group = gang(state, f"g{at:05}", 1, ask)
         start = clock()
@@ -191,7 +191,7 @@ def for_all(state: State, ask: Ask, pods: int = 200) -> Iterator[float]:
 
 
 def evicting(state: State, *, claims: bool, gangs: int = 60) -> Iterator[float]:
-    """Gangs of one to twenty take room, or devices, from groups of ten pods."""
+    """Time gangs of one to twenty that take capacity, or devices, from groups of ten pods."""
     state.units.refresh()
     gc.collect()
     for number in range(gangs):
@@ -214,7 +214,7 @@ def evicting(state: State, *, claims: bool, gangs: int = 60) -> Iterator[float]:
 
 
 def in_states(count: int, nodes: int = 5_000) -> tuple[float, float]:
-    """A gang of 50 on nodes in so many device states: the first time, and once these are known."""
+    """Time a gang of 50 on nodes in so many device states, before and after these are known."""
     state = cluster(nodes)
     for at in range(nodes):
         name = f"n{at:05}"
@@ -234,7 +234,8 @@ def in_states(count: int, nodes: int = 5_000) -> tuple[float, float]:
 
 
 _MODULI = (("a", 7), ("b", 11), ("c", 13))
-"""Eight devices with different remainders of seven there are none, which no count tells."""
+"""Moduli of the distinct attributes. No eight devices have different remainders of seven, which no
+count of devices reveals."""
 
 CASES = (
     Case("1,000 gangs x 4, a device each, 5,000 nodes", lambda: one_by_one(ONE), {"total": 2_000}),
@@ -263,7 +264,7 @@ BESIDE = ("preemption for devices beside preemption for room", "x", 2.0)
 
 
 def memory(nodes: int = 50_000) -> float:
-    """MiB of this process for the devices of nodes that are there already."""
+    """Return the MiB that the devices of existing nodes add to this process."""
     state = nodes_alone(nodes)
     gc.collect()
     before = resident_mib()
@@ -277,14 +278,14 @@ def memory(nodes: int = 50_000) -> float:
 
 
 def measure_memory() -> Measured:
-    """In a process that has done nothing else."""
+    """Measure in a process that has done nothing else."""
     title, unit, limit = MEMORY
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return Measured(title, unit, pool.apply(memory), 0.0, limit)
 
 
 def measure_beside(rounds: int = 3) -> Measured:
-    """The median decision with devices as a multiple of that without, in turns."""
+    """Measure the median decision with devices as a multiple of that without, in turns."""
     title, unit, limit = BESIDE
     ratios = []
     for _ in range(rounds):
@@ -306,7 +307,7 @@ def _resolved(ask: Ask, state: State) -> ResolvedAsk:
 
 
 def _written(info: SliceInfo) -> bytes:
-    """The slice as the API server sends it."""
+    """Return the slice as the API server sends it."""
     devices = [
         {
             "name": device.name,
@@ -320,7 +321,7 @@ def _written(info: SliceInfo) -> bytes:
 
 
 def _claim(at: int) -> bytes:
-    """The at-th claim, with its allocation and its pod, as the API server sends it."""
+    """Return the at-th claim, with its allocation and its pod, as the API server sends it."""
     name, node = f"c{at}", f"n{at:05}"
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "count": 1}}
     result = {"request": "gpu", "driver": DRIVER, "pool": node, "device": "gpu-0"}

@@ -1,4 +1,4 @@
-"""What comes in: watch lines into the state, arrivals and free room into the queue."""
+"""Ingestion: watch lines into the state, arrivals and free capacity into the queue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BYTES = 6_000
 
 
 def received(gangs: int = 5_000) -> Iterator[float]:
-    """The members of gangs of four arrive one by one; the fourth makes its gang ready."""
+    """Time members of gangs of four that arrive one by one; the fourth makes its gang ready."""
     state = cluster(100)
     queue = Queue(state)
     for number in range(gangs):
@@ -41,7 +41,7 @@ def received(gangs: int = 5_000) -> Iterator[float]:
 
 
 def woken(gangs: int = 2_000, nodes: int = 5_000) -> Iterator[float]:
-    """Four pods end on a full cluster; each time it is looked whom the room could help by now."""
+    """Time the wakeup of waiting roots after each of four pods that end on a full cluster."""
     state = cluster(nodes, cpu=1)
     running = gang(state, "running", nodes)
     decision = place(state, running, SearchBudget())
@@ -63,7 +63,7 @@ def woken(gangs: int = 2_000, nodes: int = 5_000) -> Iterator[float]:
 
 
 def decoded(pods: int = 2_000) -> Iterator[float]:
-    """Watch lines of pods that run, as they come from a socket, until the state knows them."""
+    """Time watch lines of running pods, as they come from a socket, until the state has them."""
     state = cluster(1_000)
     handler = PodHandler(state, lambda: None)
     watch: WatchState[Pod] = WatchState(decode_pod)
@@ -71,7 +71,7 @@ def decoded(pods: int = 2_000) -> Iterator[float]:
     watch.feed_page(b'{"metadata":{"resourceVersion":"1"}}')
     watch.end_list()
     spent = 0.0
-    # A thousand at a time: lines that come from a socket are in the processor's caches.
+    # A thousand at a time: lines from a socket are in the processor's caches.
     for first in range(0, pods, 1_000):
         lines = [pod_event(index, 1_000) for index in range(first, min(pods, first + 1_000))]
         gc.collect()
@@ -86,7 +86,7 @@ def decoded(pods: int = 2_000) -> Iterator[float]:
 
 
 def heartbeats(nodes: int = 2_000) -> Iterator[float]:
-    """Nodes of 5 KB say again what they have, until the state knows that nothing has changed."""
+    """Time repeated states of nodes of 5 KB, until the state finds no change."""
     state = State()
     handler = NodeHandler(state, lambda: None)
     sample = node_sample()
@@ -102,7 +102,7 @@ def heartbeats(nodes: int = 2_000) -> Iterator[float]:
 
 
 def memory(nodes: int = 5_000, pods: int = 20_000) -> float:
-    """MiB of this process for a cluster that came in as watch events."""
+    """Return the MiB that a cluster from watch events adds to this process."""
     gc.collect()
     before = resident_mib()
     state = State()
@@ -118,7 +118,7 @@ def memory(nodes: int = 5_000, pods: int = 20_000) -> float:
 
 
 def resident_mib() -> float:
-    """MiB of memory that this process has."""
+    """Return the MiB of memory of this process."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -126,7 +126,7 @@ def resident_mib() -> float:
 
 
 def pod_event(index: int, nodes: int) -> bytes:
-    """A line of a watch, about 6 KB."""
+    """Return a line of a watch, about 6 KB."""
     return json.dumps({"type": "ADDED", "object": _pod(index, nodes)}).encode()
 
 

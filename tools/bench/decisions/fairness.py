@@ -1,10 +1,10 @@
 """Fairness of the scheduler's loop: python -m tools.bench.decisions.fairness
 
-5,000 nodes. One namespace asks for what takes longest to decide: a tree of children that all
-differ, a gang of pods that all differ, and a term that selects thousands of running pods of as many
-kinds. Meanwhile another tenant asks for gangs of four, one after another, and a task that only
-yields measures for how long it had to wait. Times are processor time, as in
-`tools.bench.report.frame`. Ends with 1 if a range was missed.
+5,000 nodes. One namespace creates what takes longest to decide: a tree whose children all differ, a
+gang whose pods all differ, and a term that selects thousands of running pods with as many shapes.
+Meanwhile another tenant creates gangs of four, one after another, and a task that only yields
+measures how long it had to wait. Times are processor time, as in `tools.bench.report.frame`. Ends
+with 1 if a range was missed.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from tools.bench.report.frame import clock
 NODES: Final = 5_000
 KINDS: Final = 2_000
 GANGS: Final = 4
-"""Of the other tenant at least; it asks until the first tenant's root is decided."""
+"""Gangs of the other tenant, at least; it goes on until the first tenant's root is decided."""
 STRETCH_MS: Final = 50.0
-"""What a task may wait at most; the garbage collector and other processes are part of it."""
+"""Longest wait of a task. It includes the garbage collector and other processes."""
 DELAY_MS: Final = 5_000.0
-"""What the other tenant may wait: about two of the longest decisions."""
+"""Longest wait of the other tenant: about two of the longest decisions."""
 
 
 class Tenants:
-    """A scheduler's loop without an API server, and what two tenants ask of it."""
+    """A scheduler's loop without an API server, and the requests of two tenants."""
 
     def __init__(self) -> None:
         self.state = cluster(NODES, cpu=64)
@@ -85,16 +85,16 @@ class Tenants:
         await self._bound.setdefault(root, asyncio.Event()).wait()
 
     def touched(self, keys: Iterable[GroupKey]) -> None:
-        """Statuses are not written here."""
+        """Ignore the change: no statuses are written."""
 
     def refused(self, key: GroupKey, blocker: Blocker) -> None:  # noqa: ARG002
         self.decided.add(key)
 
     def placed(self, key: GroupKey) -> None:
-        """As above."""
+        """Ignore the placement, as above."""
 
     async def ask(self, act: Callable[[], object]) -> None:
-        """As an informer does: not in the middle of a decision."""
+        """Change the state as an informer does: not in the middle of a decision."""
         await self.freeze.over()
         act()
         if self.state.behind:
@@ -139,14 +139,14 @@ def term(tenants: Tenants) -> GroupKey:
 
 
 def running(state: State) -> None:
-    """Pods of as many kinds on the nodes."""
+    """Add pods of as many shapes to the nodes."""
     for number, wants in enumerate(different(NODES)):
         pod = PodInfo(f"r{number}", "ns", f"r{number}", wants, f"n{number}", phase="Running")
         state.set_pod(replace(pod, labels={"app": "a"}))
 
 
 async def waits(longest: list[float]) -> None:
-    """How long a task that only yields had to wait."""
+    """Record how long a task that only yields had to wait."""
     while True:
         before = clock()
         await asyncio.sleep(0)
@@ -154,14 +154,14 @@ async def waits(longest: list[float]) -> None:
 
 
 async def measure(attack: Callable[[Tenants], GroupKey]) -> tuple[float, float]:
-    """Milliseconds of the longest stretch, and of the longest wait of the other tenant."""
+    """Return the milliseconds of the longest stretch, and of the other tenant's longest wait."""
     tenants = Tenants()
     running(tenants.state)
     tenants.state.take_changes()
     deciding = asyncio.ensure_future(tenants.loop.run())
     await tenants.loop.round()
     longest = [0.0]
-    root = attack(tenants)  # what the API server would take seconds to tell
+    root = attack(tenants)  # at once: the API server would need seconds to deliver it
     looking = asyncio.ensure_future(waits(longest))
     tenants.changed.set()
     delay, number = 0.0, 0
@@ -188,7 +188,10 @@ ATTACKS: Final = {
 
 
 def report(runs: int) -> bool:
-    """Print the table; whether all ranges were kept. The best run counts: others may be busy."""
+    """Print the table; return whether all ranges were met.
+
+    The best run counts, as other processes may be busy.
+    """
     print("| one namespace asks for | longest stretch | range | another's gang waits | range |")
     print("|---|---:|---:|---:|---:|")
     kept = True

@@ -1,9 +1,9 @@
-"""How the time of decisions grows, as pictures: python -m tools.bench.decisions.growth
+"""The growth of decision times, as pictures: python -m tools.bench.decisions.growth
 
 Over nodes, pods, gangs, the size of a gang and the depth of a tree. Each point is the fastest of
-several runs: what a noisy machine adds is not growth. Beside each line stands the power by which
-it grows over its upper half; at most 1 is wanted, which is linear. `--record` writes
-docs/pictures/growth-*.svg and renews docs/performance-results.md.
+several runs: the noise of a machine is not growth. Each line has the power by which it grows over
+its upper half. It should be 1 at most, which is linear. `--record` writes
+docs/pictures/growth-*.svg and updates docs/performance-results.md.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tools.bench.decisions.growth_curves import power
 from tools.bench.report.frame import clock
 
 LINEAR = 1.15
-"""Powers up to this one count as linear: caches of a processor give out somewhere on the way."""
+"""Highest power that counts as linear: a processor's caches are exceeded somewhere on the way."""
 
 NODES = (100, 300, 1_000, 3_000, 10_000, 30_000, 50_000)
 PODS = (1_000, 3_000, 10_000, 30_000, 100_000)
@@ -48,7 +48,7 @@ DEPTHS = (1, 2, 3, 4)
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One picture. A line answers the seconds of one piece of work, or of several, at a size."""
+    """One picture. A line returns the seconds of one piece of work, or of several, at a size."""
 
     name: str
     sizes: Sequence[int]
@@ -56,7 +56,7 @@ class Axis:
 
 
 def among_running(pods: int) -> Iterator[float]:
-    """A gang of four is placed among so many pods that run."""
+    """Time a gang of four that is placed among so many running pods."""
     state = full(1_000, pods=pods // 1_000)
     for index in range(100):
         state.remove_pod(f"v{index // 10}-{index % 10}")
@@ -65,7 +65,7 @@ def among_running(pods: int) -> Iterator[float]:
 
 
 def units_updated(pods: int) -> Iterator[float]:
-    """After a start, all pods that run are new to the table of units."""
+    """Time the first update of the units, for which all running pods are new."""
     state = full(1_000, pods=pods // 1_000)
     start = clock()
     state.units.refresh()
@@ -73,7 +73,7 @@ def units_updated(pods: int) -> Iterator[float]:
 
 
 def evicting_among(pods: int) -> Iterator[float]:
-    """A gang of eight takes room from so many pods."""
+    """Time a gang of eight that evicts some of so many pods."""
     state = full(1_000, pods=pods // 1_000)
     state.units.refresh()
     for number in range(5):
@@ -86,14 +86,14 @@ def evicting_among(pods: int) -> Iterator[float]:
 
 
 def deep(depth: int) -> Iterator[float]:
-    """A tree of 64 gangs of four, so many levels deep: the levels share the fan-out."""
+    """Time a tree of 64 gangs of four with so many levels, which share the fan-out."""
     for number in range(5):
         state = cluster(5_000)
         yield placed(state, _tree(state, f"t{number}", depth))
 
 
 def _tree(state: State, name: str, depth: int) -> Group:
-    """64 leaves below `depth - 1` levels of composites; at depth 1 one leaf of all the pods."""
+    """Return 64 leaves below `depth - 1` levels of composites; at depth 1 one leaf of all."""
     if depth == 1:
         return gang(state, name, 256)
     fan_out = round(64 ** (1 / (depth - 1)))
@@ -112,7 +112,7 @@ def _tree(state: State, name: str, depth: int) -> Group:
 
 
 def all_of(samples: Iterable[float]) -> Iterator[float]:
-    """The sum as one piece of work."""
+    """Yield the sum, as one piece of work."""
     yield sum(samples)
 
 
@@ -150,7 +150,7 @@ AXES = (
 
 
 def best(line: Callable[[int], Iterable[float]], size: int, runs: int = 3) -> float:
-    """Milliseconds: the fastest piece of work of all runs."""
+    """Return the milliseconds of the fastest piece of work of all runs."""
     fastest = math.inf
     for _ in range(runs):
         gc.collect()

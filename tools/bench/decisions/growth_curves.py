@@ -1,4 +1,4 @@
-"""What was measured of growth: kept as JSON, shown as a table and as pictures.
+"""Stored measurements of growth: JSON, a table and pictures.
 
 Shapes: axis -> line -> points (size, milliseconds).
 """
@@ -21,32 +21,32 @@ ACROSS: Final = {
     "size": "pods of one gang",
     "depth": "levels of a tree of 256 pods",
 }
-"""What each axis counts."""
+"""The quantity on each axis."""
 
 Points = Sequence[tuple[float, float]]
 Curves = Mapping[str, Mapping[str, Points]]
 
 
 def load() -> Curves:
-    """What was kept last."""
+    """Return the last stored curves."""
     kept: Curves = json.loads(FILE.read_text()) if FILE.is_file() else {}
     return kept
 
 
 def keep(measured: Curves) -> None:
-    """Keep these axes, and of the others what was kept before."""
+    """Store these axes; keep the stored ones of the others."""
     FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(json.dumps({**load(), **measured}, indent=1) + "\n")
 
 
 def power(points: Points) -> float:
-    """The slope over the upper half of a line whose axes are both logarithmic."""
+    """Return the slope over the upper half of a line with two logarithmic axes."""
     (x0, y0), (x1, y1) = points[len(points) // 2], points[-1]
     return math.log(y1 / y0) / math.log(x1 / x0)
 
 
 def table(measured: Curves) -> str:
-    """Where each line begins and ends, and the power by which it grows."""
+    """Return a table of each line's first and last point, and the power by which it grows."""
     rows = ["| over | | from | to | grows with the power |\n", "|---|---|---:|---:|---:|\n"]
     for axis, across in ACROSS.items():
         for name, points in measured.get(axis, {}).items():
@@ -59,7 +59,7 @@ def table(measured: Curves) -> str:
 
 
 def shown(measured: Curves) -> str:
-    """The table, and the pictures that there are."""
+    """Return the table, and links to the pictures."""
     pictures = [
         f"![over {across}](pictures/growth-{axis}.svg)\n"
         for axis, across in ACROSS.items()
@@ -69,7 +69,7 @@ def shown(measured: Curves) -> str:
 
 
 def pictures(measured: Curves) -> dict[str, str]:
-    """File name -> SVG."""
+    """Return file name -> SVG."""
     return {
         f"growth-{axis}.svg": draw(lines, ACROSS[axis], "milliseconds")
         for axis, lines in measured.items()

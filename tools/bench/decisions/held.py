@@ -1,4 +1,4 @@
-"""What the scheduler does once a second about the places that it holds."""
+"""The scheduler's work on held places, once a second."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tools.bench.report.frame import clock
 _WORKERS = 8
 _LOOKS = 60
 _CHANGED = 200
-"""Rows that change between two looks: as many nodes as get a pod in a busy second."""
+"""Rows that change between two passes: as many nodes as get a pod in a busy second."""
 
 
 class _NoEvents:
@@ -46,7 +46,10 @@ class _NoEvents:
 
 
 def looks(nodes: int = 5_000, gangs: int = 1_000) -> Iterator[float]:
-    """A driver of each gang runs, and eight places are held for its workers; nodes change."""
+    """Time passes over gangs whose driver runs and whose eight workers have held places.
+
+    Nodes change between two passes.
+    """
     state = cluster(nodes, cpu=64)
     observed: dict[GroupKey, GroupObject] = {}
     expected = ExpectedPods(state, ExpectedLimits(gangs * (_WORKERS + 1)))
@@ -78,7 +81,7 @@ def looks(nodes: int = 5_000, gangs: int = 1_000) -> Iterator[float]:
 
 
 def _nothing() -> None:
-    """Nobody is told of changes."""
+    """Ignore a change."""
 
 
 def _evict(root: Group, pods: list[Pod], why: str) -> None:

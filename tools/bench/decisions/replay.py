@@ -1,8 +1,8 @@
 """An API server that replays a large cluster: pages of nodes and of running pods, over TLS.
 
-Nodes and pods look as kube-apiserver sends them, managed fields and all, about 6 kB each; each is
-one recorded text with its names put in. Lists are paged as asked for, watches stay silent, leases
-are kept, and every Binding is taken and remembered.
+Nodes and pods have the form in which kube-apiserver sends them, including managed fields, about 6
+kB each. Each is one recorded text with its own names. Lists are paged as requested, watches stay
+silent, leases are stored, and every Binding is accepted and counted.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from api.constants import LABEL_POD_GROUP, POD_GROUP, SCHEDULER_NAME
 RACK: Final = "example.com/rack"
 PER_RACK: Final = 16
 WAITING: Final = 4
-"""Members of the one gang that is to be scheduled; they come in the last page."""
+"""Members of the one gang that is scheduled. They are in the last page."""
 
 _VERSION: Final = "900000000"
 _SAMPLE: Final = "@SAMPLE@"
@@ -92,7 +92,7 @@ def node_sample() -> bytes:
 
 
 def pod_sample(node: str, labels: Json, scheduler: str, *, running: bool) -> bytes:
-    """`node` may be empty for a pod that waits."""
+    """Return a pod as bytes; `node` may be empty for a waiting pod."""
     mount = {"name": f"kube-api-access-{_SAMPLE}", "readOnly": True,
              "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}  # fmt: skip
     environment = [{"name": f"SETTING_{i}", "value": f"value of setting {i}"} for i in range(12)]
@@ -153,7 +153,7 @@ def _encode(obj: Json) -> bytes:
 
 @dataclass
 class Cluster:
-    """How many there are of what, and what happened: the first Binding, and all requests."""
+    """The size of the cluster, and what happened: the first Binding, and all requests."""
 
     nodes: int
     pods: int
@@ -171,7 +171,7 @@ class Cluster:
         self._member = pod_sample("", member, SCHEDULER_NAME, running=False)
 
     def page(self, path: str, start: int, count: int) -> bytes:
-        """A list from `start` on, with the place to go on from."""
+        """Return a list from `start` on, with its continue token."""
         plural = path.rpartition("/")[2]
         total = {"nodes": self.nodes, "pods": self.pods + WAITING, "podgroups": 1}.get(plural, 0)
         end = min(total, start + count)
@@ -202,7 +202,7 @@ class Cluster:
     def answer(
         self, method: str, path: str, query: dict[str, list[str]], body: bytes
     ) -> Json | bytes:
-        """The body of a 200 or 201; a dict with `code` says otherwise."""
+        """Return the body of a 200 or 201; a dict with `code` has another status."""
         self.requests += 1
         if path.endswith("/binding"):
             self.bindings += 1
@@ -253,6 +253,7 @@ class _Connection(asyncio.Protocol):
         query, body = parse_qs(where.query), self._body
         self._url, self._body = b"", b""
         if "watch" in query:
+            # A response without an end: a watch on which no event arrives.
             self._transport.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
             return
         method = self._parser.get_method().decode()
@@ -265,7 +266,7 @@ class _Connection(asyncio.Protocol):
 
 
 async def serve(cluster: Cluster, tls: ssl.SSLContext) -> tuple[asyncio.Server, str]:
-    """The server and its URL, on a free port of loopback."""
+    """Return the server and its URL, on a free port of loopback."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: _Connection(cluster), "127.0.0.1", 0, ssl=tls)
     return server, f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"

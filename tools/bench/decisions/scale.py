@@ -1,12 +1,12 @@
-"""What one scheduler process could do by itself, in ever larger clusters.
+"""The limit of one scheduler process by itself, in ever larger clusters.
 
 `python -m tools.bench.decisions.scale` measures it.
 
-Queue and cycle of the scheduler decide thousands of pods that wait, with nobody to send a Binding
-to: processor time for each pod, of the kinds of load that clusters have; beside it what an event
-costs, and what the process holds. `--record` keeps the results and renews docs/scale.md.
-
-All times are those of a quiet machine with two cores, as `tools.bench.report.frame` has it.
+Queue and cycle of the scheduler decide thousands of waiting pods, without sending any Binding. The
+result is the processor time for each pod, for the kinds of load that clusters have, together with
+the cost of an event and the memory of the process. `--record` stores the results and updates
+docs/scale.md. All times are those of a quiet machine with two cores, as in
+`tools.bench.report.frame`.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ NODES: Final = (5_000, 15_000, 50_000)
 PODS: Final = 4_800
 RUNS: Final = 3
 _MOST_PODS: Final = 100_000
-"""In memory; more take minutes to make."""
+"""Pods in memory; more take minutes to create."""
 
 
 def single(state: State, pods: int) -> None:
-    """Pods without a group that are alike."""
+    """Add equal pods without a group."""
     for index in range(pods):
         name = f"p{index:06}"
         state.set_pod(PodInfo(name, "ns", name, SMALL))
 
 
 def alike(state: State, pods: int, *, key: str | None = None) -> None:
-    """Gangs of eight that are alike."""
+    """Add equal gangs of eight."""
     for number in range(pods // 8):
         gang(state, f"g{number:05}", 8, key=key)
 
 
 def in_racks(state: State, pods: int) -> None:
-    """Gangs of eight that are alike, each in one rack."""
+    """Add equal gangs of eight, each in one rack."""
     alike(state, pods, key="rack")
 
 
 def mixed(state: State, pods: int) -> None:
-    """Gangs of 1 to 16 in a hundred shapes, every other in a rack; no two in a row are alike."""
+    """Add gangs of 1 to 16 in a hundred shapes, every other in a rack; consecutive ones differ."""
     number = given = 0
     while given < pods:
         size = min(pods - given, number % 16 + 1)
@@ -72,13 +72,13 @@ def mixed(state: State, pods: int) -> None:
 
 
 def large(state: State, pods: int) -> None:
-    """Gangs of 800."""
+    """Add gangs of 800."""
     for number in range(pods // 800):
         gang(state, f"g{number:05}", 800)
 
 
 def trees(state: State, pods: int) -> None:
-    """Trees of 96 pods: one zone, two blocks in it, three racks in each, 16 pods a rack."""
+    """Add trees of 96 pods: one zone, two blocks in it, three racks in each, 16 pods a rack."""
     for number in range(pods // 96):
         root = composite(state, f"t{number:05}", 2, "zone")
         for block in range(2):
@@ -99,7 +99,7 @@ WORKLOADS: Final[Mapping[str, Callable[[State, int], None]]] = {
 
 
 class Outcomes:
-    """Takes what the cycle decides; sends and reports nothing."""
+    """Collector of the cycle's decisions; sends and reports nothing."""
 
     def __init__(self) -> None:
         self.placed_pods = 0
@@ -108,17 +108,17 @@ class Outcomes:
         self.placed_pods += len(placement.pods)
 
     def touched(self, keys: object) -> None:
-        """Nobody is told."""
+        """Ignore the change."""
 
     def placed(self, key: GroupKey) -> None:
-        """Counted by `submit`."""
+        """Ignore the call: `submit` counts the pods."""
 
     def refused(self, key: GroupKey, blocker: Blocker) -> None:
         raise AssertionError(f"{key} should have fitted: {blocker}")
 
 
 def decide_all(nodes: int, pods: int, load: Callable[[State, int], None]) -> tuple[float, float]:
-    """Seconds for taking all pods in, and for deciding all of them."""
+    """Return the seconds of ingesting all pods, and of deciding all of them."""
     state = cluster(nodes, cpu=64, racks=max(20, nodes // 20))
     queue, outcomes = Queue(state), Outcomes()
     cycle = Cycle(state, queue, Parts(outcomes, outcomes), clock=SystemClock())
@@ -139,7 +139,7 @@ def decide_all(nodes: int, pods: int, load: Callable[[State, int], None]) -> tup
 
 
 def point(name: str, nodes: int, pods: int = PODS, runs: int = RUNS) -> Point:
-    """The middle of several runs, in microseconds of a quiet machine for each pod."""
+    """Return the median of several runs, in microseconds of a quiet machine for each pod."""
     found: list[tuple[float, float]] = []
     for _ in range(runs):
         before = frame.quick_loop()
@@ -151,7 +151,7 @@ def point(name: str, nodes: int, pods: int = PODS, runs: int = RUNS) -> Point:
 
 
 def events(runs: int = RUNS) -> dict[str, float]:
-    """Microseconds of a quiet machine for one event of each kind."""
+    """Return microseconds of a quiet machine for one event of each kind."""
     kinds = {
         "a pod of 6 KB, as it is created": decoded,
         "a node of 5 KB that says the same again": heartbeats,
@@ -166,7 +166,7 @@ def _microseconds(run: Callable[[], Iterable[float]], runs: int) -> float:
 
 
 def held(nodes: int, pods: int) -> Held:
-    """MiB that a process of its own has for so many nodes and pods that run."""
+    """Return the MiB of a process of its own with so many nodes and running pods."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return Held(nodes, pods, pool.apply(memory, (nodes, pods)))
 

@@ -1,4 +1,4 @@
-"""Targets and what was reached, from the stored results."""
+"""Targets and reached values, from the stored results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.bench.report.waiting_results import Phase
 
 SHARE = 0.75
 AS_MUSTER_SHARE = 0.9
-"""Of the raw rate with Muster's account, watches and Reservations."""
+"""Share of the raw rate with Muster's account, watches and Reservations."""
 FIRST_BIND = 1.0
 OTHER_WRITES = 0.3
 LAG = 5.0
@@ -26,21 +26,23 @@ CLAIMS_SHARES = {
     "claims-racks": 0.65,
     "claims-network": 0.7,
 }
-"""Of the raw rate of the same writes, where pods have claims."""
+"""Shares of the raw rate of the same writes, for pods with claims."""
 CLAIMS_FIRST_BIND = {"claims-plain": 1.0, "claims-gangs-3": 1.5, "claims-racks": 1.5}
 CLAIMS_AHEAD = 3.0
-"""Times kube-scheduler's rate, or how many times as soon half of the pods run that come and go."""
+"""Factor over kube-scheduler's rate, or of its time until half of the pods that come and go run."""
 
 SUITE_AHEAD = {"perf-basic": 3.5, "perf-affinity": 10.0, "perf-spreading": 10.0}
-"""Times kube-scheduler's rate, in the cases of scheduler_perf; plain pods end at the API server."""
+"""Factors over kube-scheduler's rate in the cases of scheduler_perf. With plain pods the API server
+is the limit."""
 SUITE_AHEAD_ELSE = 5.0
 
 WAITING_WRITES = 8.0
-"""Of a gang of four that comes to a full cluster: its status, an event, and those of its pods."""
+"""Writes for a gang of four that comes to a full cluster: its status, an event, and those of its
+pods."""
 WAITING_TOLD = 10.0
 WAITING_PEAK = 2_500
 WAITING_RENEWED = 2.0
-"""Writes of a waiting gang in a minute in which nodes and other pods come and go."""
+"""Writes for a waiting gang in a minute in which nodes and other pods come and go."""
 WAITING_TOLD_BUSY = 5.0
 """Seconds until the pods of a gang are Unschedulable, while others are bound all the time."""
 
@@ -50,7 +52,7 @@ Row = tuple[str, str, str, str]
 def table(
     results: Sequence[Result], decisions: Iterable[Measured], phases: Sequence[Phase] = ()
 ) -> str:
-    """Markdown: one line for each target. Targets without a measurement are left out."""
+    """Return Markdown with one line for each target; those without a measurement are left out."""
     found = {(it.case, it.subject): it for it in results}
     rows: list[Row] = [("wanted", "", "reached", ""), ("---",) * 4]
     for case in CASES:
@@ -65,19 +67,19 @@ def table(
 
 
 def waiting(phases: Sequence[Phase]) -> str:
-    """Markdown: the targets for gangs that wait."""
+    """Return Markdown with the targets for waiting gangs."""
     rows: list[Row] = [("wanted", "", "reached", ""), ("---",) * 4]
     rows += [_row_of(*each) for each in _waiting(phases)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def waiting_kept(phases: Sequence[Phase]) -> bool:
-    """Whether all of these targets are reached."""
+    """Return true if all of these targets are reached."""
     return all(reached <= most for _, most, reached, _ in _waiting(phases))
 
 
 def _waiting(phases: Sequence[Phase]) -> Iterator[tuple[str, float, float, str]]:
-    """What is wanted, the most that is allowed, what was reached, and the unit."""
+    """Yield each target's title, its limit, the reached value, and the unit."""
     for phase in phases:
         title = f"{phase.waiting:,} gangs wait, {phase.title}"
         if phase.kind == "come":
@@ -114,7 +116,7 @@ def _of_case(ours: Result, found: Mapping[tuple[str, str], Result]) -> list[Row]
     elif peer is not None:
         rows.append(_ahead(ours, peer))
     if ours.gangs and not case.evicts:
-        # Victims are marked and deleted, with an event each.
+        # Not for evictions: victims are marked and deleted, with an event each.
         early = ours.early / ours.gangs
         kept = _kept(early <= OTHER_WRITES)
         row = (f"{title}: writes besides Bindings, a gang", f"<= {OTHER_WRITES}", f"{early:.2f}")
@@ -138,7 +140,7 @@ def _ahead(ours: Result, peer: Result) -> Row:
 
 
 def _ahead_by(ours: Result, peer: Result, raw: float | None) -> Row:
-    """How many times kube-scheduler's rate; where that is missed, what the raw requests reach."""
+    """Return the factor over kube-scheduler's rate; if it is missed, also that of raw requests."""
     least = SUITE_AHEAD.get(ours.case, SUITE_AHEAD_ELSE)
     ahead = _times(ours.rate, peer)
     reached = f"{ahead:.1f} x"
@@ -149,9 +151,9 @@ def _ahead_by(ours: Result, peer: Result, raw: float | None) -> Row:
 
 
 def _raw_requests(ours: Result, found: Mapping[tuple[str, str], Result]) -> float | None:
-    """Pods a second that the requests alone reach; each waits for its victims, if it has any.
+    """Return the pods a second that requests alone reach, each after its victims, if any.
 
-    The raw rate of evictions is of these alone, so plain pods tell what Bindings take.
+    The raw rate of evictions is for these alone. The rate of plain pods adds the time of Bindings.
     """
     raw = found.get((ours.case, RAW), found.get((ours.case, AS_MUSTER)))
     if raw is None or not raw.evictions:

@@ -1,10 +1,10 @@
-"""What is written about gangs that wait for room: python -m tools.bench.decisions.waiting
+"""Writes for gangs that wait for capacity: python -m tools.bench.decisions.waiting
 
-A whole scheduler on an API server in memory, in virtual time, where writes take 5 ms: the numbers
-hardly depend on the machine. 1,000 gangs of four come to 5,000 nodes that are full. Then nothing
-happens; nodes and other pods come and go; room for one gang comes; and at last pods are bound all
-the time while one more gang comes. Shown beside the result that was kept last
-(tools/bench/results/waiting.json); `--record` keeps the new one and renews
+A complete scheduler runs on an API server in memory, in virtual time, in which writes take 5 ms. So
+the numbers hardly depend on the machine. 1,000 gangs of four come to 5,000 full nodes. Then nothing
+happens; nodes and other pods come and go; one gang gets capacity; and at last pods are bound all
+the time while one more gang comes. The table shows the last stored result, too
+(tools/bench/results/waiting.json); `--record` stores the new one and updates
 docs/performance-results.md. Ends with 1 if a target was missed.
 """
 
@@ -35,7 +35,8 @@ GANG: Final = 4
 TEAMS: Final = 10
 WRITE_SECONDS: Final = 0.005
 BINDING_SECONDS: Final = 0.06
-"""Longer than others, so that with some every 50 ms there is always one under way."""
+"""Seconds of a Binding: longer than of other writes, so that with one every 50 ms there is always
+one in progress."""
 ELECTION: Final = LeaderElection(lease_seconds=15, renew_seconds=10, retry_seconds=2)
 _GROUPS: Final = GROUPS["PodGroup"]
 _OTHERS: Final = "others"
@@ -43,16 +44,16 @@ _OTHERS: Final = "others"
 
 
 class Write(NamedTuple):
-    """A request that changes something."""
+    """A request that changes an object."""
 
     at: float
     what: str
     about: tuple[str, str]
-    """Namespace and name; of an event, those of its object."""
+    """Namespace and name; for an event, those of its object."""
 
 
 class Site:
-    """The scheduler and its API server; what users and other schedulers do is called here."""
+    """The scheduler and its API server, with the actions of users and other schedulers."""
 
     def __init__(self, nodes: int, gangs: int) -> None:
         self.clock = FakeClock()
@@ -73,7 +74,7 @@ class Site:
         self._first = gangs
 
     async def start(self) -> None:
-        """The gangs come all at once, when the scheduler leads."""
+        """Start the scheduler; once it is the leader, all gangs come at once."""
         self._task = asyncio.ensure_future(self.scheduler.run(self._stop))
         await self.pass_time(5)
         for _ in range(self._first):
@@ -83,12 +84,12 @@ class Site:
         if self._task is None:
             return
         self._task.cancel()
-        while not self._task.done():  # it gives its lease back, which takes virtual time
+        while not self._task.done():  # it releases its lease, which takes virtual time
             await self.clock.advance(0.25)
         await asyncio.gather(self._task, return_exceptions=True)
 
     def arrive(self) -> None:
-        """A gang: a node for each pod, once what fills it is gone."""
+        """Create a gang that needs a node for each pod, once the pods there are deleted."""
         number = len(self.gangs)
         namespace, name = f"team-{number % TEAMS}", f"gang-{number}"
         spec = {"schedulingPolicy": {"gang": {"minCount": GANG}}}
@@ -99,12 +100,12 @@ class Site:
         self.gangs.append((namespace, name))
 
     def bind_another(self) -> None:
-        """A small pod that fits, to be bound by this scheduler."""
+        """Create a small pod that fits, for this scheduler to bind."""
         self.server.add(PODS, pod(f"small-{self._pods}", 0.01), _OTHERS)
         self._pods += 1
 
     def churn(self, second: int) -> None:
-        """Heartbeats, a node cordoned and uncordoned, one too small, a pod of another scheduler."""
+        """Send heartbeats, toggle a cordon, add a small node and another scheduler's pod."""
         beat = {"status": {"conditions": [{"type": "Ready", "lastHeartbeatTime": str(second)}]}}
         for index in range(100):
             self.server.change(NODES, f"n{(second * 100 + index) % self.nodes}", beat)
@@ -118,7 +119,7 @@ class Site:
             self.server.remove(PODS, f"passing-{second - 5}", _OTHERS, grace=0)
 
     def make_room(self) -> None:
-        """For one gang."""
+        """Free the capacity for one gang."""
         for index in range(GANG):
             self.server.remove(PODS, f"full-{index}", _OTHERS, grace=0)
 
@@ -137,7 +138,7 @@ class Site:
         *,
         step: float = 1.0,
     ) -> Phase:
-        """Let the time pass and call `each` with the number of every step; what was written."""
+        """Call `each` with the number of every step as time passes; return what was written."""
         begun, first = self.clock.monotonic(), len(self.writes)
         for number in range(round(seconds / step)):
             each(number)
@@ -158,7 +159,7 @@ class Site:
         )
 
     def _write(self, request: Request) -> Awaitable[None]:
-        """Note the write, unless it is of a lease, and let it take its time."""
+        """Record the write, unless it is of a lease, and let it take its time."""
         plural, name, sub = request.collection.partition(".")[0], request.name, request.subresource
         if plural == "events":
             name = name.rpartition(".")[0]  # an event's name begins with that of its object
@@ -176,7 +177,7 @@ class Site:
         return [(space, name) for space, name in self.gangs if (space, f"{name}-0") not in bound]
 
     def unschedulable(self) -> int:
-        """How many pods say that they wait for room."""
+        """Return the number of pods that are Unschedulable."""
         conditions = (
             condition
             for obj in self.server.all(PODS)
@@ -197,7 +198,7 @@ def node(name: str, cpu: int = 4) -> Json:
 
 
 def pod(name: str, cpu: float, on: str = "", group: str = "") -> Json:
-    """A pod of this scheduler, or of another that has bound it to a node."""
+    """Return a pod of this scheduler, or of another that has bound it to a node."""
     container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": str(cpu)}}}
     spec: Json = {"containers": [container], "priority": 0, "schedulerName": SCHEDULER_NAME}
     if on:
@@ -208,7 +209,7 @@ def pod(name: str, cpu: float, on: str = "", group: str = "") -> Json:
 
 
 async def play(nodes: int, gangs: int) -> list[Phase]:
-    """All phases, one after another."""
+    """Play all phases, one after another."""
     site = Site(nodes, gangs)
     await site.start()
     phases = [await site.phase("come", "they come to a full cluster", 20)]

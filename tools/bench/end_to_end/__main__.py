@@ -1,17 +1,17 @@
-"""Scheduling from end to end on the real control plane, beside kube-scheduler.
+"""Scheduling from end to end on the real control plane, compared to kube-scheduler.
 
-    python -m tools.bench.end_to_end                                  every case: about 45 minutes
-    python -m tools.bench.end_to_end --claims                         those with claims for devices
-    python -m tools.bench.end_to_end --suite                          those of scheduler_perf
-    python -m tools.bench.end_to_end --case gangs-3 --subject muster  one scheduler in one case
-    python -m tools.bench.end_to_end --case plain --nodes 500 --share 0.1  a small one
+   python -m tools.bench.end_to_end                                  every case: about 45 minutes
+   python -m tools.bench.end_to_end --claims                         those with claims for devices
+   python -m tools.bench.end_to_end --suite                          those of scheduler_perf
+   python -m tools.bench.end_to_end --case gangs-3 --subject muster  one scheduler in one case
+   python -m tools.bench.end_to_end --case plain --nodes 500 --share 0.1  a small one
 
 Each scheduler of each case has a fresh control plane of its own: etcd and kube-apiserver, nodes
-that are only objects, and nothing else that works. Where the raw rate counts, it and Muster are
-measured in turns, several times, and their middle runs are kept: the speed of a machine that others
-share changes by the minute. Compare numbers of one run only. `--record` keeps the results of each
-case in tools/bench/results/e2e.json as it ends, so that a run that is cut keeps what it has
-measured, and renews docs/performance-results.md.
+that are only objects, and no other active component. For the raw rate, it and Muster are measured
+in turns, several times, and their middle runs are kept: the speed of a shared machine changes by
+the minute. Compare numbers of one run only. `--record` stores the results of each case in
+tools/bench/results/e2e.json as it ends, so that an interrupted run keeps what it has measured. It
+also updates docs/performance-results.md.
 """
 
 import argparse
@@ -28,9 +28,9 @@ _SHOWN = 20
 
 
 async def run(cases: list[Case], subjects: list[str], *, record: bool) -> tuple[list[Result], int]:
-    """The middle run of each subject in each case, and how many runs a checker found fault with.
+    """Return the middle run of each subject in each case, and the number of runs with faults.
 
-    With `record`, those of each case are kept when it ends.
+    With `record`, each case is stored when it ends.
     """
     results, faulty = list[Result](), 0
     for case in cases:
@@ -38,7 +38,7 @@ async def run(cases: list[Case], subjects: list[str], *, record: bool) -> tuple[
         for number in range(case.rounds):
             for subject, runs in found.items():
                 if number and subject == KUBE_SCHEDULER:
-                    continue  # far behind, and slow
+                    continue  # it is far behind, and slow
                 result = await measure(case, subject)
                 runs.append(result)
                 print(table([result]).splitlines()[-1], flush=True)

@@ -1,4 +1,4 @@
-"""What is measured: the cases by name."""
+"""The cases that are measured, by name."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tools.bench.end_to_end.workloads import WORKLOADS, Workload
 RAW, AS_MUSTER, KUBE_SCHEDULER, MUSTER = "raw", "raw as muster", "kube-scheduler", "muster"
 ALL = (RAW, KUBE_SCHEDULER, MUSTER)
 COMPARED = (RAW, AS_MUSTER, KUBE_SCHEDULER, MUSTER)
-"""Where it counts how near Muster comes to what it has to write."""
+"""Subjects of cases in which Muster's distance to its own writes counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Claims of a case's pods, which are there before it begins.
+    """Claims of a case's pods, which exist before it begins.
 
-    Each node has so many `devices`, or all nodes together where `content` is about a network. Each
-    pod has a claim of its own as from a template, or `sharers` pods of its gang share one. `taken`
-    is the share of the devices that others have already, or with `free` all but so many.
+    Each node has so many `devices`, or all nodes together if `content` is about a network. Each pod
+    has a claim of its own as from a template, or `sharers` pods of its gang share one. `taken` is
+    the share of devices that other claims have already, or with `free` all but so many.
     """
 
     devices: int = 8
@@ -41,9 +41,9 @@ class Victims:
 
     Each node has `cpu` millicores, of which `each` victims take `taken` each; a pod of the case
     takes `wanted`. With `composite` the victims are gangs of 10, so many to a composite group. With
-    `anchored` each node has a pod of the highest priority, which the case's pods must be with. With
-    `volumes` each of the case's pods has one. With `urgent` the case's pods evict nobody: pods that
-    do, of which one needs `wanted`, come so many seconds apart while those are scheduled.
+    `anchored` each node has a pod of the highest priority, which the case's pods have affinity to.
+    With `volumes` each of the case's pods has one. With `urgent` the case's pods evict none.
+    Instead, other pods that each need `wanted` arrive so many seconds apart meanwhile, and evict.
     """
 
     each: int
@@ -57,7 +57,7 @@ class Victims:
 
     @property
     def fewest(self) -> int:
-        """How many must end for one pod of the case."""
+        """The number of victims that must end for one pod of the case."""
         free = self.cpu - self.each * self.taken - ANCHOR_CPU * self.anchored
         return -(-(self.wanted - free) // self.taken)
 
@@ -70,16 +70,15 @@ ANCHOR_CPU = 10
 class Case:
     """Pods to be scheduled on nodes.
 
-    `gangs` of `size` pods each; no gangs means `size` plain pods. With `racks` each gang must be
-    in one of them. With `preemption` all nodes are full of gangs of the same size and lower
-    priority, which are evicted as wholes; with `victims` they are full of those. With `composite`
-    so many gangs form a composite gang. With `workload` the pods and nodes are those of one of
-    scheduler_perf's. Those of its `suite` run by a flag of their own. With `rate` the pods come at
-    so many a second while they are scheduled; otherwise they are there before the scheduler starts.
-    For `steady` seconds
-    the pods come, run, and go with their claims once all of them run, again and again. What is not
-    bound after `limit` seconds does not count as scheduled. The raw rate and Muster are measured in
-    `rounds`, in turns.
+    `gangs` of `size` pods each; no gangs means `size` plain pods. With `racks` each gang must be in
+    one of them. With `preemption` all nodes are full of gangs of the same size and lower priority,
+    which are evicted completely; with `victims` they are full of those. With `composite` so many
+    gangs form a composite gang. With `workload` the pods and nodes are those of one of
+    scheduler_perf's. Those of its `suite` run by a flag of their own. With `rate` the pods arrive
+    at so many a second while they are scheduled; otherwise they exist before the scheduler starts.
+    For `steady` seconds the pods arrive, run, and are deleted with their claims once all of them
+    run, repeatedly. Pods that are not bound after `limit` seconds do not count as scheduled. The
+    raw rate and Muster are measured in `rounds`, in turns.
     """
 
     name: str
@@ -106,18 +105,18 @@ class Case:
 
     @property
     def prioritized(self) -> bool:
-        """Whether pods of it name a priority class."""
+        """True if its pods name a priority class."""
         of = self.workload
         return self.evicts or (of is not None and (of.churn > 0 or of.blocks == "large"))
 
     @property
     def first(self) -> int:
-        """The nodes that are there from the beginning."""
+        """Number of nodes that exist from the beginning."""
         return 1 if self.workload and self.workload.grows else self.nodes
 
     @property
     def staged(self) -> bool:
-        """Whether its pods wait for something that changes then."""
+        """True if its pods wait for a change of a stage."""
         return self.workload is not None and bool(self.workload.stages)
 
     @property
@@ -125,7 +124,7 @@ class Case:
         return self.size * (self.gangs or 1)
 
     def scaled(self, nodes: int | None, share: float) -> Case:
-        """The same on so many nodes, with this share of the gangs, plain pods, or seconds."""
+        """Return the case on so many nodes, with a share of its gangs, pods, or seconds."""
         nodes = nodes or self.nodes
         if self.steady:
             return replace(self, nodes=nodes, steady=max(1.0, self.steady * share))
@@ -143,7 +142,10 @@ class Case:
 
 
 def _floor(workload: Workload) -> tuple[str, ...]:
-    """The raw rate beside it: where it may be less than five times kube-scheduler's."""
+    """Return the raw rate to measure with it, where it may limit the lead over kube-scheduler.
+
+    That is where the raw rate may be less than five times kube-scheduler's.
+    """
     if workload.stages:
         return (RAW,)
     return (AS_MUSTER,) if workload.plain else ()
@@ -291,7 +293,7 @@ CASES = {
             nodes=100,
             victims=Victims(each=10, taken=40, wanted=3_970, anchored=True),
         ),
-        # As in scheduler_perf: of those without names of features, the largest sizes there.
+        # As in scheduler_perf: of the cases without feature names, the largest sizes there.
         Case(
             "perf-template",
             "2,500 pods with a claim each, half of 500 x 10 devices in use",

@@ -1,4 +1,4 @@
-"""What changes in a cluster while a workload is scheduled: churn, or what pods wait for."""
+"""Changes of a cluster while a workload is scheduled: churn, or what its pods wait for."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tools.bench.end_to_end.workloads import Stage
 
 _NODES = "/api/v1/nodes"
 _OTHERS = "/api/v1/namespaces/default"
-"""Where what comes and goes is: not among the pods whose binds are watched."""
+"""Namespace of objects that come and go, away from the pods whose binds are watched."""
 
 
 class Changes:
-    """Of one run. `nodes` are all that it created, of which some may be gone.
+    """The changes of one run. `nodes` are all that it created, some of which may be deleted.
 
-    `own` are its requests that change something, by resource; `seconds` is the time that the pods
-    of all stages took, each from the first change for them to the last of their binds.
+    `own` counts its requests that change objects, by resource. `seconds` is the time of the pods of
+    all stages, each from the first change for them to the last of their binds.
     """
 
     def __init__(self, wire: Wire, case: Case, flavour: Flavour) -> None:
@@ -38,7 +38,7 @@ class Changes:
         self.seconds = 0.0
 
     async def begin(self, seen: Seen) -> None:
-        """Let objects come and go until `end`; or go through the stages, to their end."""
+        """Let objects come and go until `end`; or run all stages."""
         victims, workload = self._case.victims, self._case.workload
         if victims is not None and victims.urgent:
             coming = self._come(victims.urgent, lambda name: preemptor(victims, name))
@@ -57,13 +57,13 @@ class Changes:
             await self._stages(seen)
 
     async def end(self) -> None:
-        """Raises WireError if anything could not come or go."""
+        """Stop the churn. Raises WireError if a request failed."""
         self._stop.set()
         if self._churning is not None:
             await self._churning
 
     async def _come(self, seconds: float, pod_of: Callable[[str], Json]) -> None:
-        """Pods come one by one, and stay."""
+        """Create pods one by one, and leave them there."""
         number = 0
         while not self._stop.is_set():
             pod = self._flavour.ours(pod_of(f"late-{number}"))
@@ -72,7 +72,7 @@ class Changes:
             number += 1
 
     async def _churn(self, seconds: float) -> None:
-        """A node, a pod that never fits, and a service come; so many seconds later they go."""
+        """Create a node, a pod that never fits, and a service; delete them after a while."""
         number = 0
         while not self._stop.is_set():
             things = self._things(number)
@@ -106,10 +106,10 @@ class Changes:
             what, gone = what.partition("/")[0], "/delete"
         self.own[f"{what}{gone}"] += 1
         if what == "services":
-            self.own[f"ipaddresses{gone}"] += 1  # the API server's own, for each service
+            self.own[f"ipaddresses{gone}"] += 1  # the API server writes one for each service
 
     async def _stages(self, seen: Seen) -> None:
-        """Each stage's pods wait before its change, and run before the next begins."""
+        """Run each stage: its pods wait before its change, and run before the next begins."""
         case, bound = self._case, 0
         assert case.workload is not None
         lots = [pods for _, pods in self._flavour.waiting(case)]
@@ -122,7 +122,7 @@ class Changes:
             names = {pod["metadata"]["name"] for pod in pods}
             tried = lambda names=names: names <= seen.tried  # noqa: E731
             if not await seen.until(tried, case.limit):
-                return  # nobody said that they wait
+                return  # no scheduler has reported that they wait
             begun, bound = time.time(), bound + len(pods)
             await self._change(number, stage, sorted(names))
             enough = lambda bound=bound: len(seen.bound) >= bound  # noqa: E731
@@ -132,7 +132,7 @@ class Changes:
             self.seconds += max(seen.bound[name] for name in names) - begun
 
     async def _change(self, number: int, stage: Stage, names: list[str]) -> None:
-        """What the pods of these names wait for."""
+        """Send what the pods of these names wait for."""
         if stage.node:
             self.nodes += stage_changes.nodes(self._case, number, stage, stage.node)
         sent = stage_changes.needed(self._case, number, stage, names)

@@ -1,7 +1,7 @@
-"""Devices and claims of the cases that have any: what stands there before anybody schedules.
+"""Devices and claims of the cases that have any, created before scheduling starts.
 
-Claims of pods' own are made as kube-controller-manager makes them from a template: with the pod as
-their owner, and named in the pod's status. That is done beforehand, so that only scheduling counts.
+Claims of single pods are created as kube-controller-manager does from a template: the pod is their
+owner, and the pod's status names them. That happens beforehand, so that only scheduling counts.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _TAINT = "example.com/taint"
 
 
 def entry(claims: Claims, pod: str) -> Json:
-    """The entry of the pod's spec.resourceClaims."""
+    """Return the entry of the pod's spec.resourceClaims."""
     if claims.own:
         return {"name": ENTRY, "resourceClaimTemplateName": "template"}
     return {"name": ENTRY, "resourceClaimName": claim_of(claims, pod)}
 
 
 def claim_of(claims: Claims, pod: str) -> str:
-    """The name of the claim of a pod that ends in its index in the gang, or among all."""
+    """Return the name of a pod's claim; the pod's name ends with its index in the gang."""
     lot, _, index = pod.rpartition("-")
     return f"{pod}-{ENTRY}" if claims.own else f"{lot}-claim-{int(index) // claims.sharers}"
 
 
 async def prepare(wire: Wire, case: Case) -> None:
-    """Devices, classes, and claims that others have already."""
+    """Create devices, classes, and claims of others that are already allocated."""
     claims = case.claims
     assert claims is not None
     await wire.post(CLASSES, [_class(CLASS, DRIVER), _class(EMPTY_CLASS, "none.example.com")])
@@ -56,7 +56,7 @@ async def prepare(wire: Wire, case: Case) -> None:
 
 
 async def give(wire: Wire, case: Case, pods: Sequence[str]) -> None:
-    """Make the claims of these pods, which are there already."""
+    """Create the claims of these existing pods."""
     claims = case.claims
     assert claims is not None
     if not claims.own:
@@ -84,6 +84,7 @@ async def take_away(wire: Wire, pods: Sequence[str]) -> None:
     access = wire.access
     names = [f"{pod}-{ENTRY}" for pod in pods]
     none = {"allocation": None, "reservedFor": None}
+    # As Kubernetes' controllers do: deallocate, remove the finalizer, then delete the claim.
     await wire.send(request(access, "DELETE", f"{PODS}/{pod}") for pod in pods)
     await wire.send(
         request(access, "PATCH", f"{CLAIMS}/{name}/status", {"status": none}, MERGE_PATCH)
@@ -97,7 +98,7 @@ async def take_away(wire: Wire, pods: Sequence[str]) -> None:
 
 
 def allocation(node: str, device: int, count: int = 1) -> Json:
-    """Devices of a node from a number on, as a scheduler writes them into a claim."""
+    """Return an allocation of a node's devices from a number on, as a scheduler writes it."""
     fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
     results = [
         {"request": "req-0", "driver": DRIVER, "pool": node, "device": f"gpu-{device + at}"}
@@ -111,12 +112,12 @@ def allocation(node: str, device: int, count: int = 1) -> Json:
 
 
 def consumers(names: Mapping[str, str]) -> list[Json]:
-    """status.reservedFor for these pods, UIDs by name."""
+    """Return status.reservedFor for these pods, UIDs by name."""
     return [{"resource": "pods", "name": name, "uid": uid} for name, uid in names.items()]
 
 
 def slices(case: Case) -> Iterator[Json]:
-    """A pool of equal devices on each node, or what the content of the claims needs instead."""
+    """Yield a pool of equal devices on each node, or what the claims' content needs instead."""
     claims = case.claims
     assert claims is not None
     if claims.content == "network":
@@ -132,7 +133,7 @@ def slices(case: Case) -> Iterator[Json]:
 
 
 def _pools_of_all(case: Case, claims: Claims) -> Iterator[Json]:
-    """Pools that every node sees, one for each pod: upstream's for these features are such."""
+    """Yield pools that every node sees, one for each pod, as upstream's cases do."""
     for index in range(case.pods):
         pool = f"p{index}"
         if claims.content == "shares":
@@ -182,11 +183,11 @@ def _class(name: str, driver: str) -> Json:
 
 
 def _taken(case: Case) -> Iterator[tuple[str, Json]]:
-    """Claims that hold the first devices of every node for somebody else, with their statuses."""
+    """Yield claims that already have the first devices of every node, with their statuses."""
     claims = case.claims
     assert claims is not None
     if claims.content == "partitions":
-        # So that only the smallest parts go together, which are found last.
+        # Only the smallest parts fit together then, and these are found last.
         for index in range(case.pods):
             pool, name = f"p{index}", f"taken-{index}"
             one = {"request": "req-0", "driver": DRIVER, "pool": pool, "device": "part-01"}

@@ -1,6 +1,6 @@
-"""Where the pods of a run are, judged by their own objects alone; nothing of a scheduler is used.
+"""A check of where the pods of a run are, from their own objects only, without scheduler code.
 
-Nothing that ran may have ended: a skew, or the first pod of an affinity, is judged by the outcome.
+No pod that ran may have ended: the final state shows a skew, or the first pod of an affinity.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Outcome:
 
 
 def complaints(it: Outcome, group_of: Callable[[Json], str | None]) -> list[str]:
-    """What is wrong, a sentence each; `group_of` says which group a pod is a member of."""
+    """Return the faults, a sentence each; `group_of` returns the group of a pod."""
     view = _View(it)
     return [
         *view.blocked(),
@@ -81,7 +81,7 @@ def _terms(pod: Json, kind: str) -> list[Json]:
 
 
 def _selects(selector: Json, labels: dict[str, str]) -> bool:
-    """Only `matchLabels` are used here; an expression is an error and not passed over."""
+    """Match `matchLabels`, the only form in use here; an expression is an error."""
     if set(selector) - {"matchLabels"}:
         raise ValueError(f"only matchLabels can be judged, not {selector}")
     wanted: dict[str, str] = selector.get("matchLabels", {})
@@ -167,7 +167,7 @@ class _View:
                     yield from self._judged(pod, kind, term, counted[where])
 
     def _matching(self, owner: Json, term: Json) -> tuple[Counter[str], int]:
-        """Pods that a term selects, by domain, and all of them."""
+        """Return the pods that a term selects, by domain, and their total."""
         found = [pod for pod in self._bound if self._selected(owner, term, pod)]
         key = term["topologyKey"]
         return Counter(self._labels_of_node(pod).get(key, "") for pod in found), len(found)
@@ -190,7 +190,7 @@ class _View:
         there = by_domain[domain] - itself if domain else 0
         if kind == "podAntiAffinity" and there:
             yield f"{_name(pod)} is with {there} pods that its anti-affinity excludes"
-        alone = itself and total == 1  # the first of a series may be anywhere
+        alone = itself and total == 1  # the first pod of a series may be in any domain
         if kind == "podAffinity" and not there and not alone:
             yield f"{_name(pod)} is without a pod that its affinity asks for"
 
@@ -210,7 +210,7 @@ class _View:
                     yield f"skew is {skew} over {rule['topologyKey']}, not {rule['maxSkew']}"
 
     def _counted(self, owner: Json, rule: Json) -> list[Json]:
-        """The bound pods that a rule selects."""
+        """Return the bound pods that a rule selects."""
         space = owner["metadata"].get("namespace", "")
         return [
             pod
@@ -220,7 +220,7 @@ class _View:
         ]
 
     def _skew(self, owner: Json, rule: Json) -> int:
-        """Of the nodes that count: no case with such a rule excludes any but by a taint."""
+        """Return the skew over the nodes that count; here only taints exclude a node."""
         key, honor = rule["topologyKey"], rule.get("nodeTaintsPolicy") == "Honor"
         nodes = {
             name
@@ -301,7 +301,7 @@ class _View:
 
 
 def _tolerated(pod: Json, spec: Json) -> bool:
-    """Whether a pod tolerates all taints that keep pods away; only Exists is used here."""
+    """Return true if a pod tolerates all taints that repel pods; only Exists is used here."""
     tolerations = pod["spec"].get("tolerations") or []
     kept = [it for it in spec.get("taints", ()) if it["effect"] in ("NoSchedule", "NoExecute")]
     return all(any(_tolerates(each, taint) for each in tolerations) for taint in kept)

@@ -19,7 +19,7 @@ _CONNECTIONS = 48
 
 @asynccontextmanager
 async def fresh_cluster(case: Case) -> AsyncIterator[tuple[ControlPlane, Wire]]:
-    """A fresh one, with the case's nodes: a server that has worked for a while is faster."""
+    """Run a fresh control plane with the case's nodes: a server that is warm is faster."""
     async with (
         ControlPlane(OPTIONS) as plane,
         Wire(kubeconfig.read(plane.kubeconfig), _CONNECTIONS) as wire,

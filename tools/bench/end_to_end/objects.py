@@ -15,7 +15,7 @@ from tools.bench.end_to_end.workloads import Workload
 NAMESPACE = "bench"
 RACK = "example.com/rack"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-# Room for many gangs, or for two pods where all nodes must be full.
+# Capacity for many gangs, or for two pods if all nodes must be full.
 CPU, FULL_CPU = 32, 2
 
 Json = dict[str, Any]
@@ -39,7 +39,7 @@ def node(case: Case, index: int) -> Json:
 
 
 def namespaces(case: Case) -> list[Json]:
-    """The one of the case's pods first."""
+    """Return the namespaces, that of the case's pods first."""
     if case.workload is not None:
         return workload_objects.namespaces(case.workload, NAMESPACE)
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}]
@@ -84,17 +84,17 @@ def _group(api_version: str, name: str, case: Case, *, lower: bool, mode: object
 
 
 def _root(gang: str, size: int) -> str:
-    """The composite group of a gang: `size` gangs that follow each other have one."""
+    """Return the composite group of a gang: `size` consecutive gangs share one."""
     return f"{gang[0]}r{int(gang[1:]) // size}"
 
 
 def _reference(template: str) -> Json:
-    """A group in a tree names what it was made from, which need not be there."""
+    """Return the workload reference of a group in a tree; the workload need not exist."""
     return {"workloadName": "by-hand", "templateName": template}
 
 
 def composite(case: Case, gangs: list[str], *, lower: bool = False) -> Json:
-    """The composite gang of these gangs."""
+    """Return the composite gang of these gangs."""
     policy = {"gang": {"minGroupCount": len(gangs)}}
     spec: Json = {"schedulingPolicy": policy, "workloadRef": _reference("tree")}
     if case.evicts and not lower:
@@ -109,13 +109,13 @@ def composite(case: Case, gangs: list[str], *, lower: bool = False) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """How a scheduler's pods and groups are written."""
+    """The form of a scheduler's pods and groups."""
 
     groups_path: str
     native: bool
 
     def pod(self, case: Case, gang: str | None, name: str, node_name: str | None = None) -> Json:
-        """`node_name` makes it one that runs already, and gives way to others."""
+        """Return a pod; with `node_name` it runs already, and has a low priority."""
         if case.victims is not None:
             made = victims.asking(case.victims, name)
         elif case.workload is not None:
@@ -140,7 +140,7 @@ class Flavour:
         return _group(POD_GROUP.api_version, name, case, lower=lower, mode={"all": {}})
 
     def waiting(self, case: Case) -> Iterator[tuple[str | None, list[Json]]]:
-        """Each gang with its pods; plain pods are one lot without a gang, or one for each stage."""
+        """Yield each gang with its pods; plain pods are one lot, or one for each stage."""
         if case.workload is not None and case.workload.stages:
             for lot in workload_objects.staged(case.workload, case.size, NAMESPACE):
                 yield None, [self.ours(made) for made in lot]
@@ -152,7 +152,7 @@ class Flavour:
             yield gang, [self.pod(case, gang, f"{gang}-{index}") for index in range(case.size)]
 
     def victims(self, case: Case) -> Iterator[Json]:
-        """The pods that are evicted one by one."""
+        """Yield the pods that are evicted one by one."""
         for name in victims.names(case):
             made = victims.of(case, name)
             assert case.victims is not None
@@ -162,17 +162,17 @@ class Flavour:
             yield made
 
     def blocked(self, workload: Workload) -> list[Json]:
-        """The pods that are not to be bound."""
+        """Return the pods that must not be bound."""
         return [self.ours(made) for made in workload_objects.blocked(workload, NAMESPACE)]
 
     def ours(self, pod: Json) -> Json:
-        """This pod, to be scheduled by this scheduler."""
+        """Return this pod, to be scheduled by this scheduler."""
         if not self.native:
             pod["spec"]["schedulerName"] = SCHEDULER_NAME
         return pod
 
     def group_of(self, pod: Json) -> str | None:
-        """The group that a pod is a member of."""
+        """Return the group of a pod."""
         if self.native:
             name: str | None = pod["spec"].get("schedulingGroup", {}).get("podGroupName")
         else:
@@ -180,7 +180,7 @@ class Flavour:
         return name
 
     def running(self, case: Case) -> Iterator[tuple[str, list[Json]]]:
-        """The lower gangs that fill every node."""
+        """Yield the lower gangs that fill every node."""
         for number in range(case.nodes * FULL_CPU // case.size):
             gang = f"v{number}"
             first = number * case.size

@@ -1,4 +1,4 @@
-"""When pods were bound and groups reported, from watches independent of the scheduler."""
+"""The times of binds and group statuses, from watches that are independent of the scheduler."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ _decode = msgspec.json.Decoder(_Event).decode
 
 @dataclass(slots=True)
 class Seen:
-    """Wall-clock seconds by name: when pods were bound, when groups were said to be scheduled.
+    """Wall-clock seconds by name: when pods were bound, and when groups became scheduled.
 
-    `told` is when anything was said of a group, by name; `ended` when victims were gone.
-    `tried` are the pods of which a scheduler said that they wait.
+    `told` has every status update of a group, by name; `ended` when victims were deleted. `tried`
+    are the pods that a scheduler has reported as waiting.
     """
 
     bound: dict[str, float] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Seen:
             self.changed.set()
 
     async def until(self, done: Callable[[], bool], seconds: float) -> bool:
-        """Whether it was done in so many seconds."""
+        """Wait until `done`; return false if that takes more than so many seconds."""
         try:
             async with asyncio.timeout(seconds):
                 while not done():
@@ -110,6 +110,7 @@ async def observed(rest: Rest, groups_path: str | None) -> AsyncIterator[Seen]:
             group.create_task(_follow(rest, path, take, event))
             for (path, take), event in zip(followed, opened, strict=True)
         ]
+        # The watches are open before the block begins, so that they miss no bind.
         for event in opened:
             await event.wait()
         yield seen
@@ -120,7 +121,7 @@ async def observed(rest: Rest, groups_path: str | None) -> AsyncIterator[Seen]:
 async def _follow(
     rest: Rest, path: str, take: Callable[[_Event, float], None], opened: asyncio.Event
 ) -> None:
-    """Until cancelled; a server that is too busy for a watcher closes its stream."""
+    """Follow a collection until cancelled; a busy server may close the stream of a watcher."""
     version = (await rest.get(path, params={"limit": "1"})).ok()["metadata"]["resourceVersion"]
     while True:
         params = {"watch": "true", "resourceVersion": version}

@@ -1,7 +1,7 @@
-"""What a run with claims left behind, judged by a checker that knows of no scheduler.
+"""The result of a run with claims, checked independently of any scheduler.
 
-Each device exists and can be used on the pod's node, the selectors take it, the constraints hold,
-no device is given away twice, counters and capacities suffice, and who runs is a consumer.
+Each device exists and is usable on the pod's node, the selectors match it, the constraints are met,
+no device is allocated twice, counters and capacities suffice, and every running pod is a consumer.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tools.bench.end_to_end.wire import Wire
 Json = dict[str, Any]
 
 MADE_BEFORE = "taken-"
-"""Claims of this name were allocated by the benchmark itself."""
+"""Prefix of claims that the benchmark itself allocated."""
 
 
 async def complaints(wire: Wire) -> list[str]:
-    """What is wrong. Raises WireError."""
+    """Return the faults. Raises WireError."""
     claims = [resource_claim_info(decode_resource_claim(it))[0] for it in await _raw(wire, CLAIMS)]
     classes = [device_class_info(decode_device_class(it)) for it in await _raw(wire, CLASSES)]
     slices = [slice_info(decode_resource_slice(it))[0] for it in await _raw(wire, SLICES)]

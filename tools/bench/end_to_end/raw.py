@@ -1,10 +1,10 @@
 """The API server's own limit: Bindings from two client processes that do nothing else.
 
-Evicting a pod takes two: its condition DisruptionTarget, and the deletion.
-A pod with a claim takes three writes, one after the other: the claim's finalizer, its status with
-the allocation and all consumers, if nobody wrote that yet, and the Binding.
-Pods of gangs may have a Reservation, stored before their Bindings and deleted after them.
-Where pods wait for something, that is written, too: each pod's own change before its Binding.
+Evicting a pod takes two writes: its condition DisruptionTarget, and the deletion. A pod with a
+claim takes three writes, one after another: the claim's finalizer, its status with the allocation
+and all consumers, if it is not written yet, and the Binding. Pods of gangs may have a Reservation,
+stored before their Bindings and deleted after them. If pods wait for a change, that is written,
+too: each pod's own change before its Binding.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _FINALIZER = "resource.kubernetes.io/delete-protection"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A request that changes something; a PATCH merges, unless it is a list of operations."""
+    """A request that changes an object; a PATCH merges, unless it is a list of operations."""
 
     method: str
     path: str
@@ -68,9 +68,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A pod to bind, and the claim that is given the status before; no name: there is none.
+    """A pod to bind, and the claim whose status is written before; without a name there is none.
 
-    Without a node it is evicted instead. A `change` comes before, or without a pod alone.
+    Without a node the pod is evicted instead. A `change` comes before, or alone without a pod.
     """
 
     pod: str
@@ -84,7 +84,7 @@ class Write:
 class Lot:
     """Writes of one client, and the Reservation that is stored before them and deleted after.
 
-    Each inner list is written in order, these lists side by side.
+    Each inner list is written in order, the lists concurrently.
     """
 
     writes: Sequence[list[Write]]
@@ -92,12 +92,12 @@ class Lot:
 
 
 def shared(writes: Sequence[list[Write]]) -> list[Lot]:
-    """One lot for each client."""
+    """Return one lot for each client."""
     return [Lot(writes[number::_PROCESSES]) for number in range(_PROCESSES)]
 
 
 def send(access: Path, lots: Sequence[Lot], connections: int) -> float:
-    """Write all of this, to the last answer; the time at which the first request was sent."""
+    """Write all lots; return the time at which the first request was sent."""
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(_PROCESSES)
     each = connections // _PROCESSES
@@ -110,7 +110,7 @@ _BARRIERS: list[Barrier] = []
 
 
 def _keep(barrier: Barrier) -> None:
-    """A barrier can only be inherited."""
+    """Store the barrier, which a process can only inherit."""
     _BARRIERS.append(barrier)
 
 
@@ -121,6 +121,7 @@ def _send_share(access: Path, lots: Sequence[Lot], connections: int) -> float:
 async def _send(access: Path, lots: Sequence[Lot], connections: int) -> float:
     async with Wire(kubeconfig.read(access), connections) as wire:
         prepared = [_PreparedLot(wire, lot) for lot in lots]
+        # All clients start together, with prepared requests.
         await asyncio.to_thread(_BARRIERS[0].wait, 60)
         start = time.time()
         stored = asyncio.create_task(_store(prepared))
@@ -161,20 +162,20 @@ class _PreparedLot:
             ]
 
     async def store(self) -> None:
-        """Before any of its writes."""
+        """Store the Reservation, before any of its writes."""
         if self._around:
             await self.wire.call(self._around[0])
         self.stored.set()
 
     async def finished_one(self) -> None:
-        """After the last of them the Reservation goes."""
+        """Count a finished write; delete the Reservation after the last one."""
         self._unfinished -= 1
         if self._around and not self._unfinished:
             await self.wire.call(self._around[1])
 
 
 class _Prepared:
-    """The requests for one pod, made before the time is taken."""
+    """The requests for one pod, created before the measurement starts."""
 
     def __init__(self, wire: Wire, write: Write) -> None:
         access = wire.access

@@ -1,8 +1,8 @@
 """The raw rates: what two clients reach with the writes of a case and nothing else.
 
-As raw as can be they are an administrator's, and only write what nobody can leave out. As Muster
-writes it is the same work: by the scheduler's account with its rights, beside one watcher more of
-each kind that is written, and with the Reservations without which no gang is bound.
+The raw rate is an administrator's, with only the writes that no scheduler can leave out. The rate
+"as Muster writes" is the same work by the scheduler's account with its rights. It has one more
+watcher of each kind that is written, and the Reservations that Muster needs to bind gangs.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from tools.bench.end_to_end.usage import idle
 from tools.bench.end_to_end.wire import Wire
 
 _STEADY = 1_000
-"""Pods by which the raw rate is measured where a few come and go."""
+"""Pods for the raw rate of cases in which a few come and go."""
 _RESERVED = 750
 """Pods in one Reservation: Muster writes up to three for 3,000 pods, two clients two each."""
 _READ = ("/api/v1/pods", "/apis/resource.k8s.io/v1/resourceclaims")
-"""What the scheduler reads of what it writes; claims only where there are any."""
+"""Kinds that the scheduler both reads and writes; claims only in cases with claims."""
 
 
 async def measure(case: Case, subject: str) -> Result:
-    """By the watch that sees the schedulers' binds: it costs the same here, and is as late."""
+    """Measure with the watch that sees the schedulers' binds: its cost and delay are equal."""
     if case.victims is not None and not case.victims.urgent:
         return await _evictions(case)
     if case.staged:
@@ -48,7 +48,7 @@ async def measure(case: Case, subject: str) -> Result:
     count = _STEADY if case.steady else min(case.pods, 3_000)
     result = Result(case.name, subject, case.nodes, count, bound=count)
     names = [f"raw-{index}" for index in range(count)]
-    single = replace(case, preemption=False)  # what they would evict is not there
+    single = replace(case, preemption=False)  # the pods that they would evict do not exist
     pods = [NATIVE.pod(single, None, name) for name in names]
 
     async def prepared(wire: Wire) -> list[raw.Lot]:
@@ -64,7 +64,7 @@ async def measure(case: Case, subject: str) -> Result:
 
 
 async def _evictions(case: Case) -> Result:
-    """As many of the victims as the case takes."""
+    """Evict as many of the victims as the case does."""
     assert case.victims is not None
     names = victims.names(case)
     count = case.pods * case.victims.fewest
@@ -85,7 +85,7 @@ async def _rates(
     prepared: Callable[[Wire], Awaitable[list[raw.Lot]]],
     done: Callable[[Seen], dict[str, float]],
 ) -> None:
-    """Set the rates by the number of connections; `done` says of which pods a write was seen."""
+    """Set the rates by the number of connections; `done` returns the pods whose write was seen."""
     count = result.pods
     for connections in raw.CONNECTIONS:
         async with (
@@ -104,7 +104,7 @@ async def _rates(
 
 
 async def _in_stages(case: Case) -> Result:
-    """The changes that each stage's pods wait for, and their Bindings, as soon as can be."""
+    """Send the changes that each stage's pods wait for, and their Bindings, as fast as possible."""
     result = Result(case.name, RAW, case.nodes, case.size, bound=case.size)
     for connections in raw.CONNECTIONS:
         async with fresh_cluster(case) as (plane, wire):
@@ -119,7 +119,7 @@ async def _in_stages(case: Case) -> Result:
 async def _stages(
     case: Case, plane: ControlPlane, wire: Wire, seen: Seen, connections: int
 ) -> float:
-    """The seconds from each stage's first request to its last bind, all together."""
+    """Return the seconds from each stage's first request to its last bind, in total."""
     assert case.workload is not None
     seconds, lots = 0.0, [pods for _, pods in NATIVE.waiting(case)]
     for number, (stage, pods) in enumerate(zip(case.workload.stages, lots, strict=True)):
@@ -141,7 +141,7 @@ async def _stages(
 def _of_stage(
     names: Sequence[str], needed: Sequence[raw.Change], *, own: bool
 ) -> list[list[raw.Write]]:
-    """Each pod's own change before its Binding; or all changes first."""
+    """Return each pod's own change before its Binding; or all changes first."""
     if own:
         both = zip(names, needed, strict=True)
         return [[raw.Write(name, "n0", change=change)] for name, change in both]
@@ -151,7 +151,7 @@ def _of_stage(
 
 @asynccontextmanager
 async def _access(plane: ControlPlane, case: Case, subject: str) -> AsyncIterator[Path]:
-    """The kubeconfig of who writes; or that of Muster, installed, whose changes are read, too."""
+    """Yield the kubeconfig of the writer, or that of an installed Muster with readers."""
     if subject != AS_MUSTER:
         yield plane.kubeconfig
         return
@@ -177,7 +177,7 @@ async def _uids(wire: Wire) -> dict[str, str]:
 
 
 async def _reserved(wire: Wire, case: Case, pods: list[str]) -> list[raw.Lot]:
-    """The pods in lots, each with the Reservation that is stored before and deleted after."""
+    """Return the pods in lots, each with its Reservation, stored before and deleted after."""
     uids, writes, lots = await _uids(wire), await _writes(wire, case, pods), list[raw.Lot]()
     for first in range(0, len(pods), _RESERVED):
         lot = writes[first : first + _RESERVED]
@@ -187,7 +187,7 @@ async def _reserved(wire: Wire, case: Case, pods: list[str]) -> list[raw.Lot]:
 
 
 def _reservation(case: Case, name: str, nodes: dict[str, str]) -> Json:
-    """One intent for each gang."""
+    """Return a Reservation with one intent for each gang."""
     pods, intents = list(nodes.items()), list[str]()
     for at in range(0, len(pods), case.size):
         root = RootReference("PodGroup", NAMESPACE, f"{name}-{at}")
@@ -202,9 +202,9 @@ def _reservation(case: Case, name: str, nodes: dict[str, str]) -> Json:
 
 
 async def _writes(wire: Wire, case: Case, pods: list[str]) -> list[list[raw.Write]]:
-    """A claim's pods one after the other, as the first of them writes its status for all.
+    """Return a claim's pods as one chain: the first of them writes its status for all.
 
-    Every allocation is of one device on a node, whatever the claims ask for: it costs the same.
+    Every allocation is of one device on a node, whatever the claims request: the cost is the same.
     """
     nodes = [f"n{index % case.nodes}" for index in range(len(pods))]
     if case.claims is None:

@@ -1,4 +1,4 @@
-"""One watcher more, in a process of its own: it reads what comes and looks at nothing."""
+"""One more watcher, in a process of its own; it reads the changes and drops them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from e2e.harness.support import kubeconfig
 
 @contextmanager
 def reading(access: Path, path: str) -> Iterator[None]:
-    """Inside, all changes of the collection at `path` are read by this account."""
+    """Let this account read all changes of the collection at `path` inside the block."""
     context = multiprocessing.get_context("spawn")
     opened = context.Event()
     process = context.Process(target=_run, args=(access, path, opened), daemon=True)
@@ -35,7 +35,7 @@ def _run(access: Path, path: str, opened: Event) -> None:
 
 
 async def _read(access: Path, path: str, opened: Event) -> None:
-    """Until terminated; a stream that ends is opened again from now."""
+    """Read until terminated; reopen an ended stream at the current version."""
     found = kubeconfig.read(access)
     headers = {"Authorization": f"Bearer {found.token}"}
     async with aiohttp.ClientSession(found.server, headers=headers, trust_env=False) as session:

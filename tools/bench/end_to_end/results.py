@@ -1,4 +1,4 @@
-"""What is kept of a measurement, and the table of it."""
+"""Stored results of measurements, and their tables."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ FILE = Path(__file__).resolve().parents[1] / "results" / "e2e.json"
 
 @dataclass(slots=True)
 class Result:
-    """One scheduler in one case. Seconds count from the moment its caches were in sync.
+    """One scheduler in one case. Seconds count from the time when its caches were in sync.
 
-    `rate` is pods bound over the seconds until the last bind, waiting for the first included.
-    Where pods come in stages, the seconds are those from each stage's change to its last bind.
-    `writes` are requests that change something until then, by resource; `early` are those besides
-    Bindings that came before the last bind of the gang that they are about. `memory` is the peak in
-    MiB, `cpu` seconds until the last bind. Lags are seconds from a gang's last bind to its
-    status, and from the last bind of all to the last event. `p50` and `p99` are seconds from the
-    creation of a gang's last member to its last bind; of pods that come and go, from the last claim
-    to the last bind. `evictions` are the victims that `ended`, a second until the last of them,
-    `after_last` the seconds from there to the last bind. `runs` are the rates of all runs, in
-    order, of which this is the middle one. `faults` are what a checker found wrong afterwards
-    with devices, or with where the pods are.
+    `rate` is pods bound over the seconds until the last bind, including the wait for the first. If
+    pods come in stages, the seconds are those from each stage's change to its last bind. `writes`
+    are requests that change objects until then, by resource. `early` are those besides Bindings
+    before the last bind of the gang that they are about. `memory` is the peak in MiB, `cpu` seconds
+    until the last bind. Lags are seconds from a gang's last bind to its status, and from the last
+    bind of all to the last event. `p50` and `p99` are seconds from the creation of a gang's last
+    member to its last bind; for pods that come and go, from the last claim to the last bind.
+    `evictions` are the victims that `ended`, per second until the last of them, `after_last` the
+    seconds from there to the last bind. `runs` are the rates of all runs, in order; this is the
+    middle one. `faults` are errors that a checker found afterwards in the devices, or in where the
+    pods are.
     """
 
     case: str
@@ -62,12 +62,12 @@ class Result:
 
     @property
     def others(self) -> int:
-        """Writes that were no Bindings."""
+        """Number of writes other than Bindings."""
         return sum(self.writes.values()) - self.writes.get("pods/binding", 0)
 
 
 def middle(results: Sequence[Result]) -> Result:
-    """The run with the median rate, of two the lower; of raw rates each one's median."""
+    """Return the run with the median rate, of two the lower; for raw rates each one's median."""
     runs = sorted(it.rate for it in results)
     found = sorted(results, key=lambda it: it.rate)[(len(results) - 1) // 2]
     if found.subject not in (RAW, AS_MUSTER):
@@ -78,16 +78,16 @@ def middle(results: Sequence[Result]) -> Result:
 
 
 def load(path: Path = FILE) -> list[Result]:
-    """What was measured last, in the order of the cases; nothing if there is no file."""
+    """Return the last stored results, in the order of the cases; none without a file."""
     if not path.is_file():
         return []
     return [Result(**kept) for kept in json.loads(path.read_text())]
 
 
 def keep(new: Iterable[Result], path: Path = FILE) -> list[Result]:
-    """Put them in the place of older ones of the same cases; answers all.
+    """Replace older results of the same cases; return all.
 
-    Runs of Muster that a checker found fault with measure nothing: they are left out, aloud.
+    Runs of Muster with faults measure nothing: they are left out, with a message.
     """
     cases, subjects = list(CASES), [RAW, AS_MUSTER, KUBE_SCHEDULER, MUSTER]
     found = {(old.case, old.subject): old for old in load(path)}
@@ -105,7 +105,7 @@ def keep(new: Iterable[Result], path: Path = FILE) -> list[Result]:
 
 
 def _said(result: Result) -> dict[str, Any]:
-    """What differs from nothing; faults were shown when they were found."""
+    """Return the fields with a value; faults were printed when they were found."""
     found = {name: value for name, value in asdict(result).items() if value}
     return {name: value for name, value in found.items() if name != "faults"}
 
@@ -117,14 +117,14 @@ _HEAD = (
 
 
 def table(results: Sequence[Result]) -> str:
-    """Markdown."""
+    """Return the results as Markdown."""
     limits = {it.case: it.rate for it in results if it.subject == RAW}
     rows = [_HEAD, ("---",) * len(_HEAD), *(_row(it, limits.get(it.case)) for it in results)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def suite(results: Sequence[Result]) -> str:
-    """Markdown: the cases of scheduler_perf that were measured, beside kube-scheduler."""
+    """Return Markdown with the measured cases of scheduler_perf, compared to kube-scheduler."""
     by_case: dict[str, dict[str, Result]] = {}
     for it in results:
         if CASES[it.case].suite:
@@ -159,7 +159,7 @@ def _bound_rate(it: Result) -> str:
 
 
 def _spent(it: Result) -> float:
-    """Seconds of the scheduler's own process."""
+    """Return the seconds of the scheduler's own process."""
     return sum(it.cpu.get(name, 0.0) for name in (KUBE_SCHEDULER, f"{MUSTER} scheduler"))
 
 

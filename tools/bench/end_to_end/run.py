@@ -1,4 +1,4 @@
-"""One measurement: a fresh control plane, the objects, one scheduler, and what it took."""
+"""One measurement: a fresh control plane, the objects, one scheduler, and its cost."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from tools.bench.end_to_end.usage import Meter, idle, peak_mib
 from tools.bench.end_to_end.wire import Wire, WireError, request
 
 _SETTLE = 20.0
-"""Seconds that statuses and events may take after the last bind before nobody waits for them."""
+"""Seconds after the last bind in which statuses and events still count."""
 _EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _WRITES = ("POST", "PUT", "PATCH", "DELETE", "APPLY")
 
 
 async def measure(case: Case, subject: str) -> Result:
-    """Raises WireError, BuildError, ProcessFailedError."""
+    """Measure one subject in one case. Raises WireError, BuildError, ProcessFailedError."""
     if subject in (RAW, AS_MUSTER):
         return await raw_rates.measure(case, subject)
     async with fresh_cluster(case) as (plane, wire):
@@ -143,7 +143,7 @@ class _Run:
             await workload_cluster.give_volumes(self._wire, self._case, "in-tree-volume")
 
     async def _create_groups(self, case: Case, names: list[str], *, lower: bool = False) -> None:
-        """Composite groups before the gangs in them."""
+        """Create composite groups before the gangs in them."""
         if case.composite:
             lots = [names[at : at + case.composite] for at in range(0, len(names), case.composite)]
             roots = [composite(case, lot, lower=lower) for lot in lots]
@@ -152,7 +152,7 @@ class _Run:
         await self._wire.post(self._flavour.groups_path, groups)
 
     async def _groups_are_taken(self) -> None:
-        """A webhook, and a new priority class, are known everywhere only a moment later."""
+        """Wait until groups are accepted: a webhook and a new priority class take effect late."""
         body = self._flavour.group(replace(self._case, composite=0), "asking")
         async with asyncio.timeout(30):
             while True:
@@ -164,7 +164,7 @@ class _Run:
                     return
 
     async def _arrive(self) -> None:
-        """Pods come at the case's rate, each gang's group first; late ones are sent at once."""
+        """Create pods at the case's rate, each gang's group first; late ones follow at once."""
         case, started = self._case, time.time()
         async with asyncio.TaskGroup() as group:
             for number, (gang, pods) in enumerate(self._flavour.waiting(case)):
@@ -174,7 +174,7 @@ class _Run:
         self._result.arrival_rate = round(case.pods / (time.time() - started), 1)
 
     async def _come_and_go(self, seen: Seen) -> None:
-        """A few pods at a time; those that are the last stay. The waits are the lots'."""
+        """Create a few pods at a time and delete them, but the last; record each lot's wait."""
         case, result, lot, ends = self._case, self._result, 0, time.time() + self._case.steady
         assert case.claims is not None
         result.pods, names, waits = 0, list[str](), list[float]()
@@ -200,7 +200,7 @@ class _Run:
         self._created[gang] = time.time()
 
     async def _writes(self) -> Counter[str]:
-        """Writes that the API server has answered so far, by resource; not those of leases."""
+        """Return the completed writes, by resource; without those of leases."""
         found: Counter[str] = Counter()
         for line in (await self._wire.get("/metrics")).decode().splitlines():
             if line.startswith("apiserver_request_total{"):
@@ -213,7 +213,7 @@ class _Run:
         return found
 
     def _own(self) -> Counter[str]:
-        """Writes of ours while others scheduled."""
+        """Return our own writes while the scheduler worked."""
         case = self._case
         if case.steady:
             return self._of_coming_and_going()
@@ -232,7 +232,7 @@ class _Run:
         )  # fmt: skip
 
     async def _settle(self, seen: Seen) -> None:
-        """Wait until every group is said to be scheduled and no more events come."""
+        """Wait until every group is reported as scheduled and no more events arrive."""
         last = max(seen.bound.values(), default=time.time())
         ends = last + _SETTLE
         if self._case.gangs:
@@ -252,10 +252,10 @@ class _Run:
         return len(page["items"]) + left
 
     async def _early(self, seen: Seen) -> int:
-        """Writes besides Bindings, each until its own gang's last bind: what comes later is not.
+        """Return the writes besides Bindings, each until its own gang's last bind.
 
-        Statuses of groups are told by their watch. Events that a pod or gang runs are not counted,
-        nor Reservations that are deleted: nothing in them was left to bind.
+        Statuses of groups are counted by their watch. Events for a pod or gang that runs do not
+        count, nor do deletions of Reservations: none of their pods was left to bind.
         """
         if not self._case.gangs:
             return self._result.others
@@ -272,7 +272,8 @@ class _Run:
         result.bound = len(times)
         if not times:
             return
-        # kube-scheduler is asked whether it is in sync 20 times a second: it may bind before.
+        # The probe of kube-scheduler's caches runs 20 times a second: it may bind before the
+        # answer.
         result.first = round(max(0.0, min(times) - synced), 3)
         result.last = round(max(times) - synced, 3)
         result.rate = round(len(times) / (self._changes.seconds or max(times) - synced), 1)
@@ -294,7 +295,7 @@ class _Run:
 
 
 def _last_binds(seen: Seen) -> dict[str, float]:
-    """When the last pod of each gang was bound. Gangs that are not whole are among them."""
+    """Return when the last pod of each gang was bound, including incomplete gangs."""
     ends: dict[str, float] = {}
     for pod, when in seen.bound.items():
         gang = pod.rpartition("-")[0]

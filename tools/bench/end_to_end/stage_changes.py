@@ -1,4 +1,4 @@
-"""What is there before the pods of a stage, and the requests that change what they wait for."""
+"""Objects that exist before the pods of a stage, and the changes that these wait for."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tools.bench.end_to_end.workloads import Coming, Content, Stage
 
 _NODES = "/api/v1/nodes"
 GIVEN = "v-given"
-"""Names of pods that run begin so."""
+"""Prefix of the names of running pods."""
 
 
 def nodes(case: Case, number: int, stage: Stage, kind: Coming) -> list[Json]:
-    """The nodes of a stage."""
+    """Return the nodes of a stage."""
     count = 1 if stage.one else case.nodes
     return [workload_objects.coming(f"s{number}-{at}", kind) for at in range(count)]
 
 
 def given(case: Case, number: int, stage: Stage) -> list[Json]:
-    """The pods that run before: one on each node, or one on each that is ahead of the others."""
+    """Return the pods that run before: one on each node, or one on each node of the first zone."""
     if stage.given is None:
         return []
     places = range(0, case.nodes, 2 if stage.given == "ahead" else 1)
@@ -36,7 +36,7 @@ def _running(kind: Content, name: str, node: int) -> Json:
 
 
 def needed(case: Case, number: int, stage: Stage, names: Sequence[str]) -> list[Change]:
-    """What the pods of these names wait for; of their own changes one for each, in their order."""
+    """Return the changes that these pods wait for; their own changes are one each, in order."""
     if stage.deletes:
         there = workload_objects.blockers(case.nodes, NAMESPACE)
         return [Change("DELETE", f"{PODS}/{each['metadata']['name']}") for each in there]
@@ -54,7 +54,7 @@ def needed(case: Case, number: int, stage: Stage, names: Sequence[str]) -> list[
 
 
 def _added(case: Case, number: int, kind: Content, waiting: int) -> Iterator[Json]:
-    """One on each node; or as many in the second zone as the first one then has."""
+    """Yield one pod on each node; or as many in the second zone as the first one then has."""
     places = list(range(case.nodes))
     if kind == "ahead":
         others = range(1, case.nodes, 2)
@@ -81,7 +81,7 @@ def _of_running(stage: Stage, name: str) -> Change:
 
 
 def _updates(node: Json) -> Iterator[Change]:
-    """What makes the node of this name like this one."""
+    """Yield the changes that turn the node of this name into this one."""
     path = f"{_NODES}/{node['metadata']['name']}"
     whole, status = workload_objects.changed(node)
     yield Change("PATCH", f"{path}/status", status)
@@ -89,7 +89,7 @@ def _updates(node: Json) -> Iterator[Change]:
 
 
 def written(change: Change) -> str:
-    """The resource that it writes, as the API server counts it."""
+    """Return the resource that it writes, as the API server counts it."""
     path = change.path.removeprefix("/api/v1/").removeprefix(f"namespaces/{NAMESPACE}/")
     plural, _, sub = [*path.split("/"), "", ""][:3]
     return "/".join(filter(None, (plural, sub, "delete" if change.method == "DELETE" else "")))

@@ -1,4 +1,4 @@
-"""Who schedules: kube-scheduler with its groups, or Muster with its own."""
+"""The schedulers: kube-scheduler with its groups, or Muster with its own."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ OPTIONS = Options(
     feature_gates=dict.fromkeys(_GATES, True),
     runtime_config=("scheduling.k8s.io/v1alpha2=true",),
 )
-"""The same API server for all: no other controllers, nothing that marks nodes."""
+"""The same API server for all: no other controllers, no taints of nodes."""
 
 _PATIENCE = 120
-"""Seconds until a scheduler must be ready, on a machine that does other things as well."""
+"""Seconds until a scheduler must be ready, on a machine with other work."""
 
 
 class Subject(Protocol):
     flavour: Flavour
 
     async def prepare(self) -> None:
-        """Whatever must be there before groups can be created."""
+        """Create what must exist before groups can be created."""
 
     async def start(self) -> float:
-        """Start to schedule; answers when the caches were in sync (wall clock)."""
+        """Start to schedule; return when the caches were in sync (wall clock)."""
         ...
 
     def pids(self) -> dict[str, int]: ...
@@ -54,7 +54,7 @@ class Subject(Protocol):
 
 
 class KubeScheduler:
-    """With all its features for groups, and a client without rate limits."""
+    """kube-scheduler with all its features for groups, and a client without rate limits."""
 
     flavour = NATIVE
 
@@ -62,7 +62,7 @@ class KubeScheduler:
         self._plane = plane
 
     async def prepare(self) -> None:
-        """Its kinds are built in."""
+        """Do nothing: its kinds are built in."""
 
     async def start(self) -> float:
         started = time.time()
@@ -71,7 +71,8 @@ class KubeScheduler:
 
             async def probe() -> bool:
                 try:
-                    # Its certificate is its own; the port was free before.
+                    # Its certificate is self-signed; the port was free before, so this is
+                    # kube-scheduler.
                     async with session.get(url, ssl=False) as answer:
                         return answer.status == 200
                 except aiohttp.ClientError:
@@ -83,7 +84,7 @@ class KubeScheduler:
             except ProcessFailedError:
                 if not process.running:
                     raise
-                return started  # it runs but is not in sync for minutes, which counts as its time
+                return started  # it runs but needs minutes to be in sync, which counts as its time
         return time.time()
 
     def pids(self) -> dict[str, int]:
@@ -91,11 +92,11 @@ class KubeScheduler:
         return {KUBE_SCHEDULER: process.pid} if process else {}
 
     def stop(self) -> None:
-        """It ends with the control plane."""
+        """Do nothing: it ends with the control plane."""
 
 
 class MusterScheduler:
-    """The scheduler, as installed and with its own rights, and the webhook that groups need."""
+    """The scheduler, installed and with its own rights, and the webhook that groups need."""
 
     flavour = OURS
 
@@ -128,7 +129,7 @@ class MusterScheduler:
         self._muster.stop()
 
     def _synced(self) -> float:
-        """From its log, 0 before: it may be too busy to answer at once that it is ready."""
+        """Return the time in its log, 0 before: under load its readiness probe may respond late."""
         for line in (self._muster.logs / f"{SCHEDULER}.log").read_text().splitlines():
             said = json.loads(line)
             if said.get("event") == "synced":

@@ -1,4 +1,4 @@
-"""What processes cost, from /proc."""
+"""The cost of processes, from /proc."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _IDLE = 0.1
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far."""
+    """Return user and system time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
@@ -20,7 +20,7 @@ def cpu_seconds(pid: int) -> float:
 async def idle(pids: Iterable[int], patience: float = 30.0) -> None:
     """Wait until the processes take less than a tenth of a core for a second.
 
-    What was created a moment ago is still being converted and cached.
+    The API server still converts and caches objects that were just created.
     """
     watched = list(pids)
     for _ in range(int(patience)):
@@ -31,7 +31,7 @@ async def idle(pids: Iterable[int], patience: float = 30.0) -> None:
 
 
 def peak_mib(pid: int) -> float:
-    """The most memory that the process ever held. Raises RuntimeError for a dead one."""
+    """Return the peak memory of the process. Raises RuntimeError for a dead one."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
@@ -39,7 +39,7 @@ def peak_mib(pid: int) -> float:
 
 
 class Meter:
-    """CPU seconds from its making on; a process that began later counts from its own start."""
+    """CPU seconds since its creation; a process that began later counts from its own start."""
 
     def __init__(self, pids: Mapping[str, int]) -> None:
         self._before = {name: cpu_seconds(pid) for name, pid in pids.items()}

@@ -1,4 +1,4 @@
-"""Pods of the lowest priority that fill the nodes, and what the pods that evict them are like."""
+"""Pods of the lowest priority that fill the nodes, and the pods that evict them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Json = dict[str, Any]
 URGENT: Final = "bench-urgent"
 ANCHOR: Final = "bench-anchor"
 GANG: Final = 10
-"""Victims of one gang, and gangs of one composite group, where they are of some."""
+"""Victims of one gang, and gangs of one composite group, in cases with gangs."""
 
 _BESIDE: Final = {"app": "blue", "label1": "value1", "label2": "value2"}
 _HOST: Final = "kubernetes.io/hostname"
@@ -31,7 +31,7 @@ def classes() -> list[Json]:
 
 
 def pod(name: str, cpu: int, node: str = "") -> Json:
-    """A pod that asks for so many millicores; with a node it runs there."""
+    """Return a pod that requests so many millicores; with a node it runs there."""
     requests = {"cpu": f"{cpu}m", "memory": "100Mi"}
     container = {
         "name": "main",
@@ -49,7 +49,7 @@ SMALL_CPU: Final = 100
 
 
 def asking(victims: Victims, name: str) -> Json:
-    """A pod of the case."""
+    """Return a pod of the case."""
     if victims.urgent:
         return pod(name, SMALL_CPU)
     made = preemptor(victims, name)
@@ -61,7 +61,7 @@ def asking(victims: Victims, name: str) -> Json:
 
 
 def preemptor(victims: Victims, name: str) -> Json:
-    """A pod that evicts others."""
+    """Return a pod that evicts others."""
     made = pod(name, victims.wanted)
     made["spec"]["priorityClassName"] = URGENT
     if victims.anchored:
@@ -72,7 +72,7 @@ def preemptor(victims: Victims, name: str) -> Json:
 
 
 def anchors(case: Case) -> Iterator[Json]:
-    """One for each node, if the case has any."""
+    """Yield one for each node, if the case has any."""
     if case.victims is None or not case.victims.anchored:
         return
     for index in range(case.nodes):
@@ -83,7 +83,7 @@ def anchors(case: Case) -> Iterator[Json]:
 
 
 def names(case: Case) -> list[str]:
-    """The names of all that can be evicted, those of one node after each other."""
+    """Return the names of all victims, those of one node consecutively."""
     if case.victims is None:
         return []
     count = case.nodes * case.victims.each
@@ -91,7 +91,7 @@ def names(case: Case) -> list[str]:
 
 
 def of(case: Case, name: str) -> Json:
-    """The victim of this name, on its node."""
+    """Return the victim of this name, on its node."""
     victims = case.victims
     assert victims is not None
     gang, _, member = name[1:].partition("-")

@@ -1,6 +1,6 @@
-"""Many requests to one API server as fast as it takes them: bytes in, bytes out, no library.
+"""Many requests to one API server as fast as it accepts them: bytes in, bytes out, no library.
 
-What makes the load must not be what is measured: a request costs about 20 µs here.
+The load generator must not dominate the measurement: a request costs about 20 µs here.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MERGE_PATCH = "application/merge-patch+json"
 
 
 class WireError(RuntimeError):
-    """The server did not answer a request with success; says which and how."""
+    """A response other than success. The text has the request and the response."""
 
 
 def request(
     access: Access, method: str, path: str, body: object = None, content_type: str = JSON
 ) -> bytes:
-    """One HTTP/1.1 request with the token of `access`."""
+    """Return one HTTP/1.1 request with the token of `access`."""
     data = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
     head = (
         f"{method} {path} HTTP/1.1\r\nHost: {urlsplit(access.server).netloc}\r\n"
@@ -84,7 +84,7 @@ class _Connection(asyncio.Protocol):
 
 
 class Wire:
-    """So many connections to one API server, open while in the context."""
+    """A number of connections to one API server, open while in the context."""
 
     def __init__(self, access: Access, connections: int) -> None:
         self.access = access
@@ -107,7 +107,7 @@ class Wire:
         await asyncio.sleep(0.05)  # the TLS close_notify
 
     async def call(self, sent: bytes) -> bytes:
-        """The body of one answer, on a connection that is free. Raises WireError."""
+        """Return the body of one response, on a free connection. Raises WireError."""
         connection = await self._free.get()
         try:
             if connection.closed:  # the server closes those that are idle for minutes
@@ -130,7 +130,7 @@ class Wire:
         return connection
 
     async def send(self, requests: Iterable[bytes]) -> None:
-        """All of them, on all connections. Raises WireError."""
+        """Send all requests, on all connections. Raises WireError."""
         left = iter(requests)
 
         async def work() -> None:
@@ -144,5 +144,5 @@ class Wire:
         await self.send(request(self.access, "POST", path, body) for body in bodies)
 
     async def get(self, path: str) -> bytes:
-        """The answer of a GET as it came. Raises WireError."""
+        """Return the unchanged body of a GET. Raises WireError."""
         return await self.call(request(self.access, "GET", path))

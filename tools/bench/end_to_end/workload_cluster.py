@@ -1,4 +1,4 @@
-"""What of a workload is created before it begins, and where its pods are in the end."""
+"""Objects of a workload that are created before it begins, and the check of its pods at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 
 
 async def create(wire: Wire, case: Case, flavour: Flavour) -> None:
-    """Pods that run or are blocked, and the volumes of all of the case's own. Raises WireError."""
+    """Create pods that run or are blocked, and the case's volumes. Raises WireError."""
     workload = case.workload
     if workload is None:
         return
@@ -42,13 +42,13 @@ async def create(wire: Wire, case: Case, flavour: Flavour) -> None:
 
 
 async def _delete(wire: Wire, workload: Workload) -> None:
-    """Their finalizer keeps them."""
+    """Delete the pods, which their finalizer keeps."""
     names = [f"v-{index}" for index in range(workload.blocked)]
     await wire.send(request(wire.access, "DELETE", f"{PODS}/{name}") for name in names)
 
 
 async def give_volumes(wire: Wire, case: Case, content: Content) -> None:
-    """A volume and a claim, bound to each other, for each pod of the case. Raises WireError."""
+    """Create a volume and a claim, bound to each other, for each pod. Raises WireError."""
     names = [f"p-{index}" for index in range(case.size)]
     await _give(wire, (workload_volumes.volume(content, name, NAMESPACE) for name in names))
 
@@ -75,9 +75,9 @@ async def _csi_nodes(wire: Wire, case: Case, workload: Workload) -> None:
 async def complaints(
     wire: Wire, case: Case, flavour: Flavour, came: Sequence[Json] = ()
 ) -> list[str]:
-    """What is wrong with where the pods are. Raises WireError.
+    """Return the faults of where the pods are. Raises WireError.
 
-    `came` are nodes that came while pods were scheduled: those may be gone with pods on them.
+    `came` are nodes that came while pods were scheduled: those may be deleted with pods on them.
     """
     nodes = await _items(wire, "/api/v1/nodes")
     there = {node["metadata"]["name"] for node in nodes}
@@ -95,7 +95,7 @@ async def complaints(
 
 
 def unexpected(case: Case, pods: list[Json]) -> list[str]:
-    """Pods that are bound though the case is such that they cannot be, and the other way round."""
+    """Return the pods that are bound and must not be, and the number of missing ones."""
     if case.workload is None:
         return []
     own = [pod for pod in pods if pod["metadata"].get("namespace") == NAMESPACE]

@@ -17,9 +17,9 @@ ONE_NODE: Final = "scheduler-perf-node"
 SERVED: Final = "foo"
 """The label of pods that a service selects."""
 ONCE: Final = "v-once"
-"""Names of pods whose claims one pod may use at a time begin so."""
+"""Prefix of the names of pods whose claims only one pod may use at a time."""
 BLOCKERS: Final = 10
-"""On each node, of each of both kinds."""
+"""Blockers of each of both kinds on each node."""
 DEVICE: Final = "example.com/device"
 _TEAM: Final = {"team": "devops"}
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -56,17 +56,17 @@ _WITHOUT: Final = (
     "blocker", "once-blocker", "spread-blocked", "labelled-alone", "served", "added", "ahead",
     "behind",
 )  # fmt: skip
-"""Pods with a label but no terms about others."""
+"""Pods with a label but without terms about others."""
 _SPREAD: Final = (
     "spreading", "preferred-spreading", "inclusion", "domains", "spread-blocked", "behind",
 )  # fmt: skip
 _NEAR: Final = ("affinity", "near-alike", "near-namespaces")
-"""Pods that want to be in one zone with others."""
+"""Pods that must be in one zone with others."""
 _IN_STAGES: Final = ("cordoned", "roomy", "near-alike", "labelled", "domains", "tolerating", "wide")
 
 
 def node(workload: Workload, index: int) -> Json:
-    """What a node has: labels, and how much of which resource."""
+    """Return the name, labels, resources and spec of a node."""
     only = workload.one_node and index == 0
     name = ONE_NODE if only else f"n{index}"
     labels = {HOST: name}
@@ -76,8 +76,8 @@ def node(workload: Workload, index: int) -> Json:
     if only:
         resources = {"cpu": "90000", "memory": "90000Gi", "pods": "90000"}
     if workload.filled:
-        # Some pods fit on any node, others need as many places on every one of them: packed, the
-        # first would use up the places of nodes that the others need.
+        # Some pods fit any node, others need as many slots on every one of them. Packed, the first
+        # would use up the slots that the others need.
         resources["pods"] = "1000"
     if workload.content == "extended":
         resources[DEVICE] = "1"
@@ -118,7 +118,7 @@ _COMING: Final[dict[Coming, tuple[str, str, str, str]]] = {
 
 
 def coming(name: str, kind: Coming = "default") -> Json:
-    """A node that comes while pods are scheduled."""
+    """Return a node that comes while pods are scheduled."""
     cpu, memory, pods, taint = _COMING[kind]
     labels = {HOST: name}
     if kind == "labelled":
@@ -133,14 +133,14 @@ def coming(name: str, kind: Coming = "default") -> Json:
 
 
 def changed(node: Json) -> tuple[Json, Json]:
-    """Merge patches of a node that is to become like this one: of the node, and of its status."""
+    """Return the merge patches that turn a node into this one: of the node, and of its status."""
     spec = {"unschedulable": None} | node["spec"]
     resources = {name: node["status"][name] for name in ("capacity", "allocatable")}
     return {"metadata": {"labels": node["metadata"]["labels"]}, "spec": spec}, {"status": resources}
 
 
 def staged(workload: Workload, pods: int, own: str) -> Iterator[list[Json]]:
-    """The pods of each stage, equally many of each kind."""
+    """Yield the pods of each stage, equally many of each kind."""
     each, number = pods // workload.staged, 0
     for stage in workload.stages:
         lot = list[Json]()
@@ -151,7 +151,7 @@ def staged(workload: Workload, pods: int, own: str) -> Iterator[list[Json]]:
 
 
 def urgent(name: str) -> Json:
-    """A pod of a high priority that fits nowhere."""
+    """Return a pod of a high priority that fits no node."""
     made = requesting(name, 9_000)
     made["spec"]["priorityClassName"] = URGENT
     return made
@@ -163,7 +163,7 @@ def service(name: str) -> Json:
 
 
 def others(workload: Workload, own: str) -> list[str]:
-    """The namespaces of the pods that are there before."""
+    """Return the namespaces of the pods that exist before."""
     return [f"{own}-{index}" for index in range(workload.namespaces)] if workload.running else []
 
 
@@ -173,7 +173,7 @@ def namespaces(workload: Workload, own: str) -> list[Json]:
 
 
 def running(workload: Workload, own: str, nodes: int) -> Iterator[tuple[str, Json]]:
-    """The pods that run before, each with its namespace, one on each node in turn."""
+    """Yield the pods that run before, with their namespace, one on each node in turn."""
     number = 0
     for space in others(workload, own):
         for kind in workload.kinds:
@@ -193,11 +193,11 @@ _CPU: Final[dict[str, int]] = {
     "bulky": 3_950,
     **dict.fromkeys(("daemon", "labelled-alone", "added", "unlabelled", "ahead"), 1),
 }
-"""Millicores; others ask for 100."""
+"""Millicores; others request 100."""
 
 
 def pod(content: Content, name: str, own: str, number: int = 0) -> Json:
-    """A pod of this kind, whose terms are about its own namespace and the first of the others.
+    """Return a pod of this kind, with terms about its own namespace and the first of the others.
 
     It has this number among those of its kind: each may wait for a pod of its own.
     """
@@ -221,7 +221,7 @@ def pod(content: Content, name: str, own: str, number: int = 0) -> Json:
 
 
 def _add_own(content: Content, made: Json) -> None:
-    """What only pods of this one kind have."""
+    """Add what only pods of this one kind have."""
     if content == "extended":
         asked = made["spec"]["containers"][0]["resources"]
         asked["requests"][DEVICE] = "1"
@@ -239,7 +239,7 @@ def _add_own(content: Content, made: Json) -> None:
 
 
 def _in_stages(content: Content, made: Json) -> None:
-    """What these ask for: only those with room for something ask for any of it."""
+    """Set the requests: only pods whose kind needs capacity request any."""
     requests = {
         "roomy": {"cpu": "200m", "memory": "200Mi"},
         "wide": {"cpu": "350m", "memory": "3Gi"},
@@ -250,7 +250,7 @@ def _in_stages(content: Content, made: Json) -> None:
 
 
 def _among_blockers(content: Content, made: Json) -> None:
-    """What blockers have, and what those ask for that wait for their end."""
+    """Set what blockers have, and what pods request that wait for their end."""
     cpu = {"blocker": "390m", "room-blocked": "350m"}.get(content)
     container = made["spec"]["containers"][0]
     container["resources"] = {"requests": {"cpu": cpu} if cpu else {}}
@@ -260,9 +260,9 @@ def _among_blockers(content: Content, made: Json) -> None:
 
 
 def blockers(nodes: int, own: str) -> list[Json]:
-    """As many on each node as leave no room, no port, no skew and no volume to be attached.
+    """Return the blockers, which on each node use up capacity, ports, skew and attachable volumes.
 
-    Those of the second kind are whom others do not want to be with, or whose claim they want.
+    Those of the second kind match the anti-affinity of waiting pods, or use the claim they need.
     """
     found = list[Json]()
     for index in range(nodes * BLOCKERS):

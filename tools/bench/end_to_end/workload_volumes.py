@@ -17,7 +17,7 @@ _IN_TREE: Final = ("in-tree-volume", "migrated-volume")
 
 
 def volume(content: Content, name: str, own: str) -> tuple[Json, Json]:
-    """The PersistentVolume of a pod and its claim, bound to each other."""
+    """Return the PersistentVolume of a pod and its claim, bound to each other."""
     source: Json = {"csi": {"driver": DRIVER, "volumeHandle": f"vol-{name}"}}
     if content in _IN_TREE:
         source = {"awsElasticBlockStore": {"volumeID": f"vol-{name}"}}
@@ -53,7 +53,7 @@ def volume(content: Content, name: str, own: str) -> tuple[Json, Json]:
 
 
 def csi_node(name: str, content: Content = "csi-volume", count: int = ATTACHABLE) -> Json:
-    """How many volumes a node can attach."""
+    """Return the CSINode with the number of volumes that a node can attach."""
     notes = {MIGRATED: "kubernetes.io/aws-ebs"} if content == "migrated-volume" else {}
     driver = {"name": DRIVER, "nodeID": name, "allocatable": {"count": count}}
     return {
@@ -65,12 +65,12 @@ def csi_node(name: str, content: Content = "csi-volume", count: int = ATTACHABLE
 
 
 def attachable(workload: Workload) -> int:
-    """How many volumes each node can attach: where blockers fill all nodes, what those have."""
+    """Return the number of attachable volumes of a node: that of the blockers if these fill it."""
     return 2 * BLOCKERS if workload.filled else ATTACHABLE
 
 
 def of_stages(workload: Workload, nodes: int, pods: int, own: str) -> Iterator[tuple[Json, Json]]:
-    """The volumes of blockers and of the pods that wait for a volume to be detached, with claims.
+    """Yield the volumes of blockers and of pods that wait for a detachment, with claims.
 
     The pods' names are those of `workload_objects.staged`.
     """

@@ -1,4 +1,4 @@
-"""What the pods of Kubernetes' own benchmark suite ask for, test/integration/scheduler_perf.
+"""The workloads of Kubernetes' own benchmark suite, test/integration/scheduler_perf.
 
 Sizes are those of its largest workloads that take minutes here, on nodes like its node-default.
 """
@@ -60,15 +60,15 @@ Content = Literal[
     "later",
     "bulky",
 ]
-"""Which of the suite's templates a pod is made from."""
+"""The suite's template of a pod."""
 
 Coming = Literal[
     "default", "small", "large", "labelled", "tainted", "cordoned", "open", "tight", "wide", "kept"
 ]
-"""Which of the suite's templates a node that comes is made from."""
+"""The suite's template of a node that comes."""
 
 Update = Literal["gates", "tolerations", "labels", "resize"]
-"""What changes of pods: of those that wait, or of those that run."""
+"""The change of waiting or of running pods."""
 
 _ALONE = ("anti-affinity", "namespaces", "host-port", "extended", "inclusion")
 _PLAIN = ("default", "labelled-alone", "daemon", "secret")
@@ -77,12 +77,12 @@ _TAINTED = 5
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Pods of these kinds, equally many of each, that wait until something changes.
+    """Pods of these kinds, equally many of each, that wait for a change.
 
-    Such nodes come, as many as the case has, or `one`; with `before` they are there as such and
-    are changed. Or else the blockers that fill all nodes are deleted; pods that are `given`, one on
-    each node, are updated; pods that run come (`adds`); or the pods themselves are updated: their
-    gates are taken away, or they tolerate more.
+    The change is one of these. Nodes of the kind `node` come, as many as the case has, or `one`.
+    With `before` they exist as that kind, and are updated. The blockers that fill all nodes are
+    deleted. Pods that are `given`, one on each node, are updated. Running pods come (`adds`). Or
+    the waiting pods are updated: their gates are removed, or they tolerate more.
     """
 
     pods: tuple[Content, ...]
@@ -96,20 +96,20 @@ class Stage:
 
     @property
     def own(self) -> bool:
-        """Whether each pod waits for a change of its own."""
+        """True if each pod waits for a change of its own."""
         others = self.node or self.deletes or self.adds
         return not others and self.update in ("gates", "tolerations")
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Pods that are all alike, and what is there before they are to be scheduled.
+    """Equal pods, and the objects that exist before these are scheduled.
 
     In each of `namespaces` others, so many pods run `there` of each kind in `kinds`. `blocked` pods
-    of the kind `blocks` are in the case's own namespace and are not to be bound. The nodes are in
-    so many `zones`. With `churn` a node, a pod that never fits and a service come and go, so many
+    of the kind `blocks` are in the case's own namespace and must not be bound. The nodes are in so
+    many `zones`. With `churn` a node, a pod that never fits and a service come and go, so many
     seconds apart; with `arriving` pods of the kind `blocks` come, that many seconds apart. With
-    `stages` the pods come in stages; where nodes come for them, the only one before is cordoned.
+    `stages` the pods come in stages. If nodes come for them, the only node before is cordoned.
     """
 
     content: Content = "default"
@@ -125,40 +125,40 @@ class Workload:
 
     @property
     def alone(self) -> bool:
-        """Whether each of the pods needs a node without others that are alike."""
+        """True if each of the pods needs a node without other pods of the kind."""
         return self.content in _ALONE
 
     @property
     def one_node(self) -> bool:
-        """Whether all of the pods go to the first node, which has room for them."""
+        """True if all of the pods go to the first node, which has capacity for them."""
         return self.content in ("daemon", "labelled-alone")
 
     @property
     def plain(self) -> bool:
-        """Whether little but the API server limits how fast its pods are bound."""
+        """True if hardly anything but the API server limits the rate of its binds."""
         return self.content in _PLAIN and not self.stages
 
     @property
     def staged(self) -> int:
-        """The kinds of pods in all stages."""
+        """The number of kinds of pods in all stages."""
         return sum(len(stage.pods) for stage in self.stages)
 
     @property
     def grows(self) -> bool:
-        """Whether the nodes come in stages."""
+        """True if the nodes come in stages."""
         return any(stage.node for stage in self.stages)
 
     @property
     def filled(self) -> bool:
-        """Whether blockers fill all nodes at first."""
+        """True if blockers fill all nodes at first."""
         return any(stage.deletes for stage in self.stages)
 
     def tainted(self, index: int) -> bool:
-        """Whether this node has a taint that no pod tolerates."""
+        """Return true if this node has a taint that no pod tolerates."""
         return self.content == "inclusion" and index % _TAINTED == 0
 
     def room(self, pods: int) -> int:
-        """The fewest nodes for so many pods that are each alone on one."""
+        """Return the fewest nodes for so many pods that each need one of their own."""
         return -(-pods * _TAINTED // (_TAINTED - 1)) if self.content == "inclusion" else pods
 
     @property
@@ -294,4 +294,4 @@ WORKLOADS: dict[str, tuple[str, int, int, Workload]] = {
     ),
     "perf-csi-volumes": ("SchedulingCSIPVs", 3_000, 5_000, Workload("csi-volume", 1_000)),
 }  # fmt: skip
-"""By the name of a case: the suite's name, the pods, the nodes, and what they are like."""
+"""Case name -> the suite's name, the number of pods, the number of nodes, and the workload."""

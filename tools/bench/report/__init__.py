@@ -1,1 +1,1 @@
-"""Results as JSON, and pages and pictures of them."""
+"""Results as JSON, pages and pictures."""

@@ -1,4 +1,4 @@
-"""Groups of bars as a plain SVG picture, one row each, for numbers that are compared."""
+"""Groups of bars as a plain SVG picture, one row each, for a comparison of numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COLOURS: Final = ("#9aa5b1", "#c0392b", "#1b6ca8", "#2e8b57")
 
 
 def draw(groups: Mapping[str, Mapping[str, float]], unit: str, *, digits: int = 0) -> str:
-    """Group -> bar -> value, none negative, one positive. A bar has its colour in every group."""
+    """Draw group -> bar -> value, none negative, one positive. A bar keeps its colour."""
     names = list(dict.fromkeys(name for bars in groups.values() for name in bars))
     largest = max(value for bars in groups.values() for value in bars.values())
     height = 40 + sum(len(bars) * _BAR + _GAP for bars in groups.values())

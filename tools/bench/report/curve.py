@@ -16,7 +16,7 @@ _COLOURS: Final = ("#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#b9770e", "#3449
 
 
 def draw(lines: Lines, across: str, upwards: str) -> str:
-    """One line of points (x, y) per name; all numbers are positive."""
+    """Draw one line of points (x, y) per name; all numbers are positive."""
     xs = [x for points in lines.values() for x, _ in points]
     ys = [y for points in lines.values() for _, y in points]
     low_x, high_x = math.floor(math.log10(min(xs))), math.ceil(math.log10(max(xs)))

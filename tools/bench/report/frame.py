@@ -1,9 +1,9 @@
-"""How things are measured in one process, so that a busy machine does not lie.
+"""Measurement in one process that is robust against other load on the machine.
 
-Every case runs several times, and a loop that is always the same runs in between: a time is kept
-as a multiple of the time of the loops around it. What is shown and judged is that ratio, in the
-milliseconds of a quiet machine with two cores (`LOOP_MS`), the middle one of all runs. Times are
-processor time: nothing that is measured here waits, and what others take does not count.
+Every case runs several times, and a constant loop runs in between: a time is stored as a multiple
+of the time of the loops around it. The table shows that ratio, in the milliseconds of a quiet
+machine with two cores (`LOOP_MS`), as the median of all runs; limits apply to the same number.
+Times are processor time: nothing that is measured here waits, and other processes do not count.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from tools.bench.report.rows import rows
 RUNS: Final = 7
 clock = time.process_time
 LOOP_MS: Final = 4.75
-"""What `loop` takes on the quiet machine that the ranges were set for."""
+"""Milliseconds of `loop` on the quiet machine that the ranges were set for."""
 RESULTS: Final = Path(__file__).parents[1] / "results"
 DECISIONS: Final = RESULTS / "decisions.json"
 DEVICES: Final = RESULTS / "devices.json"
 _NOTABLE: Final = 1.15
-"""A ratio to the last result that is worth a word, once it is beyond the spread as well."""
+"""A ratio to the last result that is reported, if it is beyond the spread as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """One kind of work. `run` does it once from a fixed start and yields seconds, one by one.
 
-    `limits` are the ranges in milliseconds: of "total", of the middle one ("P50"), of the 99th
+    `limits` are the ranges in milliseconds: of "total", of the median ("P50"), of the 99th
     percentile ("P99"), or of the mean of all ("each").
     """
 
@@ -47,7 +47,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The middle of all runs in milliseconds of a quiet machine, and how far the runs lie apart."""
+    """The median of all runs in milliseconds of a quiet machine, and the spread of the runs."""
 
     title: str
     of: str
@@ -65,11 +65,11 @@ class Measured:
 
 
 _UNITS: Final = ("MiB", "x")
-"""What is measured, where that is no time."""
+"""Units of measurements that are no times."""
 
 
 def loop() -> float:
-    """Seconds for a piece of work of the same kind as ours: dictionaries, tuples, small arrays."""
+    """Return the seconds of work of the same kind as ours: dictionaries, tuples, small arrays."""
     start = clock()
     column = np.arange(5_000, dtype=np.int64)
     counted: dict[tuple[str, int], int] = {}
@@ -106,12 +106,12 @@ def measure(case: Case, runs: int = RUNS) -> list[Measured]:
 
 
 def quick_loop() -> float:
-    """The best of three: a hiccup is not the speed of the machine."""
+    """Return the best of three: a pause is not the speed of the machine."""
     return min(loop() for _ in range(3))
 
 
 def _spread(values: list[float]) -> float:
-    """Half the distance between the quartiles, the usual `±`."""
+    """Return half the distance between the quartiles, the usual `±`."""
     low, _, high = statistics.quantiles(values, n=4)
     return (high - low) / 2
 
@@ -125,7 +125,7 @@ _STATISTICS: Mapping[str, Callable[[list[float]], float]] = {
 
 
 def load(path: Path) -> dict[str, Measured]:
-    """The last kept results by name; none if there is no file."""
+    """Return the last stored results by name; none without a file."""
     if not path.is_file():
         return {}
     kept = [Measured(**entry) for entry in json.loads(path.read_text())]
@@ -138,7 +138,7 @@ def keep(results: Iterable[Measured], path: Path) -> None:
 
 
 def compared(new: Measured, old: Measured | None) -> str:
-    """In a word or two how it differs from the last result."""
+    """Describe in a word or two the difference to the last result."""
     if old is None:
         return "new"
     ratio = new.median / old.median if old.median else 1.0
@@ -149,7 +149,7 @@ def compared(new: Measured, old: Measured | None) -> str:
 
 
 def table(results: Iterable[Measured], last: Mapping[str, Measured] | None = None) -> str:
-    """Markdown; with a column for the last results where they are given."""
+    """Return Markdown, with a column for the last results if they are given."""
     heads = ["case", "", "median", "spread", "range", ""]
     rules = ["---", "---", "---:", "---:", "---:", "---"]
     if last is not None:

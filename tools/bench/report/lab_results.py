@@ -1,6 +1,4 @@
-"""What the lab found of its own growth and of the week on its page: kept as JSON, shown as
-tables and pictures.
-"""
+"""Stored results of the lab's growth and of the week on its page, with tables and pictures."""
 
 from __future__ import annotations
 
@@ -61,14 +59,14 @@ class Week(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """All that was measured."""
+    """All stored measurements."""
 
     growth: Growth
     weeks: list[Week]
 
 
 def load() -> Kept:
-    """What was kept last. Raises OSError if nothing was."""
+    """Return the last stored results. Raises OSError without any."""
     return msgspec.json.decode(FILE.read_bytes(), type=Kept)
 
 
@@ -79,7 +77,7 @@ def keep(found: Kept) -> None:
 
 
 def week_of(result: Result) -> Week:
-    """What the pictures need of a variant."""
+    """Return the numbers of a variant that the pictures need."""
     resource = next(it for it in result.resources if it.name == RESOURCE)
     by_size = {size: waits.p90 for size, waits in result.wait_by_size.items()}
     return Week(
@@ -100,7 +98,7 @@ def _means(values: Sequence[float]) -> list[float]:
 
 
 def table(points: Sequence[Point]) -> str:
-    """Lines of Markdown: each run, and the power by which its time grew."""
+    """Return lines of Markdown: each run, and the power by which its time grew."""
     rows = [
         "| jobs | nodes | decisions | for each job | processor time | for each decision | power |",
         "|---|---|---|---|---|---|---|",
@@ -116,7 +114,7 @@ def table(points: Sequence[Point]) -> str:
 
 
 def tables(found: Growth) -> str:
-    """Lines of Markdown: a table for each way to grow."""
+    """Return lines of Markdown: a table for each kind of growth."""
     parts = (
         ("Jobs and nodes together, at the same load:", found.both),
         ("Jobs alone, in as much more time, so that the load is the same:", found.longer),
@@ -126,13 +124,13 @@ def tables(found: Growth) -> str:
 
 
 def growth(before: Point, after: Point) -> float:
-    """The power by which the time grows with jobs, nodes or both."""
+    """Return the power by which the time grows with jobs, nodes or both."""
     wider = max(after.jobs / before.jobs, after.nodes / before.nodes)
     return math.log(after.seconds / before.seconds) / math.log(wider)
 
 
 def pictures(found: Kept) -> dict[str, str]:
-    """File name -> SVG."""
+    """Return file name -> SVG."""
     return {f"lab-{name}.svg": text for name, text in _drawn(found)}
 
 

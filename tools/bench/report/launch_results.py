@@ -1,4 +1,4 @@
-"""What commands and processes cost at their start: kept as JSON, shown as a table."""
+"""Stored costs of starting commands and processes, and their table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILE: Final = RESULTS / "launch.json"
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """The least of all runs; `before_` is that of the other tree, 0 if there was none."""
+    """The least of all runs; `before_` is that of the other tree, 0 without one."""
 
     name: str
     seconds: float
@@ -30,7 +30,7 @@ class Launched:
 
 
 def load() -> list[Launched]:
-    """What was kept last; nothing if there is no file."""
+    """Return the last stored results; none without a file."""
     return [Launched(**entry) for entry in json.loads(FILE.read_text())] if FILE.is_file() else []
 
 
@@ -39,7 +39,7 @@ def keep(results: Iterable[Launched]) -> None:
 
 
 def table(results: Iterable[Launched]) -> str:
-    """Markdown."""
+    """Return the results as Markdown."""
     lines = [
         "| | processor time | at most | before | resident | before |",
         "|---|---:|---:|---:|---:|---:|",

@@ -1,4 +1,4 @@
-"""What was measured of one scheduler process by itself: kept as JSON, shown as tables."""
+"""Stored results of one scheduler process by itself, and their tables."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FILE: Final = frame.RESULTS / "scale.json"
 class Point:
     """One kind of load on so many nodes: microseconds of processor time for each pod.
 
-    `taken_in` is for pod and group until the queue knows them, without reading the event;
-    `decided` is until the pod has a node and its room is taken, without sending anything.
+    `taken_in` is the time until the queue has pod and group, without reading the event. `decided`
+    is the time until the pod has a node and is assumed there, without sending a request.
     """
 
     load: str
@@ -42,7 +42,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """All of it; `events` are microseconds by kind."""
+    """All results; `events` are microseconds by kind."""
 
     points: Sequence[Point]
     events: Mapping[str, float]
@@ -53,7 +53,7 @@ EMPTY: Final = Scale((), {}, ())
 
 
 def load() -> Scale:
-    """What was kept last."""
+    """Return the last stored results."""
     if not FILE.is_file():
         return EMPTY
     kept = json.loads(FILE.read_text())
@@ -69,7 +69,7 @@ def keep(measured: Scale) -> None:
 
 
 def tables(measured: Scale) -> dict[str, str]:
-    """Markdown by part of the page."""
+    """Return Markdown by part of the page."""
     return {
         "decided": _decided(measured.points),
         "events": _events(measured.events),
@@ -78,7 +78,7 @@ def tables(measured: Scale) -> dict[str, str]:
 
 
 def _decided(points: Sequence[Point]) -> str:
-    """One line for each load, one column for each size of cluster."""
+    """Return one line for each load, one column for each size of cluster."""
     sizes = sorted({it.nodes for it in points})
     by_load: dict[str, dict[int, Point]] = {}
     for it in points:

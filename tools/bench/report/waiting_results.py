@@ -1,4 +1,4 @@
-"""What was written about gangs that wait for room: kept as JSON, shown as a table."""
+"""Stored writes for gangs that wait for capacity, and their table."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ FILE: Final = frame.RESULTS / "waiting.json"
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One stretch of virtual time, and all that was written in it but leases.
+    """One period of virtual time, and all writes in it except those of leases.
 
-    `kind` says what happens: gangs come, nothing, others come and go, or a gang comes while others
-    are bound. `writes` are by verb and resource, `peak` the most in a second. `told` is how many
-    seconds after the last gang came the last of its pods was Unschedulable; None if none came.
-    `waiting` is how many gangs waited, `others` the writes that were about anything else.
+    `kind` is the activity: gangs come, nothing happens, others come and go, or a gang comes while
+    others are bound. `writes` are by verb and resource, `peak` the most in a second. `told` is the
+    number of seconds from the arrival of the last gang until the last of its pods was
+    Unschedulable; None if none came. `waiting` is the number of waiting gangs, `others` that of
+    unrelated writes.
     """
 
     kind: Literal["come", "quiet", "churn", "busy"]
@@ -43,7 +44,7 @@ class Phase:
 
 
 def load() -> list[Phase]:
-    """What was kept last."""
+    """Return the last stored phases."""
     kept = json.loads(FILE.read_text()) if FILE.is_file() else []
     return [Phase(**entry) for entry in kept]
 
@@ -54,7 +55,7 @@ def keep(phases: Iterable[Phase]) -> None:
 
 
 def table(phases: Sequence[Phase], last: Sequence[Phase] = ()) -> str:
-    """Markdown; where there are last results, they are in brackets."""
+    """Return Markdown; last results, if any, are in brackets."""
     before = {phase.title: phase for phase in last}
     heads = ("phase", "seconds", "writes", "of them about waiting gangs, each",
              "most in a second", "last pod told after")  # fmt: skip
