@@ -104,7 +104,7 @@ async def test_every_view_answers(env: Environment, view: Shown) -> None:
 
     await view.open(f"/queue?namespace={env.name}&reason=NoRoom")
     await view.see("1 workload waits")
-    await view.see("needs room for 4 more pods, there is room for 0", "tbody")
+    await view.see("needs capacity for 4 more pods; 0 fit", "tbody")
 
     await view.open(address(f"{env.name}/JobSet/train"))
     await view.see("4 running, 4 bound of 4 pods")

@@ -248,7 +248,7 @@ async def _says_gate(env: Environment, use: Use, name: str) -> None:
 
     async def probe() -> bool:
         summary: str = (await env.blocker(group)).get("summary", "")
-        return f"feature gate {use.feature} is off" in summary
+        return f"feature gate {use.feature} is off".lower() in summary.lower()
 
     await env.until(f"{group} to name its gate", probe)
 

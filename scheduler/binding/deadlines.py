@@ -159,7 +159,7 @@ class Deadlines:
         late = intent.refusals < _REFUSED_ROUNDS
         how = f"within {seconds:g} s" if late else f"in {intent.refusals} attempts"
         why = f": {intent.problem}" if intent.problem else ""
-        return f"{len(intent.bound)} pods are bound, the others could not be bound {how}{why}"
+        return f"only {len(intent.bound)} of its pods could be bound {how}{why}"
 
     def _pause(self, intent: Intent) -> None:
         """Pause the root: its nodes are not at fault, so the same would happen again."""

@@ -7,6 +7,10 @@ class SelectorError(Exception):
     """A selector that does not compile, or fails on a device. The text is for users."""
 
 
+class CostlySelectorError(SelectorError):
+    """A selector whose evaluation on one device costs more than Muster allows."""
+
+
 class EvaluationError(Exception):
     """The failure of one operation. `&&` and `||` ignore it where the other side decides."""
 

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 from scheduler.cel import kubernetes_functions, lists, operators, texts
 from scheduler.cel.errors import (
     CostExceededError,
+    CostlySelectorError,
     EvaluationError,
     PostponedError,
     SelectorError,
@@ -94,8 +95,8 @@ class Selector:
         except EvaluationError as error:
             raise SelectorError(f"CEL runtime error: {error}") from None
         except CostExceededError:
-            raise SelectorError(
-                f"CEL runtime error: judging one device costs more than {limit}, "
+            raise CostlySelectorError(
+                f"CEL runtime error: evaluating one device costs more than {limit}, "
                 "the most that Muster allows: simplify the expression"
             ) from None
         if not isinstance(value, bool):
@@ -206,7 +207,7 @@ class Selectors:
         except SelectorError as error:
             self.errors += 1
             # measure() does not report the cost of a failure, so 100 is an estimate.
-            self._charge(COST if f"more than {COST}" in str(error) else 100)
+            self._charge(COST if isinstance(error, CostlySelectorError) else 100)
             return str(error)
         self._charge(cost)
         return verdict

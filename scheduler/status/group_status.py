@@ -6,6 +6,7 @@ replaced.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
@@ -133,11 +134,15 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def only_numbers_differ(status: Json, before: Json) -> bool:
-    """Return True if both report missing capacity, for as many pods and for the same first reason.
+_NUMBER: Final = re.compile(r"\d+|s\b")
+"""Numbers, and the endings that go with them: 1 pod fits, 2 pods fit."""
 
-    Only the numbers of nodes and of pods that fit differ then, or a way out that follows from
-    these. They change with every node and pod of the cluster.
+
+def only_numbers_differ(status: Json, before: Json) -> bool:
+    """Return True if both report missing capacity, for as many pods and in the same words.
+
+    Only the numbers of nodes and of pods that fit differ then. They change with every node and pod
+    of the cluster.
     """
     bare = _without_numbers(status)
     return bare is not None and bare == _without_numbers(before)
@@ -153,6 +158,7 @@ def _without_numbers(status: Json) -> Json | None:
     return {
         **status,
         "blocker": [blocker.get(key) for key in ("needed", "impossible", "since")],
+        "summary": _NUMBER.sub("", _text(blocker.get("summary"))),
         "conditions": [{**each, "message": ""} for each in _conditions(status)],
         "reason": first.get("reason") if isinstance(first, dict) else None,
     }

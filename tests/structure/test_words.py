@@ -4,10 +4,11 @@ Each row is a word that was here once, with what is said instead. What is kept b
 lines of the changelog, the design documents' own text) is not looked at.
 """
 
+import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,73 @@ def test_no_text_has_a_word_that_was_replaced(sources: dict[str, str]) -> None:
                 if "floor(" not in line or place not in _ALLOWED:
                     found.append(f"{place}:{number}: {line.strip()[:80]}; say {PROSE[word]}")
     assert not found, "\n".join(found)
+
+
+_BY_TEXT = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "split", "find"}
+
+_READS_TEXT = {
+    "cli/doctor/registration.py": "a webhook's refusal has no field for the feature gate",
+    "console/state/victims.py": "a DisruptionTarget condition has no field for the preemptor",
+    "scheduler/claims/allocation_writer.py": "an API server names an immutable field in text",
+}
+"""Modules that read a text of Muster, with the reason."""
+
+
+def test_no_code_branches_on_english_text() -> None:
+    """A text can be reworded; a field, a type or a constant is there to decide by."""
+    found = []
+    for path in _production():
+        place = str(path.relative_to(ROOT))
+        tree = ast.parse(path.read_text("utf-8"))
+        constants = dict(_constants(tree))
+        for node in ast.walk(tree) if place not in _READS_TEXT else ():
+            texts: list[ast.expr] = []
+            if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+                texts = [node.left] if not isinstance(node.comparators[0], ast.Tuple) else []
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                texts = list(node.args) if node.func.attr in _BY_TEXT else []
+            if any(_is_english(text, constants) for text in texts):
+                found.append(f"{place}:{node.lineno}: {ast.unparse(node)[:80]}")
+    assert not found, "\n".join(found)
+
+
+def test_the_check_finds_such_a_branch() -> None:
+    module = ast.parse(
+        'A = "waits for "\ntext.startswith(A)\n"cpu short" in text\nf"is {x}" in y\n'
+    )
+    constants = dict(_constants(module))
+    _, call, literal, built = (node.value for node in module.body if hasattr(node, "value"))
+
+    assert isinstance(call, ast.Call)
+    assert isinstance(literal, ast.Compare)
+    assert isinstance(built, ast.Compare)
+    assert all(_is_english(each, constants) for each in (call.args[0], literal.left, built.left))
+    assert not _is_english(ast.parse('"a.dev/"', mode="eval").body, constants)
+
+
+def _production() -> Iterator[Path]:
+    folders = set(PACKAGES) - {"tools", "e2e", "localcluster", "tests"}
+    found = (path for folder in sorted(folders) for path in (ROOT / folder).rglob("*.py"))
+    return (path for path in found if "tests" not in path.parts)
+
+
+def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the module's constants, each with its value."""
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
+            yield node.target.id, node.value
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            yield node.targets[0].id, node.value
+
+
+def _is_english(text: ast.expr, constants: Mapping[str, ast.expr]) -> bool:
+    """Return True for a string with a word and a space."""
+    match text:
+        case ast.Name(id=name) if name in constants:
+            return not isinstance(constants[name], ast.Name) and _is_english(constants[name], {})
+        case ast.Constant(value=str(value)):
+            return bool(re.search(r"[A-Za-z]{2,} | [A-Za-z]{2,}", value))
+        case ast.JoinedStr(values=values):
+            return any(_is_english(value, {}) for value in values)
+        case _:
+            return False

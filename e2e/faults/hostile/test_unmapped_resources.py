@@ -79,7 +79,7 @@ async def test_a_resource_that_a_class_may_not_stand_for_is_one_that_no_node_off
     await env.create(JOBS, requesting(env, resource))
 
     blocker = await env.waits("pg-job-train", kind="constraint", needed=2)
-    assert f"no node offers {resource}" in blocker["summary"]
+    assert f"No node offers {resource}" in blocker["summary"]
     assert await devices.claims() == []
     await env.add_node(cpu=8, resources={resource: "2"})
     await env.runs(of_job("train"), 2)

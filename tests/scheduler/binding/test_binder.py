@@ -219,7 +219,7 @@ async def test_pods_beyond_min_count_without_room_are_told_why_once_it_is_placed
     async with harness.leading():
         await harness.settle(10)
 
-    assert harness.summary(key).startswith("needs room for 1 more pod, there is room for 0")
+    assert "1 pod beyond the minimum needs capacity; 0 fit." in harness.summary(key)
 
 
 async def test_a_reservation_stays_until_all_of_its_roots_are_bound() -> None:
@@ -373,7 +373,7 @@ async def test_a_pod_whose_binding_is_refused_says_so_and_is_tried_ever_more_sel
     (condition,) = [ops for kind, name, ops in harness.api.patches if kind == "Pod"][-1][-1:]
     [value] = condition["value"] if isinstance(condition["value"], list) else [condition["value"]]
     assert value["reason"] == "SchedulerError"
-    assert "could not be bound, tried again in" in value["message"]
+    assert "Binding failed, retry in" in value["message"]
     assert "denied by policy" in value["message"]
 
 

@@ -207,7 +207,7 @@ async def test_a_gang_is_given_up_early_if_the_server_refuses_a_member_again_and
         await harness.settle(10)
 
     assert harness.api.deleted == [first]
-    assert "in 5 tries: " in told(harness, "g")[0]
+    assert "in 5 attempts: " in told(harness, "g")[0]
     assert str(error) in told(harness, "g")[0]
 
 
@@ -230,7 +230,7 @@ async def test_a_gang_that_can_never_be_bound_is_tried_at_growing_intervals() ->
     # Each is a pause and the 15 s of the next five tries.
     assert [round(pause, -1) for pause in pauses[:5]] == [140, 260, 500, 980, 1940]
     assert all(3600 <= pause <= 3640 for pause in pauses[5:])
-    assert "tried again in 60 min" in told(harness, "g")[-1]
+    assert "Retry in 60 min" in told(harness, "g")[-1]
 
 
 @pytest.mark.parametrize("change", ["the spec", "the members"])
@@ -246,7 +246,7 @@ async def test_a_change_of_the_gang_ends_its_pause(change: str) -> None:
         await harness.settle(25)
         again = replaced(harness, first, 1)
         await harness.settle(20)
-        assert "tried again in 2 min" in harness.summary(key)
+        assert "Retry in 2 min" in harness.summary(key)
         assert again.name not in harness.api.attempts
 
         if change == "the spec":

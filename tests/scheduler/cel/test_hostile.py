@@ -75,7 +75,7 @@ def test_an_expression_stops_where_it_costs_too_much(name: str) -> None:
     selector = compile_selector(HOSTILE[name])
 
     def judge() -> None:
-        with pytest.raises(SelectorError, match=f"judging one device costs more than {COST}"):
+        with pytest.raises(SelectorError, match=f"evaluating one device costs more than {COST}"):
             selector.judge("d", DEVICE)
 
     assert calls(judge) < CALLS

@@ -183,7 +183,7 @@ DEVICES = (None, None, None, None)  # classes, slices, claims, and the version
     ("errors", "version"),
     [
         pytest.param((), "v1beta2", id="the newest"),
-        pytest.param((NO_CLAIM,), "v1alpha3", id="the older one, where the newest is not served"),
+        pytest.param((NOT_FOUND,), "v1alpha3", id="the older one, where the newest is not served"),
         pytest.param((Unreachable("GET", "/", "reset"),), "v1beta2", id="asked again"),
     ],
 )

@@ -181,7 +181,7 @@ def test_the_refusal_says_what_to_change() -> None:
 
     assert isinstance(refusal, Refusal)
     assert refusal.shortage.message == (
-        "a pod has 5000 nodeSelector labels, at most 64 are allowed: use fewer"
+        "A pod has 5000 nodeSelector labels, at most 64 are allowed. Use fewer."
     )
     assert not refusal.shortage.resolvable
 

@@ -207,7 +207,7 @@ async def test_places_are_given_up_when_the_time_is_over_and_what_runs_stays() -
         assert list(harness.where("driver")) == ["driver"]
         assert not harness.api.deleted
         assert any(
-            "expected pods did not come within 600 s" in str(it) for it in harness.events.told
+            "expected pods did not appear within 600 s" in str(it) for it in harness.events.told
         )
 
         workers(harness)

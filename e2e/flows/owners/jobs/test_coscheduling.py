@@ -190,5 +190,5 @@ async def test_a_placement_that_cannot_be_bound_in_its_time_is_given_up(
 
 async def _given_up(env: Environment) -> bool:
     said = [it["message"] for it in await items(env, EVENTS) if it["reason"] == "GangBindFailed"]
-    text = "1 pods bound, the rest could not be bound within 2 s"
+    text = "only 1 of its pods could be bound within 2 s"
     return any(text in message for message in said)

@@ -412,7 +412,7 @@ async def test_pods_of_a_job_that_grew_wait_while_the_controller_is_down(env: En
             for condition in it["status"].get("conditions") or []
             if condition["type"] == "PodScheduled" and condition["status"] == "False"
         ]
-        return len([it for it in said if "is to grow with its owner" in it]) == 4
+        return len([it for it in said if "grows with its owner" in it]) == 4
 
     await env.until("the new pods to say that they wait", told)
     assert await env.bound(of_job("t")) == 2

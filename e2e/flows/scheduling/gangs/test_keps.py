@@ -114,7 +114,7 @@ async def test_kep_6012_a_tree_short_of_nested_minimums_is_held_and_says_where(
         await env.create(POD_GROUPS, leaf(name, 2, parent="root"))
         await members(env, name, count)
     await composite_says(env, "root", "Incomplete")
-    await wait_for_message(env, "left-0", 'waits for pod group "right": The group has 1 of 2 pods')
+    await wait_for_message(env, "left-0", 'Waiting for PodGroup "right": The group has 1 of 2 pods')
     assert await env.bound() == 0
 
     await env.create(PODS, pod("right-1", env.name, group="right"))

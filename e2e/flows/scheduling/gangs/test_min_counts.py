@@ -171,7 +171,7 @@ async def incomplete(env: Environment, group: str, *, has: int, needs: int) -> N
 
     async def probe() -> bool:
         blocker = await env.blocker(group)
-        return f"has {has} of {needs} pods" in blocker.get("summary", "")
+        return f"The group has {has} of {needs} pods" in blocker.get("summary", "")
 
     await env.until(f"{group} to have {has} of {needs}", probe)
 

@@ -170,7 +170,7 @@ async def test_a_root_whose_place_others_took_evicts_again_after_a_pause(
     await env.until("the other victim to go", lambda: gone(env, "stays"))
 
     async def says_so() -> bool:
-        return "others took the place" in (await env.blocker("high")).get("summary", "")
+        return "Other pods took the capacity" in (await env.blocker("high")).get("summary", "")
 
     await env.until("the group to say that others took its place", says_so)
     assert not await terminates(env, "back-1")

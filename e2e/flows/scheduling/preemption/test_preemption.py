@@ -227,7 +227,7 @@ async def test_nothing_is_evicted_before_the_delay_is_over(
                of_pod={"priorityClassName": important})  # fmt: skip
 
     blocker = await env.waits("high", needed=2)
-    assert "unless there is room" in blocker["summary"]
+    assert "unless it fits within" in blocker["summary"]
     await env.add_node(cpu=2)
 
     await env.runs(members("high"), 2)

@@ -91,7 +91,7 @@ async def test_all_commands_agree_with_the_scheduler(
     assert f"fits: {node} x2" in fits
     large = job("b", env.name, pods=3)
     waits = await muster(env, "simulate", "-f", manifest(tmp_path, large), *here, code=1)
-    assert "needs room for 3 more pods, there is room for 2" in waits
+    assert "needs capacity for 3 more pods; 2 fit" in waits
     assert "would evict" not in waits
     large["spec"]["template"]["spec"]["priorityClassName"] = important
     evicts = await muster(env, "simulate", "-f", manifest(tmp_path, large), *here, code=1)
@@ -127,7 +127,7 @@ async def test_a_simulation_knows_the_limit_ranges_of_the_cluster(
     await env.create(LIMIT_RANGES, limit_range)
     lines = await muster(env, "simulate", "-f", file, *here, code=1)
 
-    assert "needs room for 2 more pods, there is room for 1" in lines
+    assert "needs capacity for 2 more pods; 1 fits" in lines
     assert "left out: Service s: " in lines
 
 

@@ -251,23 +251,26 @@ STATES = (
         "A group of your own lacks a pod",
         lacks_a_pod,
         {
-            "Pod/g": "create 1 more pod that names the group",
-            "PodGroup/g": "create 1 more pod that names the group",
+            "Pod/g": "Create 1 more pod that names the group",
+            "PodGroup/g": "Create 1 more pod that names the group",
         },
     ),
     State("A group of the basic policy has no pods", basic, {"PodGroup/g": "has no pods"}),
     State(
         "A pod has a scheduling gate",
         gate,
-        {"Pod/g": "when their gates are removed", "PodGroup/g": "when their gates are removed"},
+        {
+            "Pod/g": "when their schedulingGates are removed",
+            "PodGroup/g": "when their schedulingGates are removed",
+        },
     ),
     State(
         "A composite lacks a child group",
         lacks_a_child,
         {
-            "Pod/g": "make the others",
+            "Pod/g": "Create the others",
             "PodGroup/g": 'Waiting for CompositePodGroup "tree"',
-            "CompositePodGroup/tree": "The group has 1 of 2 child groups. Make the others.",
+            "CompositePodGroup/tree": "The group has 1 of 2 child groups. Create the others",
         },
     ),
     State(
@@ -278,25 +281,25 @@ STATES = (
     State(
         "Pods name a Workload that does not exist",
         no_workload,
-        {"Pod/": "create those"},
+        {"Pod/": "create these"},
     ),
     State(
         "A Job is delegated to a template that does not exist",
         delegated,
-        {"Pod/pg-job-t": "Muster makes it for Job", "Job/t": "TemplateNotFound"},
+        {"Pod/pg-job-t": "Muster creates it for Job", "Job/t": "TemplateNotFound"},
     ),
     State(
         "It is not yet the turn of a replicatedJob",
         order,
-        {"PodGroup/pg-a-second": "when it is their turn", "JobSet/a": "nothing"},
+        {"PodGroup/pg-a-second": "in its startup order", "JobSet/a": "nothing"},
     ),
     State(
         "Other workloads use the capacity",
         busy,
         {
-            "Pod/pg-job-t": "once there is room",
-            "PodGroup/pg-job-t": "once there is room",
-            "Job/t": "once there is room",
+            "Pod/pg-job-t": "0/1 nodes are available: 1 Insufficient cpu.",
+            "PodGroup/pg-job-t": "It starts when this capacity is free.",
+            "Job/t": "It starts when this capacity is free.",
         },
     ),
     State(
@@ -306,14 +309,14 @@ STATES = (
             "PodGroup/pg-a-w-0": "Unschedulable",
             "PodGroup/pg-a-w-1": "Unschedulable",
             "CompositePodGroup/cpg-a": "Unschedulable",
-            "JobSet/a": "beside the 3 pods placed with it",
+            "JobSet/a": "With the other 3 pods of its tree placed",
         },
     ),
     State(
         "A pod beyond minCount does not fit",
         beyond,
         {
-            "Pod/g": "there is room for 0",
+            "Pod/g": "0/1 nodes are available: 1 Insufficient cpu.",
             "PodGroup/g": "True Scheduled: minCount pods are scheduled.",
         },
     ),
@@ -321,8 +324,8 @@ STATES = (
         "A JobSet was restarted, and its nodes are cordoned",
         restarted,
         {
-            "Pod/pg-a": "uncordon a node",
-            "PodGroup/pg-a": "True Scheduled: minCount pods were scheduled. needs room",
+            "Pod/pg-a": "1 node(s) were unschedulable",
+            "PodGroup/pg-a": "True Scheduled: minCount pods were scheduled. 0/1",
             "JobSet/a": "uncordon a node",
         },
     ),
@@ -330,33 +333,33 @@ STATES = (
         "A JobSet was restarted, and begins with its first replicatedJob",
         restarted_in_order,
         {
-            "PodGroup/pg-a-first": "now waits: needs room",
-            "PodGroup/pg-a-second": "those that ran are gone: JobSet",
-            "JobSet/a": "PodGroup pg-a-first: needs room",
+            "PodGroup/pg-a-first": "minCount pods were scheduled. 0/1",
+            "PodGroup/pg-a-second": "its earlier pods are deleted. JobSet",
+            "JobSet/a": "PodGroup pg-a-first: 0/1",
         },
     ),
     State(
         "The pods that ran are gone",
         gone,
-        {"PodGroup/g": "those that ran are gone: make 2 more"},
+        {"PodGroup/g": "its earlier pods are deleted. Create 2 more"},
     ),
     State(
         "A pod that ran is being deleted",
         leaving,
-        {"PodGroup/g": "besides 1 being deleted"},
+        {"PodGroup/g": "not counting 1 being deleted"},
     ),
     State(
         "Its Job has failed",
         failed,
-        {"PodGroup/pg-job-t": "besides 2 failed", "Job/t": "nothing"},
+        {"PodGroup/pg-job-t": "not counting 2 failed", "Job/t": "nothing"},
     ),
     State(
         "It was evicted for a more important gang",
         evicted,
         {
-            "Pod/pg-job-t": "once there is room",
-            "PodGroup/pg-job-t": "now waits: needs room for 2 more pods, there is room for 0",
-            "Job/t": "once there is room",
+            "Pod/pg-job-t": "0/1 nodes are available: 1 Insufficient cpu.",
+            "PodGroup/pg-job-t": "The group needs capacity for 2 more pods; 0 fit.",
+            "Job/t": "It starts when this capacity is free.",
         },
     ),
 )
