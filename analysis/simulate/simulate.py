@@ -129,10 +129,10 @@ def simulate(
     schedulers: SchedulerNames = USUAL,
     gates: FeatureGates = features.USUAL,
 ) -> Simulation:
-    """Add the documents to the state and decide the new roots, in the order of the queue.
+    """Add the documents to the state and decide what is new, in the order of the queue.
 
-    `pods` is the API server's admission of pods, `schedulers` are Muster's names, `gates` the
-    feature gates. Raises ConfigError for an object that admission rejects.
+    `pods` are the defaults that the API server applies to pods, `schedulers` are Muster's names,
+    `gates` the features that are on. Raises ConfigError for what admission rejects.
     """
     before = {*state.forest.groups, *state.pods}
     notes = add_all(

@@ -146,7 +146,7 @@ def test_no_code_branches_on_english_text() -> None:
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 texts = list(node.args) if node.func.attr in _BY_TEXT else []
             if any(_is_english(text, constants) for text in texts):
-                found.append(f"{place}:{node.lineno}: {ast.unparse(node)[:80]}")
+                found.append(f"{place}: {ast.unparse(node)[:80]}")
     assert not found, "\n".join(found)
 
 
