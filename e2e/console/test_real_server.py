@@ -96,11 +96,11 @@ async def test_why_not_on_a_node_is_answered(browser: Browser) -> None:
 
 
 @pytest.mark.long
-async def test_what_is_not_served_is_not_offered(browser: Browser) -> None:
+async def test_every_view_is_served_and_offered(browser: Browser) -> None:
     async with looking(browser) as (_stage, view):
         links = await view.page.locator("nav a").all_inner_texts()
 
-        assert links == ["Cluster map", "Queue", "History"]
+        assert links == ["Cluster map", "Queue", "What if", "History"]
 
 
 @pytest.mark.long

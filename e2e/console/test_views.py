@@ -42,6 +42,17 @@ async def test_a_domain_a_node_and_another_resource_are_in_the_address(browser: 
 
 
 @pytest.mark.long
+async def test_a_view_that_the_server_does_not_have_is_not_offered(browser: Browser) -> None:
+    async with served(small()) as fake, shown(browser, fake.url) as view:
+        fake.views = ["queue", "workloads", "history"]
+        await view.open("/queue")
+        await view.see("Live", ".link-state")
+
+        links = await view.page.locator("nav a").all_inner_texts()
+        assert links == ["Queue", "History"]
+
+
+@pytest.mark.long
 async def test_the_map_is_gone_over_with_the_keyboard(browser: Browser) -> None:
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open("/map")

@@ -117,7 +117,7 @@ def test_a_login_by_a_plug_in_is_refused(tmp_path: Path) -> None:
     path = kubeconfig.write(tmp_path / "k", server="https://x", ca_pem=made.ca_pem, token="t")
     path.write_text(path.read_text().replace("token: t", "exec: {command: login}"))
 
-    with pytest.raises(ValueError, match="plug-in"):
+    with pytest.raises(ValueError, match="plugin"):
         kubeconfig.read(path)
 
 

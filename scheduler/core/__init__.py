@@ -7,9 +7,9 @@ decide       decide(state, root, budget) -> Placement | Refusal: the starvation 
 preemption/  preempt(state, root, refusal, budget) -> Plan | Refusal
 search/      place(state, root, budget) -> Placement | Refusal: candidate placements, attempts
 state/       everything a decision reads, updated by events; assumed pods count as placed
-framework/   runs the plug-ins for a shape over all nodes: filter, score, reserve
-groups/      groups and their pods: links, counters, trees that must not be tried
-topology/    nodes that share the value of a label or of an attribute of their devices
+framework/   runs the plugins for a shape over all nodes: filter, score, reserve
+groups/      groups and their pods: links, counters, validation of trees
+topology/    nodes with the same value of a label or of an attribute of their devices
 devices/     claims, slices and classes of devices; the allocator
 volumes/     claims, volumes and storage classes
 pods/        shapes: pods with equal requirements

@@ -1,6 +1,7 @@
-"""`decide`: decides one root. The cycle, explain, simulate and replay all call it.
+"""The decision about one root. The cycle, explain, simulate and replay all call `decide`.
 
-It first asks the starvation gate, then places the root or says why it cannot be placed.
+`decide` asks the starvation gate first. Then it places the root or returns why the root does not
+fit.
 """
 
 from __future__ import annotations
@@ -18,16 +19,20 @@ from scheduler.core.values.search_budget import SearchBudget
 
 
 def decide(state: State, root: Group | Pod, budget: SearchBudget) -> Placement | Refusal:
-    """Place a root, on its nominated nodes if it fits there, else on any. Changes nothing.
+    """Place a root on its nominated nodes, or on any nodes if it does not fit there.
 
-    A search that the budget ended goes on where it ended at the next call.
+    Does not change the state.
 
-    A root that passes the gate while it is closed for another gets only its minimums.
+    If the budget ended a search, the next call continues where that search ended.
+
+    A root that passes the gate while it is closed for another root gets only its minimums.
     """
     refusal = held_back(state, root)
     if refusal is not None:
         return refusal
+    # Extras would use the capacity that the starving root waits for.
     extras = not must_wait(state, root)
+    # Like kube-scheduler, try the nominated nodes first: victims were evicted there for this root.
     rows = state.nominations.rows(root.key)
     if rows is not None:
         decision = place(state, root, budget, region=rows, extras=extras)
@@ -38,15 +43,16 @@ def decide(state: State, root: Group | Pod, budget: SearchBudget) -> Placement |
     memory = state.searches.take(root.key)
     decision = place(state, root, budget, extras=extras, memory=memory)
     if isinstance(decision, Refusal) and decision.timed_out:
+        # A search that ended within its budget leaves nothing to continue.
         state.searches.keep(root.key, memory)
     return decision
 
 
 def held_back(state: State, root: Group | Pod) -> Refusal | None:
-    """Why the starvation gate holds the root back; None if it may pass.
+    """Return the refusal if the starvation gate holds the root back; None if the root passes.
 
-    Roots of higher priority pass, and groups that are incomplete, and roots whose pods cannot use
-    any node that the starving root can use.
+    Roots of higher priority pass. So do incomplete groups, and roots whose pods cannot use any node
+    that the starving root can use.
     """
     if not must_wait(state, root) or (isinstance(root, Group) and root.incomplete):
         return None
@@ -54,7 +60,7 @@ def held_back(state: State, root: Group | Pod) -> Refusal | None:
     if closed_for is None or not _share_nodes(state, closed_for.root, _shapes(root)):
         return None
     kind, namespace, name = closed_for.root
-    # A tenant must not learn names of another namespace.
+    # The message must not reveal names from another tenant's namespace.
     first = (
         f'{kind} "{namespace}/{name}"'
         if namespace == root.key[1]
@@ -70,7 +76,7 @@ def held_back(state: State, root: Group | Pod) -> Refusal | None:
 
 
 def must_wait(state: State, root: Group | Pod) -> bool:
-    """Whether the gate is closed for another root, of the same or a higher priority."""
+    """True if the gate is closed for another root, of the same or a higher priority."""
     closed_for = state.starvation.closed_for
     if closed_for is None:
         return False
@@ -78,21 +84,24 @@ def must_wait(state: State, root: Group | Pod) -> bool:
 
 
 def fits_empty_cluster(state: State, root: Group | Pod, budget: SearchBudget) -> bool:
-    """Whether the root's minimums would fit if no pod of no higher priority ran or was nominated.
+    """True if the root's minimums fit once all pods of the same or a lower priority are gone.
 
-    Pods of DaemonSets and mirror pods stay: they come back at once. Changes nothing.
+    Nominations do not count either. Pods of DaemonSets and mirror pods stay, because their
+    controllers recreate them at once. Does not change the state.
     """
     members = root.leaves() if isinstance(root, Group) else ()
+    # The root's own pods keep their nodes: they count for its minimum.
     own = {uid for leaf in members for uid in leaf.members}
     with state.nodes.trial():
         state.units.release(state.units.up_to(root.priority, own))
+        # Claims of deleted pods would otherwise keep their devices.
         state.units.release_returning()
         alone = place(state, root, budget, extras=False, nominations=False)
         return isinstance(alone, Placement)
 
 
 def _share_nodes(state: State, starving: GroupKey, shapes: frozenset[Shape]) -> bool:
-    """Whether the node filters admit these shapes and the starving root's on a common node."""
+    """True if the node filters admit these shapes and those of the starving root on one node."""
     waiting: Group | Pod | None = state.singles.get(starving) or state.forest.groups.get(starving)
     usable = np.zeros(state.nodes.size, np.bool_)
     for shape in _shapes(waiting) if waiting is not None else ():

@@ -70,7 +70,7 @@ async def test_a_victim_that_leaves_in_time_is_waited_for(
 
     outcome = ended(scheduler._preemptor.refused(pod.key, pod, refusal))
 
-    assert outcome.startswith("evicts") == evicts
+    assert outcome.startswith("It preempts") == evicts
     assert evicts or outcome == "Waiting for the evicted pods to terminate."
 
 

@@ -175,7 +175,8 @@ async def pods_that_stay_for_years_do_not_block(stage: Stage) -> None:
 
         await calm.ask("urgent", priorityClassName="calm-high")
 
-        await bound(calm.tenant, 4, within=2 * _WITHIN)
+        # Its patience of a minute starts again with each leader, and a slow machine has several.
+        await bound(calm.tenant, 4, within=5 * _WITHIN)
 
 
 async def a_foreign_nomination_keeps_its_place(stage: Stage) -> None:

@@ -54,7 +54,7 @@ def derive(admin: Path, path: Path, token: str) -> Path:
 def read(path: Path) -> Access:
     """The current context's server and credentials.
 
-    Raises ValueError where the user logs in by a plug-in: these suites speak with a token or
+    Raises ValueError where the user logs in by a plugin: these suites speak with a token or
     a client certificate.
     """
     document = yaml.safe_load(path.read_text())
@@ -63,7 +63,7 @@ def read(path: Path) -> Access:
     cluster = _named(document["clusters"], context["cluster"])["cluster"]
     user = _named(document["users"], context["user"])["user"]
     if "exec" in user or "auth-provider" in user:
-        raise ValueError(f"{path}: user {context['user']!r} logs in by a plug-in; give a token")
+        raise ValueError(f"{path}: user {context['user']!r} logs in by a plugin; give a token")
     return Access(cluster["server"], user.get("token"), _tls(path, cluster, user))
 
 

@@ -1,12 +1,12 @@
-"""Allocates the devices of one node to pods, as kube-scheduler's structured allocator does.
+"""Allocation of one node's devices to pods, as in kube-scheduler's structured allocator.
 
-Claims in the order of the pod's spec, requests in order, devices in order; the first full solution
-wins. For one pod that is kube-scheduler's solution, device by device. Of devices that nothing tells
-apart only the first is tried, which keeps that solution and leaves out most of the search. It goes
-on as if several pods were one with all their claims, so pods that would take each other's devices
-in turn are given other ones if there is any way to serve all.
+The search takes claims in the order of the pod's spec, then requests in order, then devices in
+order; the first complete solution wins. For one pod that is kube-scheduler's solution, device by
+device. Among equal devices the search tries only the first: the solution stays the same, and most
+of the search is left out. Several pods are solved as one pod with all their claims. So the search
+finds devices for all of them, if any combination exists within its limits.
 
-What is found follows from the arguments alone. The search ends after a number of steps.
+The result depends on the arguments alone. The search ends after a number of steps.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from scheduler.core.devices.requests import ResolvedAsk, ResolvedRequest, Wanted
 from scheduler.core.values.device_asks import MOST_RESULTS, Amounts
 
 MOST_STEPS: Final = 2048
-"""Devices that one search tries: some milliseconds."""
+"""Limit of the devices that one search tries: some milliseconds."""
 
 MOST_DEVICES: Final = 128
-"""The most devices that one search allocates, to one pod or to several."""
+"""Limit of the devices that one search allocates, to one pod or to several."""
 
 NO_SOLUTION: Final = "cannot allocate all claims"
 INVALID_POOLS: Final = "invalid resource pools were encountered"
 _BEST: Final = 8
-"""The score of the first option of a firstAvailable list; one less for each after it."""
+"""Score of the first option of a firstAvailable list; one less for each option after it."""
 
 PodAsks = tuple[ResolvedAsk, ...]
-"""What one pod asks for, in the order of its spec."""
+"""Asks of one pod, in the order of its spec."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """The device at a position, for an option of a request of the pod's `claim`, by its index.
+    """Device at a position for an option of a request. `claim` is the index of the pod's claim.
 
-    `consumed` is what it takes of a shared device; None of a device that it gets whole.
+    `consumed` is the amount it takes of a shared device, None for a device that it has alone.
     """
 
     claim: int
@@ -54,9 +54,10 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The picks of each pod in order, and what is in use then. `score`: lists, the more the better.
+    """Picks of each pod in order, and the usage with them.
 
-    `steps` is how many devices were tried.
+    `score` rates the options of firstAvailable lists, higher is better. `steps` is the number of
+    devices tried.
     """
 
     pods: tuple[tuple[Pick, ...], ...]
@@ -67,7 +68,7 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why the devices do not suffice; `cut` means that the search ran out of steps."""
+    """Reason why the devices do not suffice; `cut` means that the search ran out of steps."""
 
     reason: str
     steps: int = 0
@@ -75,7 +76,7 @@ class Refused:
 
 
 class _StopError(Exception):
-    """Ends a search: an error that is fatal for the node, or no steps left."""
+    """End of a search: an error that is fatal for the node, or no steps left."""
 
     def __init__(self, reason: str, *, cut: bool = False) -> None:
         super().__init__(reason)
@@ -90,7 +91,7 @@ def allocate(
     *,
     steps: int = MOST_STEPS,
 ) -> Solution | Refused:
-    """Devices for all of the pods, or why there are none."""
+    """Return devices for all of the pods, or the reason why there are none."""
     search: _Search | None = None
     try:
         search = _Search(layout, usage, pods, steps)
@@ -99,12 +100,16 @@ def allocate(
         return Refused(stop.reason, search.steps if search else 0, cut=stop.cut)
     if found:
         return search.solution()
+    # As in kube-scheduler, an invalid pool is named only if the other devices do not suffice.
     return Refused(INVALID_POOLS if layout.invalid else NO_SOLUTION, search.steps)
 
 
 @dataclass(slots=True)
 class _Option:
-    """An option, what it matches, and for a request for all devices which these are."""
+    """Option with its matches. `devices` is only filled for `allocationMode: All`.
+
+    `able` is the mask of positions that it can take, or whose selector fails.
+    """
 
     wanted: Wanted
     matches: Matches
@@ -114,14 +119,14 @@ class _Option:
 
     @property
     def fails(self) -> bool:
-        """Whether the search may end in an error here."""
+        """True if the search may end in an error at this option."""
         all_alike = self.wanted.option.every and bool(self.wanted.constraints)
         return all_alike or bool(self.matches.errors)
 
 
 @dataclass(slots=True)
 class _Entry:
-    """A request of a pod's claim, with its options."""
+    """Request of a pod's claim, with its options."""
 
     pod: int
     claim: int
@@ -130,7 +135,7 @@ class _Entry:
 
 
 class _Search:
-    """One depth-first search. What it has taken so far is undone on the way back."""
+    """One depth-first search. It undoes its picks as it backtracks."""
 
     def __init__(self, layout: Layout, usage: Usage, pods: Sequence[PodAsks], steps: int) -> None:
         self.layout = layout
@@ -139,11 +144,14 @@ class _Search:
         self._usage = usage
         self._most_steps = steps
         self._used = usage.used
+        # Only positions that this search changes: the usage may have thousands of shared devices.
         self._shares: dict[int, Amounts | None] = {}
         self._spent: Counter[CounterKey] = Counter()
+        # The ledger belongs to the layout, and may still be at the usage of another search.
         layout.ledger.turn_to(usage.used | usage.shared)
         self._entries = list(self._all_entries())
         self._picks: list[tuple[_Entry, Pick, Amounts | None]] = []
+        # These two masks include picks with adminAccess, `_used` does not.
         self._by_claim: dict[tuple[int, int], int] = {}
         self._by_pod: dict[int, int] = {}
         self._results: Counter[tuple[int, int]] = Counter()
@@ -151,14 +159,16 @@ class _Search:
         self._score = 0
 
     def run(self) -> bool:
-        """Whether all requests can be met."""
+        """Return True if all requests can be met."""
         least = sum(min(o.size for o in entry.options) for entry in self._entries)
+        # The search recurses for each device: the limit keeps the recursion within Python's stack.
         if least > MOST_DEVICES:
             raise _StopError(f"its claims ask for {least} devices, {MOST_DEVICES} are the most")
+        # The exhaustive search could use all its steps to find out that devices are too few.
         return not self._too_few() and self._go(0, 0, 0, None)
 
     def solution(self) -> Solution:
-        """What the search has taken. What is taken for administration is not in use by that."""
+        """Return the picks of the search. adminAccess does not put a device in use."""
         pods: list[list[Pick]] = [[] for _ in self.pods]
         usage = self._usage
         for entry, pick, _ in self._picks:
@@ -167,7 +177,7 @@ class _Search:
                 usage = usage.take(pick.position, pick.consumed)
         return Solution(tuple(map(tuple, pods)), usage, self.steps, self._score)
 
-    # What is asked for
+    # Requests of the pods
 
     def _all_entries(self) -> list[_Entry]:
         found = []
@@ -175,6 +185,7 @@ class _Search:
             for claim, ask in enumerate(asks):
                 entries = [self._entry(pod, claim, request) for request in ask.requests]
                 least = sum(min(o.size for o in entry.options) for entry in entries)
+                # Checked for each node, since `All` takes a different number of devices on each.
                 if least > MOST_RESULTS:
                     raise _StopError(
                         f"number of requested devices {least} exceeds the claim limit of"
@@ -199,14 +210,19 @@ class _Search:
         if not option.every:
             return _Option(wanted, found, option.count, [], able)
         if found.errors:
+            # A request for all devices inspects each of them, so the first error ends the search.
             raise _StopError(found.errors[min(found.errors)])
+        # A tainted or used device stays in the list: `All` then fails at it. One whose shared
+        # capacity is too low does not match.
         devices = [at for at in bits(found.selected) if self._has_left(at, found)]
+        # At least one, so that a request for all devices fails if none matches.
         return _Option(wanted, found, max(1, len(devices)), devices, able)
 
     def _too_few(self) -> bool:
-        """Whether devices are too few for the requests that have no choice; errors come first."""
+        """Return True if devices are too few for the requests that have no alternative."""
         needed: Counter[int] = Counter()
         for entry in self._entries:
+            # kube-scheduler has no such shortcut: its search would end in the error first.
             if any(option.fails for option in entry.options):
                 return False
             option = entry.options[0]
@@ -214,6 +230,7 @@ class _Search:
             plain = not (entry.listed or wanted.every or wanted.admin)
             if plain and not option.able & self.layout.shared:
                 needed[option.able] += option.size
+        # Requests whose devices are a subset of another's compete with it, so their counts add up.
         free = ~self._used
         return any(
             sum(count for part, count in needed.items() if not part & ~able)
@@ -224,10 +241,11 @@ class _Search:
     # The search
 
     def _go(self, at: int, count: int, start: int, option: _Option | None) -> bool:
-        """Meet the requests from index `at` on, of which `count` devices are there already.
+        """Meet the requests from index `at` on; `count` devices of the first are picked already.
 
-        Its next device is looked for from position `start` on. `option` None: none is chosen yet.
+        Its next device is searched from position `start` on. `option` is None before one is chosen.
         """
+        # A loop over requests that are met: only devices add a level of recursion.
         while True:
             if at == len(self._entries):
                 return True
@@ -240,16 +258,19 @@ class _Search:
                 break
             at, count, start, option = at + 1, 0, 0, None
         more = option.size - count
+        # As in kube-scheduler, an alternative beyond the limits is skipped and the next one tried.
         results = self._results[entry.pod, entry.claim]
         if results + more > MOST_RESULTS or len(self._picks) + more > MOST_DEVICES:
             return False
         if option.wanted.option.every:
+            # There is no choice among devices: each that matches has to be taken.
             return self._next_of_all(at, count, entry, option)
         return self._any(at, count, start, entry, option)
 
     def _one_of(self, at: int, entry: _Entry) -> bool:
         for option in entry.options:
             if self._go(at, 0, 0, option):
+                # Only after success, so that failed options leave no trace in the score.
                 self._score += _BEST - option.wanted.index
                 return True
         return False
@@ -259,6 +280,7 @@ class _Search:
         if count >= len(option.devices):
             return False
         position = option.devices[count]
+        # `All` fails as soon as one device is in use: no combination of others would meet it.
         if self._closed(entry, option) >> position & 1:
             return False
         if not self._take(entry, option, position, must=True):
@@ -270,11 +292,12 @@ class _Search:
 
     def _any(self, at: int, count: int, start: int, entry: _Entry, option: _Option) -> bool:
         free = option.able & ~self._closed(entry, option) & (-1 << start)
-        # Of what cannot be taken only errors count, which end the search.
+        # Devices whose selector fails stay in, although they cannot be taken: kube-scheduler's
+        # search inspects them in order and ends in the error.
         free &= self._allowed(entry, option) | option.matches.failing
         while free:
             if free.bit_count() < option.size - count:
-                free &= option.matches.failing  # too few, and all of them are looked at
+                free &= option.matches.failing  # too few; only an error can follow
                 if not free:
                     break
             low = free & -free
@@ -285,20 +308,23 @@ class _Search:
                 raise _StopError(error)
             self._step()
             if self._take(entry, option, position):
+                # Combinations of one request are tried in the order of devices only, not permuted.
                 if self._go(at, count + 1, position + 1, option):
                     return True
                 self._give_back()
+            # Equal devices would fail in the same way.
             free &= ~self._alike(entry, position)
         return False
 
     def _allowed(self, entry: _Entry, option: _Option) -> int:
-        """The positions that counters and constraints leave, by what is taken so far."""
-        # A shared device is charged once, so those that somebody shares are not held back.
+        """Return the mask of positions that counters and constraints permit after the picks."""
+        # A shared device is charged once, so counters do not block one that is in use already.
         allowed = ~(self.layout.ledger.blocked & ~self._usage.shared)
         for index in option.wanted.constraints:
             constraint = self.pods[entry.pod][entry.claim].constraints[index]
             values = self._values.get((entry.pod, entry.claim, index), ())
             if constraint.distinct or not values:
+                # Value 0 stands for a device without the attribute, which no constraint accepts.
                 for value in (0, *values):
                     allowed &= ~self.layout.with_value(constraint.attribute, value)
             else:
@@ -313,29 +339,34 @@ class _Search:
         self.steps += 1
 
     def _closed(self, entry: _Entry, option: _Option) -> int:
-        """The positions that the request cannot take, because of who has them."""
+        """Return the mask of positions that the request cannot take, because they are in use."""
+        # adminAccess ignores all use, but does not take a device twice for one claim.
         if option.wanted.option.admin:
             return self._by_claim.get((entry.pod, entry.claim), 0)
+        # As in kube-scheduler, a device that the pod picked with adminAccess is closed to its later
+        # normal requests.
         return self._used | self._by_pod.get(entry.pod, 0)
 
     def _alike(self, entry: _Entry, position: int) -> int:
-        """The positions that need not be tried where this one has failed, as a mask."""
+        """Return the mask of positions that fail like this one and need no attempt."""
         alike = self.layout.twins_of(position) & self._as_much_shared(position)
+        # With adminAccess, free devices and devices in use are both candidates, but are not equal.
         for taken in (self._used, self._by_pod.get(entry.pod, 0)):
             alike &= taken if taken >> position & 1 else ~taken
         return alike
 
     def _as_much_shared(self, position: int) -> int:
-        """The positions of which as much is taken by those that share them."""
+        """Return the mask of positions of which the same amounts are consumed."""
         consumed = self._share(position)
         equal = dict(self._usage.shares).get(consumed, 0) if consumed is not None else None
         equal = ~self._usage.shared if equal is None else equal
+        # The usage is that before the search: correct the positions that the search has changed.
         for at, other in self._shares.items():
             equal = equal | 1 << at if other == consumed else equal & ~(1 << at)
         return equal
 
     def _share(self, position: int) -> Amounts | None:
-        """What is taken of a shared device; None if nobody has any of it."""
+        """Return the amounts consumed of a shared device, or None if it is not in use."""
         if position in self._shares:
             return self._shares[position]
         return self._usage.share(position)
@@ -343,17 +374,21 @@ class _Search:
     def _has_left(self, position: int, found: Matches) -> bool:
         consumed = self._share(position)
         if consumed is None:
-            return True  # compared with all of it already
+            return True  # matching has compared it with the full capacity
         kind = self.layout.kinds[position]
         return left(kind.sample.capacity, dict(consumed), found.consumed[kind.index])
 
-    # Taking a device, and giving it back
+    # Picks
 
     def _take(self, entry: _Entry, option: _Option, position: int, *, must: bool = False) -> bool:
-        """Take a device, if its capacity, counters, taints and constraints allow it."""
+        """Pick a device; return False if capacity, counters, taints or constraints forbid it.
+
+        With `must`, a violated constraint ends the search.
+        """
         if not self._has_left(position, option.matches):
             return False
         before = self._share(position)
+        # A shared device draws on its counters once, with its first consumer.
         charges = before is None
         if charges and not self._charge(position):
             return False
@@ -386,6 +421,7 @@ class _Search:
             self._values[entry.pod, entry.claim, constraint].pop()
         if pick.consumed is not None:
             self._shares[pick.position] = before
+            # Back at the usage's amounts: only changes stay in the dictionary.
             if before == self._usage.share(pick.position):
                 del self._shares[pick.position]
             if before is None:
@@ -398,14 +434,15 @@ class _Search:
         self._charge(pick.position, -1)
 
     def _mask_of(self, pod: int) -> int:
-        """The positions that the pod has; two of its claims may have one for administration."""
+        """Return the mask of positions that the pod has picked."""
+        # Rebuilt from the claims: with adminAccess, two claims of the pod may have the same device.
         mask = 0
         for claim in range(len(self.pods[pod])):
             mask |= self._by_claim.get((pod, claim), 0)
         return mask
 
     def _constrain(self, entry: _Entry, option: _Option, position: int, *, must: bool) -> bool:
-        """Whether the device keeps all constraints; its values are noted then."""
+        """Return True if the device meets all constraints, and record its values then."""
         constraints = self.pods[entry.pod][entry.claim].constraints
         noted: list[list[int]] = []
         for index in option.wanted.constraints:
@@ -414,6 +451,7 @@ class _Search:
             value = self.layout.values[constraint.attribute][position]
             kept = not values or (value in values) != constraint.distinct
             if not value or not kept:
+                # A later constraint failed, so the values recorded for earlier ones are withdrawn.
                 for each in noted:
                     each.pop()
                 if must:
@@ -429,11 +467,14 @@ class _Search:
     # Counters
 
     def _charge(self, position: int, sign: int = 1) -> bool:
-        """Charge the device to its pool's counters, unless these do not suffice."""
+        """Charge the device to its pool's counters; return False if these do not suffice."""
         ledger = self.layout.ledger
         if sign > 0 and ledger.blocked >> position & 1:
             return False
+        # The ledger has the usage before the search, `_spent` the picks of the search.
         charges = list(ledger.charges(position))
+        # Charge all counters before the check, so that the device is charged to all of them or
+        # none.
         for key, amount in charges:
             self._spent[key] += sign * amount
         if sign > 0 and any(self._spent[key] > ledger.left.get(key, 0) for key, _ in charges):

@@ -1,31 +1,34 @@
-"""How much work one decision may spend on devices."""
+"""Limit of the work that one decision may spend on devices."""
 
 from __future__ import annotations
 
 
 class PostponedError(Exception):
-    """What this decision may spend is used up. What was found out stays known.
+    """The allowance of this decision is used up; results computed so far stay cached.
 
-    The decision can be made anew: it goes on from there.
+    The decision can be repeated: it continues from the cached results.
     """
 
 
 class Allowance:
-    """Counts the work on devices; one unit for each selector judged and each device tried."""
+    """Counter of the work on devices: one unit for each selector evaluated or device tried."""
 
     def __init__(self) -> None:
         self.spent = 0
         self._most: int | None = None
 
     def allow(self, work: int | None) -> None:
-        """Spend at most so much from now on, and what the last step takes; None: any work."""
+        """Allow `work` more units from now on, or any number with None.
+
+        The last step may exceed the limit: it is not interrupted.
+        """
         self._most = None if work is None else self.spent + work
 
     def check(self) -> None:
-        """Ask for one more step. Raises PostponedError if there is nothing left."""
+        """Raise PostponedError if no units are left for one more step."""
         if self._most is not None and self.spent >= self._most:
             raise PostponedError
 
     def charge(self, work: int) -> None:
-        """A step is done."""
+        """Add the work of a completed step."""
         self.spent += work

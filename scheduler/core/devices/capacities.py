@@ -1,4 +1,4 @@
-"""What a request takes of a device's capacities, by the policies of these."""
+"""Amounts that a request consumes of a device's capacities, by their request policies."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from scheduler.core.values.devices import Capacity, CapacityPolicy
 
 
 def consumption(offered: Iterable[Capacity], asked: Amounts) -> Amounts | None:
-    """What the request takes of each capacity; None if such a device cannot meet it.
+    """Return the amount that the request consumes of each capacity, or None if it does not fit.
 
-    A capacity for which nothing is asked is taken by its default, or whole.
+    For a capacity that the request does not name, the amount is the policy's default, or else all
+    of it.
     """
     wanted = dict(asked)
     taken: list[tuple[str, int]] = []
@@ -20,11 +21,12 @@ def consumption(offered: Iterable[Capacity], asked: Amounts) -> Amounts | None:
         if amount is None or amount > capacity.value:
             return None
         taken.append((capacity.name, amount))
+    # The request names a capacity that the device does not have.
     return None if wanted else tuple(taken)
 
 
 def left(offered: Iterable[Capacity], consumed: Mapping[str, int], more: Amounts) -> bool:
-    """Whether the device has so much left, where that much of it is consumed."""
+    """Return True if a device with `consumed` in use has `more` left of each capacity."""
     wanted = dict(more)
     return all(
         consumed.get(each.name, 0) + wanted.get(each.name, 0) <= each.value for each in offered
@@ -32,7 +34,7 @@ def left(offered: Iterable[Capacity], consumed: Mapping[str, int], more: Amounts
 
 
 def _amount(capacity: Capacity, asked: int | None) -> int | None:
-    """What is taken of one capacity; None if its policy forbids that."""
+    """Return the amount consumed of one capacity, or None if its policy forbids it."""
     policy = capacity.policy
     if asked is None:
         return capacity.value if policy is None or policy.default is None else policy.default
@@ -42,12 +44,13 @@ def _amount(capacity: Capacity, asked: int | None) -> int | None:
 
 
 def _rounded(asked: int, policy: CapacityPolicy) -> int | None:
-    """The amount rounded up; None if that is more than the policy allows."""
+    """Return the amount rounded up, or None if that exceeds what the policy allows."""
     if policy.values:
         return min((value for value in policy.values if value >= asked), default=None)
     amount = asked
     if policy.minimum is not None:
         amount = max(asked, policy.minimum)
+        # Steps count from the minimum, not from zero, as in upstream's validRange.
         if policy.step:
             amount += -(amount - policy.minimum) % policy.step
     return None if policy.maximum is not None and amount > policy.maximum else amount

@@ -1,7 +1,7 @@
-"""Which pods may use which ResourceClaims, and which claims have lost the last of them.
+"""Consumers of ResourceClaims: the pods that may use them, and the claims without a living one.
 
-A claim keeps its devices until its status says otherwise, which is some moments after its last pod
-is gone. From then on it is about to be given back: Kubernetes' own controller does that.
+A claim keeps its devices until its status has no allocation. Kubernetes' resourceclaim controller
+removes it some moments after the last pod ended. In between, the claim is about to be released.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from scheduler.core.values.changed_keys import Changes
 from scheduler.core.values.model import ClaimKey
 
 MOST_CONSUMERS: Final = 256
-"""The most entries in status.reservedFor of a claim."""
+"""Kubernetes' limit of entries in status.reservedFor of a claim."""
 
 
 class ClaimConsumers:
-    """Pods are known by their UIDs: those in `status.reservedFor`, and assumed ones.
+    """Consumers of each claim by pod UID: those in `status.reservedFor`, and assumed ones.
 
-    `returning` are the claims that have consumers, all of which are gone or have ended. `changed`
-    are the pods with a claim that has others, or others that live.
+    `returning` are the claims whose consumers are all deleted or ended. `changed` are the pods with
+    a claim whose consumers changed, or whose number of living consumers did.
     """
 
     def __init__(self, lives: Callable[[str], bool]) -> None:
-        """`lives` says whether the pod is there and has not ended."""
+        """Create a table without claims; `lives` is True if a pod exists and has not ended."""
         self.returning: dict[ClaimKey, None] = {}
         self.changed: Changes[str] = Changes()
         self._lives = lives
@@ -36,31 +36,32 @@ class ClaimConsumers:
         self._living: dict[ClaimKey, int] = {}
 
     def __len__(self) -> int:
-        """How many pods use some claim."""
+        """Return the number of pods that use a claim."""
         return len(self._claims)
 
     def of(self, key: ClaimKey) -> frozenset[str]:
-        """The pods that the claim is reserved for, or assumed to be."""
+        """Return the pods that the claim is reserved for, or assumed to be reserved for."""
         return self._reserved.get(key, frozenset()).union(self._assumed.get(key, ()))
 
     def entries(self, key: ClaimKey) -> frozenset[str]:
-        """The same with the assumed pods that the claim's status does not name yet."""
+        """Return the consumers and the assumed pods that the claim's status does not name yet."""
         joining = self._joining.get(key)
         return self.of(key).union(joining) if joining else self.of(key)
 
     def is_full(self, key: ClaimKey) -> bool:
-        """Whether the status of the claim has, or will have, no room for another pod."""
+        """Return True if the claim's status has, or will have, no free entry for another pod."""
+        # The sum is at least the number of distinct pods, so a small sum decides without a set.
         parts = (self._reserved, self._assumed, self._joining)
         if sum(len(part.get(key, ())) for part in parts) < MOST_CONSUMERS:
-            return False  # without making a set, as this is asked for each pod
+            return False  # without creating a set: called for each pod
         return len(self.entries(key)) >= MOST_CONSUMERS
 
     def join(self, key: ClaimKey, uid: str) -> None:
-        """An assumed pod takes an entry of the claim's status, which names it some time later."""
+        """Count an entry of the claim's status for an assumed pod, which it will name later."""
         self._joining.setdefault(key, set()).add(uid)
 
     def leave(self, key: ClaimKey, uids: Iterable[str]) -> None:
-        """These pods are not assumed any more, or are named by now."""
+        """Stop counting entries for pods that are no longer assumed or that the status names."""
         joining = self._joining.get(key)
         if joining is not None:
             joining.difference_update(uids)
@@ -68,16 +69,20 @@ class ClaimConsumers:
                 del self._joining[key]
 
     def claims_of(self, uid: str) -> Iterable[ClaimKey]:
-        """The claims that the pod uses."""
+        """Return the claims that the pod uses."""
         return self._claims.get(uid, ())
 
     def living(self, key: ClaimKey) -> int:
-        """How many consumers have to go before the claim is given back."""
+        """Return the number of consumers that must end before the claim is released."""
         return self._living.get(key, 0)
 
     def reserve(self, key: ClaimKey, uids: frozenset[str], *, elsewhere: bool = False) -> None:
-        """The claim's status names these pods; `elsewhere`: and somebody who is no pod."""
+        """Record the pods that the claim's status names.
+
+        With `elsewhere`, it also names a consumer that is no pod.
+        """
         self.leave(key, uids)
+        # Most updates of a claim leave its consumers as they are.
         known = (self._reserved.get(key, frozenset()), key in self._elsewhere)
         if known == (uids, elsewhere):
             return
@@ -91,13 +96,13 @@ class ClaimConsumers:
         self._changed(key, before)
 
     def assume(self, key: ClaimKey, uid: str) -> None:
-        """The pod is assumed to use the claim."""
+        """Record that the pod is assumed to use the claim."""
         self._assumed.setdefault(key, set()).add(uid)
         self._claims.setdefault(uid, {})[key] = None
         self._count(key)
 
     def give_back(self, key: ClaimKey, uid: str) -> bool:
-        """The pod is not assumed to use the claim any more; whether none is left that is."""
+        """Remove an assumed consumer, and return True if no assumed one is left."""
         assumed = self._assumed.get(key)
         if assumed is None:
             return True
@@ -109,13 +114,13 @@ class ClaimConsumers:
         return not assumed
 
     def confirm(self, key: ClaimKey) -> None:
-        """Only what the claim's status says counts from now on."""
+        """Drop the assumed consumers, since the claim's status has its allocation now."""
         before = self.of(key)
         if self._assumed.pop(key, None) is not None:
             self._changed(key, before)
 
     def forget(self, key: ClaimKey) -> None:
-        """The claim is gone."""
+        """Remove a deleted claim."""
         self._joining.pop(key, None)
         before = self.of(key)
         self._assumed.pop(key, None)
@@ -124,7 +129,7 @@ class ClaimConsumers:
         self._changed(key, before)
 
     def pod_changed(self, uid: str) -> None:
-        """The pod came, ended or is gone."""
+        """Count living consumers again after the pod was added, ended or was deleted."""
         for key in self._claims.get(uid, ()):
             self._count(key)
 
@@ -143,6 +148,7 @@ class ClaimConsumers:
     def _count(self, key: ClaimKey) -> None:
         consumers = self.of(key)
         self.changed.update(consumers)
+        # A consumer that is no pod, such as a native PodGroup, never ends by a pod's end.
         living = sum(map(self._lives, consumers)) + (key in self._elsewhere)
         self._living.pop(key, None)
         self.returning.pop(key, None)

@@ -1,7 +1,7 @@
-"""All devices by what they are, without their names: equal ones have one number.
+"""Contents: all devices without their names, numbered so that equal ones have one number.
 
-A column has a code for each number, and equal codes stand for equal values. Columns are made when
-they are first looked at, and only for attributes that some device has.
+A column has a code for each number, and equal codes stand for equal values. Columns are created on
+first use, and only for attributes that some device has.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from scheduler.core.devices.layouts import View
 from scheduler.core.values.devices import Attribute, DeviceInfo
 
 _Key = tuple[bool, str]
-"""Whether a column is for one qualified name, and the name; else it is without domain."""
+"""Pair of (qualified, name): a column is for one qualified name, or a name without domain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a node sees besides the contents of devices. Equal frames are one object."""
+    """Part of a node's view apart from the contents of devices. Equal frames are one object."""
 
     number: int
     pools: tuple[int, ...]
@@ -27,7 +27,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a node sees: the content of each position, by number."""
+    """Devices that a node sees: the frame, and the content of each position by number."""
 
     frame: Frame
     contents: tuple[int, ...]
@@ -40,13 +40,13 @@ class _Column:
 
 
 class Contents:
-    """Grows with the devices that come; to forget those that are gone, make a new one."""
+    """Table of contents. It only grows: to drop deleted devices, create a new one."""
 
     def __init__(self) -> None:
         self.samples: list[DeviceInfo] = []
         self.drivers: list[str] = []
         self.fixed: list[int] = []
-        """By content, the number of all that it has besides attributes."""
+        """For each content, the number of its parts apart from attributes."""
         self._known: dict[object, tuple[int, dict[object, int]]] = {}
         self._written: set[tuple[str, tuple[str, ...]]] = set()
         self._frames: dict[object, Frame] = {}
@@ -57,7 +57,7 @@ class Contents:
         return len(self.samples)
 
     def seen(self, view: View) -> Seen:
-        """What the node of the view sees, in numbers."""
+        """Return the numbers of the devices in a view."""
         contents: list[int] = []
         pools: list[int] = []
         for number, pool in enumerate(view.pools):
@@ -72,7 +72,7 @@ class Contents:
         return Seen(frame, tuple(contents))
 
     def named(self, name: str) -> list[int]:
-        """The column of the attributes of this name, whatever their domains."""
+        """Return the column of the attributes with this name in any domain."""
         ending = f"/{name}"
 
         def values(_driver: str, device: DeviceInfo) -> object:
@@ -84,21 +84,22 @@ class Contents:
         return self._column((False, name), values)
 
     def compared(self, name: str) -> list[int]:
-        """The column of the attribute of this qualified name; 0 where there is none.
+        """Return the column of the attribute with this qualified name; 0 without such an attribute.
 
-        One without a domain belongs to the driver's.
+        A name without a domain is in the driver's domain.
         """
         return self._column((True, name), lambda driver, device: _attribute(name, driver, device))
 
     def attribute(self, name: str, number: int) -> Attribute | None:
-        """The attribute of this qualified name that a content has."""
+        """Return the attribute of a content by its qualified name, or None."""
         return _attribute(name, self.drivers[number], self.samples[number])
 
     def names(self, name: str) -> bool:
-        """Whether a device had an attribute of this qualified name since this was made."""
+        """Return True if the table ever had a device with an attribute of this qualified name."""
         return (True, name) in self._names
 
     def _number(self, driver: str, device: DeviceInfo) -> int:
+        # Names and nodes are left out: equal devices with other names have one number.
         fixed = (
             driver, device.capacity, device.taints, device.counters, device.shared,
             device.binds_to_node, device.binding_conditions,
@@ -118,7 +119,10 @@ class Contents:
 
     def _column(self, key: _Key, value: Callable[[str, DeviceInfo], object]) -> list[int]:
         if key not in self._names:
+            # Selectors may name any attribute: one that no device has must not cost memory for
+            # good.
             return [0] * len(self.samples)
+        # Only contents that came since the last call are read.
         column = self._columns.setdefault(key, _Column())
         codes, known = column.codes, column.known
         for number in range(len(codes), len(self.samples)):
@@ -129,13 +133,14 @@ class Contents:
 
 def _attribute(name: str, driver: str, device: DeviceInfo) -> Attribute | None:
     domain, slash, plain = name.partition("/")
+    # As in kube-scheduler: the full name first, then the plain one if the domain is the driver's.
     attributes = dict(device.attributes)
     found = attributes.get(name)
     return attributes.get(plain) if found is None and slash and domain == driver else found
 
 
 def _names(driver: str, names: Iterable[str]) -> Iterable[_Key]:
-    """The columns in which a device with attributes of these names has a value."""
+    """Yield the columns in which a device with attributes of these names has a value."""
     for name in names:
         plain = name.rpartition("/")[2]
         yield (False, plain)

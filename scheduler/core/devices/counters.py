@@ -1,7 +1,7 @@
-"""What the devices in use leave of the counters that their pools share.
+"""Amounts that the devices in use leave of the counters that their pools share.
 
-A layout is asked about many usages, one after the other, each of which differs from the one before
-in a few devices. So only these are looked at. What is answered follows from the usage alone.
+A layout is asked about many usages in sequence, and each differs from the previous one in a few
+devices. So the ledger only updates these. The result depends on the usage alone.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ CounterKey = tuple[int, str, str]
 
 
 class CounterLedger:
-    """The counters of one layout, for the devices that were in use when it was asked last.
+    """Counters of one layout, for the devices in use that `turn_to` received last.
 
-    `left` has what is left of each; `over` are the pools of which more is in use than there is;
-    `blocked` are, as a mask, the positions for which too little is left.
+    `left` is the amount left of each counter. `over` are the pools whose devices in use exceed a
+    counter. `blocked` is the mask of positions for which too little is left.
     """
 
     def __init__(
@@ -38,11 +38,13 @@ class CounterLedger:
         for at, kind in enumerate(kinds):
             if kind.sample.counters:
                 self._takers.setdefault(pools[at], []).append(at)
+        # Devices without counters never change the ledger.
         self._some = sum(1 << at for of_pool in self._takers.values() for at in of_pool)
         self._look_again(self._takers)
 
     def turn_to(self, taken: int) -> None:
-        """Answer for these positions in use; a shared device is charged once."""
+        """Update the ledger to these positions in use; a shared device is charged once."""
+        # Usages that differ only in devices without counters keep the ledger as it is.
         taken &= self._some
         if taken == self._taken:
             return
@@ -55,7 +57,7 @@ class CounterLedger:
         self._look_again({self._pools[at] for at in changed})
 
     def charges(self, position: int) -> Iterator[tuple[CounterKey, int]]:
-        """What a device takes of each counter."""
+        """Yield the amount that a device takes of each counter."""
         pool = self._pools[position]
         for name, amounts in self._kinds[position].sample.counters:
             for counter, amount in amounts:
@@ -63,6 +65,8 @@ class CounterLedger:
 
     def _look_again(self, pools: Iterable[int]) -> None:
         for pool in pools:
+            # Another scheduler may have exceeded a counter. Then the pool gives no device that uses
+            # counters, not even one that uses others.
             over = any(self.left[key] < 0 for key in self._counters.get(pool, ()))
             (self.over.add if over else self.over.discard)(pool)
             for at in self._takers[pool]:

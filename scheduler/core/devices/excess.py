@@ -1,7 +1,7 @@
-"""What an allocation takes that is not there beside those of other claims.
+"""Devices, capacities and counters that several claims hold beyond what exists.
 
-No API server compares claims, so two schedulers may give one device away, or together more than its
-capacities or the counters of its pool have.
+No API server compares claims, so two schedulers may allocate one device twice, or together exceed
+its capacities or the counters of its pool.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from scheduler.core.values.devices import (
 from scheduler.core.values.model import ClaimKey
 
 Counts = Callable[[ClaimKey], bool]
-"""Whether what another claim has counts."""
+"""Predicate: True if the allocation of another claim counts."""
 
 _Takers = Mapping[ClaimKey, list[Taken]]
-"""Other claims that have a device, and what of it."""
+"""Other claims that have a device, and the share that each has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """`what` is given away beyond what there is; the `others` have of it, too."""
+    """Excess of a device, capacity or counter (`what`), which the `others` hold as well."""
 
     what: str
     others: frozenset[ClaimKey]
@@ -38,9 +38,9 @@ class Excess:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """The newest generation of a pool: its devices by name, and its counters by set and name.
+    """Newest generation of a pool: its devices by name, and its counters by set and name.
 
-    `takers` are the devices that take from each set.
+    `takers` are the devices that draw on each counter set.
     """
 
     devices: Mapping[str, DeviceInfo]
@@ -49,6 +49,8 @@ class _Contents:
 
     @classmethod
     def of(cls, slices: Collection[SliceInfo]) -> _Contents:
+        # A driver publishes a new generation slice by slice; older slices describe the same
+        # devices.
         newest = max((each.generation for each in slices), default=0)
         current = [each for each in slices if each.generation == newest]
         devices = {device.name: device for each in current for device in each.devices}
@@ -65,7 +67,7 @@ class _Contents:
         return cls(devices, counters, takers)
 
     def taken(self, names: Iterable[str]) -> Counter[tuple[str, str]]:
-        """What these devices take of each counter, however many share one."""
+        """Return the amount that these devices draw from each counter, once for a shared device."""
         found: Counter[tuple[str, str]] = Counter()
         for name in names:
             for of_set, amounts in self.devices[name].counters:
@@ -74,9 +76,10 @@ class _Contents:
 
 
 class DeviceExcess:
-    """`use` says who holds what, `pools` has all slices of each pool.
+    """Comparison of a claim's allocation with those of other claims.
 
-    Devices that are gone from the slices are compared as such, and take no capacity or counter.
+    `use` has the claims that hold each device, `pools` all slices of each pool. A device that its
+    driver has removed from the slices is still compared, but uses no capacity or counter.
     """
 
     def __init__(self, use: DeviceUse, pools: Mapping[PoolKey, Mapping[str, SliceInfo]]) -> None:
@@ -85,20 +88,21 @@ class DeviceExcess:
         self._contents: dict[PoolKey, _Contents] = {}
 
     def pool_changed(self, pool: PoolKey) -> None:
-        """Its slices are others now."""
+        """Drop what is cached of a pool whose slices changed."""
         self._contents.pop(pool, None)
 
     def of(self, key: ClaimKey, allocation: Allocation, counts: Counts) -> Iterator[Excess]:
-        """What of the claim's allocation is too much beside those other claims that count."""
+        """Yield each excess of the claim's allocation together with the other claims that count."""
         mine: dict[DeviceKey, list[AllocatedDevice]] = {}
         for each in allocation.devices:
+            # adminAccess does not put a device in use, so it never conflicts.
             if not each.admin:
                 mine.setdefault(each.key, []).append(each)
         new: dict[PoolKey, list[str]] = {}
         for device, taken in mine.items():
             others = self._others(device, key, counts)
             yield from self._of_device(device, taken, others)
-            if not others:  # else its counters are taken already
+            if not others:  # else another claim has charged its counters already
                 new.setdefault(device[:2], []).append(device[2])
         for pool, names in new.items():
             yield from self._of_counters(pool, names, key, counts)
@@ -112,6 +116,7 @@ class DeviceExcess:
     ) -> Iterator[Excess]:
         shares = [dict(each.consumed) for each in mine if each.share is not None]
         whole = {other for other, taken in others.items() if None in taken}
+        # Without shares on both sides the device itself is allocated twice; shares only add up.
         if others and (whole or not shares):
             yield Excess(f"device {'/'.join(device)}", frozenset(whole or others))
             return
@@ -139,6 +144,7 @@ class DeviceExcess:
                     others[name] = takers
             if not others:
                 continue
+            # Each device once, however many claims share it, as the allocator charges it.
             used = contents.taken(others)
             for at, amount in own.items():
                 if at[0] == of_set and amount and amount + used[at] > contents.counters.get(at, 0):

@@ -1,4 +1,4 @@
-"""Which device class stands for which extended resource."""
+"""Device classes that provide extended resources (KEP-5004)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from scheduler.core.values.extended_devices import may_be_mapped
 
 
 class ExtendedResources:
-    """Updated with the device classes. Of several for one resource the newest counts.
+    """Device class of each extended resource, updated with the device classes.
 
-    Of two that are equally old, it is the one whose name comes first, as in kube-scheduler.
+    If several classes name one resource, the newest wins, and of equally old ones the first by
+    name, as in kube-scheduler.
     """
 
     def __init__(self, resources: ResourceTable) -> None:
@@ -21,21 +22,22 @@ class ExtendedResources:
         self._classes: dict[str, dict[str, DeviceClassInfo]] = {}
 
     def class_of(self, resource: str) -> str | None:
-        """The name of the class; None if there is none."""
+        """Return the name of the resource's class, or None if no class provides it."""
         found = self._class_of.get(resource)
         return None if found is None else found.name
 
     def classes_of(self, resources: list[str]) -> Mapping[str, str]:
-        """The names of the classes of these resources, as far as there are any."""
+        """Return the class names of those resources that a class provides."""
         of = self._class_of
         return {resource: of[resource].name for resource in resources if resource in of}
 
     def set_class(self, before: DeviceClassInfo | None, now: DeviceClassInfo | None) -> None:
-        """A class changed, is new, or is gone."""
+        """Replace, add or remove a class: `before` or `now` is None if it does not exist."""
         if before is not None:
             for resource in before.resources:
                 self._remove(resource, before.name)
         if now is not None:
+            # A class that names a resource such as cpu must not take it over.
             for resource in filter(may_be_mapped, now.resources):
                 self._add(resource, now)
 
@@ -44,11 +46,14 @@ class ExtendedResources:
         current = self._class_of.get(resource)
         if current is None or _comes_before(info, current):
             self._class_of[resource] = info
+        # The resource table lists such a resource on nodes that lack it, so that requests for it
+        # pass the resource checks and the devices decide.
         if current is None:
             self._resources.set_by_devices(resource, by_devices=True)
 
     def _remove(self, resource: str, name: str) -> None:
         classes = self._classes.get(resource, {})
+        # If another class provides the resource, nothing changes.
         if classes.pop(name, None) is None or self._class_of[resource].name != name:
             return
         if not classes:

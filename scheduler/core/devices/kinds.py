@@ -1,9 +1,9 @@
-"""Kinds: devices between which no selector in question tells a difference.
+"""Kinds: devices that no selector in question distinguishes.
 
-What tells devices apart are answers: the verdicts of selectors, what a constraint compares, and all
-that they have besides attributes. So a selector for one device by its UUID makes two kinds, however
-many UUIDs there are. Which attributes a selector can look at is read from its text: it is judged
-once for devices that are equal in those.
+Three things distinguish devices: the verdicts of selectors, the values that a constraint compares,
+and everything in a device except its attributes. So a selector for one device by its UUID creates
+two kinds, however many UUIDs there are. The text of a selector shows which attributes it reads: it
+is evaluated once for all devices that are equal in those.
 """
 
 from __future__ import annotations
@@ -17,29 +17,30 @@ from scheduler.core.devices.requests import Chain, ResolvedAsk
 from scheduler.core.values.devices import DeviceInfo
 
 Judge = Callable[[str, str, DeviceInfo], bool | str]
-"""Of (CEL expression, driver, device): whether the device is selected, or an error's text.
+"""Function of (CEL expression, driver, device) that returns a bool, or an error's text.
 
-What it raises ends the decision, and leaves everything as it was.
+An exception that it raises ends the decision and changes no state.
 """
 
 Verdict = bool | tuple[int, str]
-"""Whether a chain selects a device, or the index of the selector that failed and its error."""
+"""True if a chain selects a device, or the index of the selector that failed and its error."""
 
 _MENTIONED: Final = re.compile(r"\battributes\b")
 _PLAIN: Final = re.compile(
     r"""\battributes\[(?:"[^"\\]*"|'[^'\\]*')\]\.([A-Za-z_]\w*)(?![\w\s]*\()"""
 )
-"""An attribute looked up by domain and name. A name that a parenthesis follows is a function."""
+"""Lookup of an attribute by domain and name. A name before a parenthesis is a function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What tells devices apart: chains of selectors, and attributes that constraints compare."""
+    """Selector chains and compared attributes that distinguish devices."""
 
     chains: frozenset[Chain] = frozenset()
     compared: frozenset[str] = frozenset()
 
     def __or__(self, other: Watched) -> Watched:
+        # Most unions add nothing: reuse the object instead of building new sets.
         if other.chains <= self.chains and other.compared <= self.compared:
             return self
         return Watched(self.chains | other.chains, self.compared | other.compared)
@@ -50,9 +51,9 @@ NOTHING: Final = Watched()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """Devices with equal answers; `sample` is one of them, `verdicts` are those of each chain.
+    """Devices with equal verdicts; `sample` is one of them.
 
-    `index` is unique among the kinds of one sorting.
+    `verdicts` has the verdict of each chain. `index` is unique among the kinds of one sorting.
     """
 
     index: int
@@ -62,7 +63,7 @@ class Kind:
 
 
 def watched_by(asks: Iterable[ResolvedAsk]) -> Watched:
-    """What tells devices apart for these."""
+    """Return the chains and attributes that distinguish devices for these asks."""
     chains: set[Chain] = set()
     compared: set[str] = set()
     for ask in asks:
@@ -73,10 +74,11 @@ def watched_by(asks: Iterable[ResolvedAsk]) -> Watched:
 
 
 def looked_at(chains: Iterable[Chain]) -> frozenset[str] | None:
-    """The attributes that the selectors look at, by name without domain; None: any."""
+    """Return the attributes that the selectors read, by name without domain; None means any."""
     names: set[str] = set()
     for text in {text for chain in chains for text in chain}:
         plain = _PLAIN.findall(text)
+        # A use of `attributes` that is no plain lookup, such as a loop, may read any of them.
         if len(plain) < len(_MENTIONED.findall(text)):
             return None
         names.update(plain)
@@ -84,9 +86,10 @@ def looked_at(chains: Iterable[Chain]) -> frozenset[str] | None:
 
 
 def verdict(chain: Chain, driver: str, device: DeviceInfo, judge: Judge) -> Verdict:
-    """The answer of the first selector that does not select the device; True if all do."""
+    """Return the verdict of the first selector that does not select the device, or True."""
     for index, expression in enumerate(chain):
         answer = judge(expression, driver, device)
+        # With its index, because the message names the selector.
         if isinstance(answer, str):
             return (index, answer)
         if not answer:

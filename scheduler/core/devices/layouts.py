@@ -1,8 +1,8 @@
-"""Layouts: the devices of a node by position, with kinds in place of names.
+"""Layouts: the devices of a node by position, with kinds instead of names.
 
 Nodes with equal devices share a layout, however many nodes there are. A position is a device's
-index in the order in which devices are tried. Which devices are in use is no part of a layout: that
-is its `Usage`, in which a device is a bit.
+index in the order in which the allocator tries devices. A layout does not contain which devices are
+in use: that is its `Usage`, in which a device is a bit.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from scheduler.core.values.device_asks import Amounts
 from scheduler.core.values.devices import DeviceInfo, DeviceKey, NodeScope, SliceInfo
 
 Shares = tuple[tuple[Amounts, int], ...]
-"""(consumed amounts, mask of the shared devices of which somebody has so much), by amounts."""
+"""Pairs of (consumed amounts, mask of the shared devices with this consumption), by amounts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Which positions of a layout are in use: a bit mask, and of shared devices how much.
+    """Positions of a layout in use: a bit mask, and the amounts consumed of shared devices.
 
-    Devices of which equal amounts are taken are one entry, however many they are.
+    Devices with equal consumption are one entry, however many they are.
     """
 
     used: int = 0
@@ -33,18 +33,19 @@ class Usage:
 
     @property
     def shared(self) -> int:
-        """The shared devices that somebody has, as a mask."""
+        """Mask of the shared devices that are in use."""
         return sum(mask for _, mask in self.shares)
 
     def share(self, position: int) -> Amounts | None:
-        """How much of the device is taken by those that share it; None if nobody does."""
+        """Return the amounts consumed of a shared device, or None if no claim shares it."""
         for amounts, mask in self.shares:
             if mask >> position & 1:
                 return amounts
         return None
 
     def with_shares(self, changes: Mapping[int, Amounts | None]) -> Usage:
-        """The same, but of these positions so much is taken; None: nothing."""
+        """Return a copy with this consumption of the positions; None means not in use."""
+        # Most devices are not shared, so most changes have no shares.
         if not changes:
             return self
         kept = ~sum(1 << position for position in changes)
@@ -52,21 +53,22 @@ class Usage:
         for position, amounts in changes.items():
             if amounts is not None:
                 masks[amounts] = masks.get(amounts, 0) | 1 << position
+        # Sorted, so that equal use is an equal value: usages are dictionary keys.
         return Usage(self.used, tuple(sorted(each for each in masks.items() if each[1])))
 
     def take(self, position: int, consumed: Amounts | None) -> Usage:
-        """The usage with one device more, or with so much more of one that is shared."""
+        """Return the usage with one more device, or with `consumed` more of a shared one."""
         if consumed is None:
             return Usage(self.used | 1 << position, self.shares)
         return self.with_shares({position: added(self.share(position), consumed)})
 
 
 FREE = Usage()
-"""Nothing is in use."""
+"""Usage of a node without devices in use."""
 
 
 def added(amounts: Amounts | None, more: Amounts) -> Amounts:
-    """What is taken with so much more."""
+    """Return the sum of both amounts, sorted by name."""
     if not amounts:
         return more
     sums = dict(amounts)
@@ -77,10 +79,10 @@ def added(amounts: Amounts | None, more: Amounts) -> Amounts:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The devices that a node sees, by position. `visible` are the positions that it can use.
+    """Devices that a node sees, by position. `visible` is the mask of those that it can use.
 
-    Others are there because they take from the same counters. Pools with a flaw have no devices.
-    `sources` has the slice and the device of each position.
+    The others are there because they use the same counters. Incomplete and invalid pools have no
+    devices. `sources` has the slice and the device of each position.
     """
 
     pools: tuple[Pool, ...]
@@ -91,7 +93,7 @@ class View:
 
     @property
     def flaws(self) -> tuple[str, ...]:
-        """Which pools cannot be used."""
+        """Messages about the pools that cannot be used."""
         return tuple(_flaw(pool) for pool in self.pools if not pool.usable)
 
     @property
@@ -101,13 +103,14 @@ class View:
 
     @classmethod
     def of(cls, pools: Iterable[Pool], admits: Callable[[NodeScope], bool]) -> View:
-        """The view of these pools; `admits` says of a device's own scope if the node is in it."""
+        """Create the view of these pools; `admits` is True if a scope contains the node."""
         gathered = tuple(pools)
         sources: list[tuple[SliceInfo, DeviceInfo]] = []
         keys: list[DeviceKey] = []
         visible = 0
         for pool in gathered:
             for each, device in pool.devices() if pool.usable else ():
+                # A slice has no scope if it sets perDeviceNodeSelection: then each device has one.
                 scope = device.scope if each.scope is None else None
                 if each.name in pool.seen and (scope is None or admits(scope)):
                     visible |= 1 << len(keys)
@@ -119,13 +122,13 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Per position its kind, pool and twin number; positions with one twin number are alike.
+    """Kind, pool and twin number of each position; positions with equal twin numbers are equal.
 
-    `flaws` say which pools cannot be used; `invalid`: one of them breaks the rules. `counters` is
-    what each pool shares, by pool, counter set and counter. `values` has for each attribute that a
-    constraint compares a number per position: equal for equal values, 0 where there is none.
-    `matches`, `ledger` and `masks` are the allocator's, which looks up there what it found out
-    before.
+    `flaws` are messages about the pools that cannot be used; `invalid` is True if one of these is
+    invalid and not only incomplete. `counters` has the amounts that each pool shares, by pool,
+    counter set and counter. `values` has a number for each position and each attribute that a
+    constraint compares: equal for equal values, 0 without a value. `matches`, `ledger` and `masks`
+    are the allocator's caches.
     """
 
     index: int
@@ -143,11 +146,11 @@ class Layout:
     masks: dict[str, dict[int, int]] = field(default_factory=dict, compare=False)
 
     def twins_of(self, position: int) -> int:
-        """The positions that are like this one, itself among them, as a mask."""
+        """Return the mask of the positions that are equal to this one, including it."""
         return self._masks("", self.twins)[self.twins[position]]
 
     def with_value(self, attribute: str, value: int) -> int:
-        """The positions with this value of an attribute that is compared, as a mask."""
+        """Return the mask of the positions with this value of a compared attribute."""
         return self._masks(attribute, self.values[attribute]).get(value, 0)
 
     def _masks(self, name: str, numbers: tuple[int, ...]) -> dict[int, int]:
@@ -166,12 +169,13 @@ def layout_of(
     kinds: Sequence[Kind],
     values: Mapping[str, tuple[int, ...]],
 ) -> Layout:
-    """The layout of what a node sees, given the pool and the kind of each position."""
+    """Create the layout of a node's view from the pool and the kind of each position."""
     numbers: dict[object, int] = {}
     twins: list[int] = []
     shared = 0
     for at, (kind, pool) in enumerate(zip(kinds, pools, strict=True)):
         compared = tuple(of[at] for of in values.values())
+        # The pool matters only for its counters, so equal devices of two pools are twins otherwise.
         alike = (kind.index, pool if kind.sample.counters else -1, compared)
         twins.append(numbers.setdefault(alike, len(numbers)))
         shared |= kind.sample.shared << at

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def bits(mask: int) -> list[int]:
-    """The positions in a mask, in order."""
+    """Return the positions in a mask, in ascending order."""
     found = []
     while mask:
         low = mask & -mask

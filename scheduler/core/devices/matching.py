@@ -1,4 +1,4 @@
-"""Which devices of a layout an option of a request can take, whatever is in use."""
+"""Devices of a layout that an option of a request can take, regardless of use."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from scheduler.core.values.devices import DeviceTaint
 
 _BLOCKING = frozenset({"NoSchedule", "NoExecute"})
 _MOST_KNOWN = 1024
-"""How many answers a layout keeps."""
+"""Limit of cached results for each layout."""
 
 
 @dataclass(slots=True)
 class Matches:
-    """Positions by bit mask: `selected` by all selectors and large enough, `tolerated` besides.
+    """Matching positions by bit mask.
 
-    `errors` has what the selectors failed with, by position; such positions are in no mask.
-    `consumed` is what a request takes of the capacities, by the number of the kind.
+    `selected` are large enough and selected by all selectors; `tolerated` are those of them whose
+    taints are tolerated. `errors` has the errors of selectors by position; such positions are in no
+    mask. `consumed` is the amount that a request takes of each capacity, by the kind's index.
     """
 
     selected: int = 0
@@ -32,12 +33,12 @@ class Matches:
 
     @property
     def failing(self) -> int:
-        """The positions with an error, as a mask."""
+        """Mask of the positions with an error."""
         return sum(1 << at for at in self.errors)
 
 
 def matches(layout: Layout, wanted: Wanted) -> Matches:
-    """The devices that match; found out once per layout."""
+    """Return the devices that match; computed once for each layout."""
     known = layout.matches.get(wanted.look)
     if known is None:
         if len(layout.matches) >= _MOST_KNOWN:
@@ -49,6 +50,7 @@ def matches(layout: Layout, wanted: Wanted) -> Matches:
 
 def _matches(layout: Layout, wanted: Wanted) -> Matches:
     found = Matches()
+    # One evaluation for each kind: a node has many devices, but few kinds.
     by_kind: dict[int, tuple[bool, bool, str]] = {}
     for at in bits(layout.visible):
         kind = layout.kinds[at]
@@ -65,10 +67,11 @@ def _matches(layout: Layout, wanted: Wanted) -> Matches:
 
 
 def _judge_kind(found: Matches, kind: Kind, wanted: Wanted) -> tuple[bool, bool, str]:
-    """Whether devices of the kind are selected, and tolerated, and what went wrong."""
+    """Return whether devices of the kind are selected, whether tolerated, and an error's text."""
     verdict = kind.verdicts[wanted.chain]
     if not verdict:
         return False, False, ""
+    # The error names the selector's owner, which differs between requests with equal expressions.
     if isinstance(verdict, tuple):
         return False, False, f"{wanted.selectors[verdict[0]].source}: {verdict[1]}"
     consumed = consumption(kind.sample.capacity, wanted.option.capacity)
@@ -80,6 +83,7 @@ def _judge_kind(found: Matches, kind: Kind, wanted: Wanted) -> tuple[bool, bool,
 
 
 def _tolerated(taint: DeviceTaint, tolerations: tuple[DeviceToleration, ...]) -> bool:
+    # Upstream ignores the effect None and effects that it does not know.
     return taint.effect not in _BLOCKING or any(_tolerates(each, taint) for each in tolerations)
 
 

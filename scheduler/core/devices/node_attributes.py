@@ -1,7 +1,8 @@
-"""What the devices of each node say: the value of an attribute that all that have it agree on.
+"""Attribute values of each node's devices, for topology keys that name a device attribute.
 
-Only attributes that somebody asks for have a column; it is then kept up to date node by node. An
-attribute that no device has needs none.
+A node has a value if all of its devices that have the attribute agree on it. Only attributes that
+a group's topology names have a column, which is then updated node by node. An attribute that no
+device has needs no column.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from scheduler.core.nodes.node_labels import LabelColumn
 from scheduler.core.values.devices import Attribute
 
 MOST_COLUMNS: Final = 64
-"""So many attributes have a column; the one asked for the longest ago gives way."""
+"""Limit of attributes with a column; the least recently used is dropped first."""
 
 
 @dataclass(slots=True)
 class AttributeColumn:
-    """One attribute. `column` has the value of each row, `mixed` the rows with several values."""
+    """Column of one attribute: the value of each row; `mixed` has the rows with several values."""
 
     column: LabelColumn
     mixed: set[int] = field(default_factory=set)
 
 
 class NodeAttributes:
-    """The attributes of the devices that each node can use; `version` changes with any value.
+    """Attributes of the devices that each node can use; `version` changes with any value.
 
-    A name is qualified: `domain/name`. One that a driver writes without a domain is in its own. As
-    with a label, a value is text. Pools that are incomplete or invalid say nothing.
+    A name is qualified: `domain/name`. A name that a driver writes without a domain is in its own
+    domain. A value is text, as with a label. Incomplete and invalid pools have no values.
     """
 
     def __init__(self) -> None:
@@ -39,18 +40,19 @@ class NodeAttributes:
         self._columns: OrderedDict[str, AttributeColumn] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many attributes have a column."""
+        """Return the number of attributes with a column."""
         return len(self._columns)
 
     def column(
         self, name: str, seen_of: Mapping[int, Seen], contents: Contents, size: int
     ) -> AttributeColumn | None:
-        """The column of an attribute, with at least `size` rows; None if no node has the attribute.
+        """Return the column of an attribute with at least `size` rows, or None if no node has it.
 
-        `seen_of` is what each row sees, of these `contents`.
+        `seen_of` has the devices that each row sees, numbered by `contents`.
         """
         found = self._columns.get(name)
         if found is None:
+            # Groups may name any key: one that no device has gets no column.
             if not contents.names(name):
                 return None
             found = self._columns[name] = AttributeColumn(LabelColumn(size))
@@ -63,7 +65,7 @@ class NodeAttributes:
     def rows_changed(
         self, rows: Iterable[int], seen_of: Mapping[int, Seen], contents: Contents, size: int
     ) -> None:
-        """These rows see other devices."""
+        """Update the columns for rows that see other devices now."""
         changed = sorted(rows) if self._columns else ()
         for name, found in self._columns.items():
             _grow(found.column, size)
@@ -78,8 +80,9 @@ class NodeAttributes:
         contents: Contents,
         seen_of: Mapping[int, Seen],
     ) -> bool:
-        """Set the rows' values; whether one is not as before."""
+        """Set the rows' values; return True if one of them changed."""
         codes = contents.compared(name)
+        # Most nodes have equal devices, so their value is computed once for each content.
         known: dict[tuple[int, tuple[int, ...]], tuple[str | None, bool]] = {}
         changed = False
         for row in rows:
@@ -98,14 +101,16 @@ class NodeAttributes:
         return changed
 
     def _forget(self) -> None:
-        """What was made of the column that goes would not be known to be outdated."""
+        """Drop the least recently used column beyond the limit."""
         if len(self._columns) > MOST_COLUMNS:
             self._columns.popitem(last=False)
+            # Later changes of the dropped column go unnoticed, so readers must not rely on it any
+            # longer.
             self.version += 1
 
 
 def _value(name: str, seen: Seen, codes: list[int], contents: Contents) -> tuple[str | None, bool]:
-    """The one value of what a node sees, and whether there are several instead."""
+    """Return the one value of a node's devices, and whether they have several values instead."""
     visible, value, code = seen.frame.view.visible, None, 0
     for at, number in enumerate(seen.contents):
         if not codes[number] or codes[number] == code or not visible >> at & 1:
@@ -117,12 +122,12 @@ def _value(name: str, seen: Seen, codes: list[int], contents: Contents) -> tuple
 
 
 def text_of(attribute: Attribute) -> str:
-    """The value as a label would have it."""
+    """Return the value in the form of a label value."""
     value = attribute.value
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _grow(column: LabelColumn, size: int) -> None:
-    """Double the number of rows until there are enough."""
+    """Grow the column to `size` rows, and at least double it."""
     if len(column.codes) < size:
         column.grow(max(size - len(column.codes), len(column.codes)))

@@ -1,4 +1,4 @@
-"""Which devices each node sees, found out a few nodes at a time after slices or nodes changed."""
+"""Devices that each node sees, refreshed a few nodes at a time after slices or nodes changed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from scheduler.core.values.devices import NodeScope, SliceInfo
 from scheduler.core.values.model import Term
 
 _LOOKED_AT: Final = 16
-"""Rows of which one step finds out what they see: about a millisecond, with eight devices each."""
+"""Rows that one step refreshes: about a millisecond, with eight devices each."""
 
 
 class NodeDevices:
-    """The groups of nodes that see the same; `seen` is what each row sees, by content.
+    """Groups of nodes that see the same devices; `seen` has the devices of each row, by content.
 
-    `on_look` is called with rows that were looked at, and the views that they had or have.
+    `on_look` is called with the refreshed rows, and the views that they had or have.
     """
 
     def __init__(
@@ -46,40 +46,44 @@ class NodeDevices:
 
     @property
     def stale(self) -> bool:
-        """Whether some rows are to be looked at."""
+        """True if some rows need a refresh."""
         return bool(self._stale)
 
     def make_stale(self, rows: Iterable[int]) -> None:
-        """What these nodes see may be something else now."""
+        """Schedule a refresh of these rows."""
         self._stale.update(rows)
         self._version += 1
 
     def contents_changed(self) -> None:
-        """All contents have other numbers: everything is looked at again."""
+        """Schedule a refresh of all rows, since the numbers of contents changed."""
         self._common.clear()
         self.make_stale(self.groups.rows())
 
     def pool_changed(self, info: SliceInfo) -> set[int]:
-        """All nodes that see the pool, or may see it now: they are to be looked at again."""
+        """Schedule a refresh of the rows that see the pool, or may see it now, and return them."""
         rows = self.groups.rows_seeing(info.pool_key)
+        # Other slices of the pool as well: whether the pool is complete depends on all of them.
         for each in (info, *self._slices.of_pool(info.pool_key)):
             for scope in scopes(each):
                 rows.update(self._in_scope(scope))
             if each.scope is None or not each.scope.name:
+                # Nodes without slices of their own share groups by scope, so a slice for several
+                # nodes may change any of them.
                 self._common.clear()
         self.make_stale(rows)
         return rows
 
     def look_again(self) -> Iterator[None]:
-        """Find out what nodes see now, a few at a time."""
+        """Refresh stale rows, a few at a time."""
         while self._stale:
             yield from self._look_through(sorted(self._stale))
 
     def _look_through(self, left: list[int]) -> Iterator[None]:
-        """The same until something changes in between."""
+        """Refresh these rows until something changes between two steps."""
         reach, version = self._reach(self._stale), self._version
         for first in range(0, len(left), _LOOKED_AT):
             if version != self._version:
+                # `reach` may be outdated, and other rows stale: the caller begins again.
                 return
             rows = left[first : first + _LOOKED_AT]
             self._look_at(rows, reach)
@@ -87,8 +91,9 @@ class NodeDevices:
             yield
 
     def _reach(self, rows: set[int]) -> dict[int, list[NodeScope]]:
-        """Within which scopes of slices for several nodes these rows are."""
+        """Return the scopes of slices for several nodes that contain each of these rows."""
         reach: dict[int, list[NodeScope]] = {}
+        # By scope, not by node: a node selector is evaluated once for all nodes.
         wide = dict.fromkeys(scope for each in self._slices.wide.values() for scope in scopes(each))
         for scope in wide:
             for row in rows.intersection(self._in_scope(scope)):
@@ -96,7 +101,7 @@ class NodeDevices:
         return reach
 
     def _in_scope(self, scope: NodeScope) -> Iterable[int]:
-        """The rows of the nodes of a scope."""
+        """Return the rows of the nodes in a scope."""
         if scope.name:
             row = self._nodes.row_of.get(scope.name)
             return () if row is None else (row,)
@@ -105,6 +110,7 @@ class NodeDevices:
         return found
 
     def _look_at(self, rows: list[int], reach: Mapping[int, list[NodeScope]]) -> None:
+        # Old and new groups: claims on devices of either may get another place.
         moved = dict.fromkeys(map(self.groups.of, rows))
         for row in rows:
             group = self._group_of(row, tuple(reach.get(row, ())))
@@ -116,13 +122,15 @@ class NodeDevices:
         self._on_look(rows, [group.view for group in moved if group is not None])
 
     def _group_of(self, row: int, reach: tuple[NodeScope, ...]) -> ViewGroup | None:
-        """The group of a row that is within these scopes of slices for several nodes."""
+        """Return the group of a row in these scopes of slices for several nodes."""
         node = self._nodes.infos[row]
         if node is None:
             return None
         own = self._slices.of_node(node.name)
+        # A node with slices of its own sees devices that no other node sees: a group for itself.
         if own:
             return self._new_group(own, reach)
+        # Nodes without slices of their own in the same scopes see the same: one group for all.
         if reach not in self._common:
             self._common[reach] = self._new_group((), reach)
         return self._common[reach]
@@ -134,6 +142,8 @@ class NodeDevices:
         wide = (it for it in self._slices.wide.values() if within and within & scopes(it))
         seen = {each.name: each for each in (*own, *wide) if each.devices}
         for key in {each.pool_key for each in seen.values()}:
+            # Slices with only counters are for no node, so they come with the devices of their
+            # pool.
             seen.update((each.name, each) for each in self._slices.of_pool(key) if each.counters)
         if not seen:
             return None
@@ -142,7 +152,7 @@ class NodeDevices:
 
 
 def admitted(nodes: NodeTable, terms: tuple[Term, ...] | None) -> Bools:
-    """Nodes (N,) that meet one of the terms; all if `terms` is None."""
+    """Return the nodes (N,) that meet one of the terms, or all nodes if `terms` is None."""
     if terms is None:
         return np.ones(nodes.size, np.bool_)
     return nodes.meets_any(terms)

@@ -1,11 +1,11 @@
-"""The pools of devices that one node sees, as kube-scheduler gathers them.
+"""Pools of devices that one node sees, as kube-scheduler gathers them.
 
-A pool is complete if all slices of its generation are there, wherever they count. Only the highest
-generation among the slices that count for the node is looked at: what is stale elsewhere is found
-out only where slices are missing. That is upstream's answer, and its tests keep it.
+A pool is complete if all slices of its generation exist, for whichever nodes. Only the highest
+generation among the slices for this node is inspected: a newer generation elsewhere is only noticed
+if slices are missing here. Upstream does the same, and its tests require it.
 
-One difference: a slice with nothing but counters counts only where a device of its pool does. So an
-incomplete pool of another node fails no request for all devices here.
+One difference: a slice that has only counters counts for a node only if the node sees a device of
+its pool. So an incomplete pool of another node does not fail requests for all devices here.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from scheduler.core.values.devices import DeviceInfo, PoolKey, SliceInfo
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool as one node sees it. `slices` are those of its generation with devices, by name.
+    """Pool as one node sees it. `slices` are those of its generation with devices, by name.
 
-    `seen` are the names of those that count for the node. A pool with a `flaw` gives no devices;
-    `incomplete` means that slices are missing, else it is invalid.
+    `seen` has the names of the slices for this node. A pool that is `incomplete` (slices are
+    missing) or `invalid` (with the reason) provides no devices.
     """
 
     key: PoolKey
@@ -37,20 +37,21 @@ class Pool:
         return not (self.incomplete or self.invalid)
 
     def devices(self) -> Iterator[tuple[SliceInfo, DeviceInfo]]:
-        """In order: by slice, then as listed."""
+        """Return the devices in order: by slice, then as listed."""
         return ((each, device) for each in self.slices for device in each.devices)
 
 
 def gather(
     seen: Iterable[SliceInfo], whole_pool: Callable[[PoolKey], Iterable[SliceInfo]]
 ) -> list[Pool]:
-    """The pools of the slices that count for a node, in the order in which devices are tried.
+    """Return the pools of a node's slices, in the order in which the allocator tries devices.
 
-    `whole_pool` has all slices of a pool, of every generation and for every node.
+    `whole_pool` returns all slices of a pool, of every generation and for every node.
     """
     newest: dict[PoolKey, list[SliceInfo]] = {}
     for each in seen:
         same = newest.setdefault(each.pool_key, [])
+        # As upstream, slices of older generations do not count, even if they are complete.
         if same and each.generation > same[0].generation:
             same.clear()
         if not same or each.generation == same[0].generation:
@@ -60,6 +61,8 @@ def gather(
 
 
 def _order(pool: Pool) -> tuple[bool, bytes, bytes]:
+    # As in kube-scheduler 1.36: pools with binding conditions last, only if the node can use such a
+    # device; then by driver and name, compared as bytes.
     binding = pool.usable and any(
         device.binding_conditions for each, device in pool.devices() if each.name in pool.seen
     )
@@ -69,7 +72,7 @@ def _order(pool: Pool) -> tuple[bool, bytes, bytes]:
 def _pool(
     key: PoolKey, slices: list[SliceInfo], whole_pool: Callable[[PoolKey], Iterable[SliceInfo]]
 ) -> Pool | None:
-    """The pool; None if the node sees only an old generation of it."""
+    """Return the pool, or None if the node sees only an old generation of it."""
     generation, wanted = slices[0].generation, slices[0].slices
     whole = list(whole_pool(key))
     if len(slices) != wanted and any(each.generation > generation for each in whole):
@@ -83,6 +86,7 @@ def _pool(
         tuple(sorted((each for each in kept if each.devices), key=lambda each: each.name)),
         frozenset(each.name for each in slices),
         counters,
+        # The node's own slices may complete the pool, or those of all nodes together.
         incomplete=wanted not in (len(slices), len(current)),
         invalid=_double_names(slices, counters)
         or _wrong_counters(slices if len(slices) == wanted else current, counters),
@@ -90,7 +94,7 @@ def _pool(
 
 
 def _double_names(slices: Iterable[SliceInfo], counters: tuple[tuple[str, Amounts], ...]) -> str:
-    """Which name of the slices that count for the node is there twice; empty if none is."""
+    """Return a message about a name that the node's slices have twice, or an empty string."""
     if len(dict(counters)) < len(counters):
         return "a counter set is there twice"
     names: set[str] = set()
@@ -103,7 +107,7 @@ def _double_names(slices: Iterable[SliceInfo], counters: tuple[tuple[str, Amount
 
 
 def _wrong_counters(slices: Iterable[SliceInfo], counters: tuple[tuple[str, Amounts], ...]) -> str:
-    """Which device takes from counters that are not there; empty if none does."""
+    """Return a message about a device that uses an unknown counter, or an empty string."""
     sets = {name: {counter for counter, _ in amounts} for name, amounts in counters}
     for each in slices:
         for device in each.devices:

@@ -1,4 +1,4 @@
-"""Asks whose device classes are known: what the allocator works on."""
+"""Asks whose device classes are resolved: the allocator's input."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from scheduler.core.values.device_asks import (
 from scheduler.core.values.devices import DeviceClassInfo
 
 Chain = tuple[str, ...]
-"""CEL expressions which all must select a device; they are judged in order."""
+"""CEL expressions that all must select a device, in evaluation order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A CEL expression; `source` says in errors whose it is."""
+    """CEL expression; `source` names its owner in error messages."""
 
     source: str
     expression: str
@@ -29,7 +29,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One option of a request. `constraints` are the indices of those that concern it."""
+    """One option of a request. `constraints` are the indices of the constraints on it."""
 
     option: DeviceOption
     index: int
@@ -38,18 +38,18 @@ class Wanted:
 
     @property
     def chain(self) -> Chain:
-        """The expressions of the selectors."""
+        """Expressions of the selectors."""
         return tuple(each.expression for each in self.selectors)
 
     @property
     def look(self) -> tuple[tuple[Selector, ...], Amounts, tuple[DeviceToleration, ...]]:
-        """What decides which devices match it."""
+        """Parts of the option that decide which devices match: the key for cached matches."""
         return (self.selectors, self.option.capacity, self.option.tolerations)
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRequest:
-    """The options of a request, best first."""
+    """Options of a request, best first."""
 
     options: tuple[Wanted, ...]
     listed: bool
@@ -57,7 +57,7 @@ class ResolvedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAsk:
-    """An ask with the selectors of its classes. `least` is the fewest devices that can meet it."""
+    """Ask with the selectors of its classes. `least` is the fewest devices that can meet it."""
 
     ask: Ask
     requests: tuple[ResolvedRequest, ...]
@@ -67,7 +67,7 @@ class ResolvedAsk:
 
 
 def resolve(ask: Ask, classes: Mapping[str, DeviceClassInfo]) -> ResolvedAsk | str:
-    """The ask with its classes, or why no node can meet it."""
+    """Resolve the ask's device classes, or return the reason why no node can meet it."""
     requests: list[ResolvedRequest] = []
     least = 0
     for request in ask.requests:
@@ -82,7 +82,10 @@ def resolve(ask: Ask, classes: Mapping[str, DeviceClassInfo]) -> ResolvedAsk | s
             selectors = _selectors(device_class, option)
             options.append(Wanted(option, index, selectors, constraints))
         requests.append(ResolvedRequest(tuple(options), request.listed))
+        # The number of devices that `All` takes depends on the node: at least one.
         least += min(1 if each.every else each.count for each in request.options)
+    # This refuses the claim for all nodes. The allocator checks again for each node, where the
+    # size of requests for all devices is known.
     if least > MOST_RESULTS:
         return f"number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
     named = tuple(classes[name] for name in sorted(ask.classes))
@@ -90,6 +93,7 @@ def resolve(ask: Ask, classes: Mapping[str, DeviceClassInfo]) -> ResolvedAsk | s
 
 
 def _selectors(device_class: DeviceClassInfo, option: DeviceOption) -> tuple[Selector, ...]:
+    # The class comes before the request, as in kube-scheduler: the first error ends the evaluation.
     return (
         *(
             Selector(f"class {device_class.name}: selector #{at}", text)

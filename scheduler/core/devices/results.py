@@ -1,4 +1,4 @@
-"""A solution of the allocator as what is written into the claims of a pod."""
+"""Allocations of a pod's claims, from a solution of the allocator."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from scheduler.core.values.devices import (
 from scheduler.core.values.model import Expression, Term
 
 NODE_NAME = "metadata.name"
-"""The field of a node by which an allocation says that only one node can use it."""
+"""Field of a node by which an allocation states that only one node can use it."""
 
 
 def allocations(
     pod: PodAsks, picks: Sequence[Pick], view: View, node: str
 ) -> tuple[Allocation, ...]:
-    """What each claim of the pod is given on the node, in the order of its claims."""
+    """Return the allocation of each claim of the pod on the node, in the order of its claims."""
     return tuple(
         _allocation(ask, [pick for pick in picks if pick.claim == index], view, node)
         for index, ask in enumerate(pod)
@@ -33,7 +33,7 @@ def allocations(
 
 
 def is_local(allocation: Allocation) -> bool:
-    """Whether only one node can use it."""
+    """Return True if only one node can use the allocation."""
     terms = allocation.nodes or ()
     return any(field.key == NODE_NAME for term in terms for field in term.fields)
 
@@ -55,6 +55,8 @@ def _device(pick: Pick, view: View) -> AllocatedDevice:
         view.keys[pick.position],
         option.admin,
         option.tolerations,
+        # The writer replaces an empty share ID by a random one. None is a device that is not
+        # shared.
         None if pick.consumed is None else "",
         pick.consumed or (),
         device.binding_conditions,
@@ -69,7 +71,7 @@ def _configuration(ask: ResolvedAsk, chosen: Mapping[str, Wanted]) -> tuple[Allo
 
 
 def _of_classes(ask: ResolvedAsk, chosen: Iterable[Wanted]) -> Iterator[AllocatedConfig]:
-    """The configuration of each class once, for all requests that use it."""
+    """Yield the configuration of each class once, for all requests that use it."""
     requests: dict[str, tuple[str, ...]] = {}
     for wanted in chosen:
         name = wanted.option.device_class
@@ -81,7 +83,11 @@ def _of_classes(ask: ResolvedAsk, chosen: Iterable[Wanted]) -> Iterator[Allocate
 
 
 def _of_claim(ask: ResolvedAsk, chosen: Iterable[str]) -> Iterator[AllocatedConfig]:
-    """The claim's own: what names no request, and the rest once for each request it names."""
+    """Yield the claim's own configuration, as upstream does.
+
+    One that names no request comes once, the others once for each request that they name.
+    """
+    # A configuration may name a request with alternatives as REQ or as REQ/SUB.
     used = [{name, name.partition("/")[0]} for name in chosen]
     for config in ask.ask.config:
         times = (
@@ -92,13 +98,16 @@ def _of_claim(ask: ResolvedAsk, chosen: Iterable[str]) -> Iterator[AllocatedConf
 
 
 def _nodes(sources: Iterable[tuple[SliceInfo, DeviceInfo]], node: str) -> tuple[Term, ...] | None:
-    """The nodes that can use all of the devices; None if all can."""
+    """Return the terms of the nodes that can use all of the devices, or None for all nodes."""
     expressions: dict[Expression, None] = {}
     fields: dict[Expression, None] = {}
     for of_slice, device in sources:
         scope = of_slice.scope or device.scope or NodeScope()
         if scope.name or device.binds_to_node:
+            # One local device ties the claim to this node, so selectors of the others are not
+            # needed.
             return (Term((), (Expression(NODE_NAME, "In", (node,)),)),)
+        # As upstream, the requirements of all node selectors together, each once.
         for term in scope.terms or ():
             expressions |= dict.fromkeys(term.expressions)
             fields |= dict.fromkeys(term.fields)

@@ -1,4 +1,4 @@
-"""ResourceSlices with the taints that DeviceTaintRules add, found by pool and by node."""
+"""ResourceSlices with the taints of DeviceTaintRules, by pool and by node."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _T = TypeVar("_T")
 
 
 class DeviceSlices:
-    """All slices: `written` as drivers wrote them, the rest with the taints of rules.
+    """All slices: `written` as drivers wrote them, the other tables with the taints of rules.
 
-    `pools` are the slices of each pool by name, `wide` those that are not of one node alone;
-    `devices` counts the devices of all.
+    `pools` has the slices of each pool by name, `wide` those that are not for one node only.
+    `devices` is the number of devices in all slices.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class DeviceSlices:
         judge: Judge,
         on_change: Callable[[SliceInfo], None],
     ) -> None:
-        """`on_change` is called after a slice came, went, or has other taints."""
+        """Create an empty table; `on_change` is called after a slice or its taints changed."""
         self.written: dict[str, SliceInfo] = {}
         self.rules = DeviceTaintRules()
         self.pools: dict[PoolKey, dict[str, SliceInfo]] = {}
@@ -49,10 +49,12 @@ class DeviceSlices:
         self._forget(name)
 
     def set_rule(self, rule: DeviceTaintRule) -> None:
-        """Add or replace a rule; slices that it does not change cost a comparison."""
+        """Add or replace a rule. A slice that it does not change costs a comparison."""
         before = self.rules.all.get(rule.name)
         if before != rule:
             self.rules.set(rule)
+            # A replaced rule may have tainted slices that the new one does not select: check them
+            # all.
             self._taint_again(rule if before is None else None)
 
     def remove_rule(self, name: str) -> None:
@@ -61,12 +63,12 @@ class DeviceSlices:
             self._taint_again(rule)
 
     def class_changed(self, name: str) -> None:
-        """A class came, went or has other selectors: rules may name it."""
+        """Apply rules again that name a class which was added, changed or removed."""
         if self.rules.name_class(name):
             self._taint_again()
 
     def of_node(self, name: str) -> Iterable[SliceInfo]:
-        """The slices that are of this node alone."""
+        """Return the slices that are for this node only."""
         return self._local.get(name, {}).values()
 
     def of_pool(self, key: PoolKey) -> Iterable[SliceInfo]:
@@ -76,10 +78,11 @@ class DeviceSlices:
         return self.rules.applied(info, self._classes, self._judge)
 
     def _taint_again(self, rule: DeviceTaintRule | None = None) -> None:
-        """A rule came or went: the slices that it may taint, all if None, have other taints now."""
+        """Compute again the taints of slices that the rule may taint, or of all slices."""
         for name, info in self.written.items():
             if rule is None or rule.may_taint(info):
                 tainted = self._with_taints(info)
+                # Unchanged slices must not wake pods or invalidate the views of nodes.
                 if tainted != self._tainted[name]:
                     self._forget(name)
                     self._put(tainted)
@@ -103,17 +106,18 @@ class DeviceSlices:
         if old.scope is not None and old.scope.name:
             _drop(self._local, old.scope.name, name)
         _drop(self.pools, old.pool_key, name)
+        # The old slice as well as the new one: they may be for different nodes.
         self._on_change(old)
 
 
 def scopes(info: SliceInfo) -> set[NodeScope]:
-    """The scopes of a slice, or of its devices."""
+    """Return the scopes of a slice, or of its devices."""
     found = {info.scope} if info.scope else {device.scope for device in info.devices}
     return {scope for scope in found if scope is not None}
 
 
 def _drop(table: dict[_K, dict[_V, _T]], key: _K, inner: _V) -> None:
-    """Remove an entry, and the inner table with its last one."""
+    """Remove an entry, and its inner table if that is empty then."""
     of_key = table.get(key)
     if of_key is not None:
         of_key.pop(inner, None)

@@ -1,7 +1,7 @@
-"""Sortings: the layout of each node, where certain selectors and constraints tell devices apart.
+"""Sortings: the layout of each node, for a set of selectors and constraints.
 
-They are made in steps: what was judged and sorted before an exception stays, and the next call goes
-on from there.
+A sorting is built in steps. What was evaluated and sorted before an exception stays, and the next
+call continues from there.
 """
 
 from __future__ import annotations
@@ -20,17 +20,22 @@ from scheduler.core.devices.layouts import Layout, View, layout_of
 from scheduler.core.nodes.node_table import Ints
 
 MOST_SORTINGS: Final = 64
-"""So many are kept; those asked for the longest ago give way."""
+"""Limit of cached sortings; the least recently used are dropped first."""
 
 MOST_PARTS: Final = 1 << 17
-"""Devices judged and layouts that all sortings keep together, beside four for each device there is;
-those with the most give way."""
+"""Limit of evaluated devices and layouts in all sortings together, plus four for each device.
+
+The sortings with the most are dropped first.
+"""
 
 _NO_VIEW: Final = View.of((), lambda _scope: False)
 
 
 class Sorting:
-    """`column` (capacity,) has the number of each row's layout."""
+    """Layouts of all nodes for one set of selectors and constraints.
+
+    `column` (capacity,) has the number of each row's layout.
+    """
 
     def __init__(
         self,
@@ -40,7 +45,10 @@ class Sorting:
         allowance: Allowance,
         numbers: Iterator[int],
     ) -> None:
-        """`numbers` gives the layouts' indices, so that several sortings have none in common."""
+        """Create an empty sorting.
+
+        `numbers` yields the indices of layouts, so that no two sortings use the same index.
+        """
         self.column: Ints = np.zeros(0, np.int64)
         self.stale: set[int] = set()
         self.layouts: dict[int, Layout] = {}
@@ -57,11 +65,11 @@ class Sorting:
         self._known: dict[object, Layout] = {}
 
     def __len__(self) -> int:
-        """How many devices it had judged, and layouts it made."""
+        """Return the number of evaluated devices and created layouts."""
         return len(self._judged) + len(self._known)
 
     def refresh(self, seen_of: Mapping[int, Seen], size: int) -> None:
-        """Sort the devices of the rows whose views changed."""
+        """Update the layouts of the rows whose views changed."""
         if size > len(self.column):
             self.stale.update(range(len(self.column), size))
             self.column = np.pad(self.column, (0, size - len(self.column)))
@@ -70,17 +78,20 @@ class Sorting:
         known: dict[int, int] = {}
         for row in sorted(self.stale):
             seen = seen_of.get(row, nothing)
+            # Nodes of one group share the object, so identity finds equal nodes without a
+            # comparison.
             if id(seen) not in known:
                 known[id(seen)] = self._layout(seen, columns).index
             self.column[row] = known[id(seen)]
+            # Row by row, so that a postponed decision continues with the rest.
             self.stale.discard(row)
 
     def layout(self, seen: Seen) -> Layout:
-        """The layout of what a node sees."""
+        """Return the layout of the devices that a node sees."""
         return self._layout(seen, self._columns())
 
     def _columns(self) -> list[list[int]]:
-        """Give each device a kind. Returns what constraints compare, by attribute."""
+        """Assign a kind to each device, and return the columns of compared attributes."""
         self._sort_devices()
         return [self._contents.compared(name) for name in self._compared]
 
@@ -88,6 +99,7 @@ class Sorting:
         contents, start = self._contents, len(self._kind_of)
         if start == len(contents):
             return
+        # A selector is evaluated once for devices that are equal in what it can read.
         parts = [contents.fixed]
         if self._looked_at is None:
             parts.append(list(range(len(contents))))
@@ -101,7 +113,7 @@ class Sorting:
             self._kind_of.append(kind)
 
     def _kind(self, number: int) -> Kind:
-        """The kind of a device by the verdicts, which are found out all or not at all."""
+        """Return the kind of a device by its verdicts; an exception leaves no partial verdicts."""
         self._allowance.check()
         driver, device = self._contents.drivers[number], self._contents.samples[number]
         verdicts: dict[tuple[str, ...], Verdict] = {}
@@ -116,6 +128,7 @@ class Sorting:
         values = tuple(_places(column, seen.contents) for column in columns)
         key = (seen.frame.number, tuple(kind.index for kind in kinds), values)
         layout = self._known.get(key)
+        # Interned, so that equal nodes have one index and share the allocator's caches.
         if layout is None:
             self._allowance.check()
             frame, compared = seen.frame, dict(zip(self._compared, values, strict=True))
@@ -126,13 +139,16 @@ class Sorting:
 
 
 def _places(column: list[int], contents: tuple[int, ...]) -> tuple[int, ...]:
-    """The values by their first places, so that other nodes' values are equal to them; 0: none."""
+    """Number values by their first position; 0 without a value.
+
+    So nodes whose devices agree in the same positions share a layout, whatever the values are.
+    """
     places = {0: 0}
     return tuple(places.setdefault(column[number], len(places)) for number in contents)
 
 
 class Sortings:
-    """The sortings that were asked for last."""
+    """Cache of the sortings that were used last."""
 
     def __init__(self, judge: Judge, allowance: Allowance) -> None:
         self.contents = Contents()
@@ -142,7 +158,7 @@ class Sortings:
         self._numbers = itertools.count()
 
     def of(self, watched: Watched, seen_of: Mapping[int, Seen], size: int) -> Sorting:
-        """The sorting, up to date. Raises PostponedError, and what the judge raises."""
+        """Return the refreshed sorting. Raises PostponedError, and what the judge raises."""
         found = self.all.get(watched)
         if found is None:
             found = self.all[watched] = Sorting(
@@ -153,16 +169,17 @@ class Sortings:
             try:
                 found.refresh(seen_of, size)
             finally:
+                # Even after an exception: what is sorted so far counts towards the limits.
                 self._forget(watched)
         return found
 
     def stale(self, rows: set[int]) -> None:
-        """The devices of these rows are others."""
+        """Record that the devices of these rows changed."""
         for each in self.all.values():
             each.stale |= rows
 
     def clear(self) -> None:
-        """Forget all devices, also those that are gone."""
+        """Drop all devices, including those that no longer exist."""
         self.contents = Contents()
         self.all.clear()
 
@@ -171,5 +188,7 @@ class Sortings:
             self.all.popitem(last=False)
         most = MOST_PARTS + 4 * len(self.contents)
         while sum(map(len, self.all.values())) > most and len(self.all) > 1:
+            # By size, not by age: one tenant's large sortings must not displace those of the
+            # others.
             sizes = {watched: len(each) for watched, each in self.all.items() if watched != kept}
             del self.all[max(sizes, key=sizes.__getitem__)]

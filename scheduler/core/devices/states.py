@@ -1,8 +1,8 @@
-"""Device states: what is in use on a node, and what the open trial has put there, as a number.
+"""Device states: the devices in use on a node, and the picks of the open trial, as a number.
 
 Nodes with equal devices in equal use have one state, so the allocator runs once for all of them,
-not once per node and pod. Pods that a trial put on a node may be given other devices as long as
-the trial lasts: whether one more fits is asked for all of them together if need be.
+not once for each node and pod. While the trial is open, the devices of its pods may change: if one
+more pod does not fit, the allocator searches devices for all pods of the trial together.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from scheduler.core.devices.layouts import FREE, Layout, Usage
 from scheduler.core.values.device_asks import Amounts
 
 PLENTY: Final = 1 << 40
-"""Pods for which there is room where they take nothing that others could lack."""
+"""Number of pods that fit if they take nothing that other pods could lack."""
 
 MOST_COPIES: Final = 128
-"""As many pods of one shape are counted per node; a node that has more room is asked again."""
+"""Limit of the pods of one shape that one call counts for a node; the next call counts on."""
 
 
 MOST_ANSWERS: Final = 1 << 16
-"""Steps and rooms that are known; those of pods that have the most give way."""
+"""Limit of cached steps and rooms; those of the ask with the most entries are dropped first."""
 
 _MOST_COUNTS: Final = 64
-"""So many counts up to MOST_COPIES are kept; the oldest give way."""
+"""Limit of cached counts that reached MOST_COPIES; the oldest are dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A pod that the trial put on the node: the number of what it asks for, and what it gets."""
+    """Pod that the trial put on the node: the number of its asks, and its picks."""
 
     asks: int
     picks: tuple[Pick, ...]
@@ -42,9 +42,10 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class UsageChange:
-    """Positions that claims give back or take: `freed` and `taken` by mask.
+    """Positions that claims release or take: `freed` and `taken` by mask.
 
-    `shares` has what is taken of shared devices from now on, None where nobody has a share.
+    `shares` has the new consumption of shared devices, None for those that no claim shares any
+    more.
     """
 
     freed: int = 0
@@ -52,24 +53,25 @@ class UsageChange:
     shares: tuple[tuple[int, Amounts | None], ...] = ()
 
     def joined(self, other: UsageChange) -> UsageChange:
-        """Both changes, of different positions."""
+        """Return the union of two changes of different positions."""
         return UsageChange(
             self.freed | other.freed, self.taken | other.taken, self.shares + other.shares
         )
 
     def of(self, usage: Usage, keep: int) -> Usage:
-        """The usage after the change, without which the positions of `keep` are in use as well."""
+        """Return the usage after the change; freed positions of `keep` stay in use."""
         used = usage.used & ~(self.freed & ~keep) | self.taken
         return Usage(used, usage.shares).with_shares(dict(self.shares))
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceState:
-    """`base` is in use by claims and by `fixed` pods, `after` also by `pods`, which may change.
+    """Device use of a node: `base` by claims and `fixed` pods, `after` also by `pods`.
 
-    `watched` is what tells devices apart for the pods' claims. Claims that took their devices again
-    may find the trial's pods there: `overlap` are positions that both have then, and `crowded`
-    means that the devices do not suffice for both.
+    The picks of `pods` may change as long as the trial is open. `watched` distinguishes devices for
+    the pods' claims. When claims take their devices again, pods of the trial may have them:
+    `overlap` are the positions that both have then. `crowded` means that the devices do not suffice
+    for both.
     """
 
     base: Usage
@@ -83,7 +85,7 @@ class DeviceState:
 
     @property
     def clash(self) -> bool:
-        """Whether claims and pods of the trial have the same devices."""
+        """True if claims and pods of the trial have the same devices."""
         return self.crowded or bool(self.overlap)
 
     @property
@@ -93,9 +95,10 @@ class DeviceState:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """For how many more pods a node has devices, and why not for one more; empty if it may.
+    """Number of further pods for which a node has devices, and the reason why not for one more.
 
-    `score` is that of the first pod's devices: lists, the more the better.
+    The reason is empty if counting stopped before the devices ran out. `score` rates the first
+    pod's options of firstAvailable lists, higher is better.
     """
 
     count: int
@@ -105,7 +108,7 @@ class Room:
 
 @dataclass(slots=True)
 class _Found:
-    """What was found out about pods that ask for the same, by layout and state."""
+    """Cached results for pods with equal asks, by layout and state."""
 
     steps: dict[tuple[int, int, bool, int], int | Refused] = field(default_factory=dict)
     rooms: dict[tuple[int, int, int | None], Room] = field(default_factory=dict)
@@ -116,10 +119,11 @@ class _Found:
 
 @dataclass(slots=True)
 class _Count:
-    """Pods that ask for the same are put on a node, one after the other, to see how many fit.
+    """Count of equal pods that fit on a node, one after the other.
 
-    `steps` has what was in use before each of them, and its score. `plain` means that each got the
-    first devices that the ones before it left, so who begins after some of them counts the same.
+    `steps` has the usage before each pod, and its score. `plain` means that each pod got the first
+    devices that the previous ones left. Then a count that begins after some of them is a part of
+    this one.
     """
 
     state: DeviceState
@@ -128,15 +132,16 @@ class _Count:
     plain: bool = True
 
     def add(self, after: DeviceState) -> None:
-        """One pod more has devices."""
+        """Record that one more pod has devices."""
         pods = self.state.pods
+        # A joint search replaces the picks of earlier pods by new objects.
         self.plain = self.plain and (not pods or after.pods[len(pods) - 1] is pods[-1])
         self.steps.append((self.state.after, after.score))
         self.room = Room(self.room.count + 1, "", self.steps[0][1])
         self.state = after
 
     def rest(self, state: DeviceState) -> _Count | None:
-        """The same count begun at this state; None if it did not come by there."""
+        """Return the part of this count that begins at `state`, or None if it never reached it."""
         at = next((i for i, (usage, _) in enumerate(self.steps) if usage == state.after), None)
         if at is None or not self.plain:
             return None
@@ -149,17 +154,17 @@ class _Count:
 
 @dataclass(frozen=True, slots=True)
 class _Unfinished:
-    """The first pods of a room that was not counted to its end."""
+    """Count of a room that a PostponedError interrupted."""
 
     key: tuple[int, int, int, int | None]
     count: _Count
 
 
 class DeviceStates:
-    """All states by number, and the steps between them. State 0 is a node with nothing in use.
+    """All states by number, and the steps between them. State 0 has no devices in use.
 
-    A layout that is given with a state must tell apart what the pods of both look at. Counting room
-    makes no states: only nodes on which pods are put get new ones.
+    A layout that is passed with a state must distinguish devices for the pods of both. Counting
+    room creates no states: only nodes that get pods have new ones.
     """
 
     def __init__(self, allowance: Allowance) -> None:
@@ -176,16 +181,16 @@ class DeviceStates:
         self.clear()
 
     def __len__(self) -> int:
-        """How many states and contents of claims are known."""
+        """Return the number of states and numbered asks."""
         return len(self.all) + len(self._asks)
 
     @property
     def answers(self) -> int:
-        """How many steps and rooms are known."""
+        """Number of cached steps and rooms."""
         return self._answers
 
     def clear(self) -> None:
-        """Forget all states but 0, and all that was found out. Not inside a trial."""
+        """Drop all states but 0, and all cached results. Must not be called inside a trial."""
         self.all.clear()
         self._asks.clear()
         self._asks_of.clear()
@@ -194,20 +199,21 @@ class DeviceStates:
         self._answers = 0
         self._unfinished = None
         self._counts.clear()
+        # It gets number 0: the table's zeroed column relies on that.
         self.of(FREE)
 
     def of(self, usage: Usage) -> int:
-        """The state in which so much is in use and no trial has put anything."""
+        """Return the state with this usage and without pods of a trial."""
         number = self._by_usage.get(usage)
         if number is None:
             number = self._by_usage[usage] = self._add(DeviceState(usage, after=usage))
         return number
 
     def number_of(self, asks: PodAsks, watched: Watched, *, shared: bool = False) -> int:
-        """The number that stands for what a pod asks for; `watched` tells devices apart for it.
+        """Return the number of a pod's asks; `watched` distinguishes devices for them.
 
-        What is `shared`, in claims that other pods name, too, has another number than the same in
-        claims of the pod's own: a `Put` of the one must not be taken for one of the other.
+        Asks of a claim that several pods share (`shared`) have another number than equal asks of a
+        pod's own claims: a `Put` of one must not be mistaken for one of the other.
         """
         number = self._asks_of.get((asks, shared))
         if number is None:
@@ -221,9 +227,9 @@ class DeviceStates:
     def step(
         self, layout: Layout, state: int, asks: int, *, fix: bool = False, without: int = 0
     ) -> int | Refused:
-        """The state with one more pod, or why there are no devices for it.
+        """Return the state with one more pod, or the reason why there are no devices for it.
 
-        With `fix`, the pod keeps what it gets, of other devices than those `without` (a mask).
+        With `fix`, the pod keeps its picks. `without` is a mask of devices that it must not get.
         Raises PostponedError.
         """
         steps = self._found.setdefault(asks, _Found()).steps
@@ -237,10 +243,10 @@ class DeviceStates:
         return found
 
     def room(self, layout: Layout, state: int, asks: int, first: int | None = None) -> Room:
-        """How many more pods that ask for this the node has devices for, up to MOST_COPIES.
+        """Return the number of further pods with these asks that get devices, up to MOST_COPIES.
 
-        `first` is what the first of them asks for, if that is something else; it keeps what it
-        gets. Raises PostponedError.
+        `first` is the number of the first pod's asks, if they are others; that pod keeps its picks.
+        Raises PostponedError.
         """
         rooms = self._found.setdefault(asks, _Found()).rooms
         key = (layout.index, state, first)
@@ -260,10 +266,15 @@ class DeviceStates:
             try:
                 after = self._next(layout, count.state, wanted, fix=alone)
             except PostponedError:
+                # The next decision continues here. Otherwise a count that costs more than one
+                # allowance would never end.
                 self._unfinished = _Unfinished(key, count)
                 raise
+            # The reason why the first pod too many gets no devices is the node's reason.
             if isinstance(after, Refused):
                 return replace(count.room, reason=after.reason)
+            # Without this, pods with adminAccess or devices without limits would be counted one by
+            # one.
             if not alone and _takes_nothing(count.state, after):
                 score = count.room.score or after.score
                 return replace(count.room, count=PLENTY, score=score)
@@ -273,15 +284,16 @@ class DeviceStates:
             count.add(after)
 
     def _begun(self, key: tuple[int, int, int, int | None]) -> _Count:
-        """What was counted before of this room, or of one that comes by the same state."""
+        """Return the count to continue: of this room, or of one that passed through its state."""
         layout, state, asks, first = key
         if self._unfinished is not None and self._unfinished.key == key:
             return self._unfinished.count
+        # A special first pod changes what the others find, so such a count has no common part.
         known = self._counts.get((layout, asks)) if first is None else None
         return (known and known.rest(self.all[state])) or _Count(self.all[state])
 
     def _keep(self, key: tuple[int, int, int, int | None], count: _Count) -> None:
-        """Keep a count that ended with MOST_COPIES, for the room that there is after some pods."""
+        """Keep a count that reached MOST_COPIES, for rooms after some of its pods."""
         layout, _, asks, first = key
         if first is None and count.plain:
             self._counts[layout, asks] = count
@@ -291,7 +303,7 @@ class DeviceStates:
     def put(
         self, layout: Layout, state: int, asks: int, count: int, *, fix: bool = False
     ) -> tuple[int, int]:
-        """The state with so many more pods, and how many of them there are no devices for."""
+        """Return the state with `count` more pods, and the number of them without devices."""
         for number in range(count):
             after = self.step(layout, state, asks, fix=fix)
             if isinstance(after, Refused):
@@ -300,9 +312,10 @@ class DeviceStates:
         return state, 0
 
     def without(self, state: int, asks: int, count: int) -> int:
-        """The state without so many of the pods that were put there last and ask for this."""
+        """Return the state without the last `count` pods that have these asks."""
         before = self.all[state]
         kept: list[Put] = []
+        # The last pods first: the earlier ones keep the picks that they had before them.
         for put in reversed(before.pods):
             if count and put.asks == asks:
                 count -= 1
@@ -311,26 +324,32 @@ class DeviceStates:
         pods = tuple(reversed(kept))
         if len(pods) == len(before.pods):
             return state
+        # Rebuilt from the remaining pods, since usages of shared devices do not say who consumes
+        # what.
         after = _with(before.base, (pick for put in pods for pick in put.picks))
         return self._add(replace(before, pods=pods, after=after))
 
     def taken_elsewhere(self, state: int, position: int, consumed: Amounts | None) -> int:
-        """The state after a pod of another node got the device at the position, or a share."""
+        """Return the state after a pod on another node got the device, or a share of it."""
         before = self.all[state]
         base = before.base.take(position, consumed)
         after = before.after.take(position, consumed)
+        # Without pods the state is found by its usage again, so equal nodes stay in one state.
         if not before.fixed and not before.pods:
             return self.of(base)
         return self._add(replace(before, base=base, after=after))
 
     def changed(self, layout: Layout | None, state: int, change: UsageChange) -> int:
-        """The state after claims gave devices back, or took theirs again.
+        """Return the state after claims released their devices, or took them again.
 
         `layout` may be None if the trial has put no pods there.
         """
         before = self.all[state]
         base = change.of(before.base, before.overlap)
+        # In a dry run of preemption, a pod may get a device of a released claim, and the claim take
+        # it back. Then the device is only free when both have released it.
         overlap = before.overlap & ~change.freed | before.base.used & change.taken
+        # Found by its usage again, so that equal nodes return to one state.
         if not (before.puts or overlap):
             return self.of(base)
         return self._add(self._settled(layout, replace(before, base=base, overlap=overlap), change))
@@ -338,11 +357,12 @@ class DeviceStates:
     def _settled(
         self, layout: Layout | None, state: DeviceState, change: UsageChange
     ) -> DeviceState:
-        """The state in which the pods have other devices if claims took theirs again."""
+        """Return the state in which pods got other devices, if claims took theirs again."""
         after = _with(state.base, (pick for put in state.pods for pick in put.picks))
         picked = _with(FREE, (pick for put in state.pods for pick in put.picks)).used
         crowded = bool(picked & state.base.used)
         took = change.taken or change.shares
+        # Masks do not show conflicts over shared capacities or counters, so these need a search.
         if layout and state.pods and took and (crowded or change.shares or layout.counters):
             numbers = [put.asks for put in state.pods]
             found = self._search(layout, state.base, [self.asks(n) for n in numbers], begun=True)
@@ -365,13 +385,18 @@ class DeviceStates:
         if isinstance(found, Solution):
             put = Put(asks, found.pods[0])
             if fix:
+                # In the base, too: joint searches for later pods start there and must not move
+                # these picks.
                 base, after = _with(state.base, put.picks), _with(state.after, put.picks)
                 fixed = (*state.fixed, put)
                 return replace(state, base=base, fixed=fixed, after=after, score=found.score)
             return _joined(state, (*state.pods, put), found, watched)
+        # There is nothing to rearrange, or the result would not be fixed.
         if not state.pods or fix:
             return found
         numbers = [*(put.asks for put in state.pods), asks]
+        # Earlier pods may have the only devices that this one can use, although others would do for
+        # them. Part of the same step: stopping before it would repeat the first search.
         joint = self._search(layout, state.base, [self.asks(n) for n in numbers], begun=True)
         if isinstance(joint, Refused):
             return found
@@ -385,13 +410,15 @@ class DeviceStates:
             self._allowance.check()
         self.searches += 1
         found = allocate(layout, usage, pods)
+        # At least one unit, so that searches without steps end as well.
         self._allowance.charge(1 + found.steps)
         return found
 
     def _count(self) -> None:
-        """Note that there is one answer more. Those about the pods with the most give way."""
+        """Count one more cached result, and drop the largest set of results beyond the limit."""
         self._answers += 1
         if self._answers > MOST_ANSWERS:
+            # By asks, not by age: one tenant's many results must not displace those of the others.
             most = max(self._found, key=lambda number: len(self._found[number]))
             self._answers -= len(self._found.pop(most))
 
@@ -404,7 +431,7 @@ def _joined(
 
 
 def _takes_nothing(before: DeviceState, after: DeviceState) -> bool:
-    """Whether one pod more takes nothing, neither of what is free nor of what other pods have."""
+    """Return True if one more pod takes nothing, neither free devices nor those of other pods."""
     return after.after == before.after and after.pods[:-1] == before.pods
 
 

@@ -1,7 +1,8 @@
-"""ResourceSlices, DeviceClasses and ResourceClaims, and which devices of each node are in use.
+"""ResourceSlices, DeviceClasses and ResourceClaims, and the devices in use on each node.
 
-A device is in use from the time at which an allocation of its claim is assumed or seen, until the
-claim's status says that it is not, or the claim is gone. Only claims hold devices: pods do not.
+A device is in use as soon as an allocation of its claim is assumed or observed. It is free when the
+claim's status has no allocation any more, or the claim is deleted. Only claims hold devices: pods
+do not.
 """
 
 from __future__ import annotations
@@ -40,26 +41,25 @@ from scheduler.core.values.devices import (
 from scheduler.core.values.model import ClaimKey, Expression, Term
 
 _MOST_STATES: Final = 4096
-"""States are forgotten when there are more than this plus twice the number of nodes."""
+"""Limit of states, plus twice the number of nodes; beyond it, all states are dropped."""
 
 _MOST_GONE: Final = 4096
-"""Devices that are gone are forgotten when there are more of them than this, and most are gone."""
+"""Limit of contents, plus twice the number of devices; beyond it, all contents are rebuilt."""
 
 _NO_VIEW: Final = View.of((), lambda _scope: False)
 
 
 def no_judge(expression: str, _driver: str, _device: object) -> str:
-    """Stands for the judge where there is none: no selector can be evaluated."""
+    """Return an error for each selector, where no CEL evaluator is available."""
     return f"CEL is not available to evaluate {expression}"
 
 
 class DeviceTable:
-    """Updated by events; `assume` and `set_states` are undone with the open trial.
+    """Device objects and their use, updated by events.
 
-    `freed` are the claims that have given their devices back in the open trial, besides those of
-    pods that `held` has as such.
-    `version` changes with classes, `claims_version` with claims and assumed allocations,
-    `slices_version` with slices.
+    The open trial undoes `assume` and `set_states`. `freed` are the claims that are released in the
+    open trial, in addition to those of pods that are freed in `held`. `version` changes with
+    classes, `claims_version` with claims and assumed allocations, `slices_version` with slices.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class DeviceTable:
         judge: Judge = no_judge,
         lives: Callable[[str], bool] = lambda _uid: True,
     ) -> None:
-        """`lives` says of a UID whether such a pod is there and has not ended."""
+        """Create an empty table; `lives` is True if a pod with the UID exists and has not ended."""
         self.nodes = nodes
         self.consumers = ClaimConsumers(lives)
         self.classes: dict[str, DeviceClassInfo] = {}
@@ -100,11 +100,12 @@ class DeviceTable:
 
     @property
     def gaining(self) -> bool:
-        """Whether `take_gaining` has anything to tell."""
+        """True if `take_gaining` would return any rows."""
         return bool(self._gaining) or self._all_gain
 
     def take_gaining(self) -> Collection[int]:
-        """The rows on which there may be devices since the last call that there were not before."""
+        """Return the rows that may have got free devices since the last call."""
+        # Only these nodes are checked for pending pods, instead of all nodes after each event.
         rows: Collection[int] = self.nodes.row_of.values() if self._all_gain else self._gaining
         self._gaining, self._all_gain = set(), False
         return rows
@@ -116,7 +117,7 @@ class DeviceTable:
         self.slices.remove(name)
 
     def set_taint_rule(self, rule: DeviceTaintRule) -> None:
-        """Add or replace a DeviceTaintRule; slices that it does not change cost a comparison."""
+        """Add or replace a DeviceTaintRule. A slice that it does not change costs a comparison."""
         self.slices.set_rule(rule)
 
     def remove_taint_rule(self, name: str) -> None:
@@ -131,7 +132,9 @@ class DeviceTable:
         if before != info:
             self.extended.set_class(before, info)
             self.classes[info.name] = info
+            # After the class is stored: taint rules of Kubernetes 1.34 evaluate its selectors.
             self.slices.class_changed(info.name)
+            # Pods on any node may wait for the class. A removed class helps no pod.
             self._all_gain = True
             self.version += 1
             self.nodes.touch()
@@ -148,6 +151,7 @@ class DeviceTable:
         self.claims[info.key] = info
         self.consumers.reserve(info.key, info.reserved, elsewhere=info.reserved_elsewhere)
         if info.allocation is not None:
+            # The status has the allocation now, which may differ from the assumed one.
             self._put_assumed(info.key, None)
             self.consumers.confirm(info.key)
         self._hold(info.key)
@@ -156,12 +160,14 @@ class DeviceTable:
     def remove_claim(self, key: ClaimKey) -> None:
         if self.claims.pop(key, None) is not None:
             self.consumers.forget(key)
+            # A deleted claim holds nothing, whatever was assumed for it.
             self._put_assumed(key, None)
             self._hold(key)
             self._claims_changed()
 
     def node_changed(self, row: int) -> None:
-        """The node of the row is new, gone, or has other labels."""
+        """Schedule a refresh of a row whose node was added, deleted or relabeled."""
+        # Clusters without devices pay nothing for node events.
         if self.slices.written:
             self._views.make_stale((row,))
 
@@ -171,41 +177,49 @@ class DeviceTable:
         """Assume allocations that a trial found, for claims that have none."""
         for key, allocation in allocations.items():
             claim = self.claims.get(key)
+            # Another scheduler may have allocated the claim since the decision.
             if claim is None or claim.allocation is None:
                 self._put_assumed(key, allocation)
 
     def use_by(self, keys: Iterable[ClaimKey], uid: str) -> None:
-        """Note that an assumed pod uses these claims, as far as their allocation is assumed.
+        """Record that an assumed pod uses these claims.
 
-        It takes an entry of each, also of those that are allocated.
+        It takes an entry in the status of each claim. It is an assumed consumer only of those whose
+        allocation is assumed.
         """
         for key in keys:
             if key in self.claims:
                 self.consumers.join(key, uid)
+                # After joining: if this took the last entry, cached results for other pods are
+                # wrong.
                 self._count_entries(key)
             if key in self.assumed:
                 self.consumers.assume(key, uid)
 
     def give_back(self, keys: Iterable[ClaimKey], uid: str) -> None:
-        """The pod is not assumed any more: allocations that nobody else uses are dropped."""
+        """Remove an assumed pod, and drop assumed allocations that no other pod uses."""
         for key in keys:
+            # Before leaving: if the claim is full now, cached rejections are wrong afterwards.
             self._count_entries(key)
             self.consumers.leave(key, (uid,))
             if self.consumers.give_back(key, uid):
                 self._put_assumed(key, None)
 
     def _count_entries(self, key: ClaimKey) -> None:
-        """What is known of pods that name the claim does not hold, if it is full."""
+        """Invalidate what is cached of the claim's pods, if the claim has no free entry."""
         if self.consumers.is_full(key):
             self._claims_changed()
 
     def assume(self, key: ClaimKey, allocation: Allocation) -> None:
-        """Assume an allocation in the open trial. Its devices are in use by the pod's state."""
+        """Assume an allocation in the open trial.
+
+        The node's device state has its devices in use already.
+        """
         self.nodes.undo_by(partial(self._set_assumed, key, self.assumed.get(key)))
         self._set_assumed(key, allocation)
 
     def allocation(self, key: ClaimKey) -> Allocation | None:
-        """What the claim has, or is assumed to have."""
+        """Return the claim's allocation, or the assumed one."""
         claim = self.claims.get(key)
         if claim is None or claim.allocation is None or self._is_freed(key):
             return self.assumed.get(key)
@@ -214,31 +228,34 @@ class DeviceTable:
     # Preemption
 
     def free(self, keys: Sequence[ClaimKey], *, again: bool = False) -> None:
-        """Let claims give back what they have, in the open trial; `again`: take it once more.
+        """Release the devices of claims in the open trial; with `again`, take them back.
 
-        While they have not, they have no allocation. Raises PostponedError.
+        A released claim has no allocation. Raises PostponedError.
         """
         self.refresh()
         for key in keys if self.assumed else ():
             self._assume_freed(key, again=again)
+        # Before the states change: the changes depend on all claims that are released then.
         self._set_freed(keys, freed=not again)
         self.nodes.undo_by(partial(self._set_freed, keys, freed=again))
         self._change_states(keys, again=again)
 
     def free_held(self, slots: Ints, rows: Ints, *, again: bool = False) -> None:
-        """The same for all claims of the pods of these slots, which are of the kind ALONE.
+        """Release, or take back, the devices of all claims of pods of kind ALONE in these slots.
 
-        `rows` are the nodes by slot. Raises PostponedError.
+        `rows` has the nodes by slot. Raises PostponedError.
         """
+        # Pods that are in the wanted condition already must not be counted twice.
         slots = slots[self.held.freed[slots] == again]
         self._set_held(slots, freed=not again)
         self.nodes.undo_by(partial(self._set_held, slots, freed=again))
         self._change_rows(*self.held.by_row(slots, rows), again=again)
 
     def _change_rows(self, rows: Ints, masks: Masks, *, again: bool) -> None:
-        """Let devices of rows be free, or in use `again`; `masks` are their positions."""
+        """Set the devices at `masks` of these rows free, or in use `again`."""
         before = self._column[rows]
         after = before.copy()
+        # Rows with equal states and masks change together, in one step for all of them.
         order = np.lexsort((masks, before))
         numbers, parts = before[order], masks[order]
         differs = (numbers[1:] != numbers[:-1]) | (parts[1:] != parts[:-1])
@@ -250,7 +267,7 @@ class DeviceTable:
         self.set_states(rows, after)
 
     def _by_layout(self, rows: Ints, at: Ints, number: int) -> Iterator[tuple[Layout | None, Ints]]:
-        """Rows in one state, by index, with the layout as the trial's pods there see it."""
+        """Yield the rows in one state, by index, with the layout that the trial's pods see."""
         if not self.states.all[number].puts:
             yield None, at
             return
@@ -267,7 +284,7 @@ class DeviceTable:
         self._claims_changed()
 
     def _assume_freed(self, key: ClaimKey, *, again: bool) -> None:
-        """What is assumed of a claim ends, and comes back with its devices."""
+        """Drop the assumed allocation of a released claim, or restore it `again`."""
         before, now = self.assumed.get(key), self.use.allocation(key) if again else None
         claim = self.claims.get(key)
         if before is not now and not (claim and claim.allocation):
@@ -285,13 +302,14 @@ class DeviceTable:
         for (row, change), number in zip(changes.items(), numbers, strict=True):
             layout = self._layout_of(row, number)
             of = (layout.index if layout else -1, number, change)
+            # Evictions release equal devices on many equal nodes: one step serves them all.
             if of not in known:
                 known[of] = self.states.changed(layout, number, change)
             after.append(known[of])
         self.set_states(rows, np.array(after, np.int64))
 
     def _layout_of(self, row: int, number: int) -> Layout | None:
-        """The layout of a row as the pods that the trial put there see it; None without pods."""
+        """Return the layout that the trial's pods in a row see, or None without such pods."""
         state = self.states.all[number]
         if not state.puts:
             return None
@@ -299,7 +317,8 @@ class DeviceTable:
         return sorting.layouts[int(sorting.column[row])]
 
     def clash(self, rows: Ints) -> Bools:
-        """Per row whether claims took devices again that the trial has given to pods."""
+        """Return for each row whether claims took devices back that pods of the trial have."""
+        # Each state is checked once: many rows have few states.
         numbers, at = np.unique(self._column[rows], return_inverse=True)
         clashes = [self.states.all[number].clash for number in numbers.tolist()]
         found: Bools = np.array(clashes, np.bool_)[at]
@@ -308,17 +327,21 @@ class DeviceTable:
     # Rows
 
     def sorting(self, watched: Watched) -> Sorting:
-        """The layouts where these tell devices apart. Raises PostponedError, as the judge does."""
+        """Return the layouts for these selectors and constraints.
+
+        Raises PostponedError, and what the judge raises.
+        """
         self.refresh()
         return self.sortings.of(watched, self._views.seen, self.nodes.size)
 
     def states_of(self, rows: Ints | slice) -> Ints:
-        """The number of each row's device state."""
+        """Return the number of each row's device state."""
+        # Otherwise, stale rows could show the states of devices that their nodes no longer see.
         self.refresh()
         return self._column[rows]
 
     def set_states(self, rows: Ints, numbers: Ints) -> None:
-        """Give rows other states, in the open trial."""
+        """Set the states of rows in the open trial."""
         self.nodes.undo_by(partial(self._restore, rows, self._column[rows].copy()))
         self._restore(rows, numbers)
 
@@ -328,10 +351,11 @@ class DeviceTable:
         return _NO_VIEW if group is None else group.view
 
     def attribute(self, name: str) -> AttributeColumn | None:
-        """What the nodes' devices say of an attribute, which nodes need not have.
+        """Return the values of an attribute of the nodes' devices.
 
-        None if no node has it, or the name is not qualified.
+        Return None if no node has the attribute, or the name is not qualified.
         """
+        # Names of attributes are qualified here, so a key without a domain is only a label.
         if not self.slices.written or "/" not in name:
             return None
         self.refresh()
@@ -340,19 +364,21 @@ class DeviceTable:
 
     @property
     def attributes_version(self) -> int:
-        """Changes when an attribute that was asked for is another on a node."""
+        """Version that changes with any node's value of an attribute in use."""
         if len(self.attributes):
             self.refresh()
         return self.attributes.version
 
     def pool_states(self) -> Mapping[str, int]:
-        """How many pools that some node sees are complete, incomplete and invalid."""
+        """Return the numbers of complete, incomplete and invalid pools that a node sees."""
         self.refresh()
+        # Metrics read this regularly, and it visits the pools of all groups.
         if self._pool_states[0] != self.slices_version:
             worst: dict[PoolKey, str] = {}
             for group in self.groups.all():
                 for pool in group.view.pools:
                     flaw = "incomplete" if pool.incomplete else "invalid" if pool.invalid else ""
+                    # A pool may be complete for one node and not for another: its flaw counts.
                     worst[pool.key] = flaw or worst.get(pool.key, "complete")
             counts = Counter({"complete": 0, "incomplete": 0, "invalid": 0})
             counts.update(worst.values())
@@ -360,25 +386,25 @@ class DeviceTable:
         return self._pool_states[1]
 
     def admitted(self, terms: tuple[Term, ...] | None) -> Bools:
-        """Nodes (N,) that meet one of the terms; all if `terms` is None."""
+        """Return the nodes (N,) that meet one of the terms, or all nodes if `terms` is None."""
         return admitted(self.nodes, terms)
 
     def reached(self, terms: tuple[Term, ...] | None, rows: Iterable[int]) -> bool:
-        """Whether the nodes in all these rows meet one of the terms."""
+        """Return True if the nodes in all these rows meet one of the terms."""
         match terms:
-            case (Term((), (Expression("metadata.name", "In", (name,)),)),):  # as most do
+            case (Term((), (Expression("metadata.name", "In", (name,)),)),):  # the usual one
                 return all(self.nodes.name_of(row) == name for row in rows)
         admitted = self.admitted(terms)
         return all(admitted[row] for row in rows)
 
     def refresh(self) -> None:
-        """Look again at what changed since the last call. All that adds states calls this first."""
+        """Refresh what changed since the last call. Whatever adds states calls this first."""
         for _ in self._views.look_again() if self._views.stale else ():
             pass
         self._refresh_states()
 
     def catch_up(self) -> Iterator[None]:
-        """The same in short steps, between which anything may change."""
+        """Refresh in short steps, between which anything may change."""
         if self._views.stale:
             yield from self._views.look_again()
         self._refresh_states()
@@ -397,16 +423,18 @@ class DeviceTable:
             self._column = np.pad(self._column, (0, max(64, size, len(self._column))))
 
     def tidy(self) -> None:
-        """Forget states that no node is in, if there are many. Not inside a trial.
+        """Drop states that no node is in, if there are many. Must not be called inside a trial.
 
-        Called after every event, so it looks only if something was added or removed.
+        Every event calls this, so it only checks after something was added or removed.
         """
         if not self._untidy:
             return
         self._untidy = False
         if len(self.states) > _MOST_STATES + 2 * self.nodes.size:
-            # The numbers are others from now on, also those of what pods ask for.
+            # All numbers change, also those of asks, so `version` invalidates what is cached by
+            # them.
             self.states.clear()
+            # Free, like state 0, until the stale groups get their states again.
             self._column[:] = 0
             self._stale_groups.update(dict.fromkeys(self.groups.all()))
             self.version += 1
@@ -419,6 +447,7 @@ class DeviceTable:
         self.nodes.touch_rows(rows)
 
     def _set_assumed(self, key: ClaimKey, allocation: Allocation | None) -> None:
+        # Unlike `_put_assumed`, without `_hold`: in a trial, device states show the use.
         self.assumed.pop(key, None)
         if allocation is not None:
             self.assumed[key] = allocation
@@ -439,16 +468,20 @@ class DeviceTable:
 
     def _slice_changed(self, info: SliceInfo) -> None:
         self._untidy = True
+        # Also after a removal: a pool that was invalid or ambiguous may be usable without the
+        # slice.
         rows = self._views.pool_changed(info)
         self._gaining |= rows
         self.excess.pool_changed(info.pool_key)
         self.slices_version += 1
+        # Only these rows: cached room of all other nodes stays valid.
         self.nodes.touch_rows(np.array(sorted(rows), np.int64))
 
     def _looked_at(self, rows: list[int], views: Collection[View]) -> None:
-        """What the nodes in these rows see was found out: they had or have these views."""
+        """Update what depends on the views of refreshed rows; `views` are the old and new ones."""
         self._grow()
         self.sortings.stale(set(rows))
+        # Nodes without devices stay at this state; the others get theirs as stale groups.
         self._column[rows] = self.states.of(FREE)
         groups = (self.groups.of(row) for row in rows)
         self._stale_groups.update((group, None) for group in groups if group is not None)
@@ -467,11 +500,12 @@ class DeviceTable:
             self._claims_changed()
 
     def _hold(self, key: ClaimKey) -> None:
-        """Let the claim hold what it has now, and nothing else."""
+        """Update the use of devices to the claim's current allocation."""
         before, now = self.use.held(key), self.allocation(key)
         changed = self.use.hold(key, now)
         for device in changed:
             self._used_otherwise(device)
+        # Also nodes that only share counters with the device gain, hence all rows of its pool.
         for each in before if changed else ():
             self._gaining |= self.groups.rows_seeing(each.key[:2])
 

@@ -1,6 +1,6 @@
-"""DeviceTaintRules: taints that administrators give devices, beside those that drivers give them.
+"""DeviceTaintRules: taints that administrators put on devices, in addition to the drivers' taints.
 
-They follow kube-scheduler's: a rule without a selector, or with an empty one, is for all devices.
+The rules are kube-scheduler's: one without a selector, or with an empty one, is for all devices.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from scheduler.core.devices.kinds import Judge, verdict
 from scheduler.core.values.devices import DeviceClassInfo, DeviceInfo, DeviceTaint, SliceInfo
 
 _Place = tuple[str | None, str | None]
-"""(driver, pool name); None stands for any."""
+"""(driver, pool name); None means any."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceTaintRule:
-    """A taint for all devices that meet every criterion that is not None.
+    """Taint for all devices that meet every criterion that is not None.
 
-    `device_class` and `selectors` (CEL) are of Kubernetes 1.34 and earlier. A device on which a
-    selector fails, or whose class is not there, does not meet them.
+    `device_class` and `selectors` (CEL) exist in Kubernetes 1.34 and earlier. A device does not
+    meet them if a selector fails on it or the class does not exist.
     """
 
     name: str
@@ -32,24 +32,25 @@ class DeviceTaintRule:
     selectors: tuple[str, ...] = ()
 
     def may_taint(self, info: SliceInfo) -> bool:
-        """Whether the slice is of its driver and pool."""
+        """Return True if the slice is of the rule's driver and pool."""
         return self.driver in (None, info.driver) and self.pool in (None, info.pool)
 
 
 class DeviceTaintRules:
-    """All rules, found by driver and pool: a slice costs what its own rules cost."""
+    """All rules by driver and pool, so that a slice costs no more than its own rules."""
 
     def __init__(self) -> None:
         self.all: dict[str, DeviceTaintRule] = {}
         self._by_place: dict[_Place, dict[str, DeviceTaintRule]] = {}
 
     def set(self, rule: DeviceTaintRule) -> None:
+        # A changed rule may be for another driver or pool.
         self.remove(rule.name)
         self.all[rule.name] = rule
         self._by_place.setdefault((rule.driver, rule.pool), {})[rule.name] = rule
 
     def remove(self, name: str) -> DeviceTaintRule | None:
-        """The rule that was there."""
+        """Remove a rule and return it, or None if it does not exist."""
         rule = self.all.pop(name, None)
         if rule is not None:
             place = (rule.driver, rule.pool)
@@ -59,13 +60,13 @@ class DeviceTaintRules:
         return rule
 
     def name_class(self, name: str) -> bool:
-        """Whether a rule is for devices of the class."""
+        """Return True if a rule is for devices of the class."""
         return any(rule.device_class == name for rule in self.all.values())
 
     def applied(
         self, info: SliceInfo, classes: Mapping[str, DeviceClassInfo], judge: Judge
     ) -> SliceInfo:
-        """The slice with the taints of all rules; the same one if there are none for it."""
+        """Return the slice with the taints of all rules, or the same object if no rule applies."""
         rules = list(self._of(info))
         if not rules:
             return info
@@ -80,7 +81,7 @@ class DeviceTaintRules:
 
 
 def _chain(rule: DeviceTaintRule, classes: Mapping[str, DeviceClassInfo]) -> tuple[str, ...] | None:
-    """The selectors of its devices; None if their class is not there."""
+    """Return the selectors of the rule's devices, or None if their class does not exist."""
     if rule.device_class is None:
         return rule.selectors
     of_class = classes.get(rule.device_class)
@@ -93,13 +94,14 @@ def _tainted(
     chains: list[tuple[DeviceTaintRule, tuple[str, ...] | None]],
     judge: Judge,
 ) -> DeviceInfo:
-    """The device with the taints that it does not have yet."""
+    """Return the device with the taints of the rules that it does not have yet."""
     taints = dict.fromkeys(device.taints)
     for rule, chain in chains:
+        # A taint that the driver has set already stays when the rule is removed.
         if chain is None or rule.device not in (None, device.name) or rule.taint in taints:
             continue
         if verdict(chain, driver, device, judge) is True:
             taints[rule.taint] = None
-    # In the order of their text, so that the order in which rules came makes no other kind.
+    # Sorted, so that the order in which rules arrive does not create another kind.
     added = sorted(taints.keys() - set(device.taints), key=lambda it: (it.key, it.value, it.effect))
     return replace(device, taints=(*device.taints, *added)) if added else device

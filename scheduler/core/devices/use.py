@@ -1,4 +1,4 @@
-"""Which claims hold which devices, and what follows for the nodes that see these."""
+"""Claims that hold devices, and the usage of the nodes that see these devices."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from scheduler.core.values.devices import AllocatedDevice, Allocation, DeviceKey
 from scheduler.core.values.model import ClaimKey
 
 Taken = Amounts | None
-"""What of a device is taken: amounts of one that is shared, None for the whole."""
+"""Share of a device that a claim takes: amounts of a shared device, None for one it has alone."""
 
 
 _Place = tuple[int, int]
-"""The row of the one node that sees the devices of a claim, and their positions as a mask."""
+"""Row of the only node that sees the devices of a claim, and the mask of their positions."""
 
 
 class DeviceUse:
-    """`groups` are the nodes that see devices; call `moved` when these change.
+    """Claims that hold each device. Call `moved` when the nodes that see devices change.
 
-    `changed` are the claims whose `place` may be another.
+    `groups` are the nodes that see devices. `changed` are the claims whose `place` may have
+    changed.
     """
 
     def __init__(self, groups: ViewGroups) -> None:
@@ -34,27 +35,28 @@ class DeviceUse:
         self.changed: Changes[ClaimKey] = Changes()
 
     def __len__(self) -> int:
-        """How many devices somebody has."""
+        """Return the number of devices that claims hold."""
         return len(self._holders)
 
     def allocation(self, key: ClaimKey) -> Allocation | None:
-        """What the claim has, outside of a trial."""
+        """Return the claim's allocation, without the changes of an open trial."""
         return self._held.get(key)
 
     def held(self, key: ClaimKey) -> tuple[AllocatedDevice, ...]:
-        """The devices that the claim keeps others from."""
+        """Return the devices that the claim puts in use: those without adminAccess."""
         found = self._held.get(key)
         return tuple(each for each in found.devices if not each.admin) if found else ()
 
     def takers(self, device: DeviceKey) -> Mapping[ClaimKey, list[Taken]]:
-        """The claims that have the device, and what of it."""
+        """Return the claims that hold the device, and their shares of it."""
         return self._holders.get(device, {})
 
     def hold(self, key: ClaimKey, now: Allocation | None) -> set[DeviceKey]:
-        """Let the claim hold this and nothing else; the devices for which that makes a change."""
+        """Replace the claim's allocation, and return the devices whose use changed."""
         before = self._held.pop(key, None)
         if now is not None:
             self._held[key] = now
+        # Most updates of a claim do not change its allocation.
         if before == now:
             return set()
         self._displace((key,))
@@ -70,14 +72,16 @@ class DeviceUse:
             self._holders.setdefault(each.key, {}).setdefault(key, []).append(taken)
             changed.add(each.key)
         for device in changed:
+            # Another claim has a place only if it has its device alone.
             self._displace(self._holders.get(device, ()))
             self._use_otherwise(device)
         return changed
 
     def _use_otherwise(self, device: DeviceKey) -> None:
-        """Bring what is known of usages up to date."""
+        """Update the usages of the groups that see the device."""
         for group in self._groups.seeing(device[:2]):
             position = group.view.positions.get(device)
+            # One position at a time: recomputing a group would visit all of its devices.
             if group.usage is not None and position is not None:
                 whole, amounts = self._taken(device, ())
                 used = group.usage.used & ~(1 << position) | whole << position
@@ -86,7 +90,7 @@ class DeviceUse:
                     group.usage = group.usage.with_shares({position: amounts})
 
     def moved(self, views: Iterable[View]) -> None:
-        """Nodes see these devices, or do not see them any more."""
+        """Record that the nodes that see these devices changed."""
         for view in views:
             for device in view.keys:
                 self._displace(self._holders.get(device, ()))
@@ -97,7 +101,8 @@ class DeviceUse:
             self.changed.add(key)
 
     def usage(self, group: ViewGroup) -> Usage:
-        """What is in use of the devices that a group of nodes sees."""
+        """Return the usage of the devices that a group of nodes sees."""
+        # On first use; later changes update single positions.
         if group.usage is None:
             used = 0
             shares: dict[int, Amounts] = {}
@@ -111,34 +116,35 @@ class DeviceUse:
         return group.usage
 
     def place(self, key: ClaimKey) -> _Place | None:
-        """The row of the one node that sees the claim's devices, and their mask, if all is plain.
+        """Return the row of the only node that sees the claim's devices, and their mask.
 
-        None if several nodes see one of them, or others have one as well, or a share of it.
+        Return None if several nodes see one of them, if other claims hold one, or if one is shared.
         """
         if key not in self._places:
             self._places[key] = self._place(key)
         return self._places[key]
 
     def wide(self) -> bool:
-        """Whether several nodes see one pool."""
+        """Return True if several nodes see one pool."""
         return bool(self._groups.wide_pools)
 
     def rows(self, key: ClaimKey) -> set[int]:
-        """The rows of all nodes that see devices of the claim."""
+        """Return the rows of all nodes that see devices of the claim."""
         pools = {each.key[:2] for each in self.held(key)}
         return set().union(*map(self._groups.rows_seeing, pools))
 
     def changes(
         self, keys: Iterable[ClaimKey], freed: Collection[ClaimKey], *, again: bool
     ) -> dict[int, UsageChange]:
-        """What changes by row if the claims give back what they have, or take it `again`.
+        """Return the change of each row if the claims release their devices, or take them `again`.
 
-        `freed` are all claims that have given theirs back then.
+        `freed` are all claims whose devices are released after the change.
         """
         masks: dict[int, int] = {}
         others: set[DeviceKey] = set()
         places = self._places
         for key in keys:
+            # Preemption calls this for thousands of claims; most have a place and need no more.
             place = places[key] if key in places else self.place(key)
             if place is None:
                 others.update(each.key for each in self.held(key))
@@ -159,11 +165,12 @@ class DeviceUse:
     def _of_groups(
         self, devices: Iterable[DeviceKey], freed: Collection[ClaimKey], *, again: bool
     ) -> dict[ViewGroup, UsageChange]:
-        """The same for devices that several nodes see, or several claims have."""
+        """Return the changes by group, for devices of several nodes or several claims."""
         found: dict[ViewGroup, UsageChange] = {}
+        # Sorted, because the order of a set would make states depend on chance.
         for device in sorted(devices):
             whole, amounts = self._taken(device, freed)
-            differs = whole == again  # else somebody has it, or nobody, before and after
+            differs = whole == again  # else it is in use both before and after, or never
             for group in self._groups.seeing(device[:2]):
                 position = group.view.positions.get(device)
                 if position is not None:
@@ -195,7 +202,7 @@ class DeviceUse:
     def _taken(
         self, device: DeviceKey, without: Collection[ClaimKey]
     ) -> tuple[bool, Amounts | None]:
-        """Whether somebody has the device, and how much of it those have that share it."""
+        """Return whether a claim has the device alone, and the sum of the shares of the others."""
         whole = False
         sums: dict[str, int] | None = None
         for key, taken in self._holders.get(device, {}).items():

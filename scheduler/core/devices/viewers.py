@@ -1,7 +1,7 @@
-"""Which nodes see which devices. Nodes that see the same are one group.
+"""Groups of nodes that see the same devices.
 
-Where pools are reachable from many nodes these have one view and one usage together, so what one
-pod gets there is noted once, not once for each node.
+If pools are reachable from many nodes, these have one view and one usage together. So the devices
+that a pod gets there are recorded once, not once for each node.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scheduler.core.values.devices import PoolKey
 
 @dataclass(slots=True, eq=False)
 class ViewGroup:
-    """The nodes of `rows`, what they see, and what of that is in use; None: not looked up yet."""
+    """Nodes of `rows`, the devices that they see, and their usage; None before its first use."""
 
     view: View
     seen: Seen
@@ -28,7 +28,8 @@ class ViewGroup:
     _array: Ints | None = None
 
     def array(self) -> Ints:
-        """The rows in order, (len(rows),). Not to be changed."""
+        """Return the rows in ascending order, (len(rows),). Callers must not change the array."""
+        # Built on demand: groups of thousands of nodes change row by row.
         if self._array is None or len(self._array) != len(self.rows):
             self._array = np.array(sorted(self.rows), np.int64)
         return self._array
@@ -43,7 +44,7 @@ class ViewGroup:
 
 
 class ViewGroups:
-    """The groups of all nodes that see devices."""
+    """Groups of all nodes that see devices."""
 
     def __init__(self) -> None:
         self._of: dict[int, ViewGroup] = {}
@@ -51,44 +52,45 @@ class ViewGroups:
         self._wide: dict[PoolKey, None] = {}
 
     def of(self, row: int) -> ViewGroup | None:
-        """The group of a row; None if it sees no devices."""
+        """Return the group of a row, or None if its node sees no devices."""
         return self._of.get(row)
 
     def rows(self) -> Collection[int]:
-        """All rows that see some."""
+        """Return the rows of all nodes that see devices."""
         return self._of.keys()
 
     def all(self) -> Iterator[ViewGroup]:
         return iter(dict.fromkeys(self._of.values()))
 
     def seeing(self, pool: PoolKey) -> Collection[ViewGroup]:
-        """The groups that see the pool."""
+        """Return the groups that see the pool."""
         return self._seeing.get(pool, {}).keys()
 
     def rows_seeing(self, pool: PoolKey) -> set[int]:
-        """The rows of all nodes that see the pool."""
+        """Return the rows of all nodes that see the pool."""
         return set().union(*(group.rows for group in self.seeing(pool)))
 
     @property
     def wide_pools(self) -> Collection[PoolKey]:
-        """The pools that several nodes see."""
+        """Pools that several nodes see."""
         return self._wide.keys()
 
     def put(self, row: int, group: ViewGroup | None) -> None:
-        """Let the row be of this group, and of no other."""
+        """Move the row to this group, or to none."""
         before = self._of.pop(row, None)
         if before is not None:
             before.discard(row)
             self._count_again(before)
         if group is not None:
             if not group.rows:
-                group.usage = None  # while nobody sees it, nobody brings it up to date
+                group.usage = None  # not updated while no node sees it
             group.add(row)
             self._of[row] = group
             self._count_again(group)
 
     def _count_again(self, group: ViewGroup) -> None:
-        """The group has one row more or less. Of more than two rows, one more tells nothing new."""
+        """Update the indexes by pool after the group got or lost a row."""
+        # The indexes only distinguish no, one and several rows, so large groups cost nothing here.
         for pool in group.view.pools if len(group.rows) <= 2 else ():
             seeing = self._seeing.setdefault(pool.key, {})
             if group.rows:

@@ -29,13 +29,16 @@ _WAIT: Final = "it starts when this capacity is free"
 _DEVICES: Final = "request fewer or other devices, or add nodes that have them"
 
 
-def available(nodes: int, counts: Sequence[tuple[str, int]]) -> str:
+def available(nodes: int, counts: Sequence[tuple[str, int]], rejected: str = "") -> str:
     """Return kube-scheduler's sentence about the nodes, as its FitError builds it.
 
-    For example: `0/5 nodes are available: 3 Insufficient cpu, 2 Too many pods.`
+    For example: `0/5 nodes are available: 3 Insufficient cpu, 2 Too many pods.` A pod that is
+    `rejected` before any node is checked has that reason alone, without a number of nodes.
     """
     if not nodes:
         return "no nodes available to schedule pods."
+    if rejected:
+        return f"0/{nodes} nodes are available: {rejected}."
     found = [f"{number} {reason}" for reason, number in counts[:_SHOWN]]
     if len(counts) > _SHOWN:
         found.append(f"and {count(len(counts) - _SHOWN, 'other reason')}")

@@ -60,10 +60,12 @@ def explain(state: State, refusal: Refusal) -> Blocker:
     framework = state.framework
     counts = short.counts or _with_as_many_as_fit(state, shape, short)
     impossible = _impossible(state, short, shape)
-    nodes = advice.available(len(framework.nodes.row_of), counts)
+    rejected = framework.rejects(shape)
+    nodes = advice.available(len(framework.nodes.row_of), counts, rejected)
     sentences = [nodes, advice.need(short)]
     if framework.nodes.row_of:
-        reason, minimum = counts[0][0] if counts else "", _min_count(state, short)
+        reason = rejected or (counts[0][0] if counts else "")
+        minimum = _min_count(state, short)
         sentences.append(
             advice.change(framework, shape, short, reason, minimum=minimum, impossible=impossible)
         )

@@ -1,4 +1,4 @@
-"""Plug-ins that filter and score nodes, and the quotas that they keep.
+"""Plugins that filter and score nodes, and the quotas that they compute.
 
-`Framework` is the entry point.
+Entry point: `framework.Framework`.
 """

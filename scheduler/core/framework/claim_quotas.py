@@ -1,7 +1,7 @@
-"""How many pods more can use a ResourceClaim.
+"""Quotas of ResourceClaims: the number of further pods that can use each.
 
-The API server takes so many entries in `status.reservedFor` and no more. A claim's consumers are
-those that its status names, the assumed ones, and the pods that the open trial has placed.
+The API server limits the entries in `status.reservedFor`. A claim's consumers are those that its
+status names, the assumed ones, and the pods that the open trial has placed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from scheduler.core.values.model import ClaimKey
 
 
 def named(shape: Shape) -> tuple[ClaimKey, ...]:
-    """The claims that pods of the shape name, which others may name as well."""
+    """Return the claims that pods of the shape name, which other pods may name as well."""
     asks = shape.requirements.asks
     return tuple(each for each in asks if isinstance(each, tuple)) if asks else ()
 
 
 class ClaimQuotas:
-    """Counts the consumers of claims that pods name."""
+    """Counter of the consumers of claims that pods name."""
 
     def __init__(self, nodes: NodeTable, table: DeviceTable) -> None:
         self._nodes = nodes
@@ -35,10 +35,10 @@ class ClaimQuotas:
 
     @contextmanager
     def deciding(self, pods: Iterable[tuple[Shape, Iterable[str]]]) -> Iterator[None]:
-        """Decide a root inside of which these pods wait, the UIDs by shape.
+        """Decide a root with these pending pods, UIDs by shape, inside the context.
 
-        Those that a claim is reserved for already take no other place among its consumers, if it
-        can have all that wait: otherwise any of them may be chosen.
+        A pending pod that a claim is reserved for already does not count twice, if the claim can
+        have all pending pods as consumers.
         """
         waiting: dict[ClaimKey, set[str]] = {}
         for shape, uids in pods:
@@ -47,6 +47,8 @@ class ClaimQuotas:
         full = False
         for key, of in waiting.items():
             consumers = self._table.consumers.entries(key)
+            # If the claim cannot have all of them, the decision may choose a pod without an entry,
+            # which would be one too many. Then all entries count.
             if not consumers.isdisjoint(of) and len(consumers | of) <= MOST_CONSUMERS:
                 self._standing[key] = len(consumers & of)
                 full = full or len(consumers) == MOST_CONSUMERS
@@ -58,15 +60,16 @@ class ClaimQuotas:
             self._count_otherwise(full=full)
 
     def _count_otherwise(self, *, full: bool) -> None:
-        """What is known of pods that name `full` claims does not hold."""
+        """Invalidate cached results about pods that name `full` claims."""
+        # A full claim accepts pods of this root only, so the results are wrong for other roots.
         if full:
             self._table.claims_version += 1
             self._nodes.touch()
 
     def full(self, shape: Shape) -> tuple[ClaimKey, int] | None:
-        """A claim that its pods name and that takes no more consumers.
+        """Return a claim of the shape without a free entry, and its number of consumers.
 
-        With how many it has besides those that the open trial has placed.
+        The number does not include pods that the open trial has placed.
         """
         for key in named(shape):
             consumers = self.consumers(key)
@@ -75,17 +78,17 @@ class ClaimQuotas:
         return None
 
     def left(self, shape: Shape) -> int | None:
-        """How many more pods of the shape its named claims can have as consumers; None: any."""
+        """Return the number of further pods that the shape's claims accept, or None for any."""
         keys = named(shape)
         left = (MOST_CONSUMERS - self.consumers(key) - self._placed[key] for key in keys)
         return min(left, default=None) if keys else None
 
     def consumers(self, key: ClaimKey) -> int:
-        """How many a claim has besides the waiting pods of the root that is decided."""
+        """Return the number of consumers without the pending pods of the root being decided."""
         return len(self._table.consumers.entries(key)) - self._standing.get(key, 0)
 
     def count(self, shape: Shape, count: int) -> None:
-        """The open trial places so many pods more of the shape; negative: it takes them off."""
+        """Count pods of the shape that the open trial places, or removes if negative."""
         keys = named(shape)
         if keys and count:
             self._add(keys, count)

@@ -1,4 +1,4 @@
-"""The plug-ins of a cluster, in the order in which they are asked: that of kube-scheduler."""
+"""Default plugins of a cluster, in the order in which they run: kube-scheduler's."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from scheduler.core.volumes.volume_table import VolumeTable
 
 
 class Plugins(NamedTuple):
-    """One line for each. VolumeBinding asks NodeVolumeLimits and VolumeZone about its claims."""
+    """Default plugins. VolumeBinding calls NodeVolumeLimits and VolumeZone for its claims."""
 
+    # The order matters: the first filter that rejects a node gives its reason, and NodeResourcesFit
+    # counts before other plugins reduce its room.
     node_unschedulable: NodeUnschedulable
     node_name: NodeName
     taint_toleration: TaintToleration
@@ -46,7 +48,7 @@ class Plugins(NamedTuple):
         volumes: VolumeTable,
         devices: DeviceTable,
     ) -> Plugins:
-        """Those of a cluster with these tables."""
+        """Create the plugins of a cluster with these tables."""
         return cls(
             NodeUnschedulable(),
             NodeName(nodes),

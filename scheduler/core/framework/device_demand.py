@@ -1,11 +1,11 @@
-"""What pods of a shape ask of the devices of each node, as claims and classes are now.
+"""Demands: the devices that pods of a shape need on each node, by the current claims and classes.
 
-Their claims in the order of the pod's spec: an `Ask` for a claim of its own that has no allocation,
-or the key of a claim that others may use, or that is allocated. An allocated claim is usable where
-its allocation says; a named one without is allocated with the first of its pods.
+A pod's claims come in the order of its spec: an `Ask` for a claim of its own without an allocation,
+or the key of a claim that is shared or allocated. An allocated claim can be used on the nodes of
+its allocation. A shared one without an allocation is allocated with the first of its pods.
 
-It may depend on the node: where that does not offer an extended resource itself, a claim more asks
-for devices that stand for it.
+The demand may depend on the node: if a node does not offer an extended resource itself, one more
+claim asks for devices that provide it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ from scheduler.core.values.model import ClaimKey
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a shape asks for now. `flaw` says why no node can give it.
+    """Demand of a shape at present. `flaw` is the reason why no node can meet it, or empty.
 
-    `own` is the number of what each pod asks for by itself, `first` that of a pod that also
-    allocates the `undecided` claims, by index. `places` are the indices of the own claims, of which
-    the last is that for `extended` resources if there is any. `watched` is what tells devices apart
-    for it.
+    `own` is the number of the asks of each pod's own claims. `first` is the number of the asks of a
+    pod that also allocates the `undecided` claims, which have their indices. `places` are the
+    indices of the own claims; the last is the claim for `extended` resources, if there is one.
+    `watched` distinguishes devices for these asks. `admitted` (N,) are the nodes that can use the
+    allocated claims, or None for all. `apart` means that a pod's devices affect other nodes or the
+    next pods.
     """
 
     flaw: str = ""
@@ -57,7 +59,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What a shape asks for on each row: the `demands` by `column` (N,), or the only one."""
+    """Demands of a shape on all rows: `demands` indexed by `column` (N,), or the only one."""
 
     demands: tuple[Demand, ...]
     column: Ints | None = None
@@ -66,7 +68,7 @@ class Demands:
         return self.demands[0 if self.column is None else int(self.column[row])]
 
     def parts(self, rows: Ints) -> Iterator[tuple[Demand, Ints]]:
-        """What is asked for on some of the rows, with their indices into `rows`."""
+        """Yield each demand on some of the rows, with the indices into `rows`."""
         if self.column is None:
             yield self.demands[0], np.arange(len(rows))
             return
@@ -76,29 +78,29 @@ class Demands:
 
     @property
     def flawed(self) -> bool:
-        """Whether no node can give what is asked for there."""
+        """True if no node can meet its demand."""
         return all(demand.flaw for demand in self.demands)
 
     @property
     def admitted(self) -> Bools | None:
-        """Nodes (N,) that can use the allocated claims, wherever the rest can be had."""
+        """Nodes (N,) that can use the allocated claims, or None for all nodes."""
         return next(
             (demand.admitted for demand in self.demands if demand.admitted is not None), None
         )
 
     @property
     def undecided(self) -> tuple[tuple[int, ClaimKey], ...]:
-        """The named claims that have no allocation, with their indices."""
+        """Named claims without an allocation, with their indices."""
         return next((demand.undecided for demand in self.demands if demand.undecided), ())
 
     @property
     def main(self) -> Demand:
-        """What is asked for where most is."""
+        """Demand with the most asks."""
         return max(self.demands, key=lambda demand: len(demand.asks))
 
 
 class DeviceDemands:
-    """Knows the demands of each shape until something changes that they depend on."""
+    """Cache of the demands of each shape, valid until something that they depend on changes."""
 
     def __init__(self, nodes: NodeTable, table: DeviceTable, quotas: ClaimQuotas) -> None:
         self._nodes = nodes
@@ -107,7 +109,7 @@ class DeviceDemands:
         self._known: dict[Shape, tuple[object, Demands]] = {}
 
     def of(self, shape: Shape) -> Demands:
-        """What pods of the shape ask for now."""
+        """Return the current demands of pods of the shape."""
         key = self.key(shape)
         known = self._known.get(shape)
         if known is None or known[0] != key:
@@ -116,18 +118,19 @@ class DeviceDemands:
         return known[1]
 
     def of_claim(self, key: ClaimKey) -> Demand:
-        """What a pod would ask for that names nothing but this claim."""
+        """Return the demand of a pod that names only this claim."""
         self._table.refresh()
         return self._demand_of((key,))
 
     def forget(self, shape: Shape) -> None:
-        """No pod of the shape waits."""
+        """Drop the demands of a shape that no pending pod has."""
         self._known.pop(shape, None)
 
     def key(self, shape: Shape) -> tuple[object, ...]:
-        """What the demands depend on; equal keys, equal demands."""
+        """Return the key of all that the demands depend on; equal keys mean equal demands."""
         wants, table = shape.requirements, self._table
         named = any(isinstance(each, tuple) for each in wants.asks)
+        # Only shapes with named claims depend on claims: other events must not drop their demands.
         claims = (table.claims_version, self._nodes.generation) if named else None
         resources = self._nodes.resources
         by_node = (
@@ -147,8 +150,10 @@ class DeviceDemands:
         column = np.zeros(size, np.int64)
         for index in here.values():
             stands = resources.allocatable[index, :size] == BY_DEVICES
+            # Renumbered from 0 for each resource: the numbers index `demands` and cannot overflow.
             column = np.unique(column * 2 + stands, return_inverse=True)[1]
         demands: list[Demand] = []
+        # Without nodes there is still one demand, for messages.
         for row in np.unique(column, return_index=True)[1].tolist() or [-1]:
             asked = {
                 name: of
@@ -171,6 +176,7 @@ class DeviceDemands:
                 continue
             claim = self._table.claims.get(entry)
             flaw = self._flaw(entry)
+            # One claim that cannot be used blocks the pod on all nodes.
             if flaw or claim is None:
                 return Demand(flaw)
             allocation = self._table.allocation(entry)
@@ -185,6 +191,7 @@ class DeviceDemands:
             asks.append(extended)
         resolved: list[ResolvedAsk] = []
         for ask in asks:
+            # A class may be missing now and exist later; the table's version then changes the key.
             answer = resolve(ask, self._table.classes)
             if isinstance(answer, str):
                 return Demand(answer)
@@ -205,7 +212,7 @@ class DeviceDemands:
         )
 
     def _flaw(self, key: ClaimKey) -> str:
-        """Why a pod cannot use the claim that it names; empty if it can."""
+        """Return the reason why a pod cannot use the claim that it names, or an empty string."""
         claim = self._table.claims.get(key)
         if claim is None:
             return f'could not find ResourceClaim "{key[0]}/{key[1]}"'
@@ -216,7 +223,7 @@ class DeviceDemands:
         return ""
 
     def _spread(self, own: PodAsks, watched: Watched) -> bool:
-        """Whether it may get devices that several nodes can use."""
+        """Return True if the pod may get devices that several nodes can use."""
         groups = self._table.groups
         wide = groups.wide_pools
         if not wide or not own:
@@ -224,7 +231,9 @@ class DeviceDemands:
         sorting = self._table.sorting(watched)
         looked: set[int] = set()
         for group in dict.fromkeys(group for pool in wide for group in groups.seeing(pool)):
+            # All rows of a group see the same devices, so one of them is enough.
             layout = sorting.layouts[int(sorting.column[next(iter(group.rows))])]
+            # Groups with one layout match alike, but each view has its own pools.
             if layout.index not in looked:
                 looked.add(layout.index)
                 if self._matches_wide(own, layout, group.view, wide):

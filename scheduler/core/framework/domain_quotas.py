@@ -1,6 +1,6 @@
-"""Quotas per domain: how many equal pods may be placed before their terms are evaluated again.
+"""Quotas of domains: numbers of equal pods to place before their terms are evaluated again.
 
-Plug-ins compute the quotas; the search places pods in waves that keep to them. kube-scheduler has
+Plugins compute the quotas; the search places pods in waves that respect them. kube-scheduler has
 no counterpart: it evaluates affinity and spread terms again for each pod.
 """
 
@@ -20,7 +20,7 @@ PLENTY: Final = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class DomainQuota:
-    """How many more pods each domain may take: `most` (D + 1,), the last for nodes in no domain."""
+    """Limit of further pods for each domain: `most` (D + 1,), the last for nodes in no domain."""
 
     domains: Domains
     most: Ints
@@ -28,39 +28,40 @@ class DomainQuota:
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """Pods that prefer to be together in one domain, or to be spread evenly over all domains.
+    """Preference of pods for one common domain, or for an even spread over all domains.
 
-    `present` (D,) is how many pods each domain has; None means that they prefer to be together.
+    `present` (D,) is the number of pods in each domain; None means that they prefer one domain.
     """
 
     domains: Domains
     present: Ints | None
 
     def quota(self, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
-        """The quota that fulfils it for the next `count` pods; None if it makes no difference."""
+        """Return the quota that fulfils it for the next `count` pods, or None without effect."""
         if self.present is None:
             return gather(self.domains, rows, room, count)
         return level(self.domains, self.present, rows, room, count)
 
     def emptiest(self, rows: Ints) -> Bools | None:
-        """Which rows (len(rows),) are in no domain or in one with the fewest pods.
+        """Return the rows (len(rows),) that are in no domain or in one with the fewest pods.
 
-        None for pods that prefer to be together.
+        Return None for pods that prefer to be together.
         """
         if self.present is None:
             return None
         codes = self.domains.codes[rows]
         present = self.present[codes[codes >= 0]]
         least = int(present.min()) if len(present) else 0
+        # Code -1, no domain, reads the last entry and counts as emptiest.
         found: Bools = np.append(self.present, least)[codes] == least
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class SkewLimit:
-    """A spread constraint: no domain may exceed the one with fewest pods by more than `max_skew`.
+    """Spread constraint: no domain may exceed the one with the fewest pods by more than `max_skew`.
 
-    `present` (D,) is how many pods each domain has; `counting` (D,) marks the domains that are
+    `present` (D,) is the number of pods in each domain; `counting` (D,) marks the domains that are
     eligible for the minimum. `few` means fewer of these than minDomains; the minimum is then 0.
     """
 
@@ -72,17 +73,20 @@ class SkewLimit:
 
     @property
     def quota(self) -> DomainQuota:
-        """How many more pods each domain may take if the others get none; 0 outside of domains."""
+        """Quota of each domain if the others get no pods; 0 outside of domains."""
         most = self._least(self.present) + self.max_skew - self.present
         return DomainQuota(self.domains, np.append(most, 0))
 
     def level(self, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
-        """The function `level`, up to `max_skew` above the least that a full domain can have."""
+        """Return the quota that fills domains to one level.
+
+        The level is at most `max_skew` above the smallest number of pods in a full domain.
+        """
         most = self._least(self.present + self.domains.sums(room, rows)) + self.max_skew
         return level(self.domains, self.present, rows, room, count, most=most)
 
     def kept(self, rows: Ints, counts: Ints) -> bool:
-        """Whether the domains that gain pods keep the skew if `rows[i]` get `counts[i]` more."""
+        """Return True if domains that get pods keep the skew with `counts[i]` more on `rows[i]`."""
         more = self.domains.sums(counts, rows)
         after = self.present + more
         return bool((after[more > 0] <= self._least(after) + self.max_skew).all())
@@ -90,15 +94,16 @@ class SkewLimit:
     def _least(self, present: Ints) -> int:
         if self.few:
             return 0
+        # Without an eligible domain there is no minimum, and no skew to violate.
         return int(present[self.counting].min()) if self.counting.any() else PLENTY
 
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """All quotas for the next pods of one shape: those that must hold, and the preferred ones.
+    """Quotas for the next pods of one shape: required ones, and preferred ones.
 
-    `single` means that they must be computed again after each pod. All nodes together may take
-    `most`; None: any number.
+    `single` means that they must be computed again after each pod. `most` limits the pods on all
+    nodes together, None means no limit.
     """
 
     domain_quotas: Sequence[DomainQuota]
@@ -117,7 +122,7 @@ class Quotas:
         single: bool,
         most: int | None = None,
     ) -> Quotas:
-        """Sort by size of domain, small ones first: large ones divide the room that those leave."""
+        """Create the quotas, small domains first: large ones divide the room that those leave."""
 
         def size(quota: DomainQuota | SkewLimit | Preference) -> int:
             return -len(quota.domains.values)
@@ -131,12 +136,14 @@ class Quotas:
         )
 
     def share(self, rows: Ints, room: Ints, count: int) -> Ints:
-        """How much of the room (len(rows),) to use for `count` pods at once, first rows first.
+        """Return the room (len(rows),) to use for `count` pods at once, best rows first.
 
-        The quotas must be computed again after these pods. Uses some of the room if there is any.
+        The quotas must be computed again after these pods. At least one pod is placed if there is
+        room.
         """
         for quota in self.domain_quotas:
             room = within(quota, rows, room)
+        # After the domain quotas: levels are only right for the room that these leave.
         level_room = self._level_all(rows, room, count) if self.skew_limits else None
         if level_room is not None:
             return level_room
@@ -148,9 +155,9 @@ class Quotas:
         return first(room, count)
 
     def open_to_one(self, rows: Ints) -> Bools | None:
-        """Of rows with room, those of which `share` uses the first for one pod: (len(rows),).
+        """Return the rows with room (len(rows),) among which `share` uses the first for one pod.
 
-        None where that depends on the order of the rows.
+        Return None if that depends on the order of the rows.
         """
         if self.preferences:
             preference, *others = self.preferences
@@ -163,7 +170,9 @@ class Quotas:
         return found
 
     def _level_all(self, rows: Ints, room: Ints, count: int) -> Ints | None:
-        """Fill all domains to one level; None if that breaks a skew or gains nothing over steps."""
+        """Fill all domains to one level, or return None if that breaks a skew or gains nothing."""
+        # Levels are computed for each constraint alone and may conflict, so the result is checked.
+        # Steps of max_skew are always safe, but take more waves.
         careful, bold = room, room
         for skew_limit in self.skew_limits:
             careful = within(skew_limit.quota, rows, careful)
@@ -176,7 +185,7 @@ class Quotas:
 
 
 def first(room: Ints, count: int) -> Ints:
-    """Put `count` pods on the first nodes, or as many as there is room for; (len(room),)."""
+    """Return the pods on each node, (len(room),), if `count` pods fill the first nodes."""
     before = np.cumsum(room) - room
     counts: Ints = np.clip(count - before, 0, room)
     return counts
@@ -185,10 +194,11 @@ def first(room: Ints, count: int) -> Ints:
 def level(
     domains: Domains, present: Ints, rows: Ints, room: Ints, count: int, *, most: int = PLENTY
 ) -> DomainQuota | None:
-    """A quota that fills the emptiest domains first; None if no domain has room.
+    """Return a quota that fills the emptiest domains first, or None if no domain has room.
 
     `room[i]` is the room on `rows[i]`. Domains are filled to the highest common level that needs at
-    most `count` pods and is at most `most`; if no pod is needed for that level, to one above it.
+    most `count` pods and is at most `most`. If that level needs no pod, they are filled to one
+    above.
     """
     sums = domains.sums(room, rows)
     if not sums.any():
@@ -199,27 +209,30 @@ def level(
 
     low = int(present[sums > 0].min())
     high = max(low, min(most, int((present + sums)[sums > 0].max())))
+    # The number of pods grows with the level, so the level is found by bisection.
     if taken(high) > count:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if taken(middle) <= count else (low, middle)
     else:
         low = high
+    # At least one pod must be placed, or the search would make no progress.
     height = low if taken(low) else low + 1
     return DomainQuota(domains, np.append(np.clip(height - present, 0, None), PLENTY))
 
 
 def gather(domains: Domains, rows: Ints, room: Ints, count: int) -> DomainQuota | None:
-    """A quota for one domain only: that of the first node, if it has room for `count` pods.
+    """Return a quota for one domain only: that of the first node, if it has room for `count` pods.
 
-    Otherwise the domain with the least room that is enough, or else the one with the most room.
-    None if the first node is in no domain.
+    Otherwise it is the domain with the least room that is enough, or else the one with the most
+    room. Return None if the first node is in no domain.
     """
     first = int(domains.codes[rows[0]])
     if first < 0:
         return None
     sums = domains.sums(room, rows)
     chosen = first
+    # Best fit, so that larger domains remain for pods that need them.
     if sums[first] < count:
         enough = np.flatnonzero(sums >= count)
         chosen = int(enough[np.argmin(sums[enough])] if len(enough) else np.argmax(sums))
@@ -229,8 +242,9 @@ def gather(domains: Domains, rows: Ints, room: Ints, count: int) -> DomainQuota 
 
 
 def within(quota: DomainQuota, rows: Ints, room: Ints) -> Ints:
-    """Reduce the room (len(rows),) so that no domain exceeds its quota; first rows come first."""
+    """Return the room (len(rows),) reduced to the quotas of domains; best rows keep theirs."""
     codes = quota.domains.codes[rows]
+    # Stable, so that within each domain the best rows remain first.
     order = np.argsort(codes, kind="stable")
     grouped, sizes = codes[order], room[order]
     before = np.cumsum(sizes) - sizes
@@ -243,14 +257,15 @@ def within(quota: DomainQuota, rows: Ints, room: Ints) -> Ints:
 
 
 def ceilings(domains: Domains, room: Ints, parts: Ints, size: int) -> Ints:
-    """How many pods fit into each of the parts (size,) if a domain takes only one of a part.
+    """Return the pods that fit into each part (size,) if a domain takes only one pod of a part.
 
-    `room` (N,) is that of each node, `parts` (N,) the part that it is in, -1 for none. Nodes in no
-    domain use all their room.
+    `room` (N,) is the capacity of each node, `parts` (N,) the part that it is in, -1 for none.
+    Nodes in no domain use all their room.
     """
     at = np.flatnonzero((room > 0) & (parts >= 0))
     codes, parts, room = domains.codes[at], parts[at], room[at]
     alone = codes < 0
+    # A pair (part, domain) as one number: distinct pairs are the domains of each part.
     pairs = np.unique(parts[~alone] * (len(domains.values) + 1) + codes[~alone])
     found = np.bincount(pairs // (len(domains.values) + 1), minlength=size)
     found += np.bincount(parts[alone], room[alone], minlength=size).astype(np.int64)

@@ -1,8 +1,8 @@
 """DynamicResources: nodes whose devices can be allocated to a pod's claims.
 
-What pods of a shape ask for is a `Demand` for each node. A named claim without an allocation is
-allocated with the first of its pods: that pod is placed alone, and decides where the others can go.
-Or it is allocated before any of them, if the search looks for a place for pods of several shapes.
+A `Demand` describes the claims of a shape's pods on each node. A named claim without an allocation
+is allocated with the first of its pods: that pod is placed alone, and decides where the others can
+go. If pods of several shapes share the claim, the search allocates it before any of them.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 
 
 _WEIGHT: Final = 2000
-"""kube-scheduler's weight of 2 for this plug-in, in thousandths of a node's utilisation."""
+"""kube-scheduler's weight of 2 for this plugin, in thousandths of a node's utilisation."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceNeeds:
-    """Which devices pods of a shape can take, and how many each takes at least.
+    """Devices that pods of a shape can take, and the least number that each takes.
 
-    `able` has per node (N,) their positions as a mask, of which `free` (N,) are not in use.
+    `able` has the mask of their positions for each node (N,); `free` (N,) is the number of them
+    that are not in use.
     """
 
     least: int
@@ -56,9 +57,9 @@ class DeviceNeeds:
 
 @dataclass(frozen=True, slots=True)
 class AskedClaim:
-    """A claim that has to be allocated for a pod; `key` None: one of its own.
+    """Claim that must be allocated for a pod; `key` is None for one of its own.
 
-    `resources` are the extended resources that its requests stand for, by the request's name.
+    `resources` are the extended resources that its requests provide, by the request's name.
     """
 
     key: ClaimKey | None
@@ -67,10 +68,11 @@ class AskedClaim:
 
 
 class DynamicResources(Plugin):
-    """Filter and reserve for shapes that ask for devices. Others cost nothing."""
+    """Filter, score and reserve for shapes with claims; other shapes cost nothing."""
 
     name = "DynamicResources"
     events: ClassVar[Events] = {
+        # No POD_DELETE: claims hold devices, and DEVICES follows when they are released.
         **NODE_EVENTS,
         Event.NOMINATION_DELETE: Reach.NODES,
         Event.DEVICES: Reach.NODES,
@@ -87,6 +89,7 @@ class DynamicResources(Plugin):
 
     def key(self, shape: Shape) -> object:
         """See Plugin."""
+        # The framework's key has the nodes' generation already, and a changed slice marks its rows.
         return self._demands.key(shape)[:3] if shape.requirements.needs_devices else None
 
     def room(
@@ -100,7 +103,7 @@ class DynamicResources(Plugin):
         return np.minimum(room, at(shape, rows))
 
     def copies(self, shape: Shape, rows: Ints | slice) -> Ints:
-        """For how many pods of the shape each row has devices, (len(rows),)."""
+        """Return the number of the shape's pods for which each row has devices, (len(rows),)."""
         demands = self._demands.of(shape)
         at = np.arange(self._nodes.size)[rows]
         found = self._equal.copies(demands, at, self._table.states_of(rows))
@@ -108,7 +111,7 @@ class DynamicResources(Plugin):
         return found if admitted is None else np.where(admitted[rows], found, 0)
 
     def _empty_copies(self, shape: Shape, rows: Ints | slice) -> Ints:
-        """The same as if nothing were in use."""
+        """Return the pods for which each row has devices if none are in use, (len(rows),)."""
         at = np.arange(self._nodes.size)[rows]
         return self._equal.copies(self._demands.of(shape), at, np.zeros(len(at), np.int64))
 
@@ -132,19 +135,20 @@ class DynamicResources(Plugin):
                     nodes[at[room[at] >= devices.count]] = True
                     if not devices.count:
                         rest[at] = False
-        # As in kube-scheduler, of a pod with several claims this is said last.
+        # As in kube-scheduler, a node whose devices do not suffice for the pod's other claims has
+        # that reason instead.
         if demands.admitted is not None:
             yield NOT_AVAILABLE, ~demands.admitted & rest
         yield from found.items()
 
     def one_at_a_time(self, shape: Shape) -> bool:
-        """Whether the devices of one pod affect on which nodes the next finds some."""
+        """Return True if the devices of one pod affect on which nodes the next one finds any."""
         if not shape.requirements.needs_devices:
             return False
         return any(demand.apart for demand in self._demands.of(shape).demands)
 
     def order_matters(self, shape: Shape) -> bool:
-        """Whether devices of one pod are not for the next, or its claims have others' consumers."""
+        """Return True if pods of the shape share claims, or devices of several nodes."""
         if not shape.requirements.needs_devices:
             return False
         return bool(named(shape)) or self.one_at_a_time(shape)
@@ -158,20 +162,20 @@ class DynamicResources(Plugin):
         return not shape.requirements.needs_devices
 
     def left(self, shape: Shape) -> int | None:
-        """How many more pods may use the claims that it names."""
+        """Return the number of further pods that may use the named claims, or None for any."""
         return self.quotas.left(shape)
 
     def undecided(self, shape: Shape) -> tuple[ClaimKey, ...]:
-        """The claims that its pods name and that have no allocation yet."""
+        """Return the claims that the shape's pods name and that have no allocation yet."""
         if not named(shape):
             return ()
         return tuple(key for _, key in self._demands.of(shape).undecided)
 
     def choices(self, key: ClaimKey, rows: Ints) -> Iterator[tuple[Allocation, Ints, bool]]:
-        """What an undecided claim would be given on equal rows, with these rows.
+        """Yield possible allocations of an undecided claim, each with the rows that choose it.
 
-        That is the first choice of each row and, where that is of devices that the node alone
-        reaches, the first choice without those: for these the third value is true.
+        They are the first choice of each row and, if only its node reaches those devices, the first
+        choice without them: then the third value is True.
         """
         demand = self._demands.of_claim(key)
         if demand.flaw:
@@ -181,10 +185,12 @@ class DynamicResources(Plugin):
             if put is None:
                 continue
             first = int(rows[at[0]])
+            # Other nodes reach these devices: rows with equal ones are one choice.
             if not is_local(self._results(demand.first, put, first)[0]):
                 yield from self._by_devices(demand, put, rows[at])
                 continue
             yield self._results(demand.first, put, first)[0], rows[at], False
+            # A gang that does not fit on this node alone may fit on nodes that share other devices.
             if not self.wide():
                 continue
             mask = self._local_devices(first)
@@ -197,7 +203,10 @@ class DynamicResources(Plugin):
     def _by_devices(
         self, demand: Demand, put: Put, rows: Ints
     ) -> Iterator[tuple[Allocation, Ints, bool]]:
-        """Nodes of one layout may see other devices, which other nodes reach."""
+        """Yield the allocations of rows with one layout, by their devices.
+
+        Nodes of one layout may see different devices, which different nodes reach.
+        """
         equal: dict[tuple[DeviceKey, ...], list[int]] = {}
         for row in rows.tolist():
             equal.setdefault(self._devices_of(put, row), []).append(row)
@@ -205,21 +214,24 @@ class DynamicResources(Plugin):
             yield self._results(demand.first, put, same[0])[0], np.array(same, np.int64), False
 
     def _local_devices(self, row: int) -> int:
-        """The positions of the devices that only this node sees, as a mask."""
+        """Return the mask of the devices that only this node sees."""
         wide, keys = self._table.groups.wide_pools, self._table.view(row).keys
         return sum(1 << at for at, key in enumerate(keys) if key[:2] not in wide)
 
     def allocate(self, key: ClaimKey, row: int, *, wide: bool = False) -> bool:
         """Allocate an undecided claim on the row, before any of its pods, in the open trial.
 
-        It is given devices that other nodes reach as well, if it is to be `wide`.
+        With `wide`, it gets only devices that other nodes reach as well.
         """
         demand = self._demands.of_claim(key)
         without = self._local_devices(row) if wide else 0
         return not demand.flaw and self._decide(None, demand, row, without)
 
     def score(self, shape: Shape, rows: Ints) -> Ints | None:
-        """How early in firstAvailable lists its devices are, weighted; None without such a list."""
+        """Return the weighted score of firstAvailable options, or None without such a list.
+
+        As in kube-scheduler, nodes that can serve earlier options score higher.
+        """
         if not shape.requirements.needs_devices or not any(
             request.listed for ask in _own(shape) for request in ask.requests
         ):
@@ -238,6 +250,7 @@ class DynamicResources(Plugin):
         undecided = demands.undecided
         if not undecided or count == 1:
             return 0
+        # A node with room for all pods needs no devices that other nodes reach.
         alone = np.flatnonzero(room >= count)
         if len(alone):
             return int(alone[0])
@@ -246,6 +259,7 @@ class DynamicResources(Plugin):
             demand = demands.at(row)
             put = self._first_put(demand, *self._equal.at(demand, row))
             devices = () if put is None else self._devices_of(put, row)
+            # Rows that would get the same devices reach the same nodes.
             if put is None or devices in tried:
                 continue
             tried.add(devices)
@@ -256,9 +270,10 @@ class DynamicResources(Plugin):
         return 0
 
     def needs(self, shape: Shape) -> DeviceNeeds | None:
-        """What a pod of the shape takes at least; None if it may share devices, or needs none.
+        """Return the least devices that a pod of the shape takes.
 
-        None also if it does not ask for the same on all nodes.
+        Return None if it needs none, may share devices, or has different demands on different
+        nodes.
         """
         if not shape.requirements.needs_devices or len(self._demands.of(shape).demands) > 1:
             return None
@@ -267,6 +282,7 @@ class DynamicResources(Plugin):
             return None
         asks = self._table.states.asks(demand.first if demand.undecided else demand.own)
         options = [o for ask in asks for request in ask.requests for o in request.options]
+        # adminAccess takes no device from others, so there is no least number.
         if any(wanted.option.admin for wanted in options):
             return None
         able, free = [0] * self._nodes.size, np.zeros(self._nodes.size, np.int64)
@@ -281,7 +297,7 @@ class DynamicResources(Plugin):
         return DeviceNeeds(sum(ask.least for ask in asks), able, free)
 
     def layouts(self, shapes: Iterable[Shape], rows: Ints) -> list[int]:
-        """A number per row; equal ones stand for devices that are equal for all of the shapes."""
+        """Return a number for each row; equal numbers mean equal devices for all of the shapes."""
         needing = [self._demands.of(shape) for shape in shapes if shape.requirements.needs_devices]
         if not needing:
             return [0] * len(rows)
@@ -290,14 +306,14 @@ class DynamicResources(Plugin):
         return numbers
 
     def states(self, shapes: Iterable[Shape], rows: Ints) -> list[int]:
-        """The device state of each row, as a number; 0 if no shape asks for devices."""
+        """Return the number of each row's device state, or 0 if no shape asks for devices."""
         if not any(shape.requirements.needs_devices for shape in shapes):
             return [0] * len(rows)
         numbers: list[int] = self._table.states_of(rows).tolist()
         return numbers
 
     def state_with(self, shape: Shape, row: int, state: int) -> int | None:
-        """The state with one pod of the shape more on the row; None if devices are lacking."""
+        """Return the state with one more pod of the shape on the row, or None without devices."""
         demand = self._demands.of(shape).at(row) if shape.requirements.needs_devices else Demand()
         if not demand.asks:
             return None if demand.flaw else state
@@ -316,6 +332,7 @@ class DynamicResources(Plugin):
         demands = self._demands.of(shape)
         if not len(rows) or demands.flawed:
             return not demands.flawed
+        # The first pod allocates the named claims; the others depend on where that is.
         if demands.undecided and counts[0] > 0:
             decided = self._decide(shape, demands.at(int(rows[0])), int(rows[0]))
             rest = counts - (np.arange(len(rows)) == 0)
@@ -333,9 +350,13 @@ class DynamicResources(Plugin):
     def allocations(
         self, pods: Iterable[tuple[Shape, int, Sequence[ClaimKey]]]
     ) -> Mapping[ClaimKey, Allocation]:
-        """What the claims of these pods (shape, row, claims) are given by the open trial."""
+        """Return the allocations of the open trial for the claims of these pods.
+
+        A pod is (shape, row, claims).
+        """
         found: dict[ClaimKey, Allocation] = {}
         puts: dict[tuple[int, int], list[Put]] = {}
+        # Copied, because the loop removes entries and the trial may continue.
         given = {key: list(each) for key, each in self._given.items()}
         rows: set[int] = set()
         demands: dict[Shape, Demands] = {}
@@ -352,6 +373,7 @@ class DynamicResources(Plugin):
             else:
                 if row not in rows:
                     rows.add(row)
+                    # The state knows picks by asks, not by pod: equal pods take them in turn.
                     for put in self._state_of(row):
                         puts.setdefault((row, put.asks), []).append(put)
                 put = puts[row, demand.own].pop(0)
@@ -362,12 +384,12 @@ class DynamicResources(Plugin):
                 found[key] = replace(found[key], ask=demand.extended)
         return found
 
-    # What is told of devices
+    # For explanations
 
     def asked(self, shape: Shape) -> list[AskedClaim]:
-        """The claims that have to be allocated for a pod of the shape, in the order of its spec.
+        """Return the claims to allocate for a pod of the shape, in the order of its spec.
 
-        On those nodes where they are most.
+        They are those of the nodes on which the pod needs the most claims.
         """
         demand = self._demands.of(shape).main if shape.requirements.needs_devices else Demand()
         if demand.flaw or not demand.asks:
@@ -382,7 +404,7 @@ class DynamicResources(Plugin):
         return found
 
     def equal_rows(self, shape: Shape, rows: Ints) -> Iterator[tuple[Layout, Usage, Ints]]:
-        """Rows with equal devices in equal use, of those where `asked` has to be allocated."""
+        """Yield groups of rows with equal devices in equal use, where `asked` must be allocated."""
         demands, states = self._demands.of(shape), self._table.states
         for demand, of in demands.parts(rows):
             if demand is demands.main:
@@ -391,27 +413,32 @@ class DynamicResources(Plugin):
                     yield layout, states.all[state].after, at[where]
 
     def admitted(self, allocation: Allocation) -> Bools:
-        """Nodes (N,) that can use the allocation."""
+        """Return the nodes (N,) that can use the allocation."""
         return self._table.admitted(allocation.nodes)
 
     def wide(self) -> bool:
-        """Whether several nodes see one pool."""
+        """Return True if several nodes see one pool."""
         return self._table.use.wide()
 
     def device_name(self, row: int, position: int) -> str:
-        """`driver/pool/device`."""
+        """Return the name of a device as `driver/pool/device`."""
         return "/".join(self._table.view(row).keys[position])
 
     def deselecting(self, kind: Kind, wanted: Wanted) -> str:
-        """The first selector that does not take devices of the kind; empty if all do."""
+        """Return the source of the first selector that rejects the kind, or an empty string."""
+        # Evaluated again, because verdicts do not keep which selector rejected the kind.
         judge = self._table.sortings.judge
         for selector in wanted.selectors:
             if judge(selector.expression, kind.driver, kind.sample) is not True:
                 return selector.source
         return ""
 
+    def rejects(self, shape: Shape) -> str:
+        """See Plugin."""
+        return self._demands.of(shape).main.flaw if shape.requirements.asks else ""
+
     def forget(self, shape: Shape) -> None:
-        """No pod of the shape waits."""
+        """Drop the demands of a shape that no pending pod has."""
         self._demands.forget(shape)
 
     # Reserve
@@ -420,6 +447,7 @@ class DynamicResources(Plugin):
         states, before = self._table.states, self._table.states_of(rows)
         after, complete, own = before.copy(), True, demand.own
         for layout, state, where in self._equal.groups(demand, rows, before):
+            # Rows in one state that get equally many pods change together.
             for count in np.unique(counts[where]).tolist():
                 same = where[counts[where] == count]
                 after[same], missing = states.put(layout, state, own, count, fix=demand.apart)
@@ -427,6 +455,8 @@ class DynamicResources(Plugin):
         self._table.set_states(rows, after)
         if demand.apart:
             for row, state, now in zip(rows.tolist(), before.tolist(), after.tolist(), strict=True):
+                # Pools of several nodes: the pod's devices must not be free on the other nodes
+                # either.
                 self._tell_others(row, states.all[now].fixed[len(states.all[state].fixed) :])
         return complete
 
@@ -439,10 +469,9 @@ class DynamicResources(Plugin):
         self._table.set_states(rows, np.array(after, np.int64))
 
     def _decide(self, shape: Shape | None, demand: Demand, row: int, without: int = 0) -> bool:
-        """Put the pod there that allocates its named claims; these are assumed from then on.
+        """Put a pod on the row that allocates its named claims, and assume their allocations.
 
-        Without a shape there is no pod, but the claims alone. They get none of the devices of the
-        mask `without`.
+        Without a shape, only the claims are allocated. They get no device of the mask `without`.
         """
         layout, state = self._equal.at(demand, row)
         states = self._table.states
@@ -458,6 +487,7 @@ class DynamicResources(Plugin):
             self._table.assume(key, results[at])
         if shape is None:
             return True
+        # Kept here, because the state has this pod under `demand.first`, with the named claims.
         own = tuple(each for at, each in enumerate(results) if at not in shared)
         given = self._given.setdefault((shape, row), [])
         given.append(own)
@@ -470,7 +500,7 @@ class DynamicResources(Plugin):
             del self._given[place]
 
     def _tell_others(self, row: int, puts: Iterable[Put]) -> None:
-        """Devices that other nodes see, too, are in use there as well."""
+        """Put the devices in use on all other nodes that see them."""
         view = self._table.view(row)
         for put in puts:
             for pick in put.picks:
@@ -485,6 +515,7 @@ class DynamicResources(Plugin):
                 rows = rows[rows != row]
             if position is None or not len(rows):
                 continue
+            # Many nodes may see the pool, but few states differ: one step for each state.
             numbers, at = np.unique(table.states_of(rows), return_inverse=True)
             after = [
                 table.states.taken_elsewhere(number, position, pick.consumed)
@@ -497,7 +528,7 @@ class DynamicResources(Plugin):
     def _first_put(
         self, demand: Demand, layout: Layout, state: int, without: int = 0
     ) -> Put | None:
-        """What the pod that allocates the undecided claims gets; None if it cannot."""
+        """Return the picks of a pod that allocates the undecided claims, or None if it cannot."""
         states = self._table.states
         after = states.step(layout, state, demand.first, fix=True, without=without)
         return states.all[after].fixed[-1] if isinstance(after, int) else None
@@ -516,5 +547,5 @@ class DynamicResources(Plugin):
 
 
 def _own(shape: Shape) -> Iterator[Ask]:
-    """What the pods of the shape ask for by themselves."""
+    """Return the asks of the own claims of the shape's pods."""
     return (entry for entry in shape.requirements.asks if isinstance(entry, Ask))

@@ -1,6 +1,6 @@
-"""Nodes with equal devices in equal use, as far as a demand tells them apart.
+"""Nodes with equal devices in equal use, as far as a demand distinguishes them.
 
-What is found out for one of them holds for all.
+A result for one of them holds for all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scheduler.core.nodes.node_table import Ints
 
 
 class EqualDevices:
-    """Finds the layout and the state of nodes; rows are those of the node table."""
+    """Lookup of the layout and state of nodes; rows are those of the node table."""
 
     def __init__(self, table: DeviceTable) -> None:
         self._table = table
@@ -26,9 +26,9 @@ class EqualDevices:
     def groups(
         self, demand: Demand, rows: Ints, states: Ints | None = None
     ) -> Iterator[tuple[Layout, int, Ints]]:
-        """Yield each layout and state with the indices into `rows`; nothing if nothing is asked.
+        """Yield each layout and state with the indices into `rows`; nothing without asks.
 
-        `states` (len(rows),) are those to go by instead of the present ones.
+        `states` (len(rows),) replaces the current states.
         """
         if not demand.asks:
             return
@@ -36,13 +36,17 @@ class EqualDevices:
             states = self._table.states_of(rows)
         parts: dict[Watched, list[int]] = {}
         for state in _distinct(states):
+            # Pods of a trial may need devices distinguished further: such states have their own
+            # sorting.
             parts.setdefault(self._seen(demand, state), []).append(state)
         for watched, of_part in parts.items():
             sorting = self._table.sorting(watched)
             at = np.arange(len(rows))
             if len(parts) > 1:
                 at = np.flatnonzero(np.isin(states, of_part))
+            # Layout and state in one number, so that one sort groups the rows by both.
             keys = sorting.column[rows[at]] << 32 | states[at]
+            # The common case of equal nodes needs no sort.
             if len(keys) and (keys == keys[0]).all():
                 yield sorting.layouts[int(keys[0]) >> 32], int(keys[0]) & 0xFFFFFFFF, at
                 continue
@@ -52,17 +56,17 @@ class EqualDevices:
                 yield sorting.layouts[key >> 32], key & 0xFFFFFFFF, at[where]
 
     def at(self, demand: Demand, row: int) -> tuple[Layout, int]:
-        """The row's layout and state."""
+        """Return the row's layout and state."""
         state = int(self._table.states_of(np.array([row]))[0])
         return self.layout(demand, row, state), state
 
     def layout(self, demand: Demand, row: int, state: int) -> Layout:
-        """The row's layout as a pod sees it that joins those of the state."""
+        """Return the row's layout for a pod that joins the pods of the state."""
         sorting = self._table.sorting(self._seen(demand, state))
         return sorting.layouts[int(sorting.column[row])]
 
     def copies(self, demands: Demands, rows: Ints, states: Ints) -> Ints:
-        """For how many pods each of the rows has devices, (len(rows),), in these states."""
+        """Return the pods for which each row in these states has devices, (len(rows),)."""
         found = np.full(len(rows), PLENTY, np.int64)
         for demand, of in demands.parts(rows):
             if demand.flaw:
@@ -73,17 +77,17 @@ class EqualDevices:
         return found
 
     def room(self, demand: Demand, layout: Layout, state: int) -> Room:
-        """For how many pods a node with these devices in this state has some, and what lacks."""
+        """Return the pods for which a node in this state has devices, and what limits them."""
         first = demand.first if demand.undecided else None
         return self._table.states.room(layout, state, demand.own, first)
 
     def _seen(self, demand: Demand, state: int) -> Watched:
-        """What the shape looks at, and the pods that it may have to share the node with."""
+        """Return what distinguishes devices for the demand and for the pods of the state."""
         return demand.watched | self._table.states.all[state].watched
 
 
 def _distinct(numbers: Ints) -> list[int]:
-    """The numbers, each once, in order."""
+    """Return the distinct numbers in ascending order."""
     if len(numbers) and (numbers == numbers[0]).all():
         return [int(numbers[0])]
     found: list[int] = np.unique(numbers).tolist()

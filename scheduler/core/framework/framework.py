@@ -1,8 +1,8 @@
-"""Runs the plug-ins over all nodes for one shape at a time: filter, score, reserve.
+"""Framework: runs the plugins over all nodes for one shape at a time (filter, score, reserve).
 
 It corresponds to kube-scheduler's framework.Framework, which runs them for one pod and one node. As
-there, each plug-in has its own rules; this module decides their order and combines their answers.
-Answers of node filters are cached until the nodes change. Answers that depend on other pods or on
+there, each plugin has its own rules; this module decides their order and combines their results.
+Results of node filters are cached until the nodes change. Results that depend on other pods or on
 free resources are cached until any of those change.
 """
 
@@ -28,18 +28,17 @@ from scheduler.core.topology.topology import Domains
 from scheduler.core.values.model import Requirements
 
 _MOST_CACHED: Final = 8_000_000
-"""Answers are cached for so many shapes times nodes; each takes up to 60 bytes."""
+"""Limit of cached results, as shapes times nodes; each takes up to 60 bytes."""
 
 _MOST_USAGES: Final = 64
-"""The utilisation of nodes is cached for so many different requests, and slots for so many kinds of
-shapes that differ in volumes alone."""
+"""Limit of different requests with a cached utilisation, and of cached slots that shapes share."""
 
 _MOST_REASONS: Final = 1024
-"""A shape with more reasons than this forgets them when the nodes are filtered again."""
+"""Limit of reasons of a shape; beyond it, they are dropped when the nodes are filtered again."""
 
 
 class Framework:
-    """The plug-ins of one cluster. The arrays it returns may be shared: do not write to them."""
+    """Plugins of one cluster. Callers must not write to the arrays it returns: they are shared."""
 
     def __init__(
         self,
@@ -48,26 +47,27 @@ class Framework:
         plugins: Plugins,
         more: Sequence[Plugin] = (),
     ) -> None:
-        """`more` plug-ins are asked after those of each cluster."""
+        """Create a framework; `more` plugins run after the default ones."""
         self.nodes = nodes
         self.plugins = plugins
         self._selectors = selectors
         self._cached: dict[Shape, None] = {}
         self._shared_slots: dict[object, Cached[Ints]] = {}
         self._usages: dict[tuple[tuple[str, int], ...], Cached[tuple[Ints, Ints]]] = {}
+        # Most plugins override few methods. Calling only these keeps the cost of a pod low.
         self._at = {
             name: tuple(it for it in (*plugins, *more) if getattr(type(it), name) is not point)
             for name, point in vars(Plugin).items()
             if callable(point)
         }
-        """By extension point the plug-ins that have rules there; the others are not asked."""
+        """For each extension point, the plugins that override it."""
         self.reach = reaches(plugin.events for plugin in (*plugins, *more))
-        """How far each event reaches that can make a refused pod fit, by what plugins state."""
+        """Reach of each event that can make a rejected pod fit, as the plugins state it."""
 
     def shape(
         self, index: int, wants: Requirements, matches: PodMatches, like: Shape | None = None
     ) -> Shape:
-        """A new shape, with what the plug-ins derive from its requirements and matches alone.
+        """Create a shape, with what the plugins derive from its requirements and matches alone.
 
         `like` is a shape with the same requirements, if one is known.
         """
@@ -83,7 +83,7 @@ class Framework:
         )
 
     def drop_caches(self, shape: Shape) -> None:
-        """Free what was computed per node for a shape of which no pod waits."""
+        """Free the results per node of a shape that no pending pod has."""
         self._cached.pop(shape, None)
         for plugin in self._at["forget"]:
             plugin.forget(shape)
@@ -91,33 +91,38 @@ class Framework:
 
     @property
     def cached(self) -> int:
-        """For how many shapes answers per node are cached."""
+        """Number of shapes with cached results per node."""
         return len(self._cached)
 
     # Filter
 
     def node_codes(self, shape: Shape) -> Codes:
-        """Per node (N,) the code of the node filters; they ignore other pods and free resources."""
+        """Return for each node (N,) the code of the node filters.
+
+        These ignore other pods and free resources.
+        """
         return shape.cache.node_codes.get(self.nodes.generation, lambda: self._filter_nodes(shape))
 
     def permitted(self, shape: Shape) -> Bools:
-        """Per node (N,) whether the node filters admit the shape."""
+        """Return for each node (N,) whether the node filters admit the shape."""
         permitted: Bools = self.node_codes(shape) == 0
         return permitted
 
     def pod_codes(self, shape: Shape) -> Codes:
-        """Per node (N,) the code of the filters that depend on other pods and on volumes."""
+        """Return for each node (N,) the code of filters that depend on other pods and volumes."""
         return shape.cache.pod_codes.get(self.nodes.version, lambda: self._filter_pods(shape))
 
     def slots(self, shape: Shape) -> Ints:
-        """How many pods of this shape each node (N,) has room for; 0 if a filter excludes it."""
+        """Return the number of the shape's pods that fit on each node (N,), 0 if a filter fails."""
         return shape.cache.slots.get(self.nodes.version, lambda: self._slots(shape))
 
     def slots_in(self, shape: Shape, rows: Ints | None) -> Ints:
-        """The same for the given rows only, (len(rows),); cheap for few rows. None means all."""
+        """Return the slots of the given rows, (len(rows),), or of all; cheap for few rows."""
         if rows is None:
             return self.slots(shape)
         if shape.cache.slots.key == self.nodes.version or shape.requirements.volumes:
+            # Volume filters run for all nodes at once, and shapes that differ in volumes share the
+            # result.
             return self.slots(shape)[rows]
         counts = self._room_at(shape, rows)
         if shape.filter_match_ids:
@@ -125,16 +130,17 @@ class Framework:
         return counts
 
     def optimistic_slots(self, shape: Shape, rows: Ints | None) -> Ints:
-        """Like `slots_in`, as if the other pods that the shape needs were already placed."""
+        """Return `slots_in` as if the other pods that the shape needs were already placed."""
         if shape.needs_other_pods:
             room = self.room(shape)
             return room if rows is None else room[rows]
         return self.slots_in(shape, rows)
 
     def may_fit(self, shapes: Iterable[Shape], rows: Ints) -> list[Shape]:
-        """These shapes without those that lack a resource on all of the rows: cheap for many.
+        """Return the shapes that may fit on one of the rows, by checks that are cheap for many.
 
-        Nor are there those whose volumes are in use, or more than can be attached there.
+        The checks leave out shapes that lack a resource on all of the rows, whose volumes are in
+        use, or that have more volumes than can be attached there.
         """
         may = list(shapes)
         for plugin in self._at["may_fit"]:
@@ -142,24 +148,28 @@ class Framework:
         return may
 
     def room(self, shape: Shape) -> Ints:
-        """Pods per node (N,) that the free resources, ports, disks and the node filters admit."""
+        """Return the pods that resources, ports, disks and node filters of each node (N,) admit."""
         return self._room_at(shape, slice(self.nodes.size))
 
     def empty_room(self, shape: Shape) -> Ints:
-        """The same as if no pods were on the nodes."""
+        """Return the pods that each node (N,) would admit without running pods."""
         room = self._counted(shape, slice(self.nodes.size), self.permitted(shape), empty=True)
         return np.minimum(room, 1) if shape.exclusive else room
 
     def conflicts(self, shape: Shape) -> Bools | None:
-        """Per node (N,) whether a pod there uses what excludes the shape; None: it uses nothing.
+        """Return for each node (N,) whether a pod there uses a host port or disk of the shape.
 
-        Pods of the shape may conflict with each other as well, if it is `exclusive`.
+        Return None if the shape has neither. If it is `exclusive`, its own pods conflict as well.
         """
         nodes, uses = self.nodes, shape.uses
         if not uses:
             return None
         key = (nodes.exclusive_uses.version, nodes.size)
         return shape.cache.conflicts.get(key, lambda: nodes.using(uses, shape.load.stage))
+
+    def rejects(self, shape: Shape) -> str:
+        """Return the first plugin's reason why no node can take such pods; empty if one may."""
+        return next(filter(None, (plugin.rejects(shape) for plugin in self._at["rejects"])), "")
 
     def advice(self, shape: Shape, reason: str) -> str:
         """Return the change that helps against the reason, by the plugin whose it is; or empty."""
@@ -172,43 +182,45 @@ class Framework:
             yield from plugin.lacking(shape, room)
 
     def most(self, shape: Shape, room: Ints, domains: Domains | None = None) -> Ints:
-        """The most pods of the shape that can fit if each node (N,) has this much room.
+        """Return an upper bound of the shape's pods that fit, if each node (N,) has this `room`.
 
-        That is (D,), for each of the domains, or (1,) for all nodes together.
+        The result is (D,), for each of the domains, or (1,) for all nodes together.
         """
         parts = np.zeros_like(room) if domains is None else domains.codes
         size = 1 if domains is None else len(domains.values)
         inside = parts >= 0
         found = np.bincount(parts[inside], room[inside], minlength=size).astype(np.int64)
+        # Each bound alone is true, so the lowest one is.
         for plugin in self._at["most"]:
             bound = plugin.most(shape, room, parts, size)
             found = found if bound is None else np.minimum(found, bound)
         return found
 
     def independent(self, shape: Shape) -> bool:
-        """Whether nothing but free resources, node filters and devices of nodes decides."""
+        """Return True if only free resources, node filters and devices of nodes decide."""
         return not (shape.filter_match_ids or self._order_matters(shape))
 
     def alone(self, shape: Shape) -> bool:
-        """Whether pods and devices of other nodes have no say in its filter and score of a node."""
+        """Return True if pods and devices of other nodes do not affect the results for a node."""
         matched = shape.score_match_ids or self._selectors.any_pods(shape.filter_match_ids)
         return not matched and all(plugin.is_local(shape) for plugin in self._at["is_local"])
 
     def shared_slots(self, shape: Shape, rows: Ints | None) -> Ints:
-        """How many pods of a shape with a stage take no free room on the rows, (len(rows),).
+        """Return the number of pods on each row, (len(rows),), that use capacity of other stages.
 
-        There they have what is held for other stages. None means all rows.
+        Such pods take no free resources. `rows` None means all rows.
         """
         stage, stages = shape.requirements.stage, self.nodes.stages
         every = np.arange(self.nodes.size) if rows is None else rows
         found = np.zeros(len(every), np.int64)
         if stage is not None:
+            # Only where the tree has pods or places: on other rows there is nothing to share.
             for at in np.flatnonzero(np.isin(every, stages.rows(stage.tree))).tolist():
                 found[at] = max(0, stages.shared_slots(int(every[at]), shape.request, stage))
         return found
 
     def in_waves(self, shape: Shape) -> bool:
-        """Whether the node of one pod of this shape affects the filter or score of the next."""
+        """Return True if the node of one pod affects the filter or score of the next one."""
         return shape.order_sensitive or self._order_matters(shape)
 
     def _order_matters(self, shape: Shape) -> bool:
@@ -218,7 +230,7 @@ class Framework:
         return False
 
     def quotas(self, shape: Shape, *, preferences: bool) -> Quotas:
-        """How many of the shape's next pods may be placed before the plug-ins must run again."""
+        """Return the limits of the next pods to place before the plugins must run again."""
         preferred: list[Preference] = []
         if preferences and shape.score_match_ids:
             preferred = [
@@ -236,7 +248,10 @@ class Framework:
     # Score
 
     def usage(self, shape: Shape) -> tuple[Ints, Ints]:
-        """Mean use of the requested resources and what a pod adds, per node (N,) in thousandths."""
+        """Return the mean use of the requested resources, and what a pod adds, for each node (N,).
+
+        Both are in thousandths.
+        """
         nodes, cached = self.nodes, self._usage_of(shape.request)
         used, step = cached.get(
             (nodes.size, nodes.resources.epoch),
@@ -249,19 +264,23 @@ class Framework:
         return used, step
 
     def _usage_of(self, request: Request) -> Cached[tuple[Ints, Ints]]:
-        """The cached answer for all shapes that request the same: each may have its own volumes."""
+        """Return the cached utilisation for all shapes with this request.
+
+        Pods with a volume each have a shape each, and mostly the same request.
+        """
         cached = self._usages.pop(request.amounts, None) or Cached()
+        # Inserted again, so that the first key is the least recently used one.
         self._usages[request.amounts] = cached
         if len(self._usages) > _MOST_USAGES:
             del self._usages[next(iter(self._usages))]
         return cached
 
     def usage_at(self, shape: Shape, rows: Ints) -> tuple[Ints, Ints]:
-        """The same for the given rows only, (len(rows),)."""
+        """Return the utilisation of the given rows, (len(rows),), as in `usage`."""
         return usage_at(shape, self.nodes, rows)
 
     def preference(self, shape: Shape, rows: Ints) -> Ints | None:
-        """The score of each row, (len(rows),), in thousandths of a node's use; None: all equal."""
+        """Return the score of each row, (len(rows),), in thousandths, or None if all are equal."""
         preference: Ints | None = None
         for plugin in self._at["score"]:
             own = plugin.score(shape, rows)
@@ -269,6 +288,7 @@ class Framework:
                 preference = own if preference is None else preference + own
         for weight, values in self._node_scores(shape):
             if len(rows):
+                # Normalised over the given rows, as kube-scheduler does over the feasible nodes.
                 score = values[rows]
                 own = score * abs(weight) // max(1, int(score.max()))
                 own = own if weight > 0 else -own
@@ -276,7 +296,7 @@ class Framework:
         return preference
 
     def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int:
-        """Index of the row to take the first of `count` pods; rows are best first, with `room`."""
+        """Return the index of the row for the first of `count` pods; rows are best first."""
         for plugin in self._at["start"]:
             at = plugin.start(shape, rows, room, count)
             if at is not None:
@@ -286,35 +306,40 @@ class Framework:
     # Reserve
 
     def only_counts(self, shape: Shape) -> bool:
-        """Whether `reserve` for it takes resources and counts matches, and does nothing else."""
+        """Return True if `reserve` only takes resources and counts matches for the shape."""
         if shape.requirements.stage is not None or shape.uses:
             return False
         return all(plugin.only_counts(shape) for plugin in self._at["only_counts"])
 
     def reserve(self, shape: Shape, rows: Ints, counts: Ints, *, devices: bool = True) -> bool:
-        """Put `counts[i]` pods on `rows[i]`, or take them off if negative; undone with a trial.
+        """Put `counts[i]` pods on `rows[i]`, or remove them if negative; undone with a trial.
 
-        Rows must be distinct, and all counts of the same sign. Assumes or drops volumes as well,
-        and takes `devices`, unless these are held by the claims of pods that have nodes. Returns
-        whether there was enough for all; there is wherever `slots` said so.
+        Rows must be distinct, and all counts of the same sign. Volumes are assumed or dropped as
+        well, and `devices` are taken, unless the claims of pods with nodes hold them. Return True
+        if there was enough for all, as is the case within `slots`.
         """
         complete = True
+        # Every plugin runs, even after one that lacks something: pods that have their nodes anyway
+        # use the rest all the same.
         for plugin in self._at["reserve"]:
             if devices or not plugin.by_claims:
                 complete = plugin.reserve(shape, rows, counts) and complete
         self.nodes.take(rows, counts, shape.load)
         if len(rows):
+            # After the nodes count the pods: plugins drop what is assumed for claims without users.
+            # The first row is enough, because pods that decide a volume are placed one at a time.
             for plugin in self._at["account"]:
                 plugin.account(shape, int(rows[0]), more=bool(counts[0] > 0))
         return complete
 
     def occupy(self, shape: Shape, rows: Ints, counts: Ints, *, devices: bool = True) -> None:
-        """The same for pods that have these places anyway, whether or not devices are left."""
+        """Reserve for pods that have these nodes already, even if there is not enough for them."""
         _ = self.reserve(shape, rows, counts, devices=devices)
 
     def account(self, shape: Shape, row: int, count: int = 1) -> None:
-        """Count pods that are now on the node (negative: that left it), outside of any trial."""
+        """Count pods that came to the node (negative: that left it), outside of any trial."""
         self.nodes.take_one(row, shape.load, count)
+        # `AssumedVolumes.keep` assumes the volumes of new pods before this, so here they only drop.
         if count < 0:
             for plugin in self._at["account"]:
                 plugin.account(shape, row, more=False)
@@ -322,8 +347,9 @@ class Framework:
     def _filter_nodes(self, shape: Shape) -> Codes:
         nodes, wants = self.nodes, shape.requirements
         if len(shape.reasons) > _MOST_REASONS:
-            shape.drop_caches()  # most are about taints and claims that are gone
+            shape.drop_caches()  # most are about deleted taints and claims
         self._remember(shape)
+        # No node can take such pods, so the filters are skipped and all nodes get one reason.
         if wants.unsupported or wants.excess:
             return np.full(nodes.size, shape.code(never_fits(shape, nodes)), np.int32)
         codes: Codes = self._class_codes(shape)[nodes.node_class[: nodes.size]]
@@ -332,21 +358,21 @@ class Framework:
         return codes
 
     def _class_codes(self, shape: Shape) -> Codes:
-        """The code of each node class, and last, for vacant rows with class -1, of NO_NODE."""
+        """Return the code of each node class, and last NO_NODE, for vacant rows (class -1)."""
         classes = self.nodes.classes
-        # Classes are only added while an epoch lasts.
+        # Within an epoch classes are only added, so the known ones need no second check.
         by_class = shape.cache.by_class.get(classes.epoch, list)
         for node_class in classes.all[len(by_class) :]:
             by_class.append(shape.code(self._class_reason(shape.requirements, node_class)))
         return np.array([*by_class, shape.code(NO_NODE)], np.int32)
 
     def _class_reason(self, wants: Requirements, node: NodeClass) -> str:
-        """Why nodes of this class are excluded; empty if they are not."""
+        """Return the reason why nodes of this class are excluded, or an empty string."""
         reasons = (plugin.filter_class(wants, node) for plugin in self._at["filter_class"])
         return next((reason for reason in reasons if reason), "")
 
     def _remember(self, shape: Shape) -> None:
-        """Note that the shape's answers are cached; those cached the longest give way."""
+        """Record that the shape has cached results, and drop the oldest ones beyond the limit."""
         self._cached.pop(shape, None)
         self._cached[shape] = None
         most = max(1, _MOST_CACHED // max(1, self.nodes.size))
@@ -360,7 +386,7 @@ class Framework:
         return codes
 
     def _node_scores(self, shape: Shape) -> list[tuple[int, Ints]]:
-        """What nodes score by themselves, per node (N,), with the weight of each plug-in."""
+        """Return the weight and the scores (N,) of each plugin that scores nodes alone."""
         return shape.cache.node_scores.get(
             self.nodes.generation,
             lambda: [
@@ -371,6 +397,7 @@ class Framework:
         )
 
     def _slots(self, shape: Shape) -> Ints:
+        # Thousands of pods may differ only in their volumes, and each then has a shape of its own.
         key = self._equal_room(shape)
         if key is None:
             return self._own_slots(shape)
@@ -386,17 +413,19 @@ class Framework:
 
     def _own_slots(self, shape: Shape) -> Ints:
         room = self._fresh_room(shape)
+        # Filters that read no match counts have run as node filters already.
         if not shape.filter_match_ids:
             return room
         return np.where(self.pod_codes(shape) == 0, room, 0)
 
     def _fresh_room(self, shape: Shape) -> Ints:
-        """Room for the free resources; if few rows changed, only those are computed again."""
+        """Return the current room; if few rows changed, only those are computed again."""
         nodes, cached = self.nodes, shape.cache.room
         keys = tuple(plugin.key(shape) for plugin in self._at["key"])
         key = (nodes.generation, nodes.size, nodes.resources.epoch, keys)
         before, now = cached.stamp, nodes.stamp
         if cached.key == key:
+            # With more changed rows than an eighth, one pass over all of them is cheaper.
             rows = nodes.changed_since(before)
             if len(rows) * 8 < nodes.size:
                 room = cached.get(key, lambda: self.room(shape))
@@ -406,15 +435,17 @@ class Framework:
                 cached.stamp = now
                 return cached.set(key, room)
         room = self.room(shape)
-        cached.stamp = now  # not before: what judges selectors may raise
+        cached.stamp = now  # not before `room`: it may raise, and the old result is not current
         return cached.set(key, room)
 
     def _permitted_at(self, shape: Shape, rows: Ints | slice) -> Bools:
-        """Like `permitted`, for these rows; few rows are looked at without caching all."""
+        """Return `permitted` for these rows; a few rows are checked without caching all of them."""
         wants, nodes = shape.requirements, self.nodes
         current = shape.cache.node_codes.key == nodes.generation
         by_label = bool(wants.selector or wants.node_name) or wants.affinity is not None
         unfit = wants.unsupported or wants.excess
+        # Labels are compared for all nodes at once, taints by class: only the latter is cheap for
+        # few.
         if current or by_label or unfit or isinstance(rows, slice):
             return self.permitted(shape)[rows]
         admitted: Bools = self._class_codes(shape)[nodes.node_class[rows]] == 0
@@ -430,10 +461,10 @@ class Framework:
         return room
 
     def _counted(self, shape: Shape, rows: Ints | slice, permitted: Bools, *, empty: bool) -> Ints:
-        """Room by what plug-ins count, (len(rows),)."""
+        """Return the room by the counts of all plugins, (len(rows),)."""
         room: Ints | None = None
         for plugin in self._at["room"]:
             room = plugin.room(shape, rows, permitted, room, empty=empty)
         if room is None:
-            raise AssertionError("no plug-in counts")
+            raise AssertionError("no plugin counts")
         return room

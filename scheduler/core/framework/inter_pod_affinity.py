@@ -26,7 +26,7 @@ ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
 EXISTING_ANTI_AFFINITY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 _WEIGHT: Final = 2000
-"""kube-scheduler's weight of 2 for this plug-in, in thousandths of a node's utilisation."""
+"""kube-scheduler's weight of 2 for this plugin, in thousandths of a node's utilisation."""
 
 
 class InterPodAffinity(Plugin):
@@ -57,7 +57,10 @@ class InterPodAffinity(Plugin):
         return ""
 
     def pre_filter(self, wants: Requirements, matches: PodMatches) -> PreFilter:
-        """They need other pods if they need a peer and do not match their own terms."""
+        """Return the match counts that filter and score read.
+
+        The pods need other pods if they need a peer and do not match their own terms.
+        """
         needs = bool(wants.required_affinity) and self._peers(wants) not in matches.counted
         read = self._filter_match_ids(wants, matches)
         return PreFilter(read, self._score_match_ids(wants, matches), needs)
@@ -82,6 +85,7 @@ class InterPodAffinity(Plugin):
             shape.rule_out(codes, beside, ANTI_AFFINITY)
         for match_id in shape.matches.excluded_by:
             term_of_others = self._selectors.declared(match_id)
+            # A term without declaring pods excludes nothing: skip its pass over the nodes.
             if isinstance(term_of_others, PodTerm) and not self._nodes.match_counts.empty(match_id):
                 beside = self._beside(match_id, term_of_others.key, shape.load.stage)
                 shape.rule_out(codes, beside, EXISTING_ANTI_AFFINITY)
@@ -97,26 +101,30 @@ class InterPodAffinity(Plugin):
                 # Nodes without the label are in no domain: their code -1 reads the last entry, 0.
                 table = np.append(self._present(domains, match_id, shape.load.stage), 0)
                 total += soft.weight * table[domains.codes[rows]]
+        # Anti-affinity has negative weights: shift the scores to start at 0, then scale them.
         total -= total.min(initial=0)
         most = max(1, int(total.max(initial=0)))
         score: Ints = total * _WEIGHT // most
         return score
 
     def domain_quotas(self, shape: Shape) -> list[DomainQuota]:
-        """One pod per domain for each required anti-affinity term that selects the shape itself."""
+        """Return one pod per domain for each required anti-affinity term that selects the shape."""
         found: list[DomainQuota] = []
         for key in self._keys_of_one(shape):
             domains = self._topologies.domains(key)
             once = np.ones(len(domains.values), np.int64)
+            # Nodes without the topology key are in no domain, where anti-affinity never fails.
             found.append(DomainQuota(domains, np.append(once, PLENTY)))
         return found
 
     def preferences(self, shape: Shape) -> list[Preference]:
-        """The domains in which pods of the shape prefer to be together, or over which to spread."""
+        """Return the domains in which pods of the shape prefer to be together, or to spread."""
         found: list[Preference] = []
         stage = shape.load.stage
         for soft in shape.requirements.preferred_affinity:
             match_id = self._selectors.match_id((soft.term.selector,))
+            # Terms about other pods are part of the score. Only those about the shape itself change
+            # with each placed pod.
             if match_id in shape.matches.counted:
                 domains = self._topologies.domains(soft.term.key)
                 present = None if soft.weight > 0 else self._present(domains, match_id, stage)
@@ -124,7 +132,7 @@ class InterPodAffinity(Plugin):
         return found
 
     def most(self, shape: Shape, room: Ints, parts: Ints, size: int) -> Ints | None:
-        """By the required anti-affinity of the shape to itself, whatever other shapes there are."""
+        """Return the bound by the shape's required anti-affinity to itself; see Plugin."""
         found: Ints | None = None
         for key in self._keys_of_one(shape):
             bound = ceilings(self._topologies.domains(key), room, parts, size)
@@ -132,7 +140,7 @@ class InterPodAffinity(Plugin):
         return found
 
     def one_at_a_time(self, shape: Shape) -> bool:
-        """Whether the pods need a peer, no domain has one yet, and they match their own terms.
+        """Return True if the pods match their own affinity terms and no domain has a peer yet.
 
         As upstream, the first such pod may then go to any node with the topology keys of its terms.
         """
@@ -140,16 +148,17 @@ class InterPodAffinity(Plugin):
         if not wants.required_affinity:
             return False
         peers = self._peers(wants)
+        # The first pod decides the domain for all others, so it is placed alone.
         views = self._nodes.match_counts.views(peers)
         return any(self._is_first(shape, peers, view) for view in views)
 
     def _is_first(self, shape: Shape, peers: int, nominated: bool) -> bool:
-        """The same, with nominated pods or without them."""
+        """Return True if the next pod is the first of its peers, with or without nominated pods."""
         matches_itself = peers in shape.matches.counted
         return matches_itself and not self._any(peers, shape.requirements, nominated)
 
     def has_peers(self, shape: Shape) -> bool:
-        """Whether a pod runs that those of the shape must be near."""
+        """Return True if a pod runs that the shape's pods must be near."""
         wants = shape.requirements
         if not wants.required_affinity:
             return False
@@ -160,9 +169,11 @@ class InterPodAffinity(Plugin):
         if not wants.required_affinity:
             return
         peers = self._peers(wants)
+        # Both views, as in kube-scheduler: a nominated pod may never come, so it is no sure peer.
         for nominated in self._nodes.match_counts.views(peers):
             first = self._is_first(shape, peers, nominated)
             for term in wants.required_affinity:
+                # Without any peer, a pod that matches its own terms may start a domain.
                 if first:
                     met: Bools = self._topologies.domains(term.key).codes >= 0
                 else:
@@ -170,24 +181,28 @@ class InterPodAffinity(Plugin):
                 shape.rule_out(codes, ~met, AFFINITY)
 
     def _peers(self, wants: Requirements) -> int:
-        """The match id of the pods that match every required term."""
+        """Return the match id of the pods that match every required term."""
         return self._selectors.match_id(tuple(term.selector for term in wants.required_affinity))
 
     def _keys_of_one(self, shape: Shape) -> set[str]:
-        """Topology keys of the required anti-affinity terms that select the shape itself."""
+        """Return the keys of the required anti-affinity terms that select the shape itself."""
         terms, match_id = shape.requirements.required_anti_affinity, self._selectors.match_id
         return {t.key for t in terms if match_id((t.selector,)) in shape.matches.counted}
 
     def _any(self, match_id: int, wants: Requirements, nominated: bool) -> bool:
-        """Whether a counted pod runs in a domain of any required affinity term."""
+        """Return True if a counted pod runs in a domain of any required affinity term."""
         rows = self._nodes.match_counts.rows(match_id, wants.stage, nominated=nominated)
+        # As upstream, a peer in a domain of one term is enough to end the exception for first pods.
         keys = {term.key for term in wants.required_affinity}
         return any((self._topologies.domains(key).codes[rows] >= 0).any() for key in keys)
 
     def _beside(
         self, match_id: int, key: str, stage: Stage | None, *, nominated: bool = True
     ) -> Bools:
-        """Nodes (N,) that share a domain of the key with a counted pod, as seen by the stage."""
+        """Return the nodes (N,) that share a domain of the key with a counted pod.
+
+        Pods of stages that never run at the same time as `stage` do not count.
+        """
         domains = self._topologies.domains(key)
         held = np.zeros(len(domains.values) + 1, np.bool_)
         rows = self._nodes.match_counts.rows(match_id, stage, nominated=nominated)
@@ -197,7 +212,7 @@ class InterPodAffinity(Plugin):
         return beside
 
     def _preferred_terms(self, shape: Shape) -> Iterator[tuple[int, WeightedPodTerm]]:
-        """The shape's own preferred terms, and those of running pods that select it."""
+        """Yield the shape's own preferred terms, and those of running pods that select it."""
         for soft in shape.requirements.preferred_affinity:
             yield self._selectors.match_id((soft.term.selector,)), soft
         for match_id in shape.matches.scored_by:
@@ -206,7 +221,7 @@ class InterPodAffinity(Plugin):
                 yield match_id, declared
 
     def _present(self, domains: Domains, match_id: int, stage: Stage | None) -> Ints:
-        """The counted pods per domain (D,), as seen by the stage."""
+        """Return the counted pods of each domain (D,) that the stage may run together with."""
         counts = self._nodes.match_counts
         return domains.sums(counts.amounts(match_id, stage), counts.rows(match_id, stage))
 

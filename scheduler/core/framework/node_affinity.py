@@ -35,7 +35,7 @@ class NodeAffinity(Plugin):
             shape.rule_out(codes, ~admitted, REASON)
 
     def score_nodes(self, shape: Shape) -> Ints | None:
-        """Per node (N,) the sum of the weights of the preferred terms that it meets."""
+        """Return for each node (N,) the sum of the weights of the preferred terms that it meets."""
         terms = shape.requirements.preferred_node_affinity
         if not terms:
             return None
@@ -46,7 +46,7 @@ class NodeAffinity(Plugin):
 
 
 def admits(shape: Shape, nodes: NodeTable) -> Bools | None:
-    """Per node (N,) whether it meets the selector and the required affinity; None without both."""
+    """Return the nodes (N,) that meet selector and required affinity; None if it has neither."""
     wants = shape.requirements
     if not wants.selector and wants.affinity is None:
         return None
@@ -57,6 +57,7 @@ def _admits(wants: Requirements, nodes: NodeTable) -> Bools:
     admitted = np.ones(nodes.size, np.bool_)
     for key, value in wants.selector:
         admitted &= nodes.labels.meets(Expression(key, "In", (value,)))
+    # None means no constraint, while an empty affinity matches no node.
     if wants.affinity is not None:
         admitted &= nodes.meets_any(wants.affinity)
     return admitted

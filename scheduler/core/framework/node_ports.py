@@ -1,6 +1,6 @@
 """NodePorts: a pod's host ports must not conflict with those of the pods on the node.
 
-Which ports are in use is counted by the node table (`exclusive_uses`), as disks are.
+The node table counts the ports in use (`exclusive_uses`), together with disks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REASON: Final = "node(s) didn't have free ports for the requested pod ports"
 
 
 class NodePorts(Plugin):
-    """The refusal of shapes with host ports."""
+    """Reasons for shapes with host ports."""
 
     name = "NodePorts"
     events = USE_EVENTS
@@ -29,4 +29,5 @@ class NodePorts(Plugin):
         """See Plugin."""
         ports = shape.requirements.ports
         if ports:
+            # A second pod of the shape would use the same ports, hence the nodes with room as well.
             yield REASON, self._nodes.using(ports, shape.load.stage) | (room > 0)

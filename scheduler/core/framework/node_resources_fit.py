@@ -1,6 +1,6 @@
-"""NodeResourcesFit: how many pods fit by their requests, and the utilisation of nodes.
+"""NodeResourcesFit: the number of pods that fit by their requests, and the utilisation of nodes.
 
-How many pods of a shape fit is one division per resource, over all nodes at once. The profiles
+One division for each resource computes how many pods of a shape fit on all nodes. The profiles
 pack and spread correspond to the scoring strategies MostAllocated and LeastAllocated.
 """
 
@@ -20,14 +20,14 @@ from scheduler.core.values.model import Stage
 
 TOO_MANY_PODS: Final = "Too many pods"
 INSUFFICIENT: Final = "Insufficient "
-"""Followed by the resource's name."""
+"""Prefix of the reason; the resource's name follows, for example "Insufficient cpu"."""
 
 _SCALE: Final = 1000
-"""Utilisation is in thousandths, so that scores stay integers."""
+"""Scale of the utilisation: thousandths, so that scores are integers."""
 
 
 class NodeResourcesFit(Plugin):
-    """Counts the pods that fit by requests; those of a stage use what other stages hold."""
+    """Count of the pods that fit by requests; those of a stage use capacity of other stages."""
 
     name = "NodeResourcesFit"
     events = USE_EVENTS
@@ -50,19 +50,21 @@ class NodeResourcesFit(Plugin):
     def _share(
         self, shape: Shape, stage: Stage, rows: Ints | slice, permitted: Bools, room: Ints
     ) -> None:
-        """Put the room into `room`, (len(rows),), where other stages of the tree hold some."""
+        """Set `room`, (len(rows),), on rows where other stages of the tree have capacity."""
         if shape.request.missing:
             return
         nodes = self._nodes
         every = np.arange(nodes.size)[rows] if isinstance(rows, slice) else rows
         for at in np.flatnonzero(np.isin(every, nodes.stages.rows(stage.tree))).tolist():
+            # Rows that filters exclude keep 0.
             if permitted[at]:
                 room[at] = max(0, nodes.stages.slots(int(every[at]), shape.request, stage))
 
     def may_fit(self, shapes: Sequence[Shape], rows: Ints) -> list[Shape]:
-        """Those for which the rows (n,) have enough of each resource, maybe not on the same row.
+        """Return the shapes for which the rows (n,) have enough of each resource.
 
-        And those of a stage, which may use what other stages hold.
+        Different rows may have enough of different resources. Shapes with a stage always remain:
+        they may use capacity of other stages, which free resources do not show.
         """
         may = dict.fromkeys(may_fit(shapes, self._nodes.free, rows))
         may |= dict.fromkeys(shape for shape in shapes if shape.requirements.stage is not None)
@@ -71,6 +73,7 @@ class NodeResourcesFit(Plugin):
     def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
         """See Plugin."""
         nodes = self._nodes
+        # A resource that no node offers has no row in the table, so it is reported apart.
         for name in shape.request.missing:
             yield f"{INSUFFICIENT}{name}", np.ones(nodes.size, np.bool_)
         beyond = room + 1
@@ -82,9 +85,9 @@ class NodeResourcesFit(Plugin):
 
 
 def room_of(shape: Shape, free: Ints, rows: Ints | slice, permitted: Bools) -> Ints:
-    """How many pods of the shape fit by resources on each of n rows, (n,).
+    """Return the number of the shape's pods that fit by resources on each of n rows, (n,).
 
-    `free` is (R, capacity). The room is 0 on rows that `permitted` (n,) excludes.
+    `free` is (R, capacity). The result is 0 on rows that `permitted` (n,) excludes.
     """
     if shape.request.missing:
         return np.zeros(len(permitted), np.int64)
@@ -94,18 +97,20 @@ def room_of(shape: Shape, free: Ints, rows: Ints | slice, permitted: Bools) -> I
         counts = fits if counts is None else np.minimum(counts, fits, out=counts)
     if counts is None:
         raise AssertionError("a pod requests at least itself")
+    # Free resources are negative where pods have grown, or other schedulers placed too many.
     counts[(counts < 0) | ~permitted] = 0
     return counts
 
 
 def may_fit(shapes: Iterable[Shape], free: Ints, rows: Ints) -> list[Shape]:
-    """Those for which the rows (n,) have enough of each resource, maybe not on the same row.
+    """Return the shapes for which the rows (n,) have enough of each resource.
 
-    One pass over the arrays for all shapes, and one look at each request, of which many shapes
-    may have the same; `free` is (R, capacity).
+    Different rows may have enough of different resources. `free` is (R, capacity).
     """
     if not len(rows):
         return []
+    # One pass over the arrays for all shapes, and one check of each request: thousands of pending
+    # shapes may differ only in their volumes.
     most = free[:, rows].max(axis=1).tolist()
     enough: dict[Request, bool] = {}
     found = []
@@ -121,21 +126,25 @@ def may_fit(shapes: Iterable[Shape], free: Ints, rows: Ints) -> list[Shape]:
 
 
 def usage_at(shape: Shape, nodes: NodeTable, rows: Ints) -> tuple[Ints, Ints]:
-    """Mean utilisation of scored resources and what a pod adds, in thousandths, (len(rows),)."""
+    """Return the mean utilisation of scored resources, and what a pod adds, (len(rows),).
+
+    Both are in thousandths.
+    """
     used = np.zeros(len(rows), np.int64)
     step = np.zeros(len(rows), np.int64)
     scored = shape.request.scored
     for resource, amount in scored:
-        # A node without the resource has no room for such a pod, so its value here is never used;
-        # neither is that of a node on which more is used than it offers.
+        # A node without the resource, or with more in use than it offers, does not fit such a pod.
+        # So its value here is never used.
         whole = np.maximum(nodes.allocatable[resource][rows], 1)
         used += np.minimum(whole - nodes.free[resource][rows], whole) * _SCALE // whole
+        # A larger request fits no node, and its product would overflow.
         step += min(amount, LARGEST) * _SCALE // whole
     return used // len(scored), np.maximum(step // len(scored), 1)
 
 
 def used_with(shape: Shape, nodes: NodeTable, row: int, pods: int) -> int:
-    """The utilisation of one row, as `usage_at` has it, with so many more pods of the shape."""
+    """Return the utilisation of one row with `pods` more pods, as `usage_at` computes it."""
     used, scored = 0, shape.request.scored
     for resource, amount in scored:
         whole = max(1, int(nodes.allocatable[resource, row]))

@@ -12,11 +12,12 @@ from scheduler.core.values.model import Requirements, Taint
 
 REASON: Final = "node(s) were unschedulable"
 
+# kube-scheduler accepts cordoned nodes for pods that tolerate this taint, as DaemonSets' pods do.
 _CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
 class NodeUnschedulable(Plugin):
-    """Filter by the class of nodes."""
+    """Filter by node class."""
 
     name = "NodeUnschedulable"
     events = NODE_EVENTS

@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: a node can attach only so many volumes of each CSI driver."""
+"""NodeVolumeLimits: the limit of volumes of each CSI driver that a node can attach."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NONE: Final[Ints] = np.zeros(0, np.int64)
 
 
 class NodeVolumeLimits:
-    """The filter for shapes with claims, or with disks of their own that a driver attaches."""
+    """Filter for shapes with claims, or with disks of their own that a driver attaches."""
 
     def __init__(self, nodes: NodeTable, selectors: PodSelectors, volumes: VolumeTable) -> None:
         self._nodes = nodes
@@ -41,31 +41,33 @@ class NodeVolumeLimits:
             for volume, of_volume in drivers.items():
                 if of_volume == driver:
                     more += 1
+                    # A volume that a pod on the node uses already is attached there.
                     more[self._users(volume)] -= 1
             # A node beyond its limit takes pods that add no volume.
             beyond = self._attached.of(driver) + more > limits
             shape.rule_out(codes, beyond & (more > 0), REASON)
 
     def left(self, driver: str, rows: Ints) -> int:
-        """How many more of the driver's volumes one of the rows (n,) can attach at most."""
+        """Return the most volumes of the driver that any of the rows (n,) can still attach."""
         limits = self._limits(driver)
         if limits is None:
             return _UNLIMITED
         return int((limits[rows] - self._attached.of(driver)[rows]).max(initial=0))
 
     def new_by_driver(self, shape: Shape) -> Counter[str]:
-        """By driver, how many of the shape's volumes no pod on any node uses."""
+        """Return for each driver the number of the shape's volumes that no pod on any node uses."""
         counts, users = self._nodes.match_counts, self._selectors.users
+        # A volume in use may be attached to the node in question, and would not count there.
         unused = (v for v in shape.requirements.volumes if counts.empty(users(v)))
         return Counter(_driver(self._volumes, volume) for volume in unused)
 
     def limited(self, shape: Shape) -> bool:
-        """Whether some node can attach only so many of the shape's volumes."""
+        """Return True if a node has a limit for a driver of the shape's volumes."""
         drivers = {_driver(self._volumes, volume) for volume in shape.requirements.volumes}
         return any(self._limits(driver) is not None for driver in drivers)
 
     def _limits(self, driver: str) -> Ints | None:
-        """Per node (N,) the driver's limit of attached volumes; None if no node has a limit."""
+        """Return the driver's limit of volumes on each node (N,), or None if no node has one."""
         key = (self._volumes.limits_version, self._nodes.generation, self._nodes.size)
         if key != self._limits_key:
             self._limits_key = key
@@ -74,6 +76,7 @@ class NodeVolumeLimits:
 
     def _all_limits(self) -> dict[str, Ints]:
         found: dict[str, Ints] = {}
+        # A CSINode may come before its Node.
         for node, of_node in self._volumes.limits.items():
             row = self._nodes.row_of.get(node)
             for driver, most in of_node.items() if row is not None else ():
@@ -83,14 +86,14 @@ class NodeVolumeLimits:
         return found
 
     def _users(self, volume: VolumeUse) -> Ints:
-        """The rows on which pods use the volume."""
+        """Return the rows on which pods use the volume."""
         return self._nodes.match_counts.rows(self._selectors.users(volume))
 
 
 class AttachableVolumes:
-    """How many more volumes of each driver one of some rows can attach, told once for many shapes.
+    """Number of further volumes of each driver that one of some rows can attach.
 
-    Only as long as nothing changes.
+    It is computed once for many shapes, and is only valid until something changes.
     """
 
     def __init__(self, limits: NodeVolumeLimits, rows: Ints) -> None:
@@ -99,7 +102,7 @@ class AttachableVolumes:
         self._left: dict[str, int] = {}
 
     def suffice(self, shape: Shape) -> bool:
-        """Whether there is a row for the shape's volumes of each driver; not always the same."""
+        """Return True if each driver has a row for the shape's volumes, maybe not the same row."""
         return all(
             self._of(driver) >= more for driver, more in self._limits.new_by_driver(shape).items()
         )
@@ -111,7 +114,7 @@ class AttachableVolumes:
 
 
 class _Counted(NamedTuple):
-    """What is counted of a volume's users; `volume` is the one that their claim is bound to."""
+    """Counted users of a volume; `volume` is the one that their claim is bound to."""
 
     driver: str
     rows: Ints
@@ -119,10 +122,9 @@ class _Counted(NamedTuple):
 
 
 class Attached:
-    """Per driver, how many volumes each node (N,) has to attach; a shared one counts once.
+    """Number of volumes of each driver that each node (N,) has to attach; a shared one counts once.
 
-    What changed since the last look is counted anew, and nothing else: there may be a volume for
-    each pod.
+    Only changes since the last call are counted: there may be a volume for each pod.
     """
 
     def __init__(self, nodes: NodeTable, selectors: PodSelectors, volumes: VolumeTable) -> None:
@@ -134,13 +136,14 @@ class Attached:
         self._bound_to: dict[str, set[int]] = {}
 
     def of(self, driver: str) -> Ints:
-        """The numbers of one driver; do not write to them."""
+        """Return the numbers of one driver; callers must not write to them."""
         self._catch_up()
         return self._numbers(driver)[: self._nodes.size]
 
     def _numbers(self, driver: str) -> Ints:
         counts = self._by_driver.get(driver, _NONE)
         if len(counts) < self._nodes.size:
+            # Twice the size, so that new nodes do not copy the array each time.
             counts = np.pad(counts, (0, 2 * self._nodes.size - len(counts)))
             self._by_driver[driver] = counts
         return counts
@@ -148,6 +151,7 @@ class Attached:
     def _catch_up(self) -> None:
         counts, news = self._nodes.match_counts, self._volumes.news
         moved, claims, volumes = counts.moved.take(), news.claims.take(), news.volumes.take()
+        # Too many changes to track them: count everything that is or may be in use.
         if moved is None or claims is None or volumes is None:
             concerned = counts.watched.union(self._counted)
         else:
@@ -158,7 +162,7 @@ class Attached:
             self._count(match_id)
 
     def _count(self, match_id: int) -> None:
-        """Count the users of one volume as they are now."""
+        """Replace what is counted of one volume by its current users."""
         before = self._counted.pop(match_id, None)
         if before is not None:
             self._numbers(before.driver)[before.rows] -= 1
@@ -178,7 +182,7 @@ class Attached:
 
 
 def _driver(volumes: VolumeTable, volume: VolumeUse) -> str:
-    """The CSI driver that attaches the volume; empty if none is known."""
+    """Return the CSI driver that attaches the volume, or an empty string if unknown."""
     if isinstance(volume, Attachment):
         return volume.driver
     claim = volumes.claims.get(volume)

@@ -1,8 +1,8 @@
-"""What a plug-in is: one set of rules, at the extension points of kube-scheduler.
+"""Base class of plugins: one set of rules, at the extension points of kube-scheduler.
 
-Each method answers for all nodes at once, or for some rows of them, and for all pods of a shape.
-The defaults change nothing, so a plug-in has the methods in which it differs; `Framework` asks no
-others. docs/design/first-plugin.md adds one.
+Each method returns results for all nodes at once, or for some rows of them, and for all pods of a
+shape. The defaults change nothing, so a plugin overrides only the methods in which it differs, and
+`Framework` calls no others. docs/design/first-plugin.md adds one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scheduler.core.values.model import Requirements
 
 
 class PreFilter(NamedTuple):
-    """What a plug-in reads of other pods: the match counts of its filter and of its score.
+    """Match counts of other pods that a plugin's filter and score read.
 
     `needs_other_pods` means that pods of another shape must be placed first.
     """
@@ -31,68 +31,75 @@ class PreFilter(NamedTuple):
 
 
 class Plugin:
-    """A plug-in that admits all nodes and prefers none."""
+    """Plugin that admits all nodes and prefers none."""
 
     name: ClassVar[str] = ""
-    """That of kube-scheduler's plug-in with these rules."""
+    """Name of kube-scheduler's plugin with these rules."""
 
     weight: ClassVar[int] = 0
-    """Of `score_nodes`, in thousandths of a node's use; negative if high values are bad."""
+    """Weight of `score_nodes`, in thousandths of a node's use; negative if high values are bad."""
 
     by_claims: ClassVar[bool] = False
-    """Whether what `reserve` takes is held by the claims of pods that have nodes."""
+    """True if claims hold what `reserve` takes, once the pod has a node."""
 
     events: ClassVar[Events] = {}
-    """The events that can make a pod fit that the plugin refused, and where; no others need to."""
+    """Events that can make a rejected pod fit, and where. Only these trigger another check."""
 
     # PreFilter
 
     def pre_filter(self, wants: Requirements, matches: PodMatches) -> PreFilter:
-        """What the answers about such pods depend on, from requirements and matches alone."""
+        """Return the match counts that the plugin reads, from requirements and matches alone."""
         return PreFilter()
 
+    def rejects(self, shape: Shape) -> str:
+        """Return the reason why no node can take such pods, whatever it has; empty if one may.
+
+        kube-scheduler's PreFilter returns it before any node is checked, so no node counts.
+        """
+        return ""
+
     def forget(self, shape: Shape) -> None:
-        """Drop what was kept for the shape: no pod of it waits."""
+        """Drop what is cached for a shape that no pending pod has."""
 
     # Filter
 
     def filter_class(self, wants: Requirements, node: NodeClass) -> str:
-        """Why nodes of this class (of equal taints) do not take such pods; empty if they do."""
+        """Return the reason why nodes of this class (equal taints) reject such pods, or ""."""
         return ""
 
     def filter_nodes(self, shape: Shape, codes: Codes) -> None:
-        """Rule out nodes, by `shape.rule_out`, whatever other pods there are; cached."""
+        """Rule out nodes by `shape.rule_out`, regardless of other pods; the result is cached."""
 
     def filter_pods(self, shape: Shape, codes: Codes) -> None:
-        """Rule out nodes for what depends on other pods, on claims or on volumes.
+        """Rule out nodes by rules that depend on other pods, on claims or on volumes.
 
-        It is asked of shapes with `filter_match_ids`, again after each change.
+        The framework calls it for shapes with `filter_match_ids`, again after each change.
         """
 
     def room(
         self, shape: Shape, rows: Ints | slice, permitted: Bools, room: Ints | None, *, empty: bool
     ) -> Ints:
-        """For how many pods each of the rows (n,) has room, where others leave `room` (n,).
+        """Return the number of pods for which each row (n,) has capacity, at most `room` (n,).
 
-        None for the first plug-in, which counts. `permitted` (n,) are the rows that the filters of
-        nodes admit, `empty` asks as if no pods were there.
+        `room` is the result of the previous plugins, None for the first one, which counts.
+        `permitted` (n,) marks the rows that the node filters admit. `empty` ignores running pods.
         """
         assert room is not None
         return room
 
     def may_fit(self, shapes: Sequence[Shape], rows: Ints) -> list[Shape]:
-        """Those of many shapes that the rows (n,) may have room for, by what is quickly told."""
+        """Return the shapes that may fit on the rows (n,), by checks that are cheap for many."""
         return list(shapes)
 
     def most(self, shape: Shape, room: Ints, parts: Ints, size: int) -> Ints | None:
-        """An upper bound on the pods that fit into each of the parts, (size,); None for no bound.
+        """Return an upper bound of the pods that fit into each part, (size,), or None for no bound.
 
-        `room` (N,) is that of each node, `parts` (N,) the part that it is in, -1 for none.
+        `room` (N,) is the capacity of each node, `parts` (N,) the part that it is in, -1 for none.
         """
         return None
 
     def lacking(self, shape: Shape, room: Ints) -> Iterator[tuple[str, Bools]]:
-        """Yield each reason with the nodes (N,) where it rules out one pod more than `room` (N,).
+        """Yield each reason with the nodes (N,) where it rules out one more pod than `room` (N,).
 
         The text is kube-scheduler's.
         """
@@ -108,73 +115,76 @@ class Plugin:
     # The next pod of the shape
 
     def order_matters(self, shape: Shape) -> bool:
-        """Whether where one pod goes decides about others, besides by match counts."""
+        """Return True if the node of one pod affects others in other ways than by match counts."""
         return False
 
     def one_at_a_time(self, shape: Shape) -> bool:
-        """Whether the plug-in must run again after each pod that is placed."""
+        """Return True if the plugin must run again after each placed pod."""
         return False
 
     def is_local(self, shape: Shape) -> bool:
-        """Whether its answer for a node depends on that node alone, besides by match counts."""
+        """Return True if, apart from match counts, the result for a node depends on it alone."""
         return True
 
     def equal_room(self, shape: Shape) -> object:
-        """Equal for shapes that nodes have equal room for though they differ; None: no others."""
+        """Return a key that is equal for shapes with equal capacity on all nodes, or None."""
         return None
 
     def domain_quotas(self, shape: Shape) -> Iterable[DomainQuota]:
-        """How many more pods domains may take before it must run again."""
+        """Return the numbers of pods that domains may take before the plugin must run again."""
         return ()
 
     def skew_limits(self, shape: Shape) -> Iterable[SkewLimit]:
-        """Domains that may take more pods while others do."""
+        """Return the limits of domains that rise as other domains take pods."""
         return ()
 
     def preferences(self, shape: Shape) -> Iterable[Preference]:
-        """Domains that the next pods prefer for those that are placed before."""
+        """Return the domains that the next pods prefer because of those placed before."""
         return ()
 
     def left(self, shape: Shape) -> int | None:
-        """How many more pods all nodes together may take; None: any number."""
+        """Return the number of further pods that all nodes together may take, or None for any."""
         return None
 
     # Score
 
     def score_nodes(self, shape: Shape) -> Ints | None:
-        """Per node (N,) what is normalised and weighted by `weight`; None if all are 0.
+        """Return a score for each node (N,), before normalisation and `weight`; None if all are 0.
 
-        It depends on nothing but nodes, and is cached until these change.
+        It must depend on nodes alone, and is cached until these change.
         """
         return None
 
     def score(self, shape: Shape, rows: Ints) -> Ints | None:
-        """The score of each row, (len(rows),), in thousandths of a node's use; None: all equal."""
+        """Return the score of each row, (len(rows),), in thousandths of a node's use.
+
+        Return None if all rows are equal.
+        """
         return None
 
     def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int | None:
-        """Index of the row to take the first of `count` pods; None if it does not matter.
+        """Return the index of the row for the first of `count` pods, or None if it does not matter.
 
-        The rows are best first, and have this `room` (len(rows),).
+        The rows are best first, with capacity `room` (len(rows),).
         """
         return None
 
     # Reserve
 
     def only_counts(self, shape: Shape) -> bool:
-        """Whether `reserve` and `account` do nothing for the shape."""
+        """Return True if `reserve` and `account` do nothing for the shape."""
         return True
 
     def reserve(self, shape: Shape, rows: Ints, counts: Ints) -> bool:
-        """Take what `counts[i]` pods on `rows[i]` take, or give it back if negative.
+        """Reserve for `counts[i]` pods on `rows[i]`, or release if negative, in the open trial.
 
-        In the open trial, before nodes count the pods. Returns whether there was enough for all.
+        The nodes do not count the pods yet. Return True if there was enough for all.
         """
         return True
 
     def account(self, shape: Shape, row: int, *, more: bool) -> None:
-        """Pods came to the row, or left it, and nodes count them so."""
+        """Update after pods came to the row or left it; the nodes count them already."""
 
     def key(self, shape: Shape) -> object:
-        """What `room` depends on besides the rows of nodes; None if on nothing."""
+        """Return a key of all that `room` depends on apart from the rows of nodes, or None."""
         return None

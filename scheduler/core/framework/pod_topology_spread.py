@@ -1,4 +1,4 @@
-"""PodTopologySpread: how evenly pods are spread over the domains of a topology key.
+"""PodTopologySpread: even spread of pods over the domains of a topology key.
 
 The results are those of kube-scheduler, computed for all nodes at once: DoNotSchedule constraints
 filter, ScheduleAnyway constraints score.
@@ -27,7 +27,7 @@ MISSING_LABEL: Final = (
 )
 
 _WEIGHT: Final = 2000
-"""kube-scheduler's weight of 2 for this plug-in, in thousandths of a node's utilisation."""
+"""kube-scheduler's weight of 2 for this plugin, in thousandths of a node's utilisation."""
 
 _SCALE: Final = 1000
 
@@ -58,7 +58,7 @@ class PodTopologySpread(Plugin):
         return ""
 
     def filter_match_ids(self, wants: Requirements) -> set[int]:
-        """The match counts that the filter reads for such pods."""
+        """Return the match counts that the filter reads for pods with these requirements."""
         return {self._match_id(spread) for spread in wants.spread}
 
     def pre_filter(self, wants: Requirements, matches: PodMatches) -> PreFilter:
@@ -74,12 +74,14 @@ class PodTopologySpread(Plugin):
             itself = int(self._match_id(spread) in shape.matches.counted)
             for limit in self._limits(shape, spread, eligible):
                 domain_of = limit.domains.codes
+                # A pod that its own selector does not select adds no skew, so it may go to a domain
+                # at the limit.
                 skewed = np.append(limit.quota.most[:-1] < itself, False)
                 shape.rule_out(codes, domain_of < 0, MISSING_LABEL)
                 shape.rule_out(codes, skewed[domain_of], REASON)
 
     def score(self, shape: Shape, rows: Ints) -> Ints | None:
-        """It is highest where the fewest selected pods are.
+        """Return the highest score for the rows with the fewest selected pods.
 
         Rows that lack a label get 0. As upstream, a constraint weighs more if it has more domains.
         """
@@ -92,8 +94,10 @@ class PodTopologySpread(Plugin):
             limit = self._skew_limit(shape, spread, eligible)
             weight = int(_SCALE * math.log(int(limit.counting.sum()) + 2))
             table = np.append(limit.present, 0)
+            # Nodes without the label have code -1 and read the last entry, 0.
             present += weight * table[limit.domains.codes[rows]] + _SCALE * (spread.max_skew - 1)
         scored = eligible[rows]
+        # Otherwise the raw counts would be the score, and fuller domains would win.
         if not scored.any():
             return np.zeros(len(rows), np.int64)
         most, least = int(present[scored].max()), int(present[scored].min())
@@ -102,7 +106,7 @@ class PodTopologySpread(Plugin):
         return score
 
     def skew_limits(self, shape: Shape) -> list[SkewLimit]:
-        """The limits of the DoNotSchedule constraints that select the shape itself."""
+        """Return the limits of the DoNotSchedule constraints that select the shape itself."""
         spreads = shape.requirements.spread
         eligible = self._labelled(spreads)
         return [
@@ -113,7 +117,7 @@ class PodTopologySpread(Plugin):
         ]
 
     def preferences(self, shape: Shape) -> list[Preference]:
-        """The preferences of the ScheduleAnyway constraints that select the shape itself."""
+        """Return the preferences of the ScheduleAnyway constraints that select the shape itself."""
         spreads = shape.requirements.preferred_spread
         eligible = self._labelled(spreads)
         limits = (
@@ -124,7 +128,9 @@ class PodTopologySpread(Plugin):
         return [Preference(limit.domains, limit.present) for limit in limits]
 
     def _labelled(self, spreads: tuple[Spread, ...]) -> Bools | None:
-        """Nodes (N,) that have the topology keys of all constraints; None without constraints."""
+        """Return the nodes (N,) with the topology keys of all constraints, or None without any."""
+        # As upstream, a node without the key of one constraint does not count for the others
+        # either.
         every: Bools | None = None
         for spread in spreads:
             labelled = self._topologies.domains(spread.key).codes >= 0
@@ -132,14 +138,16 @@ class PodTopologySpread(Plugin):
         return every
 
     def _limits(self, shape: Shape, spread: Spread, eligible: Bools | None) -> list[SkewLimit]:
-        """The limits of one constraint: with nominated pods, and without them."""
+        """Return the limits of one constraint, with nominated pods and without them."""
+        # Both, as in kube-scheduler: nominated pods may never come, so a fit must not depend on
+        # them.
         views = self._nodes.match_counts.views(self._match_id(spread))
         return [self._skew_limit(shape, spread, eligible, nominated=view) for view in views]
 
     def _skew_limit(
         self, shape: Shape, spread: Spread, eligible: Bools | None, *, nominated: bool = True
     ) -> SkewLimit:
-        """The limit of one constraint; only `eligible` nodes (N,) count, all nodes if None."""
+        """Return the limit of one constraint; only `eligible` nodes (N,) count, or all if None."""
         domains = self._topologies.domains(spread.key)
         included = self._included(shape, spread)
         if eligible is not None:
@@ -148,6 +156,7 @@ class PodTopologySpread(Plugin):
         stage = shape.load.stage
         rows = counts.rows(match_id, stage, nominated=nominated)
         amounts = counts.amounts(match_id, stage, nominated=nominated)
+        # Pods on nodes that do not count must not fill a domain.
         inside = included[rows]
         size = len(domains.values)
         present = np.bincount(
@@ -158,7 +167,7 @@ class PodTopologySpread(Plugin):
         return SkewLimit(domains, present, counting, spread.max_skew, few)
 
     def _included(self, shape: Shape, spread: Spread) -> Bools:
-        """Nodes (N,) that count for the constraint by nodeAffinityPolicy and nodeTaintsPolicy."""
+        """Return the nodes (N,) that count by nodeAffinityPolicy and nodeTaintsPolicy."""
         nodes, wants = self._nodes, shape.requirements
         included = nodes.node_class[: nodes.size] >= 0
         if spread.honours_taints:
@@ -169,4 +178,5 @@ class PodTopologySpread(Plugin):
         return included
 
     def _match_id(self, spread: Spread) -> int:
+        # As in kube-scheduler, which ignores terminating pods for spread but not for affinity.
         return self._selectors.match_id((spread.selector,), skip_terminating=True)

@@ -15,14 +15,14 @@ from scheduler.core.pods.shapes import Shape
 from scheduler.core.values.model import Requirements, Taint, Toleration
 
 REASON: Final = "node(s) had untolerated taint "
-"""Followed by the taint, as `{key: value}`."""
+"""Prefix of the reason; the taint follows, as `{key: value}`."""
 
 _EFFECTS: Final = ("NoSchedule", "NoExecute")
 _SOFT_EFFECT: Final = "PreferNoSchedule"
 
 
 class TaintToleration(Plugin):
-    """Filter by the class of nodes, and score."""
+    """Filter by node class, and score."""
 
     name = "TaintToleration"
     events = NODE_EVENTS
@@ -33,11 +33,12 @@ class TaintToleration(Plugin):
 
     def filter_class(self, wants: Requirements, node: NodeClass) -> str:
         """See Plugin."""
+        # Nodes share few combinations of taints, so a class is checked instead of each node.
         taint = untolerated(wants, node)
         return "" if taint is None else f"{REASON}{taint}"
 
     def score_nodes(self, shape: Shape) -> Ints | None:
-        """Per node (N,) how many PreferNoSchedule taints the pods do not tolerate."""
+        """Return the number of untolerated PreferNoSchedule taints of each node (N,)."""
         wants, nodes = shape.requirements, self._nodes
         counts = [_intolerable(wants, node) for node in nodes.classes.all]
         if not any(counts):
@@ -48,7 +49,7 @@ class TaintToleration(Plugin):
 
 
 def untolerated(requirements: Requirements, node: NodeClass) -> Taint | None:
-    """The first NoSchedule or NoExecute taint that the pod does not tolerate, or None."""
+    """Return the first NoSchedule or NoExecute taint that the pod does not tolerate, or None."""
     for taint in node.taints:
         if taint.effect in _EFFECTS and not tolerates(requirements.tolerations, taint):
             return taint
@@ -56,7 +57,7 @@ def untolerated(requirements: Requirements, node: NodeClass) -> Taint | None:
 
 
 def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
-    """Whether one of the tolerations matches the taint."""
+    """Return True if one of the tolerations matches the taint."""
     return any(_matches(toleration, taint) for toleration in tolerations)
 
 
@@ -74,4 +75,5 @@ def _matches(toleration: Toleration, taint: Taint) -> bool:
         return True
     if toleration.operator in ("Gt", "Lt"):
         return compares(toleration.operator, taint.value, toleration.value)
+    # An empty key matches any taint only with the operator Exists.
     return bool(toleration.key) and toleration.value == taint.value

@@ -1,8 +1,8 @@
-"""VolumeBinding: on which nodes a pod's claims can be bound, and to which volumes.
+"""VolumeBinding: nodes on which a pod's claims can be bound, and the volumes for them.
 
 As in kube-scheduler, the unbound claims of a pod choose volumes one after another, the smallest
-first. A claim that finds none is provisioned if its class has a provisioner. The other volume
-plug-ins are called from here, because they read the same claims.
+first. A claim that finds none is provisioned if its class has a provisioner. This plugin calls the
+other volume plugins, because they read the same claims.
 """
 
 from __future__ import annotations
@@ -87,8 +87,14 @@ class VolumeBinding(Plugin):
         self._limits = NodeVolumeLimits(nodes, selectors, volumes)
 
     def pre_filter(self, wants: Requirements, matches: PodMatches) -> PreFilter:
-        """It reads who uses the volumes."""
+        """Return the counts of the volumes' users, which the filter reads."""
         return PreFilter([self._selectors.users(use) for use in wants.volumes])
+
+    def rejects(self, shape: Shape) -> str:
+        """See Plugin."""
+        claims = ((key, self._volumes.claims.get(key)) for key in shape.requirements.claims)
+        flaws = (self._flaw(key, claim) for key, claim in claims)
+        return next((flaw.reason for flaw in flaws if flaw is not None), "")
 
     def filter_pods(self, shape: Shape, codes: Codes) -> None:
         """See Plugin."""
@@ -97,6 +103,7 @@ class VolumeBinding(Plugin):
             claim = self._volumes.claims.get(key)
             flaw = self._flaw(key, claim)
             if flaw is not None:
+                # Such a claim excludes every node, so the other claims change nothing.
                 shape.rule_out(codes, np.ones(len(codes), np.bool_), flaw.reason)
                 return
             if claim is not None:
@@ -109,7 +116,7 @@ class VolumeBinding(Plugin):
             self._limits.rule_out(shape, codes)
 
     def may_fit(self, shapes: Sequence[Shape], rows: Ints) -> list[Shape]:
-        """Those whose volumes are not kept from all of the rows (n,) by what is quickly told."""
+        """Return the shapes whose volumes may be used on one of the rows (n,), by cheap checks."""
         most = AttachableVolumes(self._limits, rows)
         return [s for s in shapes if not s.requirements.volumes or self._may_fit(s, most)]
 
@@ -124,24 +131,24 @@ class VolumeBinding(Plugin):
         return most.suffice(shape)
 
     def is_local(self, shape: Shape) -> bool:
-        """Whether its volumes, if it has any, leave it all nodes, whatever other pods use."""
+        """Return True if the shape's volumes never exclude a node, whatever other pods use."""
         claims = [self._volumes.claims.get(key) for key in shape.requirements.claims]
         return all(
             claim is not None and not claim.one_pod and self._everywhere(claim) for claim in claims
         ) and not self._limits.limited(shape)
 
     def alike(self, shape: Shape, other: Shape) -> bool:
-        """Whether the shapes differ at most in volumes, and in such as leave them all nodes."""
+        """Return True if the shapes differ at most in volumes that never exclude a node."""
         if shape is other:
             return True
         same = self._but_volumes(shape) == self._but_volumes(other)
         return same and self.is_local(shape) and self.is_local(other)
 
     def equal_room(self, shape: Shape) -> object:
-        """(the rest, (driver, how many)) if its volumes are for all nodes and nobody uses them.
+        """Return a key of shapes with equal capacity: (other requirements, (driver, number)...).
 
-        All that they say about nodes is then how many more of each driver are attached. None if it
-        has no volumes, or others.
+        The key exists if the shape's volumes are for all nodes and no pod uses them. Then only the
+        number of volumes of each driver matters. Otherwise, or without volumes, return None.
         """
         volumes = self._unused_by_driver(shape)
         return None if volumes is None else (self._but_volumes(shape), volumes)
@@ -151,6 +158,7 @@ class VolumeBinding(Plugin):
         if cache.but_volumes is None:
             wants, matches = shape.requirements, shape.matches
             counted = tuple(i for i in matches.counted if self._selectors.use_of(i) is None)
+            # Requirements are large, so they are copied and hashed once for each shape.
             cache.but_volumes = ButVolumes(
                 replace(wants, claims=(), attachments=()), replace(matches, counted=counted)
             )
@@ -166,7 +174,7 @@ class VolumeBinding(Plugin):
         return tuple(sorted(self._limits.new_by_driver(shape).items()))
 
     def _everywhere(self, claim: ClaimInfo) -> bool:
-        """Whether the claim is bound to a volume that all nodes can use."""
+        """Return True if the claim is bound to a volume that all nodes can use."""
         if claim.lost or claim.terminating:
             return False
         volume = self._volumes.volumes.get(claim.volume)
@@ -174,18 +182,17 @@ class VolumeBinding(Plugin):
         return volume is not None and volume.affinity is None and not zones
 
     def one_at_a_time(self, shape: Shape) -> bool:
-        """Whether the claims of the first pod exclude the others or decide where these may go."""
+        """Return True if the first pod's claims exclude the others or decide where they can go."""
         claims = (self._volumes.claims.get(key) for key in shape.requirements.claims)
+        # A ReadWriteOncePod claim has one user, and an undecided one a volume only after its first
+        # pod.
         return any(
             claim is not None and (claim.one_pod or self._volumes.undecided(claim))
             for claim in claims
         )
 
     def start(self, shape: Shape, rows: Ints, room: Ints, count: int) -> int | None:
-        """Which row takes the first pod so that the volumes of its claims serve all `count` pods.
-
-        0 if no row serves them all.
-        """
+        """Return the row for the first pod whose volumes serve all `count` pods, or else 0."""
         claims = [self._volumes.claims[key] for key in shape.requirements.claims]
         deciding = [claim for claim in claims if self._volumes.undecided(claim)]
         if count == 1 or not deciding:
@@ -193,12 +200,12 @@ class VolumeBinding(Plugin):
         return self._start(deciding, rows, room, count)
 
     def only_counts(self, shape: Shape) -> bool:
-        """Whether all of its claims have their volumes, which they keep."""
+        """Return True if all claims of the shape are bound: then there is nothing to assume."""
         claims, keys = self._volumes.claims, shape.requirements.claims
         return all((claim := claims.get(key)) is not None and claim.volume for key in keys)
 
     def account(self, shape: Shape, row: int, *, more: bool) -> None:
-        """Assume volumes for its undecided claims if pods came, and drop those of unused claims."""
+        """Assume volumes for undecided claims of new pods, and drop those of unused claims."""
         if not shape.requirements.claims:
             return
         undecided: list[ClaimInfo] = []
@@ -207,21 +214,23 @@ class VolumeBinding(Plugin):
             claim = None if key is None else self._volumes.claims.get(key)
             if claim is None:
                 continue
+            # The last user left: its volume is free for other claims again.
             if self._nodes.match_counts.empty(match_id):
                 self._volumes.assumed.change(claim.key, None)
             elif more and self._volumes.undecided(claim):
                 undecided.append(claim)
+        # In the order in which the filter counted the volumes.
         for claim in sorted(undecided, key=_by_size):
             chosen = AssumedVolume(self._choose(claim, row), row)
             self._volumes.assumed.change(claim.key, chosen)
 
     @property
     def limited(self) -> bool:
-        """Whether nodes can attach only so many volumes."""
+        """True if nodes have limits of attached volumes."""
         return bool(self._volumes.limits)
 
     def counts_users(self, match_id: int) -> bool:
-        """Whether the match id counts the users of a volume."""
+        """Return True if the match id counts the users of a volume."""
         return self._selectors.use_of(match_id) is not None
 
     def advice(self, shape: Shape, reason: str) -> str:
@@ -275,6 +284,8 @@ class VolumeBinding(Plugin):
         undecided: list[ClaimInfo] = []
         for claim in sorted(claims, key=_by_size):
             assumed = self._volumes.assumed.get(claim.key)
+            # A claim with an assumed volume or a selected node is decided: it leaves only these
+            # nodes.
             if assumed is None and not claim.selected_node:
                 undecided.append(claim)
                 continue
@@ -290,24 +301,27 @@ class VolumeBinding(Plugin):
             none = (free == 0) & ~makes
             if none.any():
                 shape.rule_out(codes, none, NO_VOLUME)
-            # The claims of its class before it may take every volume that fits this one.
+            # Earlier claims of its class may take every volume that fits this one.
             close |= (free <= before[claim.storage_class]) & (free > 0) & ~makes
             before[claim.storage_class] += 1
+        # Only these few nodes need the exact choice, which is a loop in Python.
         for row in np.flatnonzero(close & (codes == 0)).tolist():
             failed = self._short(undecided, row)
             if failed is not None:
                 codes[row] = shape.code(NO_VOLUME)
 
     def _start(self, claims: list[ClaimInfo], rows: Ints, room: Ints, count: int) -> int:
-        """The index of the first row with room for all pods, else with volumes that reach enough.
+        """Return the first row's index with room for all pods, or with volumes for enough nodes.
 
-        Returns 0 if there is neither.
+        Return 0 if there is neither.
         """
+        # One node for all pods needs no volume that other nodes reach.
         alone = np.flatnonzero(room >= count)
         if len(alone):
             return int(alone[0])
         seen = set[tuple[str, ...]]()
         for index, row in enumerate(rows.tolist()):
+            # Provisioned volumes are left out: the nodes that will reach them are unknown.
             names = self._choices(claims, row)
             if "" in names or names in seen:
                 continue
@@ -318,30 +332,35 @@ class VolumeBinding(Plugin):
         return 0
 
     def _free(self, claim: ClaimInfo) -> Ints:
-        """Per node (N,) how many volumes the claim can get; one reserved for it excludes others."""
+        """Return the number of volumes for the claim on each node (N,).
+
+        A volume whose claimRef names the claim excludes all others.
+        """
         meant = self._volumes.index.meant_for(claim)
         if not meant:
             return self._volumes.index.free(claim)
         free = np.zeros(self._nodes.size, np.int64)
+        # Other claims cannot take the reserved volume, so there is always enough of it.
         free[self._volumes.index.rows(meant)] = _PLENTY
         return free
 
     def _short(self, claims: Sequence[ClaimInfo], row: int) -> ClaimInfo | None:
-        """The first claim that gets no volume on the node, not even a provisioned one, or None."""
+        """Return the first claim without an existing or provisioned volume on the node, or None."""
         for claim, name in zip(claims, self._choices(claims, row), strict=True):
             if not name and not self._provisionable(claim)[row]:
                 return claim
         return None
 
     def _choices(self, claims: Iterable[ClaimInfo], row: int) -> tuple[str, ...]:
-        """What `_choose` gives each claim on the node, choosing one after another."""
+        """Return the volume of each claim on the node, chosen one after another."""
         names: list[str] = []
         for claim in claims:
             names.append(self._choose(claim, row, names))
         return tuple(names)
 
     def _choose(self, claim: ClaimInfo, row: int, without: Collection[str] = ()) -> str:
-        """The volume that the claim gets on the node; empty if one must be provisioned."""
+        """Return the claim's volume on the node, or an empty string if it must be provisioned."""
+        # An earlier decision has asked the provisioner for a volume, so no existing one is taken.
         if claim.selected_node:
             return ""
         meant = self._volumes.index.meant_for(claim)
@@ -363,14 +382,14 @@ class VolumeBinding(Plugin):
         return storage_class.provisioner not in ("", _NO_PROVISIONER)
 
     def _provisionable(self, claim: ClaimInfo) -> Bools:
-        """Nodes (N,) for which the claim's class can provision a volume."""
+        """Return the nodes (N,) for which the claim's class can provision a volume."""
         if not self._makes(claim):
             return np.zeros(self._nodes.size, np.bool_)
         topologies = self._volumes.classes[claim.storage_class].topologies
         return volume_node_affinity.reached(topologies or None, self._nodes)
 
     def _at(self, assumed: AssumedVolume) -> Bools:
-        """Nodes (N,) that can use the assumed volume."""
+        """Return the nodes (N,) that can use the assumed volume."""
         able = np.zeros(self._nodes.size, np.bool_)
         able[self._volumes.index.rows(assumed.volume) if assumed.volume else assumed.row] = True
         return able
@@ -381,7 +400,7 @@ def _by_size(claim: ClaimInfo) -> tuple[int, ClaimKey]:
 
 
 def _bytes(size: int) -> str:
-    """The size as 10Gi, in the largest unit that divides it evenly."""
+    """Return the size as `10Gi`, in the largest unit that divides it evenly."""
     for unit, bits in _UNITS:
         if size and not size % (1 << bits):
             return f"{size >> bits}{unit}"

@@ -1,6 +1,6 @@
-"""VolumeRestrictions: a ReadWriteOncePod claim has one user, and so have disks on a node.
+"""VolumeRestrictions: one user of a ReadWriteOncePod claim, and one of a disk on each node.
 
-Disks are those that pods name without a claim; where they cost something, see `exclusive_uses`.
+Disks are those that pods name without a claim. `exclusive_uses` counts them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN: Final = 64
 
 
 class VolumeRestrictions(Plugin):
-    """The refusal of shapes that name disks; `VolumeBinding` asks `in_use` of claims."""
+    """Filter for shapes that name disks; `VolumeBinding` calls `in_use` for claims."""
 
     name = "VolumeRestrictions"
     events = USE_EVENTS
@@ -43,7 +43,7 @@ class VolumeRestrictions(Plugin):
         for disk, used in self._used(shape):
             taken |= used
             if not disk.shared:
-                # The first pod that fits takes the disk from the next one.
+                # More pods of the shape would use the disk as well. Readers share it.
                 taken |= room > 0
         if shape.requirements.disks:
             yield NO_DISK, taken
@@ -63,6 +63,7 @@ class VolumeRestrictions(Plugin):
     def _used(self, shape: Shape) -> Iterator[tuple[Disk, Bools]]:
         """Yield each disk of the shape with the nodes (N,) where other pods use it."""
         disks: dict[tuple[str, str], list[Disk]] = {}
+        # An rbd image is listed once for each monitor, but is one disk for users.
         for disk in shape.requirements.disks:
             disks.setdefault((disk.kind, disk.name), []).append(disk)
         for same in disks.values():
@@ -70,5 +71,5 @@ class VolumeRestrictions(Plugin):
 
 
 def in_use(claim: ClaimInfo, match_id: int, counts: MatchCounts) -> bool:
-    """Whether the claim is ReadWriteOncePod and in use; `match_id` counts the pods that use it."""
+    """Return True if the claim is ReadWriteOncePod and in use; `match_id` counts its users."""
     return claim.one_pod and not counts.empty(match_id)

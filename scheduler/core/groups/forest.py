@@ -1,9 +1,9 @@
-"""Groups, their parents and children, and the counters that decide whether a tree may be tried.
+"""Groups, their parents and children, and the counters that decide if a tree may be tried.
 
-The quorum is what kube-scheduler checks in PreEnqueue of its GangScheduling plug-in. A change to
-one pod or group updates its ancestors only: O(depth), whatever the size of the tree, and no tree is
+The quorum is what kube-scheduler checks in PreEnqueue of its GangScheduling plugin. A change to one
+pod or group updates its ancestors only: O(depth), whatever the size of the tree, and no tree is
 deeper than MAX_DEPTH. Objects may arrive in any order: a group that only others name so far has
-`spec` None. What the counters mean is said in `groups`.
+`spec` None. `groups` describes the counters.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 _STEPS: Final = 8
-"""How many postponed steps each event does in passing."""
+"""Postponed steps that each event does in passing."""
 
 _NO_POLICY: Final = (
     "has no scheduling policy yet. Create the template that it names, or set its schedulingPolicy"
@@ -58,7 +58,7 @@ _STARTS_NONE: Final = "a group that was never scheduled waits until it is on"
 
 @dataclass(frozen=True, slots=True)
 class NotReady:
-    """Why a group is not tried, and at which group (`at`) the cause is."""
+    """The reason why a group is not tried, and the group `at` which the cause is."""
 
     at: Group
     message: str
@@ -69,7 +69,7 @@ class NotReady:
 class Forest:
     """All groups, and the templates of the Workloads that they name.
 
-    `moved` are the groups that postponed steps linked or compared anew, until `take_moved`.
+    `moved` are the groups that postponed steps linked or compared again, until `take_moved`.
     """
 
     def __init__(self) -> None:
@@ -82,21 +82,21 @@ class Forest:
 
     @property
     def visited(self) -> int:
-        """How many groups updates visited, to measure their cost."""
+        """Number of groups that updates visited, to measure their cost."""
         return self._counters.visited
 
     @property
     def states(self) -> Mapping[tuple[str, GroupState], int]:
-        """How many groups with an object there are, by kind and state."""
+        """Number of groups with an object, by kind and state."""
         return self._counters.states
 
     @property
     def held(self) -> tuple[int, int]:
-        """How many pods are held, and how many groups have such pods."""
+        """Number of pods that are kept back, and number of groups with such pods."""
         return self._counters.held_pods, self._counters.held_groups
 
     def group(self, key: GroupKey) -> Group:
-        """The group with that key, created without a spec if it is new."""
+        """Return the group with that key, created without a spec if it is new."""
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = Group(key)
@@ -107,12 +107,16 @@ class Forest:
         before, group.spec = group.spec, spec
         self._index(group, before)
         self._describe(group)
+        # A new object may be a recreated one. Failures of pods before it do not count.
         if before is None:
             self._counters.renew(group)
+        # Links depend on the parent alone; relinking a group moves the counters of its subtree.
         if before is None or before.parent != spec.parent:
             self._links.unlink(group)
             self._links.link(group)
+        # Also without new links: the minimum or a gate may have changed.
         self._counters.settle(group)
+        # A new object has a state even if no counter has changed.
         self._counters.note_state(group)
         self._links.catch_up(_STEPS)
         return group
@@ -134,13 +138,13 @@ class Forest:
         return group
 
     def was_scheduled(self, key: GroupKey) -> None:
-        """The group is known to have been scheduled: its status says so, or a snapshot."""
+        """Record that the group was scheduled before, as its status or a snapshot states."""
         group = self.groups.get(key)
         if group is not None and group.spec is not None and not group.initially_scheduled:
             self._counters.was_scheduled(group)
 
     def set_templates(self, workload: WorkloadKey, templates: Templates | None) -> None:
-        """The Workload has these templates; None: there is no such Workload.
+        """Set the templates of a Workload; None if there is no such Workload.
 
         Its groups are compared with them in postponed steps.
         """
@@ -150,22 +154,24 @@ class Forest:
             del self.templates[workload]
         else:
             self.templates[workload] = templates
+        # A Workload may have thousands of groups; comparing all at once would block the event loop.
         if workload in self._made_from:
             self._links.postpone(("Workload", *workload), self._compare_all(workload))
             self._links.catch_up(_STEPS)
 
     def prune(self, group: Group) -> None:
         """Remove a group without a spec that no pod and no child names any more."""
+        # Pods and children may be delivered before the group's object, or outlive it.
         named = group.members or group.children or group.cut_children
         if group.spec is None and not named:
             self.groups.pop(group.key, None)
 
     def catch_up(self, steps: int) -> bool:
-        """Do up to `steps` postponed steps, each O(depth). Whether some are left."""
+        """Do up to `steps` postponed steps, each O(depth). Return True if some are left."""
         return self._links.catch_up(steps)
 
     def take_moved(self) -> list[Group]:
-        """The groups in `moved`, which is empty then."""
+        """Return the groups in `moved` and clear it."""
         moved = self._links.moved.copy()
         self._links.moved.clear()
         return moved
@@ -179,11 +185,12 @@ class Forest:
         self._counters.count(group, pod, sign)
 
     def recount(self, group: Group) -> None:
-        """Count the members of a PodGroup anew, and the children of its ancestors."""
+        """Count the members of a PodGroup again, and the children of its ancestors."""
         self._counters.recount(group)
 
     def not_ready(self, group: Group) -> NotReady | None:
-        """What a topmost group without a flaw lacks; None if it is a root that has its quorum."""
+        """Return what a topmost group without a flaw lacks; None for a root with its quorum."""
+        # First, because a gate that is off blocks the tree whatever else it lacks.
         if group.switched_off:
             return _switched_off(group)
         if group.spec is None:
@@ -197,15 +204,15 @@ class Forest:
         return None
 
     def ready(self, group: Group) -> bool:
-        """Whether this topmost group has its quorum, no flaw, and uses nothing that is off."""
+        """Return True if this topmost group has its quorum, no flaw, and no gate that is off."""
         return group.quorate and not group.faulty and not group.switched_off
 
     def cyclic(self, group: Group) -> bool:
-        """Whether a link would close a cycle, or make the tree too deep: it has no root."""
+        """Return True if the group has no root: its link would close a cycle or is too deep."""
         return group.cut_from is not None
 
     def _index(self, group: Group, before: GroupSpec | None) -> None:
-        """Keep the groups of each Workload."""
+        """Update the index of groups by Workload."""
         old, new = _workload_of(before), _workload_of(group.spec)
         if old == new:
             return
@@ -228,13 +235,16 @@ class Forest:
             template = template_of(spec, templates)
             below = template.below if template is not None else None
         traits = None
+        # Without a policy, the group contradicts nothing yet.
         if spec is not None and group.known:
             traits = Traits(spec.workload, spec.priority, spec.disruption, below)
         self._counters.describe(group, traits)
 
     def _compare_all(self, workload: WorkloadKey) -> Iterator[None]:
         """Compare the Workload's groups with its templates, one in each step."""
+        # A copy: events between the steps change the index.
         for group in list(self._made_from.get(workload, {}).values()):
+            # The group may name another Workload since the step was postponed.
             if _workload_of(group.spec) == workload:
                 self._describe(group)
                 self._counters.settle(group)
@@ -249,7 +259,8 @@ def _workload_of(spec: GroupSpec | None) -> WorkloadKey | None:
 
 
 def _switched_off(group: Group) -> NotReady:
-    """At which group a feature gate that is off makes the tree wait, and how."""
+    """Return the group at which a disabled feature gate blocks the tree, and the effect."""
+    # The gate may belong to a child, and the message has to name that child.
     while group.spec is None or not group.spec.gate_off:
         child = min(group.off_children.values(), key=by_creation, default=None)
         if child is None:
@@ -263,7 +274,8 @@ def _switched_off(group: Group) -> NotReady:
 
 
 def _shortage(group: Group) -> NotReady:
-    """What a group of known policy lacks for its quorum, at the first child that lacks some."""
+    """Return what a group of known policy lacks for its quorum, at the first such child."""
+    # The child is what the user has to change; its parent only counts children.
     while group.composite:
         lacking = (child for child in group.children.values() if not child.quorate)
         first = min(lacking, key=by_creation, default=None)

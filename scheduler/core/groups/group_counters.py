@@ -1,4 +1,4 @@
-"""Keeps the counters of groups right along the chain of parents: O(depth) for each change."""
+"""The counters of groups, kept up to date along the chain of parents: O(depth) per change."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T", int, str, Traits)
 
 
 class GroupCounters:
-    """Updates counters; `visited` counts the groups that updates visited, to measure their cost.
+    """Updates of counters; `visited` counts the groups that updates visit, to measure their cost.
 
-    `states` counts the groups by kind and state, `held_pods` and `held_groups` the pods that are
-    held and the groups that have some.
+    `states` counts the groups by kind and state. `held_pods` and `held_groups` count the pods that
+    are kept back, and the groups with such pods.
     """
 
     def __init__(self) -> None:
@@ -63,11 +63,12 @@ class GroupCounters:
             priorities=priorities,
             schedulers=schedulers,
         )
+        # No other counter decides about quorum, minimum or flaws, so the walk is saved.
         if alive or running or failed:
             self.settle(group)
 
     def _count_expected(self, group: Group, pod: Pod, sign: int) -> None:
-        """A pod that does not exist yet: it waits, or its place is held."""
+        """Count a pod that does not exist yet: it waits, or its node is reserved."""
         waiting = pod.waiting
         if waiting:
             _count_pending(group, pod, sign)
@@ -83,26 +84,28 @@ class GroupCounters:
         self.settle(group)
 
     def was_scheduled(self, group: Group) -> None:
-        """The group is initially_scheduled, by what others say."""
+        """Mark the group as initially_scheduled, because its status or a snapshot says so."""
         _set_scheduled(group)
         if group.parent is not None:
+            # `settle` sees no change, because the flag is set already.
             group.parent.initially_scheduled_children += 1
             self.settle(group.parent)
         self.settle(group)
         self.note_state(group)
 
     def renew(self, group: Group) -> None:
-        """The group's object is new, or gone: count the pods that failed since it exists.
+        """Count the failed pods again after the group's object was created or deleted.
 
         Call `settle` afterwards. Costs O(pods of the group) where pods have ended.
         """
         group.initially_scheduled = False
         group.failed = 0
+        # Failed pods have ended, so without ended pods there is nothing to count.
         if len(group.members) > group.alive:
             group.failed = sum(failed_since(group, pod) for pod in group.members.values())
 
     def recount(self, group: Group) -> None:
-        """Count the pods of a PodGroup anew, and the children of its ancestors.
+        """Count the pods of a PodGroup again, and the children of its ancestors.
 
         For a change that broke off half-way; costs O(pods of the group + children of ancestors).
         """
@@ -111,6 +114,7 @@ class GroupCounters:
         group.priorities, group.schedulers = Counter(), Counter()
         group.alive = group.bound_pods = group.foreign = group.failed = 0
         group.available = group.running = group.settled = 0
+        # Totals over all groups: counting the members adds to them again.
         self.held_pods -= group.held
         self.held_groups -= group.held > 0
         group.gated = group.held = group.leaving = 0
@@ -162,7 +166,7 @@ class GroupCounters:
         self.settle(parent)
 
     def describe(self, group: Group, traits: Traits | None) -> None:
-        """Give a group its traits, and compare them with its parent's and its children's.
+        """Set a group's traits, and compare them with those of its parent and children.
 
         O(1): equal traits of children are counted together. Call `settle` afterwards.
         """
@@ -178,7 +182,7 @@ class GroupCounters:
         self.settle(parent)
 
     def settle(self, group: Group) -> None:
-        """Update what follows from the counters, going up as long as something changes."""
+        """Update what follows from the counters, upwards as long as something changes."""
         node: Group | None = group
         while node is not None:
             self.visited += 1
@@ -186,9 +190,11 @@ class GroupCounters:
             quorate, standing, bound = _minimum_met(node, minimum)
             before = node.initially_scheduled
             initially = before or bound or _was_bound(node, minimum)
+            # Before `_faulty`, which allows more in groups that were scheduled.
             if initially and not before:
                 _set_scheduled(node)
             faulty, off = _faulty(node), _off(node)
+            # Ancestors depend on these values alone. If none changed, nothing changes further up.
             if (
                 quorate == node.quorate
                 and standing == node.standing
@@ -218,7 +224,7 @@ class GroupCounters:
             node = above
 
     def note_state(self, group: Group) -> None:
-        """Count the group in the state that it is in now; call it when its object came or went."""
+        """Update the group's state and `states`; call it when its object is created or deleted."""
         before, after = group.state, _state_of(group)
         if before == after:
             return
@@ -229,7 +235,7 @@ class GroupCounters:
             self.states[group.key[0], after] += 1
 
     def _count_idle(self, group: Group, pod: Pod, sign: int) -> None:
-        """A pod that counts for neither the quorum nor the minimum, and has not ended."""
+        """Count a pod that counts for neither the quorum nor the minimum, and has not ended."""
         info = pod.info
         if info.exceeds:
             group.exceeding = _with(group.exceeding, pod, sign)
@@ -278,7 +284,7 @@ class GroupCounters:
             self.settle(node)
 
     def _resize(self, group: Group, old: int, new: int) -> None:
-        """A child's height changed from `old` to `new`; 0 stands for no child."""
+        """Change a child's height from `old` to `new`; 0 means no child."""
         node: Group | None = group
         while node is not None and old != new:
             self.visited += 1
@@ -287,12 +293,13 @@ class GroupCounters:
                 node.heights[old] -= 1
             if new:
                 node.heights[new] += 1
+            # The parent's own height may be the same: then the loop ends.
             old, new = before, node.height
             node = node.parent
 
 
 def _add_to(counted: Counter[T], key: T, count: int) -> None:
-    """Add to a number; numbers of 0 are not kept."""
+    """Add to a number; numbers of 0 are removed."""
     total = counted.get(key, 0) + count
     if total:
         counted[key] = total
@@ -301,7 +308,7 @@ def _add_to(counted: Counter[T], key: T, count: int) -> None:
 
 
 def _add_expected(group: Group, waiting: int, held: int) -> None:
-    """Add to the numbers of expected pods of the group and all above it."""
+    """Add to the numbers of expected pods of the group and all its ancestors."""
     node: Group | None = group
     while node is not None:
         node.expected_waiting += waiting
@@ -310,7 +317,7 @@ def _add_expected(group: Group, waiting: int, held: int) -> None:
 
 
 def _recount_children(parent: Group) -> None:
-    """What a composite's counters have of its children's pods."""
+    """Set a composite's counters from its children."""
     children = list(parent.children.values())
     parent.pending_total = sum(child.pending_total for child in children)
     parent.running_total = sum(child.running_total for child in children)
@@ -341,10 +348,12 @@ def _set_scheduled(group: Group) -> None:
 
 
 def _clashing(group: Group) -> int:
-    """How many children's traits do not go with the group's; they differ in few ways."""
+    """Return how many children's traits contradict the group's; distinct traits are few."""
     traits = group.traits
     if traits is None or group.spec is None:
         return 0
+    # A running tree may mix priorities, so count child by child. Otherwise look up the few traits
+    # that are allowed, however many children there are.
     if group.initially_scheduled:
         return sum(
             count
@@ -362,7 +371,7 @@ def _clashing(group: Group) -> int:
 
 
 def _goes_with(child: Traits, traits: Traits, template: str) -> bool:
-    """Whether a child's traits go with these, whatever its priority: the tree runs already."""
+    """Return True if a child's traits fit these, whatever its priority: the tree runs already."""
     modes = child.disruption == "all" or traits.disruption == "single"
     return child.workload == traits.workload and modes and child.below in (None, template)
 
@@ -378,7 +387,7 @@ def _count_pending(group: Group, pod: Pod, sign: int) -> None:
 
 
 def _with(pods: dict[str, Pod] | None, pod: Pod, sign: int) -> dict[str, Pod]:
-    """The pods with this one, or without it; groups that never had any have no table."""
+    """Return the pods with this one, or without it. Creates the table for the first pod."""
     pods = {} if pods is None else pods
     if sign > 0:
         pods[pod.info.uid] = pod
@@ -402,7 +411,7 @@ def _state_of(group: Group) -> GroupState:
 
 
 def _minimum_met(group: Group, minimum: int | None) -> tuple[bool, bool, bool]:
-    """`quorate`, `standing` and `bound`."""
+    """Return `quorate`, `standing` and `bound`."""
     if minimum is None:
         return (False, False, False)
     if group.composite:
@@ -415,17 +424,19 @@ def _minimum_met(group: Group, minimum: int | None) -> tuple[bool, bool, bool]:
 
 
 def _was_bound(group: Group, minimum: int | None) -> bool:
-    """Whether enough were bound, if not all at the same time as far as was seen."""
+    """Return True if enough pods were bound, though never at the same time as far as seen."""
     if minimum is None:
         return False
     if group.composite:
         return group.initially_scheduled_children >= minimum
+    # Without failed pods this is the same as `bound`.
     return group.failed > 0 and group.settled + group.failed >= minimum
 
 
 def failed_since(group: Group, pod: Pod) -> bool:
-    """Whether the pod failed after it was bound while the group's object was there."""
+    """Return True if the pod failed after it was bound while the group's object existed."""
     return (
+        # Timestamps of one format compare as strings.
         pod.failed and group.spec is not None and pod.info.membership.bound_at >= group.spec.created
     )
 
@@ -448,10 +459,11 @@ def _off(group: Group) -> bool:
 
 
 def has_other_priorities(group: Group) -> bool:
-    """Whether a pod of the leaf has another priority than the leaf. Composites have no pods.
+    """Return True if a pod of the leaf has another priority than the leaf. Composites have no pods.
 
-    That of a group which Muster made is its pods', where these agree. One that was scheduled once
-    goes on whatever its new pods have: a PriorityClass may come, change and go.
+    If Muster created the group, its priority is that of its pods, provided these agree. A group
+    that was scheduled once continues whatever its new pods have: a PriorityClass may be created,
+    changed and deleted.
     """
     priority = group.spec.priority if group.spec is not None else None
     present = group.priorities

@@ -1,9 +1,9 @@
-"""Links groups to the parents that they name, as far as a tree may reach.
+"""The links from groups to the parents that they name, up to the maximum depth of a tree.
 
-A link that would close a cycle, or make a tree deeper than MAX_DEPTH, is cut: the group stays the
+A link that would close a cycle, or make a tree deeper than MAX_DEPTH, is cut: the group remains the
 top of its own part, and both parts are faulty. So no walk along links is ever longer than
 MAX_DEPTH, whatever users create. A cut link is tried again as soon as one of its parts gets
-smaller. Below a group that moved there may be many cut links: these are tried a few at a time.
+smaller. There may be many cut links below a group that moved, so these are tried a few at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scheduler.core.values.model import COMPOSITE_POD_GROUP, GroupKey
 
 
 class GroupLinks:
-    """The links between the groups. `moved` are those that were linked later than they came."""
+    """The links between the groups. `moved` are those that were linked after their creation."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class GroupLinks:
         group_of: Callable[[GroupKey], Group],
         prune: Callable[[Group], None],
     ) -> None:
-        """`group_of` gives the group with a key, `prune` removes one that nobody names."""
+        """Use `group_of` to get the group with a key, `prune` to remove one that nobody names."""
         self.moved: list[Group] = []
         self._counters = counters
         self._group_of = group_of
@@ -47,16 +47,20 @@ class GroupLinks:
     def unlink(self, group: Group) -> None:
         """Undo `link`. Links that were cut may be possible now."""
         if group.cut_from is not None:
+            # The parent may be known only because this group named it.
             self._prune(self._mend(group))
         parent = group.parent
         if parent is None:
             return
+        # While the link exists: the counters are subtracted along it.
         self._counters.credit(group, -1)
         group.parent = None
         del parent.children[group.key]
         top = parent.top
         self._prune(parent)
+        # The tree above has become smaller, so its own cut link may fit now.
         self._try_again(top)
+        # A group without flaws has no cut links below it.
         if group.faulty:
             self.postpone(group.key, self._try_again_below(group))
 
@@ -66,9 +70,10 @@ class GroupLinks:
         self._postponed[key] = work
 
     def catch_up(self, steps: int) -> bool:
-        """Do up to `steps` postponed steps, each O(depth). Whether some are left."""
+        """Do up to `steps` postponed steps, each O(depth). Return True if some are left."""
         while self._postponed and steps > 0:
             key, work = next(iter(self._postponed.items()))
+            # Work that does not end within the steps stays the first in line.
             for _ in work:
                 steps -= 1
                 if steps <= 0:
@@ -79,6 +84,7 @@ class GroupLinks:
 
     def _fits(self, group: Group, parent: Group) -> bool:
         self._counters.visited += MAX_DEPTH
+        # A cycle would link the group below itself: then it is the top of its own parent.
         return parent.top is not group and parent.level + group.height <= MAX_DEPTH
 
     def _attach(self, group: Group, parent: Group) -> None:
@@ -87,7 +93,7 @@ class GroupLinks:
         self._counters.credit(group, 1)
 
     def _mend(self, group: Group) -> Group:
-        """Forget that the group's link is cut. Returns the parent that it names."""
+        """Forget that the group's link is cut. Return the parent that it names."""
         parent, group.cut_from = group.cut_from, None
         if parent is None:
             raise LookupError(group.key)
@@ -109,8 +115,10 @@ class GroupLinks:
         stack = [group]
         while stack:
             node = stack.pop()
+            # A list: links that succeed leave the dictionary.
             for child in list(node.cut_children.values()):
                 self._try_again(child)
                 yield
+            # Only faulty subtrees can contain cut links.
             stack.extend(node.faulty_children.values())
             yield

@@ -1,4 +1,4 @@
-"""Pods and groups as the forest keeps them: what was read of each, its place, and its counters.
+"""Pods and groups as the forest keeps them: their objects, their links and their counters.
 
 available  number of pods that count for the quorum: waiting (not gated), bound, assumed, succeeded
 running    number of pods that count for the minimum: bound, assumed, succeeded
@@ -8,21 +8,21 @@ standing   leaf: running >= minimum; composite: at least minimum children are st
 bound      leaf: settled >= minimum; composite: at least minimum children are bound
 failed     number of Failed pods that were bound since the group's object exists
 initially_scheduled
-           leaf: it was bound once, pods that failed since counted too, however short that was;
+           leaf: its minimum was bound once, including pods that failed since, however briefly;
            composite: at least minimum children are initially_scheduled
 priorities number of pods in the subtree by priority, without ended and terminating pods
 schedulers the same by schedulerName, of the pods that are this scheduler's
-faulty     whether `tree_validation` finds a flaw in the subtree
-off        whether a group of the subtree uses a feature whose gate is off
+faulty     true if `tree_validation` finds a flaw in the subtree
+off        true if a group of the subtree uses a feature whose gate is off
 
-state      what the counters come to, see GROUP_STATES; empty without an object
+state      summary of the counters, see GROUP_STATES; empty without an object
 
 gated      number of pods that wait for their scheduling gates to be removed
-held       number of pods that are held, as the group is not theirs
+held       number of pods that are kept back, because the group is not theirs
 expected_waiting, expected_held
-           number of expected pods in the subtree, which do not exist yet: without a place, and with
-           one that is held for them. They count as available and running like others, but neither
-           as settled nor as alive
+           number of expected pods in the subtree, which do not exist yet: without a node, and
+           with one that is reserved for them. They count as available and running like others,
+           but neither as settled nor as alive
 leaving    number of terminating pods that have not ended
 
 Failed and terminating pods count for neither the quorum nor the minimum. Once a group is
@@ -58,17 +58,17 @@ GROUP_STATES: Final[tuple[GroupState, ...]] = (
     "binding",  # its minimum is bound or assumed
     "invalid",  # `tree_validation` finds a flaw
     "disrupted",  # its minimum was bound once, and has lost pods
-    "pending",  # it has its quorum, and waits for room
+    "pending",  # it has its quorum, and waits for capacity
     "incomplete",  # it lacks members, or a feature gate is off
 )
-"""The first that holds is a group's state."""
+"""A group's state: the first of these that applies."""
 
 
 class Pod:
     """A pod that this scheduler places, or one that another scheduler places.
 
-    `node` is the name of the node on which it takes room, or empty; `row` is the row of that node,
-    -1 if there is none or it is not known.
+    `node` is the name of the node whose resources it takes, or empty. `row` is the row of that
+    node, -1 if there is none or it is not known.
     """
 
     __slots__ = ("assumed", "group", "info", "node", "row", "shape")
@@ -83,7 +83,7 @@ class Pod:
 
     @property
     def key(self) -> GroupKey:
-        """The queue key of a pod that belongs to no group."""
+        """Queue key of a pod without a group."""
         return (SINGLE_POD, self.info.namespace, self.info.name)
 
     @property
@@ -92,12 +92,12 @@ class Pod:
 
     @property
     def placed(self) -> bool:
-        """Whether the pod is bound, or assumed: a node was chosen and the Binding is under way."""
+        """True if the pod is bound, or assumed: a node was chosen and the Binding is under way."""
         return bool(self.info.node) or self.assumed
 
     @property
     def waiting(self) -> bool:
-        """Whether this scheduler has to place the pod now."""
+        """True if this scheduler has to place the pod now."""
         info = self.info
         if not info.ours or info.node or self.assumed:
             return False
@@ -106,15 +106,16 @@ class Pod:
 
     @property
     def running(self) -> bool:
-        """Whether it counts for the minimum: placed or succeeded, and not failed or terminating."""
+        """True if it counts for the minimum: placed or succeeded, not failed or terminating."""
         info = self.info
         if info.terminating or info.phase == "Failed":
             return False
+        # A Job's last pods must not wait for members that are done.
         return bool(info.node) or self.assumed or info.phase == "Succeeded"
 
     @property
     def failed(self) -> bool:
-        """Whether it failed after it was bound."""
+        """True if the pod failed after it was bound."""
         return self.info.phase == "Failed" and bool(self.info.node)
 
     @property
@@ -123,7 +124,7 @@ class Pod:
 
     @property
     def order(self) -> tuple[int, str, str, str]:
-        """The sort key within a group: highest priority, then oldest, then by name."""
+        """Sort key within a group: highest priority, then oldest, then by name."""
         info = self.info
         return (-info.priority, info.created, info.namespace, info.name)
 
@@ -133,10 +134,10 @@ _LAST_PARTS: Final = tuple(map(attrgetter, ("info.name", "info.namespace", "info
 
 
 def in_order(pods: Iterable[Pod]) -> list[Pod]:
-    """The pods sorted by `order`.
+    """Return the pods sorted by `order`.
 
-    By one part after the other, the last first: with a tuple for each of 10,000 pods Python would
-    look through all objects that there are for garbage, which takes longer than the decision.
+    Sorts by one part after the other, the last first. A tuple for each of 10,000 pods would start
+    Python's garbage collector, which takes longer than the decision.
     """
     ordered = list(pods)
     for part in _LAST_PARTS:
@@ -147,10 +148,10 @@ def in_order(pods: Iterable[Pod]) -> list[Pod]:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a group must have in common with its parent.
+    """The properties that a group must have in common with its parent.
 
-    `below` is the template under which the Workload has the group's own, empty if it is not under
-    any; None if that is not known.
+    `below` is the template under which the Workload has the group's own template, empty if there is
+    none; None if that is not known.
     """
 
     workload: str | None
@@ -161,7 +162,7 @@ class Traits:
 
 @dataclass(slots=True)
 class _Below:
-    """What a composite knows of its children."""
+    """The counters of a composite's children."""
 
     heights: list[int] = field(default_factory=lambda: [0] * MAX_DEPTH)
     cut: dict[GroupKey, Group] = field(default_factory=dict)
@@ -177,11 +178,11 @@ class Group:
     """A PodGroup, which has pods, or a CompositePodGroup, which has child groups.
 
     `parent` is the linked parent. A group whose link would close a cycle, or make its tree deeper
-    than MAX_DEPTH, is `cut_from` the parent that it names, and is in that one's `cut_children`.
-    `exceeding` are the pods that wait until its minCount has followed its owner, if any ever did,
-    `unclaimed` those that wait for their ResourceClaims.
-    `traits` is None while the group has no policy; `clashing` is how many of the
-    `described_children`, those with traits, have some that do not go with the group's own.
+    than MAX_DEPTH, is `cut_from` the parent that it names, and is in that parent's `cut_children`.
+    `exceeding` are the pods that wait until its minCount has followed its owner, if any ever did.
+    `unclaimed` are those that wait for their ResourceClaims. `traits` is None while the group has
+    no policy. `clashing` is how many of the `described_children`, those with traits, contradict the
+    group's own.
     """
 
     __slots__ = (
@@ -204,6 +205,7 @@ class Group:
         self.children: dict[GroupKey, Group] = {}
         self.members: dict[str, Pod] = {}
         self.pending: dict[Shape, dict[str, Pod]] = {}
+        # Most groups never have such pods, so they get no table.
         self.exceeding: dict[str, Pod] | None = None
         self.unclaimed: dict[str, Pod] | None = None
         self.priorities: Counter[int] = Counter()
@@ -272,21 +274,23 @@ class Group:
 
     @property
     def switched_off(self) -> bool:
-        """Whether the group may not be decided as a root, as a feature gate is off."""
+        """True if the group may not be decided as a root, because a feature gate is off."""
         if self.off:
             return True
+        # A group that was scheduled before the gate was turned off continues.
         return self.spec is not None and self.spec.maker_off != "" and not self.initially_scheduled
 
     @property
     def incomplete(self) -> bool:
-        """Whether it runs below its minimum, after a disruption or an incomplete binding."""
+        """True if it runs below its minimum, after a disruption or an incomplete binding."""
         return self.running_total > 0 and not self.standing
 
     @property
     def to_be_decided(self) -> bool:
-        """Whether pods wait for a place; expected ones do while some that exist wait or run."""
+        """True if pods wait for a node. Expected ones count while some that exist wait or run."""
         if self.pending_total > self.expected_waiting:
             return True
+        # A group of expected pods alone would reserve capacity that nobody may ever use.
         return self.expected_waiting > 0 and self.running_total > self.expected_held
 
     @property
@@ -299,7 +303,7 @@ class Group:
 
     @property
     def height(self) -> int:
-        """The number of levels of the subtree, 1 without children; at most MAX_DEPTH."""
+        """Number of levels of the subtree, 1 without children; at most MAX_DEPTH."""
         for below in range(MAX_DEPTH - 1, 0, -1):
             if self.heights[below]:
                 return below + 1
@@ -315,42 +319,44 @@ class Group:
 
     @property
     def priority(self) -> int:
-        """The least of the spec's priority and the pods', 0 if there are none.
+        """The lowest of the spec's priority and the pods', 0 if there are none.
 
-        Of a group that Muster made the pods' count, if there are any: their template may name
-        another PriorityClass by now, or its class may have another value.
+        If Muster created the group, the pods' priority counts, if there are any. Their template may
+        name another PriorityClass by now, or its class may have another value.
         """
         own = self.spec.priority if self.spec is not None else None
         least = min(self.priorities, default=None)
+        # A priority of 0 is valid, so test for None.
         if own is None or least is None:
             return own or least or 0
         return least if self.made else min(own, least)
 
     @property
     def made(self) -> bool:
-        """Whether Muster made it, for an owner or for pods."""
+        """True if Muster created it, for an owner or for pods."""
         return self.spec is not None and self.spec.owner is not None
 
     @property
     def scheduler(self) -> str:
-        """The schedulerName of its pods; any of them where they disagree, empty without pods."""
+        """The schedulerName of its pods; any of them if they differ, empty without pods."""
         return next(iter(self.schedulers), "")
 
     def children_in_order(self) -> list[Group]:
-        """The children, oldest first, then by name."""
+        """Return the children, oldest first, then by name."""
         return sorted(self.children.values(), key=by_creation)
 
     def walk(self) -> Iterator[Group]:
-        """The groups of the subtree, parents before children, in the order of children_in_order."""
+        """Yield the subtree's groups, parents first, siblings in the order of children_in_order."""
         stack = [self]
         while stack:
             group = stack.pop()
             yield group
             if group.children:
+                # A stack returns the last one first.
                 stack.extend(reversed(group.children_in_order()))
 
     def subtree(self) -> Iterator[Group]:
-        """The groups of the subtree, parents before children, siblings in any order."""
+        """Yield the groups of the subtree, parents before children, siblings in any order."""
         stack = [self]
         while stack:
             group = stack.pop()
@@ -362,12 +368,12 @@ class Group:
 
 
 def by_creation(group: Group) -> tuple[str, str, str]:
-    """The order of siblings: oldest first, then by name."""
+    """Return the sort key of siblings: oldest first, then by name."""
     return (group.spec.created if group.spec else "", group.key[2], group.key[0])
 
 
 def outer_topology_keys(group: Group, key: str) -> tuple[str, ...]:
-    """The topology keys of the group's ancestors, the outermost first, without `key`."""
+    """Return the topology keys of the group's ancestors, the outermost first, without `key`."""
     keys: dict[str, None] = {}
     above = group.parent
     while above is not None:
@@ -378,7 +384,7 @@ def outer_topology_keys(group: Group, key: str) -> tuple[str, ...]:
 
 
 def topology_keys_around(group: Group | None, key: str) -> tuple[str, ...]:
-    """The outer keys of the nearest constraint on `key`, of the group or an ancestor."""
+    """Return the outer keys of the nearest constraint on `key`, of the group or an ancestor."""
     while group is not None and (group.topology is None or group.topology.key != key):
         group = group.parent
     return () if group is None else outer_topology_keys(group, key)

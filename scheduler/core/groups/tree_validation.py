@@ -1,7 +1,7 @@
-"""Checks for trees that must not be tried, however much room there is.
+"""Validation of trees that must not be tried, however much capacity is free.
 
-The counters of the groups say at once where flaws are (`Group.faulty`), before any pod exists. What
-is here finds the first of them, parents first, and puts it into words.
+The counters of the groups show at once where flaws are (`Group.faulty`), before any pod exists.
+This module finds the first flaw, parents first, and builds the message.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scheduler.core.groups.groups import MAX_DEPTH, Group, by_creation
 from scheduler.core.values.wording import count
 
 _STEPS: Final = 4 * MAX_DEPTH
-"""How many names are followed to tell a cycle from a tree that is too deep."""
+"""Names that are followed to tell a cycle from a tree that is too deep."""
 
 _SAME: Final = "Give all its pods the same"
 _TREE: Final = "Give all groups of a tree the same"
@@ -30,14 +30,14 @@ _CYCLE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What is wrong, and at which group (`at`)."""
+    """A flaw, and the group `at` which it is."""
 
     at: Group
     message: str
 
 
 def check(top: Group) -> Flaw | None:
-    """The first flaw of a tree, parents first, the oldest child first; None if there is none.
+    """Return the first flaw of a tree, parents first, the oldest child first; None without flaws.
 
     Visits only the children of faulty groups on the way, and no pod.
     """
@@ -47,6 +47,7 @@ def check(top: Group) -> Flaw | None:
         if own:
             return Flaw(group, own)
         suspects = list(group.faulty_children.values()) + list(group.cut_children.values())
+        # `clashing` is only a number, so find the children that it counts.
         if group.clashing:
             suspects += [child for child in group.children.values() if _clash(child, group)]
         child = min(suspects, key=by_creation)
@@ -58,7 +59,7 @@ def check(top: Group) -> Flaw | None:
 
 
 def _of_its_own(group: Group) -> str:
-    """The flaw of a group that does not come from its children; empty if it has none."""
+    """Return a group's own flaw, which does not come from its children; empty if it has none."""
     if group.cut_from is not None:
         return _too_far(group)
     if group.template_flaw:
@@ -87,7 +88,7 @@ def _of_its_own(group: Group) -> str:
 
 
 def has_pods_of_priorities(group: Group) -> str:
-    """The priorities of a group's pods, as words; some of them if there are many."""
+    """Return the priorities of a group's pods as text; only some of them if there are many."""
     shown = sorted(group.priorities)[:_SHOWN]
     more = ", ..." if len(group.priorities) > len(shown) else ""
     several = "priorities" if len(group.priorities) > 1 else "priority"
@@ -95,9 +96,9 @@ def has_pods_of_priorities(group: Group) -> str:
 
 
 def priorities_differ(top: Group) -> str:
-    """What to say of a tree that goes on though its pods and groups differ; empty if they do not.
+    """Return the message for a tree that runs though priorities differ; empty if they do not.
 
-    Kubernetes gives only new pods the value that a PriorityClass has by now.
+    Kubernetes gives only new pods the current value of a PriorityClass.
     """
     own = top.spec.priority if top.spec is not None else None
     if own is None or not top.priorities or set(top.priorities) == {own}:
@@ -109,14 +110,15 @@ def priorities_differ(top: Group) -> str:
 
 
 def _mixes_schedulers(group: Group) -> bool:
-    """Whether its pods have several names of this scheduler; not where a child says so of its."""
+    """Return True if its pods name several of this scheduler's names, and no single child does."""
     if len(group.schedulers) < 2:
         return False
+    # If one child alone mixes the names, the user has to change that child.
     return not any(len(child.schedulers) > 1 for child in group.faulty_children.values())
 
 
 def _clash(child: Group, parent: Group) -> str:
-    """Why the two must not be in one tree; empty if they may, or if one has no policy yet."""
+    """Return why the two must not be in one tree; empty if they may, or without a policy."""
     mine, theirs = child.traits, parent.traits
     if mine is None or theirs is None or parent.spec is None:
         return ""
@@ -125,6 +127,7 @@ def _clash(child: Group, parent: Group) -> str:
             f"The group belongs to workload {_quoted(mine.workload)}, its root to"
             f" {_quoted(theirs.workload)}. {_TREE} workloadRef.workloadName."
         )
+    # A PriorityClass may change while the tree runs. New groups of a running tree may then differ.
     if mine.priority != theirs.priority and not parent.initially_scheduled:
         return (
             f"The group has priority {_quoted(mine.priority)}, its root {_quoted(theirs.priority)}."
@@ -135,6 +138,7 @@ def _clash(child: Group, parent: Group) -> str:
             f'The group has disruptionMode single, its parent "{parent.name}" has all.'
             " Use the same disruptionMode for both."
         )
+    # None: the Workload is not known yet.
     if mine.below not in (None, parent.spec.template):
         wanted = f'under "{mine.below}"' if mine.below else "at the top"
         return (
@@ -145,9 +149,10 @@ def _clash(child: Group, parent: Group) -> str:
 
 
 def _too_far(group: Group) -> str:
-    """Why the group's link to its parent is cut."""
+    """Return why the group's link to its parent is cut."""
     above: Group | None = group
     seen: set[Group] = set()
+    # Cut links are followed as well, so without a limit this walk could be very long.
     while above is not None and above not in seen and len(seen) < _STEPS:
         seen.add(above)
         above = above.cut_from or above.parent

@@ -1,8 +1,8 @@
-"""The templates of Workloads, and whether a group is like the one that it names (KEP-6012).
+"""The templates of Workloads, and whether a group matches the one that it names (KEP-6012).
 
-Admission cannot prove it: objects arrive in any order. Without the Workload nothing is said. A
-group may set what its template leaves unset, and minCount and minGroupCount may differ, as they are
-mutable.
+Admission cannot prove it, because objects arrive in any order. Without the Workload, nothing is
+checked. A group may set what its template leaves unset. minCount and minGroupCount may differ, as
+they are mutable.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, Literal
 from scheduler.core.values.model import POD_GROUP, GroupSpec, Topology
 
 TemplateKey = tuple[str, str]
-"""(kind of the groups made from it, name) of a template; unique in its Workload."""
+"""(kind of the groups created from it, name) of a template; unique in its Workload."""
 
 WorkloadKey = tuple[str, str]
 """(namespace, name) of a Workload."""
@@ -22,7 +22,10 @@ WorkloadKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What a template fixes; None or empty: nothing. `below` is the template that it is under."""
+    """The values that a template fixes; None or empty if it does not.
+
+    `below` is the template that it is under.
+    """
 
     below: str = ""
     gang: bool | None = None
@@ -38,12 +41,12 @@ _LISTS: Final = {POD_GROUP: "podGroupTemplates"}
 
 
 def template_of(spec: GroupSpec, templates: Templates) -> Template | None:
-    """The template that a group names; None if its Workload has none of that name and kind."""
+    """Return the template that a group names; None if its Workload has no such template."""
     return templates.get((spec.key[0], spec.template))
 
 
 def contradiction(spec: GroupSpec, templates: Templates) -> str:
-    """How a group contradicts its Workload; empty if it does not."""
+    """Return how a group contradicts its Workload; empty if it does not."""
     template = template_of(spec, templates)
     name, workload = spec.template, spec.workload
     if template is None:
@@ -62,8 +65,9 @@ def contradiction(spec: GroupSpec, templates: Templates) -> str:
 
 
 def _differing_field(spec: GroupSpec, template: Template) -> str:
-    """The first field that the template sets and the group sets otherwise."""
+    """Return the first field that the template sets and the group sets otherwise."""
     pairs = (
+        # Without a policy, `gang` is only a default.
         ("schedulingPolicy", template.gang, spec.gang if spec.minimum is not None else None),
         ("topology constraint", template.topology, spec.topology),
         ("disruptionMode", template.disruption, spec.disruption),

@@ -1,4 +1,4 @@
-"""Nodes as columns: resources, labels, what pods there exclude.
+"""Nodes as columns: resources, labels, and the ports and disks that pods use exclusively.
 
 `NodeTable` is the entry point.
 """

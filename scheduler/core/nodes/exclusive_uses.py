@@ -1,8 +1,8 @@
-"""What pods use on which nodes that others may not use there too: host ports and disks.
+"""Host ports and disks that pods use on nodes, and that other pods may not use there too.
 
 A port or disk costs something only while a pod uses it. kube-scheduler has HostPortInfo for ports,
 and compares disks with those of every pod on the node. Pods of two stages of one tree that are
-never there together exclude nothing for each other.
+never on a node at the same time do not exclude each other.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Key = tuple[str | int, ...]
 
 
 class Use(Protocol):
-    """That a pod uses a thing (`key`) on its node: which part of it.
+    """The use of a thing (`key`) by a pod on its node, and the part of it that the pod uses.
 
-    WHOLE excludes every other user of the thing, SHARED those of the whole. Any other part excludes
-    users of the whole and of the same part.
+    WHOLE excludes every other user of the thing, SHARED only users of WHOLE. Any other part
+    excludes users of WHOLE and of the same part.
     """
 
     @property
@@ -36,7 +36,7 @@ class Use(Protocol):
 
 @dataclass(slots=True)
 class _Users:
-    """The users of one thing on one node, by part, and by part and stage those that have a stage.
+    """The users of one thing on one node, by part; those with a stage also by stage and part.
 
     `conflicts` is how many pairs of them exclude each other.
     """
@@ -46,6 +46,7 @@ class _Users:
     conflicts: int = 0
 
     def add(self, part: str, count: int, stage: Stage | None) -> None:
+        # Pods of one shape that arrive together also conflict with each other.
         among_them = 0 if part == SHARED else count * (count - 1) // 2
         self.conflicts += count * self.excluding(part, stage) + among_them
         _add(self.parts, part, count)
@@ -56,13 +57,14 @@ class _Users:
                 del self.staged[stage.tree]
 
     def excluding(self, part: str, stage: Stage | None) -> int:
-        """How many of these exclude one more user of the part."""
+        """Return how many of these exclude one more user of the part."""
         if part == WHOLE:
             found = self.parts.total()
         else:
             found = self.parts[WHOLE] + (self.parts[part] if part != SHARED else 0)
         if stage is None or not found:
             return found
+        # Pods of other stages of the tree will never be there together with this one.
         return found - sum(
             count
             for (other, its), count in self.staged.get(stage.tree, {}).items()
@@ -88,28 +90,29 @@ class ExclusiveUses:
         self._clashes: Counter[int] = Counter()
 
     def __len__(self) -> int:
-        """How many pairs of thing and row have users."""
+        """Return the number of pairs of thing and row that have users."""
         return sum(map(len, self._users.values()))
 
     def add(self, uses: Iterable[Use], row: int, count: int, stage: Stage | None = None) -> None:
-        """Count pods with these uses on the node; a negative count takes them off."""
+        """Count pods with these uses on the node; a negative count removes them."""
         self.version += 1
         for use in uses:
             self._add(use, row, count, stage)
 
     def clear(self, row: int) -> None:
-        """Remove all users on a node that is gone."""
+        """Remove all users on a deleted node."""
         self.version += 1
         self._clashes.pop(row, None)
         for key in [key for key, by_row in self._users.items() if row in by_row]:
             self._drop(key, row)
 
     def conflicts(self, uses: Iterable[Use], stage: Stage | None = None) -> set[int]:
-        """The rows on which a pod with these uses would conflict with a user."""
+        """Return the rows on which a pod with these uses would conflict with a user."""
         rows: set[int] = set()
         for use in uses:
             by_row = self._users.get(use.key, {})
             part = use.part
+            # Every user conflicts, so the counts need not be read.
             if part == WHOLE and stage is None:
                 rows.update(by_row)
             else:
@@ -118,7 +121,7 @@ class ExclusiveUses:
         return rows
 
     def clash(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Per row whether pods on the node conflict with each other."""
+        """Return per row whether pods on the node conflict with each other."""
         if not self._clashes:
             return np.zeros(len(rows), np.bool_)
         return np.array([row in self._clashes for row in rows.tolist()], np.bool_)
@@ -130,6 +133,7 @@ class ExclusiveUses:
         users.add(use.part, count, stage)
         changed = (users.conflicts > 0) - before
         if changed:
+            # Count things, not pairs: a row clashes as long as one thing has a conflict.
             self._clashes[row] += changed
             if not self._clashes[row]:
                 del self._clashes[row]
@@ -143,14 +147,17 @@ class ExclusiveUses:
 
 
 def distinct(uses: tuple[Use, ...]) -> tuple[Use, ...]:
-    """The uses of one pod without those that others of it contain: it excludes only other pods."""
+    """Return the uses of one pod without those that others of it contain.
+
+    A pod excludes only other pods.
+    """
     whole = {use.key for use in uses if use.part == WHOLE}
     parts = {(use.key, use.part): use for use in uses if use.part == WHOLE or use.key not in whole}
     return tuple(parts.values())
 
 
 def overlap(some: Iterable[Use], others: Iterable[Use]) -> bool:
-    """Whether a pod with the one set of uses conflicts with a pod with the other."""
+    """Return True if a pod with the one set of uses conflicts with a pod with the other."""
     used = ExclusiveUses()
     used.add(some, 0, 1)
     return bool(used.conflicts(others))

@@ -10,16 +10,16 @@ from scheduler.core.values.model import Expression
 
 _INTEGER: Final = re.compile("[+-]?[0-9]+")
 _MOST_DIGITS: Final = 64
-"""Labels are not longer; leading zeros are allowed."""
+"""Digits of an integer; labels are not longer, and leading zeros are allowed."""
 
 
 def matches(expressions: Iterable[Expression], labels: Mapping[str, str]) -> bool:
-    """Whether the labels match all expressions; without expressions, any labels match."""
+    """Return True if the labels match all expressions; without expressions, any labels match."""
     return all(matches_value(e, labels.get(e.key)) for e in expressions)
 
 
 def matches_value(expression: Expression, value: str | None) -> bool:
-    """Whether a value matches the expression; None means that the label is missing."""
+    """Return True if a value matches the expression; None means that the label is missing."""
     operator, wanted = expression.operator, expression.values
     if operator == "In":
         return value is not None and value in wanted
@@ -41,7 +41,8 @@ def compares(operator: str, left: str, right: str) -> bool:
 
 
 def integer(text: str) -> int | None:
-    """The text as an int64, as Go's ParseInt reads it; None if it is none."""
+    """Return the text as an int64, as Go's ParseInt reads it; None if it is not one."""
+    # The length first: Python takes quadratic time to read very long numbers.
     if len(text) > _MOST_DIGITS or not _INTEGER.fullmatch(text):
         return None
     number = int(text)

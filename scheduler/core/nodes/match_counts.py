@@ -1,4 +1,4 @@
-"""How many matching pods are on each node; sparse, because most are on few nodes."""
+"""The number of matching pods on each node; sparse, because most are on few nodes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ _Staged = dict[GroupKey | None, dict[Stage, _ByRow]]
 class MatchCounts:
     """Counts by match id and row. Ids are never reused.
 
-    `moved` are the `watched` ids of which other nodes than before have pods, or that ended. A pod
-    with a stage does not meet the pods of the other stages of its tree: what is `seen_by` it leaves
-    them out, unless they exist as it does. What is needed of other pods must be there with the pods
-    that are `nominated` and without them, as upstream: they may never come.
+    `moved` are the `watched` ids whose pods are on other nodes than before, or that ended.
+
+    A pod with a stage does not meet the pods of the other stages of its tree. Counts that are
+    `seen_by` it do not include them, unless they exist as it does.
+
+    As upstream, a term that needs other pods must hold with the `nominated` pods and without them:
+    they may never be scheduled.
     """
 
     def __init__(self) -> None:
@@ -65,7 +68,7 @@ class MatchCounts:
     def add_one(self, match_id: int, row: int, count: int, stage: Stage | None = None) -> None:
         counts = self._counts.get(match_id)
         if counts is None:
-            return  # it was removed; a shape in a nomination may still name it
+            return  # it ended; a shape in a nomination may still name it
         if self._nominating:
             nominated = self._nominated.setdefault(match_id, {})
             nominated[row] = nominated.get(row, 0) + count
@@ -77,11 +80,12 @@ class MatchCounts:
             counts.pop(row, None)
         if stage is not None:
             self._add_staged(match_id, row, count, stage)
+        # Watchers care about nodes with and without pods, not about the number.
         if not (before and total) and match_id in self.watched:
             self.moved.add(match_id)
 
     def clear(self, row: int) -> None:
-        """Remove all counts of a node that is gone."""
+        """Remove all counts of a deleted node."""
         for match_id, counts in self._counts.items():
             if counts.pop(row, None) and match_id in self.watched:
                 self.moved.add(match_id)
@@ -92,32 +96,33 @@ class MatchCounts:
 
     @contextmanager
     def nominating(self, take: Callable[[], None]) -> Iterator[None]:
-        """Inside, the pods that `take` counts are nominated ones."""
+        """Treat the pods that `take` counts as nominated ones inside."""
         before, self._nominated = self._nominated, {}
         try:
             self._nominating = True
             take()
+            # Off before the body: the pods that the decision places are not nominated.
             self._nominating = False
             yield
         finally:
             self._nominating, self._nominated = False, before
 
     def views(self, match_id: int) -> tuple[bool, ...]:
-        """With nominated pods, and without them if there are any: values for `nominated`."""
+        """Return the values for `nominated`: True, and also False if there are nominated pods."""
         return (True, False) if any(self._nominated.get(match_id, {}).values()) else (True,)
 
     def empty(self, match_id: int, seen_by: Stage | None = None) -> bool:
         return not self._seen(match_id, seen_by)
 
     def rows(self, match_id: int, seen_by: Stage | None = None, *, nominated: bool = True) -> Ints:
-        """The rows with at least one matching pod."""
+        """Return the rows with at least one matching pod."""
         counts = self._seen(match_id, seen_by, nominated=nominated)
         return np.fromiter(counts, np.int64, len(counts))
 
     def amounts(
         self, match_id: int, seen_by: Stage | None = None, *, nominated: bool = True
     ) -> Ints:
-        """The counts on the rows of `rows(match_id)`, in the same order."""
+        """Return the counts on the rows of `rows(match_id)`, in the same order."""
         counts = self._seen(match_id, seen_by, nominated=nominated)
         return np.fromiter(counts.values(), np.int64, len(counts))
 
@@ -128,6 +133,7 @@ class MatchCounts:
         if stage is not None and self._staged:
             others = self._staged.get(match_id, {}).get(stage.tree, {})
             apart += (by_row for other, by_row in others.items() if stage.apart(other))
+        # The usual case, without a copy.
         if not apart:
             return counts
         seen = dict(counts)

@@ -1,4 +1,4 @@
-"""Node classes: the plug-ins look at taints once per class of equal nodes, not once per node."""
+"""Classes of equal nodes: plugins check taints once per class, not once per node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scheduler.core.values.model import NodeInfo, Taint
 
 @dataclass(frozen=True, slots=True)
 class NodeClass:
-    """What the nodes of a class have in common: their taints, and whether they are cordoned."""
+    """The common properties of the nodes of a class: taints, and whether they are cordoned."""
 
     taints: tuple[Taint, ...]
     unschedulable: bool
@@ -30,7 +30,7 @@ class NodeClasses:
         self.epoch += 1
 
     def of(self, node: NodeInfo) -> int:
-        """The index of the node's class, which is created if it is new."""
+        """Return the index of the node's class, which is created if it is new."""
         own = NodeClass(node.taints, node.unschedulable)
         index = self._index.get(own)
         if index is None:

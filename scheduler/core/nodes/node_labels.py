@@ -1,7 +1,7 @@
-"""The labels of nodes as columns of numbers, so that an expression is evaluated on all at once.
+"""The labels of nodes as columns of numbers, to evaluate an expression for all nodes at once.
 
-Only labels that somebody asks for have a column; it is then kept up to date node by node. A label
-that no node has needs none: the answer is the same for all nodes.
+Only labels that some selector uses have a column, which is then updated node by node. A label that
+no node has needs none: the result is the same for all nodes.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ class LabelColumn:
         self._numbers: Ints | None = None
 
     def __len__(self) -> int:
-        """How many values there are."""
+        """Return the number of values."""
         return len(self._code_of)
 
     def set(self, row: int, value: str | None) -> None:
         """Set the row's value; None if it has none."""
         before = int(self.codes[row])
+        # Add before removing: an unchanged value keeps its code.
         after = _WITHOUT if value is None else self._add(value)
         self.codes[row] = after
         if before >= 0:
@@ -51,33 +52,36 @@ class LabelColumn:
         self.codes = np.pad(self.codes, (0, extra), constant_values=_WITHOUT)
 
     def value(self, row: int) -> str | None:
-        """The row's value; None if it has none."""
+        """Return the row's value; None if it has none."""
         code = int(self.codes[row])
         return None if code < 0 else self.values[code]
 
     def code(self, value: str) -> int | None:
-        """The value's code; None if no node has the value."""
+        """Return the value's code; None if no node has the value."""
         return self._code_of.get(value)
 
     def meets(self, expression: Expression) -> Bools:
-        """Per code whether its value meets the expression; last for rows without the label."""
+        """Return per code whether its value meets the expression; last, for no label."""
         operator, wanted = expression.operator, expression.values
         table = np.zeros(len(self.values) + 1, np.bool_)
         if operator in ("In", "NotIn"):
             table[[code for value in wanted if (code := self.code(value)) is not None]] = True
+            # As upstream, NotIn also matches nodes without the label.
             return ~table if operator == "NotIn" else table
         if operator in ("Gt", "Lt"):
+            # As upstream, Gt and Lt match nothing if either value is not an integer.
             limit = integer(wanted[0]) if len(wanted) == 1 else None
             if limit is not None:
                 numbers, whole = self._integers()
                 table[:-1] = whole & (numbers > limit if operator == "Gt" else numbers < limit)
             return table
+        # Exists and DoesNotExist depend on the label only, not on its value.
         table[:-1] = matches_value(expression, "")
         table[-1] = matches_value(expression, None)
         return table
 
     def _integers(self) -> tuple[Ints, Bools]:
-        """Per code the value as an integer, and whether it is one."""
+        """Return per code the value as an integer, and whether it is one."""
         if self._numbers is None:
             found = [None if value is None else integer(value) for value in self.values]
             pairs = [(number or 0, number is not None) for number in found]
@@ -102,6 +106,7 @@ class LabelColumn:
     def _remove(self, code: int) -> None:
         self._nodes[code] -= 1
         if not self._nodes[code]:
+            # Hostnames come and go: reuse codes, or the table of values would only grow.
             self._numbers = None
             self._code_of.pop(self.values[code] or "")
             self.values[code] = None
@@ -118,7 +123,7 @@ class NodeLabels:
         self._columns: dict[str, LabelColumn] = {}
 
     def __len__(self) -> int:
-        """How many labels have a column."""
+        """Return the number of labels that have a column."""
         return len(self._columns)
 
     def set_node(self, row: int, before: Mapping[str, str], now: Mapping[str, str]) -> None:
@@ -143,7 +148,7 @@ class NodeLabels:
         self._capacity *= 2
 
     def column(self, key: str) -> LabelColumn | None:
-        """The column of a label; None if no node has it."""
+        """Return the column of a label; None if no node has it."""
         column = self._columns.get(key)
         if column is None and key in self._nodes_with:
             column = self._columns[key] = LabelColumn(self._capacity)
@@ -153,7 +158,7 @@ class NodeLabels:
         return column
 
     def meets(self, expression: Expression) -> Bools:
-        """Nodes (N,) whose label meets the expression; vacant rows have no labels."""
+        """Return the nodes (N,) whose label meets the expression; vacant rows have no labels."""
         column = self.column(expression.key)
         if column is None:
             return np.full(len(self._infos), matches_value(expression, None))
@@ -161,5 +166,5 @@ class NodeLabels:
         return met
 
     def has(self, key: str) -> Bools:
-        """Nodes (N,) that have the label."""
+        """Return the nodes (N,) that have the label."""
         return self.meets(Expression(key, "Exists", ()))

@@ -1,8 +1,8 @@
 """The nodes as a table of allocatable and free resources, in place of kube-scheduler's NodeInfo.
 
 The arrays are int64 and resource-major, (R, N), so that counting how many pods fit is one pass over
-contiguous memory per resource. A node's index along N is called its row. Tentative changes are made
-inside `trial()` and recorded; undoing them is exact, because integers do not round.
+contiguous memory per resource. A node's index along N is called its row. Tentative changes happen
+inside `trial()` and are recorded. Undoing them is exact, because integers do not round.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Region = NewType("Region", npt.NDArray[np.int64])
 
 _NO_NODE: Final = -1
 _CLASSES: Final = 64
-"""All node classes are rebuilt when there are more than this plus twice the number of nodes."""
+"""Node classes above twice the number of nodes. With more, all classes are rebuilt."""
 
 
 class Trial:
@@ -47,9 +47,10 @@ class Trial:
 
 
 class Load(NamedTuple):
-    """What one pod takes of its node; `match_ids` are the match counts that count such pods.
+    """The load of one pod on its node; `match_ids` are the match counts that count such pods.
 
-    Pods with a `stage` share room, ports and disks with those of the other stages of their tree.
+    Pods with a `stage` share resources, ports and disks with those of the other stages of their
+    tree.
     """
 
     request: Request
@@ -88,12 +89,12 @@ class NodeTable:
 
     @property
     def allocatable(self) -> Ints:
-        """What each node offers of each resource, (R, N)."""
+        """Amounts of each resource that each node offers, (R, N)."""
         return self.resources.allocatable
 
     @property
     def free(self) -> Ints:
-        """What pods have left of it, (R, N); negative if they use more than the node offers."""
+        """Amounts that pods leave free, (R, N); negative if they use more than the node offers."""
         return self.resources.free
 
     @property
@@ -107,14 +108,14 @@ class NodeTable:
         return tuple(self._vacant)
 
     def name_of(self, row: int) -> str:
-        """The node's name. Raises LookupError for a vacant row."""
+        """Return the node's name. Raises LookupError for a vacant row."""
         node = self.infos[row]
         if node is None:
             raise LookupError(row)
         return node.name
 
     def set_node(self, node: NodeInfo) -> int:
-        """Add or update a node and return its row. What its pods use stays taken."""
+        """Add or update a node and return its row. The resources that its pods use stay taken."""
         row = self.row_of.get(node.name)
         if row is None:
             row = self._claim(node.name)
@@ -123,23 +124,27 @@ class NodeTable:
         self.labels.set_node(row, {} if old is None else old.labels, node.labels)
         self.resources.set_node(row, {} if old is None else old.allocatable, node.allocatable)
         self._classify(row)
+        # Any update may let more pods fit: a taint or a cordon may be removed.
         self._grown(row)
+        # Classes that no node has any more would pile up, because taints come and go.
         if len(self.classes.all) > _CLASSES + 2 * len(self.row_of):
             self.classes.forget()
             self._classify_all()
         self._changed(row)
+        # Node filters are cached by generation. They read labels and classes, not free resources.
         if old is None or old.labels != node.labels:
             self.generation += 1
         return row
 
     def remove_node(self, name: str) -> int | None:
-        """Remove a node and all that was taken from it. Returns its old row; None if unknown."""
+        """Remove a node and all that was taken from it. Return its old row; None if unknown."""
         row = self.row_of.pop(name, None)
         if row is None:
             return None
         old, self.infos[row] = self.infos[row], None
         self.labels.set_node(row, {} if old is None else old.labels, {})
         self.resources.remove_node(row, {} if old is None else old.allocatable)
+        # Nothing may be left for the next node that gets this row.
         self.match_counts.clear(row)
         self.exclusive_uses.clear(row)
         self.stages.clear(row)
@@ -156,7 +161,7 @@ class NodeTable:
             self._undo_log.append((rows, counts, load))
 
     def take_one(self, row: int, load: Load, count: int = 1) -> None:
-        """Like take, for one node. Raises RuntimeError inside a trial: it cannot be undone."""
+        """Take resources like `take`, for one node. Raises RuntimeError inside a trial."""
         if self._trials:
             raise RuntimeError("take_one cannot be undone: use take inside a trial")
         self._changed(row)
@@ -172,10 +177,14 @@ class NodeTable:
             self.exclusive_uses.add(load.uses, row, count, load.stage)
 
     def count(self, found: Sequence[tuple[int, int, int]]) -> None:
-        """Count pods by (match id, row, number) on rows of which something is taken, in a trial."""
+        """Count pods by (match id, row, number), in a trial.
+
+        Something must have been taken on these rows.
+        """
         add_one = self.match_counts.add_one
         for match_id, row, number in found:
             add_one(match_id, row, number)
+        # `count` does not go through `take`, so rollback would not know about it.
         self.undo_by(lambda: self._count_back(found))
 
     def _count_back(self, found: Sequence[tuple[int, int, int]]) -> None:
@@ -183,7 +192,7 @@ class NodeTable:
             self.match_counts.add_one(match_id, row, -number)
 
     def recount(self, row: int, pods: Iterable[Load]) -> None:
-        """Free the node, then take what its pods take."""
+        """Free the node, then take the loads of its pods."""
         self.resources.release_all(row)
         self.stages.clear(row)
         self.match_counts.clear(row)
@@ -198,31 +207,31 @@ class NodeTable:
             self._undo_log.append(step)
 
     def touch(self) -> None:
-        """Start a new version, also when something outside the table changed that answers use."""
+        """Start a new version, also for a change outside of the table that cached results use."""
         # Never reuse a number: after a trial restores its version, those used inside stay invalid.
         self._stamp += 1
         self.version = self._stamp
 
     def touch_rows(self, rows: Ints) -> None:
-        """The same where answers about some rows change only."""
+        """Start a new version where cached results of some rows change only."""
         self._changed(rows)
 
     @property
     def stamp(self) -> int:
-        """The number of the last change, to pass to `changed_since` later."""
+        """Number of the last change, to pass to `changed_since` later."""
         return self._stamp
 
     def changed_since(self, stamp: int) -> Ints:
-        """Rows that changed after `stamp`, in order; changes that were undone are included."""
+        """Return rows that changed after `stamp`, in order, including changes that were undone."""
         return np.flatnonzero(self._changed_at[: self.size] > stamp)
 
     def grown_since(self, stamp: int, rows: Ints | None) -> bool:
-        """Whether pods left one of the rows after `stamp`, or its node changed, for good."""
+        """Return True if pods left one of the rows after `stamp`, or its node changed, for good."""
         grown = self._grown_at[: self.size] if rows is None else self._grown_at[rows]
         return int(grown.max(initial=0)) > stamp
 
     def mark(self) -> int:
-        """A point to which `rollback` can return, inside a trial."""
+        """Return a point to which `rollback` can return, inside a trial."""
         return len(self._undo_log)
 
     def rollback(self, mark: int) -> None:
@@ -238,7 +247,7 @@ class NodeTable:
 
     @contextmanager
     def trial(self) -> Iterator[Trial]:
-        """Undo all changes made inside when it ends, unless they are kept. Trials may be nested."""
+        """Undo all changes inside when it ends, unless they are kept. Trials may be nested."""
         mark, version, trial = self.mark(), self.version, Trial()
         self._trials += 1
         try:
@@ -246,27 +255,31 @@ class NodeTable:
         finally:
             if not trial.kept:
                 self.rollback(mark)
-                # The amounts are the old ones again, and so are the answers cached by version.
+                # All amounts are as before, so results that were cached by the old version are
+                # valid again.
                 self.version = version
             self._trials -= 1
+            # Only the outermost trial may drop the log: an outer one may still undo the inner
+            # changes.
             if not self._trials:
                 self._undo_log.clear()
 
     def by_class(self, test: Callable[[NodeClass], bool]) -> Bools:
-        """Per node (N,) the result of `test`, which runs once per class; False for vacant rows."""
+        """Return the result of `test` per node (N,), run once per class. False for vacant rows."""
+        # The extra element is for vacant rows, whose class is -1.
         answers = np.array([*map(test, self.classes.all), False], np.bool_)
         chosen: Bools = answers[self.node_class[: self.size]]
         return chosen
 
     def meets_any(self, terms: Iterable[Term]) -> Bools:
-        """Per node (N,) whether it meets one of the terms."""
+        """Return per node (N,) whether it meets one of the terms."""
         some = np.zeros(self.size, np.bool_)
         for term in terms:
             some |= self.meets(term)
         return some
 
     def meets(self, term: Term) -> Bools:
-        """Per node (N,) whether it meets all expressions and fields; none meets an empty term."""
+        """Return per node (N,) whether it meets the term. No node meets an empty term."""
         met = np.full(self.size, bool(term.expressions or term.fields))
         for expression in term.expressions:
             met &= self.labels.meets(expression)
@@ -276,24 +289,25 @@ class NodeTable:
 
     def _field_matches(self, field: Expression) -> Bools:
         if field.key != "metadata.name" or field.operator not in ("In", "NotIn"):
-            return np.zeros(self.size, np.bool_)  # as upstream: any other field matches nothing
+            return np.zeros(self.size, np.bool_)  # as upstream: any other field matches no node
         named = self.named(field.values)
         return named if field.operator == "In" else ~named
 
     def named(self, names: Iterable[str]) -> Bools:
-        """Per node (N,) whether its name is one of `names`."""
+        """Return per node (N,) whether its name is one of `names`."""
         mask = np.zeros(self.size, np.bool_)
+        # Volumes and selectors may name nodes that do not exist.
         mask[[self.row_of[name] for name in names if name in self.row_of]] = True
         return mask
 
     def using(self, uses: Iterable[Use], stage: Stage | None = None) -> Bools:
-        """Per node (N,) whether a pod there excludes one with these uses."""
+        """Return per node (N,) whether a pod there excludes one with these uses."""
         mask = np.zeros(self.size, np.bool_)
         mask[list(self.exclusive_uses.conflicts(uses, stage))] = True
         return mask
 
     def overcommitted(self, rows: Ints, resources: Sequence[int]) -> Bools:
-        """Per row whether pods use more of these resources than there is, or exclude each other."""
+        """Return per row whether pods use more resources than there are, or exclude each other."""
         free = self.free[list(resources)][:, rows]
         crowded: Bools = np.any(free < 0, axis=0) | self.exclusive_uses.clash(rows)
         return crowded
@@ -303,6 +317,7 @@ class NodeTable:
         if load.stage is None:
             self.resources.take(rows, counts, load.request)
         else:
+            # One by one: what a stage takes depends on the other stages on the same node.
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
                 self.stages.take(row, count, load.request, load.stage)
         if load.match_ids:
@@ -317,6 +332,7 @@ class NodeTable:
 
     def _grown(self, row: int) -> None:
         self._changed(row)
+        # Trials do not restore these stamps, so only changes for good may set them.
         self._grown_at[row] = self._stamp
 
     def _claim(self, name: str) -> int:

@@ -1,11 +1,12 @@
-"""How much of each resource every node offers and has free, and what pods request of it.
+"""The amounts of each resource that nodes offer and have free, and that pods request.
 
-A resource has an index (along R) as long as some node offers it. What pods on nodes use of others
-is only noted per node, so a name that nobody offers costs nothing per node.
+A resource has an index (along R) as long as some node offers it. The use of other resources is only
+recorded per node, so a name that no node offers needs no array.
 
 Arithmetic is int64 and never overflows. Amounts above LARGEST count as LARGEST for nodes, and as
-one more for pods, which then fit nowhere. Large amounts in use are summed up exactly beside the
-arrays, which contain the sum only up to a limit. So what was taken comes back exactly.
+one more for pods, which then do not fit any node. Large amounts in use are summed up exactly
+outside of the arrays, which contain the sum only up to a limit. So releasing restores exactly what
+was free.
 """
 
 from __future__ import annotations
@@ -24,19 +25,22 @@ PODS: Final = "pods"
 """The number of pods is a resource like any other: every pod requests one."""
 
 LARGEST: Final = 1 << 53
-"""The most of one resource that a node can have; a thousand times as much is still an int64."""
+"""Largest amount of one resource of a node; a thousand times as much still fits an int64."""
 
 BY_DEVICES: Final = LARGEST + 1
-"""What a node offers of a resource that it does not have, and for which devices stand there."""
+"""Amount that a node has of a resource that it does not offer and that devices replace."""
 
 _MOST_PODS: Final = (1 << 31) - 1
-"""The most pods of a node, so that pods can be added up over all nodes."""
+"""Largest number of pods of a node, so that pods can be added up over all nodes."""
 
 _LARGE: Final = 1 << 42
-"""Amounts above this are summed up beside the arrays; a million smaller ones cannot overflow."""
+"""Amount above which sums are kept outside of the arrays.
+
+A million smaller ones cannot overflow.
+"""
 
 _MOST_USED: Final = 1 << 61
-"""The arrays contain the sum of large amounts up to this limit."""
+"""Limit up to which the arrays contain the sum of large amounts."""
 
 _FIRST: Final = 8
 """Resources for which the arrays have rows at first. They grow."""
@@ -45,10 +49,10 @@ _FIRST: Final = 8
 class ResourceTable:
     """The resources of nodes by row, in arrays (R, N); `indices` are those of the resources.
 
-    `epoch` changes with `indices`. `used_apart` has per row what is not in the arrays: by name, the
-    amounts of resources without an index, and the exact sums of large amounts. Where devices stand
-    for a resource, a node that does not offer it has BY_DEVICES of it, as far as it has an index.
-    `devices_version` changes with the nodes for which that is so.
+    `epoch` changes with `indices`. Amounts outside of the arrays are recorded per row and name:
+    those of resources without an index, and the exact sums of large amounts. If devices replace a
+    resource, a node that does not offer it has BY_DEVICES of it, provided the resource has an
+    index. `devices_version` changes with the nodes for which that is so.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -67,18 +71,18 @@ class ResourceTable:
 
     @property
     def names(self) -> dict[int, str]:
-        """The names of the resources by index."""
+        """Names of the resources by index."""
         return {index: name for name, index in self.indices.items()}
 
     def __len__(self) -> int:
-        """How many resources have an index, and how many amounts are noted beside the arrays."""
+        """Return the number of resources with an index and of amounts outside of the arrays."""
         apart = (*self._without_index.values(), *self._large.values())
         return len(self.indices) + sum(map(len, apart))
 
     def request(self, amounts: Iterable[tuple[str, int]], *, pods: int = 1) -> Request:
-        """What pods with these requests take of their node, `pods` of its pods included.
+        """Return the load of pods with these requests, which count as `pods` of the node's pods.
 
-        The same object for the same amounts, while any shape has it.
+        Returns the same object for the same amounts, while any shape has it.
         """
         key = (tuple(amounts), pods)
         known = self._requests.get(key)
@@ -94,30 +98,33 @@ class ResourceTable:
         self._nodes = np.pad(self._nodes, wide[1])
 
     def set_node(self, row: int, before: Mapping[str, int], now: Mapping[str, int]) -> None:
-        """Change what a node offers; what its pods use stays in use."""
+        """Change the amounts that a node offers; its pods keep theirs."""
         self._nodes[row] = True
         offered = self._set_offered(row, before, now)
+        # Device plugins and DRA may serve the same name: the node's own amount counts.
         for name in self._by_devices.intersection(self.indices).difference(offered):
             self._set(self.indices[name], row, BY_DEVICES)
             self.devices_version += 1
 
     def is_by_devices(self, name: str) -> bool:
-        """Whether devices stand for the resource on nodes that do not offer it."""
+        """Return True if devices replace the resource on nodes that do not offer it."""
         return name in self._by_devices
 
     def set_by_devices(self, name: str, *, by_devices: bool) -> None:
-        """Whether devices stand for the resource on nodes that do not offer it."""
+        """Set whether devices replace the resource on nodes that do not offer it."""
         if by_devices:
             self._by_devices.add(name)
         else:
             self._by_devices.discard(name)
+        # `Request.missing` depends on it.
         self.epoch += 1
         if name in self.indices:
             self._stand_in(self.indices[name], by_devices=by_devices)
 
     def _stand_in(self, index: int, *, by_devices: bool) -> None:
-        """Let devices stand for the resource on the nodes that do not offer it, or nowhere."""
+        """Let devices replace the resource on nodes that do not offer it, or stop that."""
         before = 0 if by_devices else BY_DEVICES
+        # Vacant rows offer nothing, whatever devices there are.
         rows = self._nodes & (self.allocatable[index] == before)
         now = BY_DEVICES - before
         self.free[index, rows] += now - before
@@ -137,6 +144,7 @@ class ResourceTable:
         for name in old.keys() - new.keys():
             self._set(self.indices[name], row, 0)
             self._offering[name] -= 1
+            # Extended resources come and go; an index for each former name would waste memory.
             if not self._offering[name]:
                 del self._offering[name]
                 self._remove(name)
@@ -156,15 +164,16 @@ class ResourceTable:
         self.free[:, row] = self.allocatable[:, row]
 
     def take(self, rows: Ints, counts: Ints, request: Request) -> None:
-        """Put `counts[i]` pods on node `rows[i]`; negative counts take them off."""
+        """Put `counts[i]` pods on node `rows[i]`; negative counts remove them."""
         indices, amounts = request.in_arrays
+        # Rows must be distinct: numpy subtracts only once for repeated indices.
         self.free[indices[:, None], rows] -= amounts[:, None] * counts
         if request.apart:
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
                 self._take_apart(row, count, request)
 
     def take_one(self, row: int, count: int, request: Request) -> None:
-        """Like take, for one node."""
+        """Take resources like `take`, for one node."""
         amounts = request.from_first
         self.free[: len(amounts), row] -= amounts * count
         if request.apart:
@@ -179,6 +188,7 @@ class ResourceTable:
             if amount > _LARGE:
                 before = _add_to(self._large, row, name, amount * count)
                 index = self.indices.get(name)
+                # The array has the sum up to the limit, so change it by the capped difference.
                 if index is not None:
                     after = before + amount * count
                     self.free[index, row] += min(before, _MOST_USED) - min(after, _MOST_USED)
@@ -186,7 +196,7 @@ class ResourceTable:
                 _add_to(self._without_index, row, name, amount * count)
 
     def _add(self, name: str) -> None:
-        """Give the resource an index; pods that were counted before are counted there now."""
+        """Give the resource an index, and move amounts that were recorded by name to the arrays."""
         index = self._vacant.pop() if self._vacant else len(self.indices)
         if index == len(self.free):
             more = ((0, len(self.free)), (0, 0))
@@ -194,6 +204,7 @@ class ResourceTable:
             self.free = np.pad(self.free, more)
         self.indices[name] = index
         self.epoch += 1
+        # A list, because `_add_to` removes rows without amounts.
         for row in [row for row, used in self._without_index.items() if name in used]:
             used = self._without_index[row][name]
             _add_to(self._without_index, row, name, -used)
@@ -204,15 +215,18 @@ class ResourceTable:
             self._stand_in(index, by_devices=True)
 
     def _remove(self, name: str) -> None:
-        """Take the resource's index back, and note what pods use of it."""
+        """Remove the resource's index, and record what pods use of it by name."""
+        # Every pod requests one, so the index of pods is always needed.
         if name == PODS:
             return
         index = self.indices.pop(name)
         if name in self._by_devices:
+            # First, so that BY_DEVICES does not count as used by pods.
             self._stand_in(index, by_devices=False)
         self._vacant.append(index)
         self.epoch += 1
         for row in np.flatnonzero(self.free[index]).tolist():
+            # No node offers the resource any more, so `free` is the negated use.
             large = self._large[row][name] if row in self._large else 0
             used = -int(self.free[index, row]) - min(large, _MOST_USED)
             _add_to(self._without_index, row, name, used)
@@ -220,9 +234,9 @@ class ResourceTable:
 
 
 class Request:
-    """What a pod takes of its node, by resource; cheap to use as long as no resource comes or goes.
+    """The load of a pod by resource; cheap to use as long as no resource is added or removed.
 
-    Resources that no node offers, and for which no devices stand, are `missing`.
+    Resources that no node offers, and that no devices replace, are `missing`.
     """
 
     __slots__ = (
@@ -235,8 +249,10 @@ class Request:
     ) -> None:
         total = Counter({PODS: pods})
         for name, amount in amounts:
+            # A negative request would add to the node's free resources.
             total[name] += max(0, amount)
         self._resources = resources
+        # One more than any node has: an absurd request must not overflow the arithmetic.
         self._amounts = tuple((name, min(amount, LARGEST + 1)) for name, amount in (+total).items())
         self._epoch = -1
 
@@ -253,21 +269,21 @@ class Request:
 
     @property
     def scored(self) -> tuple[tuple[int, int], ...]:
-        """Those of the demands by which full nodes differ from empty ones.
+        """The demands by which full nodes differ from empty ones.
 
-        The pod count is among them only where nothing else is requested.
+        The number of pods is among them only if the pod requests nothing else.
         """
         return self.demands[1:] or self.demands
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The resources that no node offers, and for which no devices stand, by name."""
+        """Names of the resources that no node offers, and that no devices replace."""
         self._look()
         return self._missing
 
     @property
     def in_arrays(self) -> tuple[Ints, Ints]:
-        """The indices and amounts, of equal length, that are added up in the arrays."""
+        """Indices and amounts, of equal length, that are added up in the arrays."""
         self._look()
         return self._in_arrays
 
@@ -282,11 +298,12 @@ class Request:
 
     @property
     def apart(self) -> tuple[tuple[str, int], ...]:
-        """(name, amount) of what is added up beside the arrays."""
+        """(name, amount) of what is added up outside of the arrays."""
         self._look()
         return self._apart
 
     def _look(self) -> None:
+        # Indices are valid for one epoch only.
         if self._epoch == self._resources.epoch:
             return
         self._epoch = self._resources.epoch
@@ -309,13 +326,14 @@ class Request:
 
 
 def total(amounts: Ints) -> int:
-    """The exact sum of amounts up to LARGEST, of which an int64 may not hold that of all nodes."""
+    """Return the exact sum of amounts up to LARGEST, which over all nodes may exceed an int64."""
+    # The sums of 32-bit halves stay far below 2**63.
     high, low = int((amounts >> 32).sum()), int((amounts & 0xFFFFFFFF).sum())
     return (high << 32) + low
 
 
 def _offered(allocatable: Mapping[str, int]) -> dict[str, int]:
-    """What is offered, within the limits; not what is 0."""
+    """Return what is offered, within the limits and without zeros."""
     return {
         name: min(amount, _MOST_PODS if name == PODS else LARGEST)
         for name, amount in allocatable.items()
@@ -324,7 +342,7 @@ def _offered(allocatable: Mapping[str, int]) -> dict[str, int]:
 
 
 def _add_to(sums: dict[int, Counter[str]], row: int, name: str, amount: int) -> int:
-    """Add to a sum of the row and return what it was before; sums of 0 are not kept."""
+    """Add to a sum of the row and return what it was before; sums of 0 are removed."""
     of_row = sums.setdefault(row, Counter())
     before = of_row[name]
     of_row[name] = before + amount

@@ -1,4 +1,4 @@
-"""Shapes of pods: those that are equal to a decision share one.
+"""Shapes of pods: pods that are equal for a decision share one.
 
-`Shape` is the entry point.
+Entry point: `shapes.Shape`.
 """

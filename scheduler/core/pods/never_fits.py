@@ -1,4 +1,4 @@
-"""Why no node takes pods of a shape, whatever else runs there. Such pods cost nothing per node."""
+"""Reasons why no node takes pods of a shape, whatever runs there; such pods are cheap."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from scheduler.core.nodes.node_table import NodeTable
 from scheduler.core.pods.shapes import Shape
 
 _NAMED: Final = 3
-"""How many resources the sentence names."""
+"""Limit of the resources that the message names."""
 
 
 def never_fits(shape: Shape, nodes: NodeTable) -> str:
-    """The reason and the way out; empty if a node may take such pods."""
+    """Return the reason and the remedy, or an empty string if a node may take such pods."""
     if shape.requirements.unsupported:
         features = ", ".join(shape.requirements.unsupported)
         return (
@@ -22,6 +22,7 @@ def never_fits(shape: Shape, nodes: NodeTable) -> str:
     if shape.requirements.excess:
         return f"A pod has {shape.requirements.excess}. Use fewer."
     missing = shape.request.missing
+    # Without any node, every resource would be missing: that message would not help.
     if missing and nodes.row_of:
         names = ", ".join(missing[:_NAMED])
         more = f" and {len(missing) - _NAMED} more resources" if len(missing) > _NAMED else ""

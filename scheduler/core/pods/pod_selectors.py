@@ -1,10 +1,10 @@
-"""Which pods the terms about other pods select, and which pods use which volume.
+"""Pods that terms about other pods select, and pods that use each volume.
 
-Each set of selectors in use has a match count: how many pods that it selects are on each node. Each
+Each set of selectors in use has a match count: the number of selected pods on each node. Each
 anti-affinity term and each preferred term also has one, for the pods that declare it. A pod's
 `PodMatches` name the counts that include it and the declared terms that select it; they are part of
-its shape. A match count exists as long as a shape that needs it. kube-scheduler computes such
-counts in the PreFilter of InterPodAffinity and PodTopologySpread; here events keep them up to date.
+its shape. A match count exists as long as a shape needs it. kube-scheduler computes such counts in
+the PreFilter of InterPodAffinity and PodTopologySpread; here events update them.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ HAS: Final = "has"
 WITHIN: Final = "within"
 
 _MOST_TRAITS: Final = 1024
-"""A selector that would have more traits is filed without its namespaces."""
+"""Limit of traits of a selector; beyond it, the selector is filed without its namespaces."""
 
 Trait = tuple[str, str, str, str]
-"""(namespace or ANYWHERE, kind, label, value); HAS has no value, WITHIN no label either."""
+"""(namespace or ANYWHERE, kind, label, value); HAS has no value, WITHIN neither label nor value."""
 
 ANY_POD: Final = (ANYWHERE, WITHIN, "", "")
-"""The trait that all pods have."""
+"""Trait that all pods have."""
 
 MOST_ALIKE: Final = 64
-"""Of the match counts that one namespace's pods need, the most that are filed under one trait.
+"""Limit of one namespace's match counts that are filed under one trait.
 
-They are what a pod with that trait is compared with; so a pod costs what its labels cost.
+A pod with that trait is compared with all of them, so this bounds what each pod costs.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class PodMatches:
-    """The ids of the match counts that concern a pod; `counted` are those that count it.
+    """Ids of the match counts about a pod; `counted` are those that count it.
 
     Those in `excluded_by` count the pods whose required anti-affinity selects it, those in
     `scored_by` the pods whose preferred affinity or anti-affinity does. All are sorted.
@@ -65,12 +65,13 @@ class PodMatches:
     scored_by: tuple[int, ...] = ()
 
     def and_of(self, match_count: MatchCount) -> PodMatches:
-        """These matches and a match count that is newer than all others of them."""
+        """Return these matches with another match count, which must be the newest."""
+        # Ids ascend, so appending the newest keeps them sorted.
         new = match_count.id
         return self._with(match_count, lambda ids: ids if new in ids else (*ids, new))
 
     def without(self, match_count: MatchCount) -> PodMatches:
-        """These matches without one match count."""
+        """Return these matches without one match count."""
         return self._with(match_count, lambda ids: tuple(n for n in ids if n != match_count.id))
 
     def _with(
@@ -88,7 +89,7 @@ NO_MATCHES: Final = PodMatches()
 
 @dataclass(frozen=True, slots=True)
 class MatchCount:
-    """What is counted: the pods that all `selectors` select, or the pods that declare a term.
+    """Definition of a count: the pods that all `selectors` select, or those that declare a term.
 
     `declared` is that term, with its selector in `selectors`; None if selected pods are counted.
     With `skip_terminating`, terminating pods are not selected.
@@ -104,7 +105,7 @@ class MatchCount:
         return (self.selectors, self.skip_terminating, self.declared)
 
     def counts(self, pod: PodInfo, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
-        """Whether the selectors select the pod, also if pods that declare a term are counted."""
+        """Return True if the selectors select the pod, even if the count is of declaring pods."""
         if self.skip_terminating and pod.terminating:
             return False
         return all(selects(s, pod, namespaces) for s in self.selectors)
@@ -113,25 +114,25 @@ class MatchCount:
 def selects(
     selector: PodSelector, pod: PodInfo, namespaces: Mapping[str, Mapping[str, str]]
 ) -> bool:
-    """Whether the selector selects the pod; `namespaces` has the labels of known namespaces."""
+    """Return True if the selector selects the pod; `namespaces` has the namespaces' labels."""
     if selector.expressions is None:
         return False
     if not matches(selector.expressions, pod.labels):
         return False
     if pod.namespace in selector.namespaces:
         return True
+    # A namespace may be unknown as long as its event has not arrived: then it has no labels.
     wanted, labels = selector.of_namespaces, namespaces.get(pod.namespace, {})
     return wanted is not None and matches(wanted, labels)
 
 
 @dataclass(slots=True)
 class _Index:
-    """Finds the match counts that may select a pod, without trying all of them.
+    """Index of the match counts that may select a pod, so that not all of them are evaluated.
 
-    Each is filed under one set of traits of which a pod needs at least one to be selected. If there
-    is a choice, the set with the fewest entries is used: a label that all pods have is no help.
-    Those without such a set are filed under ANY_POD. `alike` counts those filed under a trait by
-    the namespace of the pods that they were made for.
+    Each match count is filed under one set of traits; a pod needs one of these traits to be
+    selected. Match counts without such a set are filed under ANY_POD. `alike` is the number filed
+    under a trait, by the namespace of the pods that they were created for.
     """
 
     by_trait: dict[Trait, dict[int, MatchCount]] = field(default_factory=dict)
@@ -139,7 +140,7 @@ class _Index:
     alike: Counter[tuple[str, Trait]] = field(default_factory=Counter)
 
     def crowded(self, selectors: Selectors, namespace: str) -> bool:
-        """Whether pods of the namespace have too many match counts that are found like this one."""
+        """Return True if the namespace has too many match counts under the traits of this one."""
         return any(self.alike[namespace, t] >= MOST_ALIKE for t in self._place(selectors))
 
     def file(self, match_count: MatchCount, namespace: str) -> None:
@@ -164,6 +165,8 @@ class _Index:
             yield from self.by_trait.get(trait, {}).values()
 
     def _place(self, selectors: Selectors) -> tuple[Trait, ...]:
+        # The set with the fewest entries: filed under a label that all pods have, a match count
+        # would be compared with every pod.
         return min(traits_needed(selectors), key=self._crowd, default=(ANY_POD,))
 
     def _crowd(self, traits: tuple[Trait, ...]) -> int:
@@ -189,28 +192,32 @@ class PodSelectors:
 
     @property
     def by_namespace(self) -> bool:
-        """Whether any selector depends on the labels of namespaces."""
+        """True if any selector depends on the labels of namespaces."""
         return self._by_namespace > 0
 
     def crowded(self, requirements: Requirements, namespace: str) -> bool:
-        """Whether the requirements need a new match count of which the namespace has too many."""
+        """Return True if the requirements need a new match count beyond the namespace's limit."""
+        # Counts that exist cost nothing more, so a namespace at its limit may still use them.
         new = (key for key in _counts_needed(requirements) if key not in self._known)
         return any(self._index.crowded(selectors, namespace) for selectors, _, _ in new)
 
     def register(self, requirements: Requirements, namespace: str = "") -> list[MatchCount]:
-        """Create the match counts that the requirements need. Returns new ones, except volumes'.
+        """Create the match counts that the requirements need. Return new ones, except volumes'.
 
         `namespace` is that of a pod with the requirements.
         """
         new: list[MatchCount] = []
         for volume in requirements.volumes:
             if volume not in self._volumes:
+                # Watched: NodeVolumeLimits follows the users of volumes instead of counting them
+                # all.
                 match_id = self._volumes[volume] = self._match_counts.new(watched=True)
                 self._volume_of[match_id] = volume
         for key in _counts_needed(requirements):
             if key not in self._known:
                 match_count = MatchCount(self._match_counts.new(), *key)
                 self._known[key] = self._by_id[match_count.id] = match_count
+                # Under the namespace of the pod that needs it, whose limit it counts against.
                 self._index.file(match_count, namespace)
                 self._by_namespace += _goes_by_namespace(match_count)
                 new.append(match_count)
@@ -222,9 +229,10 @@ class PodSelectors:
         self._users.update(requirements.volumes)
 
     def release(self, requirements: Requirements) -> list[MatchCount]:
-        """Record that one shape less has them. Returns the match counts that no shape needs now.
+        """Record that one shape fewer has them. Return the match counts that no shape needs now.
 
-        Pods may still have these in their matches; `forget` ends them. Volumes' counts end at once.
+        Pods may still have these in their matches; `forget` ends them. Volumes' counts end
+        immediately.
         """
         ended: list[MatchCount] = []
         for volume in requirements.volumes:
@@ -235,13 +243,14 @@ class PodSelectors:
         for key in _counts_needed(requirements):
             if self._unused(key):
                 match_count = self._known.pop(key)
+                # New pods no longer find it, while the matches of others are changed one by one.
                 self._index.remove(match_count)
                 self._by_namespace -= _goes_by_namespace(match_count)
                 ended.append(match_count)
         return ended
 
     def _unused(self, key: CountKey | VolumeUse) -> bool:
-        """Remove one user; True if it was the last one."""
+        """Remove one user, and return True if it was the last one."""
         self._users[key] -= 1
         if self._users[key]:
             return False
@@ -256,40 +265,44 @@ class PodSelectors:
     def match_id(
         self, selectors: Selectors, *, skip_terminating: bool = False, declared: Declared = None
     ) -> int:
-        """The id of a registered match count."""
+        """Return the id of a registered match count."""
         return self._known[selectors, skip_terminating, declared].id
 
     @property
     def volumes(self) -> Iterable[VolumeUse]:
-        """The claims and attachments that have a match count: those that some known shape uses."""
+        """Claims and attachments that have a match count, because a known shape uses them."""
         return self._volumes
 
     def users(self, volume: VolumeUse) -> int:
-        """The match id that counts the pods using the claim or attachment."""
+        """Return the match id that counts the pods using the claim or attachment."""
         return self._volumes[volume]
 
     def use_of(self, match_id: int) -> VolumeUse | None:
-        """The volume whose users the match id counts; None if it counts other pods."""
+        """Return the volume whose users the match id counts, or None if it counts other pods."""
         return self._volume_of.get(match_id)
 
     def claim_of(self, match_id: int) -> ClaimKey | None:
-        """The claim whose users the match id counts; None if it counts other pods."""
+        """Return the claim whose users the match id counts, or None if it counts other pods."""
         volume = self._volume_of.get(match_id)
         return None if isinstance(volume, Attachment) else volume
 
     def any_pods(self, match_ids: Iterable[int]) -> bool:
-        """Whether one of these counts other pods than the users of a volume."""
+        """Return True if one of these counts other pods than the users of a volume."""
         return any(match_id not in self._volume_of for match_id in match_ids)
 
     def declared(self, match_id: int) -> Declared:
-        """The term whose declaring pods are counted; None for selected pods. Not for volumes."""
+        """Return the term whose declaring pods are counted, or None if selected pods are.
+
+        The match id must not be a volume's.
+        """
         return self._by_id[match_id].declared
 
     def matches(self, pod: PodInfo, wants: Requirements | None = None) -> PodMatches:
-        """The match counts that include the pod, and those of the declared terms that select it.
+        """Return the match counts that include the pod, and the declared terms that select it.
 
-        `wants` are those of its requirements that are considered, all if None.
+        `wants` are the pod's requirements to consider, all if None.
         """
+        # Without terms about other pods and without volumes, all pods share one object.
         if not self._known and not self._volumes:
             return NO_MATCHES
         wants = wants or pod.requirements
@@ -297,6 +310,8 @@ class PodSelectors:
         counted.update(
             self.match_id((s.term.selector,), declared=s) for s in wants.preferred_affinity
         )
+        # Declared terms and volumes are known by key: the index is only about other pods'
+        # selectors.
         counted.update(self._volumes[volume] for volume in wants.volumes)
         excluded_by, scored_by = set[int](), set[int]()
         for match_count in self._index.about(pod):
@@ -313,10 +328,12 @@ class PodSelectors:
 
 
 def traits_needed(selectors: Selectors) -> list[tuple[Trait, ...]]:
-    """Sets of traits; a pod must have one trait of each to be selected. Empty: any pod may be.
+    """Return sets of traits such that a selected pod has at least one trait of each set.
 
-    They are about labels that a pod must have, else about its namespace.
+    The traits are about labels that a pod must have, or else about its namespace. Without any set,
+    every pod may be selected.
     """
+    # Labels first: all pods of a namespace would share its trait.
     having = [trait for selector in selectors for trait in _having(selector)]
     within = [_there(s, ((WITHIN, "", ""),)) for s in selectors if s.of_namespaces is None]
     return having or within
@@ -324,6 +341,7 @@ def traits_needed(selectors: Selectors) -> list[tuple[Trait, ...]]:
 
 def _having(selector: PodSelector) -> Iterator[tuple[Trait, ...]]:
     for expression in selector.expressions or ():
+        # NotIn and DoesNotExist also select pods without the label, so no trait leads to these.
         if expression.operator == "In" and expression.values:
             yield _there(selector, [(IS, expression.key, value) for value in expression.values])
         elif expression.operator == "Exists":
@@ -331,16 +349,17 @@ def _having(selector: PodSelector) -> Iterator[tuple[Trait, ...]]:
 
 
 def _there(selector: PodSelector, rules: Iterable[tuple[str, str, str]]) -> tuple[Trait, ...]:
-    """The rules as traits in each namespace that the selector may select, without duplicates."""
+    """Return the rules as traits in each namespace of the selector, without duplicates."""
     spaces = selector.namespaces if selector.of_namespaces is None else (ANYWHERE,)
     rules = list(rules)
+    # Namespaces times values could be hundreds of thousands of entries for one selector.
     if len(spaces) * len(rules) > _MOST_TRAITS:
         spaces = (ANYWHERE,)
     return tuple(dict.fromkeys((space, *rule) for space in spaces for rule in rules))
 
 
 def _traits(pod: PodInfo) -> Iterator[Trait]:
-    """All traits of a pod."""
+    """Yield all traits of a pod."""
     for space in (pod.namespace, ANYWHERE):
         yield space, WITHIN, "", ""
         for key, value in pod.labels.items():
@@ -349,6 +368,7 @@ def _traits(pod: PodInfo) -> Iterator[Trait]:
 
 
 def _goes_by_namespace(match_count: MatchCount) -> bool:
+    # An empty selector selects all namespaces, whatever their labels are.
     return any(selector.of_namespaces for selector in match_count.selectors)
 
 

@@ -1,7 +1,7 @@
 """Shapes: pods with equal requirements and matches, which are placed together, not one by one.
 
-A shape is plain data. Plug-ins take it as an argument; `framework` runs them and caches their
-answers in the shape. It corresponds to the pod signature of opportunistic batching (KEP-5598).
+A shape is plain data. Plugins take it as an argument; `framework` runs them and caches their
+results in the shape. It corresponds to the pod signature of opportunistic batching (KEP-5598).
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from scheduler.core.pods.pod_selectors import PodMatches
 from scheduler.core.values.model import SHARED, Requirements
 
 Codes = npt.NDArray[np.int32]
-"""Per node, the index into `Shape.reasons` of the reason that excludes it; 0 if none does."""
+"""Index into `Shape.reasons` of the reason that excludes each node; 0 if none does."""
 
 NO_NODE: Final = "no node"
-"""The reason for rows without a node."""
+"""Reason for rows without a node."""
 
 _T = TypeVar("_T")
 
 
 class Cached(Generic[_T]):
-    """A value, and the key that it was computed for.
+    """Value, and the key that it was computed for.
 
-    `stamp` is the node table's stamp up to which rows are up to date, for values that are updated
-    row by row; -1 if none is.
+    `stamp` is for values that are updated row by row: the node table's stamp up to which the rows
+    are current, -1 if none is.
     """
 
     __slots__ = ("_value", "key", "stamp")
@@ -43,7 +43,7 @@ class Cached(Generic[_T]):
         self.stamp = -1
 
     def get(self, key: object, compute: Callable[[], _T]) -> _T:
-        """The value for this key; computed if the cached one is for another key, with stamp -1."""
+        """Return the value for this key; compute it, with stamp -1, if the cached key differs."""
         if key != self.key or not self._value:
             self.stamp = -1
             return self.set(key, compute())
@@ -56,8 +56,9 @@ class Cached(Generic[_T]):
 
 
 class ButVolumes:
-    """What a shape has in common with those that differ from it in volumes alone; hashed once."""
+    """Requirements and matches of a shape without its volumes; hashed once."""
 
+    # Used as a key at each lookup of shared slots; hashing requirements is slow.
     __slots__ = ("_hash", "_rest")
 
     def __init__(self, requirements: Requirements, matches: PodMatches) -> None:
@@ -72,11 +73,12 @@ class ButVolumes:
 
 
 class ShapeCache:
-    """The plug-ins' answers for one shape: per node (N,), `by_class` per node class.
+    """Results of the plugins for one shape: for each node (N,); `by_class` for each node class.
 
-    `reasons` are those that the answers name by index, and `codes` their indices.
+    The results refer to `reasons` by index; `codes` has the index of each reason.
     """
 
+    # One for each shape with pending pods, of which there may be thousands.
     __slots__ = (
         "affinity", "but_volumes", "by_class", "codes", "conflicts", "node_codes", "node_scores",
         "pod_codes", "reasons", "room", "slots",
@@ -97,12 +99,12 @@ class ShapeCache:
 
 
 class Shape:
-    """Interned requirements and matches, with what can be derived from them alone.
+    """Interned requirements and matches of equal pods, with what is derived from them alone.
 
-    `load` is what each pod takes of its node, `request` of its resources. Filters read the match
-    counts `filter_match_ids`, scores read `score_match_ids`. `needs_other_pods` means that it needs
-    pods of another shape in its domain, which are placed first. `pods` is how many pods have this
-    shape, `waiting` how many of them wait.
+    `load` is what each pod takes of its node, `request` the part of it that is resources. Filters
+    read the match counts `filter_match_ids`, scores read `score_match_ids`. `needs_other_pods`
+    means that the pods need pods of another shape in their domain, which are placed first. `pods`
+    is the number of pods with this shape, `waiting` the number of pending ones among them.
     """
 
     __slots__ = (
@@ -125,6 +127,7 @@ class Shape:
         self.requirements = requirements
         self.matches = matches
         self.request = request
+        # The node table counts uses of a port or disk, and one pod must not conflict with itself.
         uses = distinct(requirements.ports + requirements.disks)
         self.load = Load(request, matches.counted, uses, requirements.stage)
         self.filter_match_ids = filter_match_ids
@@ -136,48 +139,49 @@ class Shape:
 
     @property
     def cache(self) -> ShapeCache:
-        """What was computed for the shape; most shapes, of running pods, never need any."""
+        """Cached results, created on first use: most shapes, of running pods, never need any."""
         if self._cache is None:
             self._cache = ShapeCache()
         return self._cache
 
     @property
     def demands(self) -> tuple[tuple[int, int], ...]:
-        """(resource index, amount) of the request, for each resource that some node offers."""
+        """Pairs (resource index, amount) of the request, for each resource that a node offers."""
         return self.request.demands
 
     @property
     def uses(self) -> tuple[Use, ...]:
-        """The host ports and disks of each pod."""
+        """Host ports and disks of each pod."""
         return self.load.uses
 
     @property
     def exclusive(self) -> bool:
-        """Whether two pods of this shape conflict: a node takes at most one."""
+        """True if two pods of this shape conflict, so that a node takes at most one."""
         return any(use.part != SHARED for use in self.uses)
 
     @property
     def reasons(self) -> list[str]:
-        """The reasons that `Codes` of this shape stand for; renewed with the cache."""
+        """Reasons that `Codes` of this shape refer to; dropped together with the cache."""
         return self.cache.reasons
 
     @property
     def self_interacting(self) -> bool:
-        """Whether pods of this shape exclude each other or need each other."""
+        """True if pods of this shape exclude each other or need each other."""
         return bool(self.filter_match_ids.intersection(self.matches.counted))
 
     @property
     def order_sensitive(self) -> bool:
-        """Whether the node of one pod of this shape affects the filter or score of the next."""
+        """True if the node of one pod of this shape affects the filter or score of the next."""
         counted = self.matches.counted
         return self.self_interacting or bool(self.score_match_ids.intersection(counted))
 
     def drop_caches(self) -> None:
-        """Free what was computed per node, when no pod of the shape waits."""
+        """Free the cached results, when no pending pod has the shape."""
+        # Codes refer to the reasons in the cache, so both are dropped together.
         self._cache = None
 
     def code(self, reason: str) -> int:
-        """The reason's index in `reasons`, to which it is added if it is new."""
+        """Return the reason's index in `reasons`, and add the reason if it is new."""
         codes = self.cache.codes
         code = codes.get(reason)
         if code is None:
@@ -187,11 +191,12 @@ class Shape:
 
     def rule_out(self, codes: Codes, nodes: Bools, reason: str) -> None:
         """Write the reason's code for those of the nodes (N,) that have no code yet."""
+        # As in kube-scheduler, the first filter that rejects a node gives its reason.
         codes[nodes & (codes == 0)] = self.code(reason)
 
 
 def demands_of(pods: Mapping[Shape, int]) -> Counter[int]:
-    """How much of each resource, by its index, so many pods of each shape request together."""
+    """Return the total of each resource, by index, that these numbers of pods request."""
     total: Counter[int] = Counter()
     for shape, count in pods.items():
         total.update({resource: amount * count for resource, amount in shape.demands})

@@ -1,6 +1,6 @@
-"""Finds candidates: sets of units whose eviction suffices, the cheapest part of the cluster first.
+"""Candidates: sets of units whose eviction suffices, the cheapest part of the cluster first.
 
-Estimates from the node table only order the candidates; the dry run decides whether a set suffices.
+Estimates from the node table only order the candidates; the dry run decides if a set suffices.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from scheduler.core.preemption.dry_run import DryRun
 NONE: Final[Ints] = np.zeros(0, np.int64)
 
 _MOST_KEYS: Final = 8
-"""Of more topology keys in a tree, only the first are tried."""
+"""Topology keys of a tree that are tried: the first ones."""
 
 _FEW: Final = 64
-"""Of more domains per key than this, only those with the most room are estimated."""
+"""Domains per key that are estimated: those with the most capacity."""
 
 
 class EvictionScopes:
-    """Estimates for one root per node: slots now, slots that eviction gains, units per slot."""
+    """Estimates per node for one root: slots now, slots that eviction gains, units per slot."""
 
     def __init__(self, dry_run: DryRun, candidates: Ints) -> None:
         self._dry_run = dry_run
@@ -34,7 +34,7 @@ class EvictionScopes:
         self._units = dry_run.state.units
         self._slots = self._units.slots_of(candidates)
         wanted = demand(dry_run)
-        # The estimates are for one shape: the one that most pods have.
+        # The estimates are for one shape, the one of most pods.
         self._shape = max(wanted, key=lambda s: (wanted[s], -s.index))
         self._wide = (
             bool(self._shape.requirements.needs_devices) and dry_run.state.devices.use.wide()
@@ -42,6 +42,7 @@ class EvictionScopes:
         self._count = sum(wanted.values())
         nodes, framework = dry_run.state.nodes, dry_run.state.framework
         with dry_run.without(NONE):
+            # A copy: `renew` writes to it, and the framework's arrays are shared.
             self._now = framework.slots(self._shape).copy()
             self._needs = framework.plugins.dynamic_resources.needs(self._shape)
             self._held = self._devices_held()
@@ -49,6 +50,7 @@ class EvictionScopes:
             dry_run.pause()
             self._tell_apart()
             dry_run.pause()
+            # Last, because all estimates above are about the nodes with the candidates in place.
             self._units.release(self._slots)
             self._gain = np.maximum(framework.slots(self._shape) - self._now, 0)
 
@@ -60,7 +62,9 @@ class EvictionScopes:
                 yield (int(self._estimate(rows)[0] / 1000), scope)
 
     def least(self) -> int:
-        """A lower bound on the number of victims: fewer do not free enough of some resource."""
+        """Return a lower bound on the number of victims: fewer do not free enough of a resource."""
+        # Only pods that are needed in any case: with a choice, the bound could exceed the real
+        # number.
         wanted = self._certain()
         units, nodes = self._units, self._dry_run.state.nodes
         owners = units.owners[self._slots]
@@ -73,6 +77,8 @@ class EvictionScopes:
             held = np.bincount(owners, weights=units.released(self._slots, resource))
             missing = float(amount - self._most_free(free))
             least = max(least, _fewest(held, missing))
+        # The devices of `_needs` are those of one shape, so with other shapes the bound would not
+        # hold.
         if self._needs is not None and wanted.keys() == {self._shape}:
             by_unit = np.bincount(owners, weights=self._held)
             amount = self._needs.least * wanted[self._shape]
@@ -84,26 +90,30 @@ class EvictionScopes:
 
     @property
     def any_room(self) -> bool:
-        """Whether a node has a slot without any eviction."""
+        """True if a node has a slot without any eviction."""
         return bool((self._now > 0).any())
 
     def cheapest(self) -> int | None:
-        """The node that comes first; None if none gains a slot."""
+        """Return the node to use first; None if none gains a slot."""
         rows = np.flatnonzero(self._gain > 0)
+        # The order of `_order`, but without sorting all nodes for each pod of a batch.
         for values in (self._price, self._size, -self._young):
             if len(rows):
                 rows = rows[values[rows] == values[rows].min()]
         return int(rows[0]) if len(rows) else None
 
     def least_of_one(self) -> int:
-        """`least` for one slot from what slots cost at least on each node."""
+        """Return `least` for one slot, by the lowest cost of a slot on each node."""
         price = int(self._least[self._gain > 0].min(initial=LARGEST))
+        # One unit may free slots on several nodes.
         return -(-price // (1000 * self._most_nodes))
 
     def renew(self, row: int, slots: Ints) -> None:
-        """One node was changed, in an open trial: these candidates, single pods, are left there.
+        """Update one node, which changed in an open trial.
 
-        Only for shapes that ask for nothing but resources.
+        The candidates of these slots, single pods, remain there.
+
+        Only for shapes that need nothing but resources.
         """
         units, shape = self._units, self._shape
         nodes, at = self._dry_run.state.nodes, np.array([row])
@@ -126,9 +136,9 @@ class EvictionScopes:
         self._young[row] = max(0.0, float(units.started[slots].max(initial=0.0)))
 
     def _slots_add_up(self, wanted: int) -> bool:
-        """Whether so many pods of the shape need as many slots; not where one may open others.
+        """Return True if pods of the shape need one slot each, and open no slots for each other.
 
-        That is where they count for each other. A pod alone has its volumes for itself.
+        They open slots if they count for each other. A single pod has its volumes to itself.
         """
         shape, selectors = self._shape, self._dry_run.state.selectors
         if not shape.self_interacting:
@@ -136,7 +146,7 @@ class EvictionScopes:
         return wanted == 1 and not selectors.any_pods(shape.filter_match_ids)
 
     def _least_by_nodes(self, wanted: int) -> int:
-        """The same from what slots cost at least on each node; a unit helps on its own nodes."""
+        """Return `least` by the lowest cost of slots per node; a unit helps on its own nodes."""
         missing = wanted - int(self._now.sum())
         if missing <= 0:
             return 1
@@ -148,15 +158,16 @@ class EvictionScopes:
         return -(-price // (1000 * self._most_nodes))
 
     def _devices_held(self) -> Ints:
-        """How many devices that the shape can take the pod of each slot keeps at most."""
+        """Return how many devices that the shape can use the pod of each slot keeps at most."""
         if self._needs is None:
             return np.zeros(len(self._slots), np.int64)
         return self._units.devices_held(self._slots, self._needs.able)
 
     def _certain(self) -> dict[Shape, int]:
-        """The pods that the root needs in any case; none if it has a choice.
+        """Return the pods that the root needs in any case; none if it has a choice.
 
-        None either of pods with a stage, which may need no more than others of their tree hold.
+        Also none for pods with a stage, which may fit in the capacity kept for others of their
+        tree.
         """
         root = self._dry_run.root
         if isinstance(root, Group) and (root.composite or len(root.pending) != 1):
@@ -172,13 +183,16 @@ class EvictionScopes:
         return int(sums.max(initial=0))
 
     def _within(self, rows: Ints) -> Ints | None:
-        """The candidates on the cheapest nodes of a part, on twice as many until the root fits.
+        """Return the candidates on the cheapest nodes of a part, more nodes until the root fits.
+
+        Doubles the number of nodes each time.
 
         Returns None if it never fits or the effort is exhausted.
         """
         useful = rows[(self._gain[rows] > 0) | (self._now[rows] > 0)]
         useful = useful[self._order(useful)]
         total = np.cumsum(self._now[useful] + self._gain[useful])
+        # Start with as many nodes as the estimate needs: small sets need fewer dry runs to reduce.
         enough = int(np.searchsorted(total, self._count)) + 1
         while True:
             scope = self._on(useful[:enough])
@@ -189,17 +203,18 @@ class EvictionScopes:
             enough *= 2
 
     def _on(self, rows: Ints) -> Ints:
-        """The candidates with a pod on one of those nodes that gain slots."""
+        """Return the candidates with a pod on one of those nodes that gain slots."""
         there = np.zeros(len(self._now), np.bool_)
         there[rows[self._gain[rows] > 0]] = True
         slots = self._slots[there[self._units.rows[self._slots]]]
+        # Evicting a pod elsewhere may free devices that these nodes see.
         if self._wide:
             slots = np.concatenate((slots, self._units.seen_from(self._slots, there)))
         scope: Ints = np.unique(self._units.owners[slots])
         return scope
 
     def _order(self, rows: Ints) -> Ints:
-        """Nodes that gain nothing first, then by price per slot.
+        """Sort nodes: those that gain nothing first, then by price per slot.
 
         Ties go to the node with the smallest unit, then to the one with the latest started pod.
         """
@@ -211,6 +226,7 @@ class EvictionScopes:
         """Set per node (N,) the pod count of the smallest unit and the latest start of a pod."""
         units, rows = self._units, self._units.rows[self._slots]
         owners = units.owners[self._slots]
+        # Evicting a small unit disrupts less, and a young pod has done less work.
         sizes = np.bincount(owners, minlength=1)[owners]
         self._size = np.full(len(self._now), np.iinfo(np.int64).max)
         np.minimum.at(self._size, rows, sizes)
@@ -218,10 +234,10 @@ class EvictionScopes:
         np.maximum.at(self._young, rows, units.started[self._slots])
 
     def _places(self) -> list[Ints]:
-        """Parts of the cluster, cheapest first.
+        """Return parts of the cluster, cheapest first.
 
-        If the root requires one domain, only domains with room for it. Otherwise the domains of all
-        topology keys in its tree, and the whole cluster last.
+        If the root requires one domain, only domains with capacity for it. Otherwise the domains of
+        all topology keys in its tree, and the complete cluster last.
         """
         parts: list[Ints] = []
         own, lower = _keys(self._dry_run.root)
@@ -231,12 +247,14 @@ class EvictionScopes:
             self._dry_run.pause()
             domains = self._dry_run.state.topologies.of_groups(key)
             room = domains.sums(self._now + self._gain, None)
+            # Only a required domain must have capacity for all pods. The others only say where to
+            # begin.
             parts.extend(
                 domains.rows(code, None)
                 for code in np.argsort(-room, kind="stable")[:_FEW].tolist()
                 if room[code] >= self._count or not own
             )
-        # Parts that lack slots come last, however cheap the slots are that they have.
+        # Parts that lack slots come last, however cheap their slots are.
         parts.sort(key=self._rank)
         return parts if own else [*parts, np.arange(len(self._now))]
 
@@ -246,7 +264,7 @@ class EvictionScopes:
         return (missing > 0, price, missing)
 
     def _estimate(self, rows: Ints) -> tuple[float, int]:
-        """The price of the slots needed there, in thousandths of a unit, and the slots missing."""
+        """Return the price of the needed slots, in thousandths of a unit, and the missing slots."""
         order = self._order(rows)
         slots = (self._now + self._gain)[rows][order]
         used = np.clip(self._count - (np.cumsum(slots) - slots), 0, slots)
@@ -255,18 +273,21 @@ class EvictionScopes:
         return (price, self._count - int(used.sum()))
 
     def _prices(self, nodes: NodeTable) -> Ints:
-        """Per node (N,) about how many units one more slot costs, in thousandths.
+        """Return per node (N,) the estimated price of one more slot, in thousandths of a unit.
 
-        Sets `_least`, a bound for each of several slots: what a unit keeps besides resources may
-        open them all, and on other nodes, too; and on how many nodes one unit is, `_most_nodes`.
+        Sets `_least`, a lower bound where several slots are needed. It ignores what a unit keeps
+        besides resources, which may open several slots at once, on other nodes as well. Also sets
+        `_most_nodes`, the number of nodes that one unit runs on.
         """
         size = len(self._now)
         rows = self._units.rows[self._slots]
+        # One number for each pair of a unit and a node: a unit's pods leave the node together.
         pairs, where = np.unique(self._units.owners[self._slots] * size + rows, return_inverse=True)
         self._most_nodes = int(np.bincount(pairs // size).max(initial=1))
         price = np.ones(size, np.int64)
         self._least = np.zeros(size, np.int64)
         conflicts = self._dry_run.state.framework.conflicts(self._shape)
+        # Any unit on the node may have the port or disk, so a slot costs about one unit.
         if conflicts is not None:
             price[conflicts] = 1000
         for resource, amount in self._shape.demands:
@@ -277,7 +298,7 @@ class EvictionScopes:
             by_unit = np.minimum(np.bincount(where, weights=released), LARGEST).astype(np.int64)
             of_resource = self._prices_by_unit(pairs % size, by_unit, missing)
             price = np.maximum(price, of_resource)
-            # Of a node with less than nothing, only the first slot costs more than it takes.
+            # On an overcommitted node, only the first slot costs more than it takes.
             of_resource[missing > amount] = 0
             self._least = np.maximum(self._least, of_resource)
         if self._needs is not None:
@@ -287,7 +308,7 @@ class EvictionScopes:
         return price
 
     def _prices_by_unit(self, rows: Ints, by_unit: Ints, missing: Ints) -> Ints:
-        """The price per node (N,) if so much is missing and each unit has so much on its rows."""
+        """Return the price per node (N,) of the missing amount, by the amounts of its units."""
         largest = np.zeros(len(self._now), np.int64)
         np.maximum.at(largest, rows, by_unit)
         found: Ints = missing * 1000 // np.maximum(largest, 1)
@@ -295,13 +316,16 @@ class EvictionScopes:
 
 
 def _fewest(held: Ints | Floats, missing: float) -> int:
-    """How many units must go at least to gain what is missing; `held` is what each of them has."""
+    """Return how many units must be evicted at least to gain the missing amount.
+
+    `held` is the amount of each unit.
+    """
     most = np.cumsum(np.sort(held)[::-1])
     return int(np.searchsorted(most, missing)) + 1
 
 
 def demand(dry_run: DryRun) -> dict[Shape, int]:
-    """How many pods of each shape the root needs at most."""
+    """Return how many pods of each shape the root needs at most."""
     root = dry_run.root
     if not isinstance(root, Group):
         return {root.shape: 1}
@@ -314,7 +338,7 @@ def demand(dry_run: DryRun) -> dict[Shape, int]:
 
 
 def _keys(root: object) -> tuple[str | None, list[str]]:
-    """The topology key that the root requires, or None, and all topology keys in its tree."""
+    """Return the topology key that the root requires, or None, and all keys in its tree."""
     if not isinstance(root, Group):
         return (None, [])
     own = root.spec.topology if root.spec else None

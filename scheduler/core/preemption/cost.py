@@ -1,4 +1,4 @@
-"""What a set of victims costs, of one set and of many at once."""
+"""The cost of a set of victims, for one set and for many at once."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Cost:
 
     @property
     def decided(self) -> tuple[int, int, int, int, int]:
-        """All but the start, which only breaks ties."""
+        """All fields but the start, which only breaks ties."""
         return (self.violations, self.priority, self.units, self.priorities, self.pods)
 
 
 class Costs:
     """The costs of many sets of the same candidates; sets are rows of indices of candidates.
 
-    `covered` (U, P) says how many pods of each unit each of the budgets covers, `started` (U,) is
+    `covered` (U, P) are how many pods of each unit each of the budgets covers. `started` (U,) is
     the negated earliest start of a pod.
     """
 
@@ -60,13 +60,14 @@ class Costs:
         self.covered, self._allowed = protected.matrix(candidates)
 
     def exceeds(self, sets: Ints, known: Cost) -> Bools:
-        """Which sets cost more than this for whatever is added to them."""
+        """Return which sets cost more than this, whatever units are added to them."""
+        # These fields never decrease when a unit is added.
         highest = self._priorities[sets].max(axis=1, initial=known.priority)
         over: Bools = (self._violations(sets) > known.violations) | (highest > known.priority)
         return over
 
     def cheaper(self, sets: Ints, known: Cost) -> Iterator[int]:
-        """Indices of the sets that are cheaper than this, the cheapest first."""
+        """Yield the indices of the sets that are cheaper than this, the cheapest first."""
         if not len(sets):
             return
         costs = [
@@ -78,6 +79,7 @@ class Costs:
         ]
         order = np.lexsort((self.started[sets].max(axis=1), *reversed(costs)))
         for at in order.tolist():
+            # Sorted, so all later sets cost at least as much.
             if tuple(int(field[at]) for field in costs) >= known.decided:
                 return
             yield at

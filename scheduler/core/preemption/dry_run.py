@@ -1,4 +1,4 @@
-"""The dry run of preemption: whether a root fits if some units are evicted."""
+"""The dry run of preemption: it shows if a root fits once some units are evicted."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from scheduler.core.state.state import State
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How hard to look for the fewest victims.
+    """The limits of the search for the fewest victims.
 
-    `solves` bounds the dry runs, `scopes` the parts of the cluster that are tried, `subsets` the
-    dry runs for sets of fewer units, `cells` the numbers that are read to leave out such sets,
-    `steps` the search that shows of such sets that they are too few, and `families` the candidate
-    sets that violate budgets least.
-    Pods that should have been gone before `overdue` (monotonic seconds) do not count as leaving,
-    nor do pods that others deleted and that will be there after `soon`: those can be evicted.
+    `solves` bounds the dry runs, `scopes` the parts of the cluster that are tried. `subsets` bounds
+    the dry runs for sets of fewer units, `cells` the values that are read to rule out such sets.
+    `steps` bounds the proofs that such sets are too small, and `families` the candidate sets with
+    the fewest budget violations.
+
+    Pods that should have been deleted before `overdue` (monotonic seconds) do not count as leaving.
+    Nor do pods that others deleted and that will exist after `soon`: those can be evicted.
     """
 
     solves: int = 600
@@ -39,15 +40,15 @@ class Effort:
 
     @classmethod
     def at(cls, now: float, patience: float) -> Self:
-        """For a decision at this time (monotonic); `patience` is in seconds."""
+        """Return the effort for a decision at this time (monotonic); `patience` is in seconds."""
         return cls(overdue=now - patience, soon=now + patience)
 
 
 class DryRun:
     """Dry runs for one root; each set of units is solved once.
 
-    Sets of units are sorted arrays of indices. Pods that leave soon, and are not overdue, count
-    as gone. `waits`: what they, or claims without pods, give back soon may be enough.
+    Sets of units are sorted arrays of indices. Pods that leave soon, and are not overdue, count as
+    deleted. `waits` is true if the capacity that they, or claims without pods, release may suffice.
     """
 
     def __init__(
@@ -78,33 +79,35 @@ class DryRun:
 
     @property
     def extras(self) -> int | None:
-        """How many pods must be placed if only extras wait; None if minimums do."""
+        """Number of pods that must be placed if only extras wait; None if minimums do."""
         return self._wanted if self._extras else None
 
     def open(self, candidates: Ints) -> bool:
-        """Whether the root fits without all of these units.
+        """Return True if the root fits without all of these units.
 
         If only extras wait, later dry runs must place as many of them as fit now.
         """
         placement = self.fits(candidates) if len(candidates) else None
+        # Otherwise reducing the set would leave capacity for a single extra.
         if placement is not None and self._extras:
             self._wanted = len(placement.pods)
             self._known = {candidates.tobytes(): placement}
         return placement is not None
 
     def fits(self, units: Ints) -> Placement | None:
-        """Where the root fits if these units are evicted; None if it does not."""
+        """Return where the root fits if these units are evicted; None if it does not."""
         self.pause()
         key = units.tobytes()
+        # Reductions and proofs ask about the same sets repeatedly.
         if key not in self._known:
             self.solves += 1
             self._known[key] = self._solve(units)
         return self._known[key]
 
     def release(self, units: Ints) -> None:
-        """Take the pods of the units and all leaving pods off their nodes, in the open trial.
+        """Remove the pods of the units and all leaving pods from their nodes, in the open trial.
 
-        Claims whose pods are gone already count as given back: evicting others would not help.
+        Claims whose pods are deleted already count as released: evicting others would not help.
         """
         slots = self.state.units.slots_of(units)
         self.state.units.release(np.concatenate((self.leaving, slots)))
@@ -112,21 +115,24 @@ class DryRun:
 
     @contextmanager
     def without(self, units: Ints) -> Iterator[None]:
-        """Inside, these units and all leaving pods are gone, and others' nominations are taken."""
+        """Evict these units and all leaving pods inside, and respect others' nominations."""
         nominations = self.state.nominations
         with self.state.nodes.trial():
+            # Release before the nominations are taken: nominated pods of some shapes get only what
+            # is free then.
             self.release(units)
             root, shapes = self.refusal.root, self.refusal.shapes
             with nominations.respected(root, self.root.priority, shapes=shapes):
                 yield
 
     def holds(self, placement: Placement, units: Ints) -> bool:
-        """Whether these places, in their order, are free if these units are evicted."""
+        """Return True if this placement, in its order, fits once these units are evicted."""
         framework = self.state.framework
         with self.without(units):
             for pod, row in zip(placement.pods, placement.rows, strict=True):
                 self.pause()
                 at = Region(np.array([row], np.int64))
+                # One pod after the other: placing one may exclude the next.
                 if not framework.slots_in(pod.shape, at)[0]:
                     return False
                 if not framework.reserve(pod.shape, at, np.ones(1, np.int64)):
@@ -137,6 +143,7 @@ class DryRun:
         with self.state.nodes.trial():
             self.release(units)
             decision = place(self.state, self.root, self.budget, extras=self._extras)
+        # Extras are placed as far as they fit, so too few of them are not a refusal of `place`.
         if isinstance(decision, Refusal) or len(decision.pods) < self._wanted:
             return None
         return decision

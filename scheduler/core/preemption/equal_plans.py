@@ -1,9 +1,9 @@
-"""Plans for many equal pods at once: whom the first one evicts says what the others evict.
+"""Plans for many equal pods at once: the first pod's victims determine those of the others.
 
-Only where that is plain: free resources and node filters alone decide where the pods fit, and the
-candidates are single pods that no budget covers. Then a plan is about one node, and the plans
-before it have changed nothing elsewhere. As soon as another plan would cost more or less than the
-first, or could, the rest are planned one by one.
+This works only in simple cases: free resources and node filters alone decide where the pods fit,
+and the candidates are single pods that no budget covers. Then a plan concerns one node, and earlier
+plans change nothing elsewhere. As soon as another plan costs more or less than the first, or could,
+the rest are planned one by one.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ def preempt_equals(
     budget: SearchBudget,
     effort: Effort,
 ) -> list[Plan]:
-    """What `preempt` finds for the first of these pods, one after the other; changes nothing.
+    """Return the plans of `preempt` for the first of these pods, in order; changes nothing.
 
-    They are equal to one that was refused, `first`, and whose plan is being carried out; they may
-    differ in volumes without a say. Each plan is for when those before it are being carried out,
-    too.
+    They are equal to one that was refused, `first`, and whose plan is being carried out. They may
+    differ in volumes that all nodes can use. Each plan assumes that those before it are being
+    carried out.
     """
     cost, shape = first[1].cost, roots[0].shape
     refusal = replace(first[0].of(shape), root=roots[0].key)
+    # Budgets and expected pods make the choice of victims depend on earlier plans.
     if cost is None or cost.violations or state.units.places:
         return []
     if not (state.framework.alone(shape) and _plain(state, shape)):
@@ -57,18 +58,19 @@ def preempt_equals(
 
 
 def _plain(state: State, shape: Shape) -> bool:
-    """Whether a pod of the shape takes resources, in the arrays, and nothing that can clash."""
+    """Return True if a pod of the shape only takes resources, and all are in the arrays."""
     return state.framework.only_counts(shape) and not shape.request.apart
 
 
 def _single_pods(state: State, candidates: Ints, cost: Cost, budget: SearchBudget) -> bool:
-    """Whether all candidates are plain single pods, and none has a lower priority for nothing."""
+    """Return True if all candidates are plain single pods that cost what the first victims did."""
     units = state.units
     slots = units.slots_of(candidates)
     if len(slots) != len(candidates) or not len(slots):
         return False
     if not all(_plain(state, shape) for shape in units.shapes_of(slots)):
         return False
+    # If the first plan did not take the lowest priorities, something else decided as well.
     lowest = np.sort(units.priorities[candidates])[: cost.units]
     if int(lowest.sum()) != cost.priorities:
         return False
@@ -76,7 +78,7 @@ def _single_pods(state: State, candidates: Ints, cost: Cost, budget: SearchBudge
 
 
 class _Chain:
-    """Works in an open trial, in which the plans so far are carried out."""
+    """The plans in an open trial, in which earlier plans are carried out."""
 
     def __init__(self, state: State, candidates: Ints, scopes: EvictionScopes, cost: Cost) -> None:
         self._state = state
@@ -91,20 +93,25 @@ class _Chain:
     def plans(self, roots: Sequence[Pod], budget: SearchBudget) -> Iterator[Plan]:
         for root in roots:
             budget.pause()
+            # A pod that fits without evictions gets no plan.
             row = None if self._scopes.any_room or budget.expired() else self._scopes.cheapest()
             if row is None or self._state.nodes.exclusive_uses.clash(np.array([row])).any():
                 return
+            # Slots are sorted by row, so those of one node are a slice.
             slots = self._slots[slice(*np.searchsorted(self._rows, (row, row + 1)))]
             victims = self._victims(root.shape, row, slots)
             cost = self._cost_of(victims)
+            # A different cost, or a possibly smaller one, means that the full search could choose
+            # otherwise.
             if cost.decided != self._cost.decided or cost.units > self._scopes.least_of_one():
                 return
             self._carry_out(root.shape, row, slots, victims)
             yield self._plan(root, row, victims, cost)
 
     def _victims(self, wanted: Shape, row: int, slots: Ints) -> Ints:
-        """The slots for which there is no room once the pod is on the node, the important first."""
+        """Return the slots that do not fit once the pod is on the node, keeping important ones."""
         units, nodes = self._units, self._state.nodes
+        # As in `preempt`, evict all candidates first and then reprieve the important ones.
         free = nodes.free[:, row].copy()
         _put(free, wanted, -1)
         shapes = dict(zip(slots.tolist(), units.shapes_of(slots, each=True), strict=True))
@@ -116,6 +123,7 @@ class _Chain:
             if (free < 0).any():
                 _put(free, shapes[slot], 1)
                 out.append(slot)
+        # In the order of units, as in a plan of `preempt`.
         return np.array(sorted(out, key=lambda slot: int(units.owners[slot])), np.int64)
 
     def _importance(self, slot: int) -> tuple[int, float, int]:
@@ -150,6 +158,6 @@ class _Chain:
 
 
 def _put(free: Ints, shape: Shape, sign: int) -> None:
-    """Give back (or, -1, take) what a pod of the shape requests."""
+    """Release (or, -1, take) the resources that a pod of the shape requests."""
     amounts = shape.request.from_first
     free[: len(amounts)] += sign * amounts

@@ -1,7 +1,7 @@
-"""Shows that a root fits nowhere: `place` may miss a placement, this search looks at all of them.
+"""The proof that a root does not fit: `place` may miss a placement, this search checks all.
 
-It is for small trees on few nodes, where nothing but resources, node filters and topology decide,
-and says nothing about others, or once its steps are used up.
+It is for small trees on few nodes, where only resources, node filters and topology decide. It
+proves nothing about other roots, nor after its steps are used up.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from scheduler.core.search.place import SearchBudget, group_of
 from scheduler.core.state.state import State
 
 _MOST_GROUPS: Final = 64
-"""Groups of a tree up to which victims are checked by the exact model. Others use the search."""
+"""Groups of a tree up to which the exact model checks victims. Others use the search."""
 
 Nodes = int
 """A set of nodes, one bit each."""
 
 Free = tuple[tuple[int, ...], ...]
-"""Per node what is free of each resource."""
+"""The free amount of each resource, per node."""
 
 
 class _Children(NamedTuple):
-    """`needed` of these groups are to be placed, in a part of these nodes."""
+    """The task to place `needed` of these groups, in a part of these nodes."""
 
     groups: tuple[int, ...]
     needed: int
@@ -40,7 +40,10 @@ class _Children(NamedTuple):
 
 
 class _Pods(NamedTuple):
-    """`needed` of these pods, (shape, how many there are), those of the first from `start` on."""
+    """The task to place `needed` of these pods, those of the first shape from node `start` on.
+
+    `pods` are (shape, number of pods).
+    """
 
     pods: tuple[tuple[int, int], ...]
     needed: int
@@ -58,7 +61,7 @@ class _OutOfStepsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """The groups of a tree that are not standing; the first is the root.
+    """The groups of a tree that have not met their minimum; the first is the root.
 
     `domains` (N,) are codes of the nodes, -1 for none; None where no domain is required.
     """
@@ -70,7 +73,7 @@ class _Tree:
 
 
 class ExactFit:
-    """Of one root. `steps` are those that are left of all its questions together."""
+    """The proofs for one root, which share `steps`."""
 
     def __init__(self, dry_run: DryRun, steps: int) -> None:
         root = dry_run.root
@@ -84,7 +87,7 @@ class ExactFit:
         self._tree = _tree(state, group, self._shapes) if self._applies(group) else None
 
     def impossible(self, units: Ints) -> bool:
-        """Whether it was shown that the root fits nowhere without these units."""
+        """Return True if it was shown that the root does not fit without these units."""
         if self._tree is None or self.steps <= 0:
             return False
         with self._dry_run.without(units):
@@ -100,13 +103,13 @@ class ExactFit:
             self.steps = max(0, search.steps)
 
     def _applies(self, group: Group) -> bool:
-        """Whether only resources, node filters and topology decide where the root fits."""
+        """Return True if only resources, node filters and topology decide where the root fits."""
         if self._dry_run.extras is not None or group.pending_total > MOST_PODS:
             return False
         if sum(1 for _ in group.walk()) > _MOST_GROUPS:
             return False
         if any(below.running_total for below in group.walk() if _requires_domain(below)):
-            return False  # what runs decides the domain
+            return False  # running pods decide the domain
         return all(map(self._plain, self._shapes))
 
     def _plain(self, shape: Shape) -> bool:
@@ -146,7 +149,7 @@ def _domains(state: State, group: Group) -> Ints | None:
 
 @dataclass(frozen=True, slots=True)
 class _Nodes:
-    """Nodes with room for a pod: `allowed` by shape, and how much of what is free each `takes`."""
+    """Nodes that fit a pod: `allowed` by shape, and how much of each resource a pod `takes`."""
 
     rows: Ints
     free: Free
@@ -155,7 +158,7 @@ class _Nodes:
 
 
 def _nodes(state: State, shapes: list[Shape]) -> _Nodes | None:
-    """Those of the open trial; None if they are too many."""
+    """Return the nodes of the open trial; None if there are too many."""
     slots = np.array([state.framework.slots(shape) for shape in shapes])
     rows = np.flatnonzero(slots.any(axis=0))
     if len(rows) > MOST_NODES:
@@ -172,9 +175,9 @@ def _bits(chosen: Bools) -> Nodes:
 
 
 class _Search:
-    """Depth first over choices of children, of domains and of nodes; `dead` are tasks that failed.
+    """A depth-first search over children, domains and nodes; `dead` are tasks that failed.
 
-    Of nodes that are equal to each other in all respects only the first is tried.
+    Of nodes that are equal in all respects only the first is tried.
     """
 
     def __init__(self, tree: _Tree, nodes: _Nodes, steps: int, budget: SearchBudget) -> None:
@@ -190,24 +193,27 @@ class _Search:
         self._dead: set[tuple[_Tasks, Free]] = set()
 
     def _parts_of(self, codes: Ints | None, rows: Ints) -> list[Nodes]:
-        """The domains that a group may be placed in."""
+        """Return the domains that a group may be placed in."""
         if codes is None:
             return [self._all]
         here = codes[rows]
         return [_bits(here == code) for code in np.unique(here[here >= 0]).tolist()]
 
     def fits(self) -> bool:
-        """Raises _OutOfStepsError."""
+        """Return True if the root fits. Raises _OutOfStepsError."""
         return self._all_of((_Children((0,), 1, self._all),), self._free)
 
     def _likeness(self, node: int) -> tuple[int, ...]:
+        # Equal free resources are not enough: nodes may differ in domains and in the shapes they
+        # admit.
         sets = [*self._allowed, *(part for parts in self._parts for part in parts)]
         return tuple(bits >> node & 1 for bits in sets)
 
     def _all_of(self, tasks: _Tasks, free: Free) -> bool:
-        """Whether all of this can be placed."""
+        """Return True if all of these tasks can be placed."""
         if not tasks:
             return True
+        # Different choices often lead to equal tasks on equal free resources.
         if (tasks, free) in self._dead:
             return False
         self.steps -= 1
@@ -243,9 +249,10 @@ class _Search:
         return _Children(tree.children[group], tree.needed[group], inside)
 
     def _with_pods(self, task: _Pods, rest: _Tasks, free: Free) -> bool:
-        """The next pod of the first shape on each node; or no more of that shape."""
+        """Try the next pod of the first shape on each node, then no more of that shape."""
         if not task.needed:
             return self._all_of(rest, free)
+        # An upper bound: it ends hopeless branches before pods are tried one by one.
         if sum(self._room(shape, many, task, free) for shape, many in task.pods) < task.needed:
             return False
         (shape, left), *others = task.pods
@@ -263,14 +270,14 @@ class _Search:
         return self._all_of((task._replace(pods=tuple(others), start=0), *rest), free)
 
     def _nodes(self, shape: int, inside: Nodes, start: int, free: Free) -> Iterator[int]:
-        """Those from `start` on with room for a pod."""
+        """Yield the nodes from `start` on that fit a pod."""
         permitted, takes = self._allowed[shape] & inside, self._takes[shape]
         for node in range(start, len(free)):
             if permitted >> node & 1 and all(map(int.__ge__, free[node], takes)):
                 yield node
 
     def _room(self, shape: int, most: int, task: _Pods, free: Free) -> int:
-        """For how many of these pods there is room, as if they were alone."""
+        """Return how many of these pods fit, as if they were alone."""
         permitted, takes = self._allowed[shape] & task.inside, self._takes[shape]
         room = 0
         for node, left in enumerate(free):

@@ -1,8 +1,8 @@
-"""Searches sets of units in the order of what they cost, fewest units first.
+"""The search for cheaper sets of units, in the order of their cost, fewest units first.
 
-Sets that cannot suffice are left out by arithmetic, many at once (`necessary.py`), and of equal
-units only the first ones are tried. The dry run decides about the others, the cheapest first, so
-the first one that suffices is the best, if it was shown of those before that they do not.
+Arithmetic rules out many sets that cannot suffice at once (`necessary.py`). Of equal units only the
+first ones are tried. The dry run decides about the others, the cheapest first. So the first set
+that suffices is the best, if it was shown that those before it do not suffice.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.preemption.necessary import Necessary
 
 _BLOCK: Final = 512
-"""Sets that are looked at between two pauses."""
+"""Sets that are checked between two pauses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The cheapest set, sorted; None if none is cheaper than the one that was known.
+    """The cheapest set, sorted; None if none is cheaper than the known one.
 
-    `complete`: it was shown that no other set of these candidates is cheaper.
+    `complete` is true if it was shown that no other set of these candidates is cheaper.
     """
 
     units: Ints | None
@@ -36,15 +36,15 @@ class Found:
 class FewestUnits:
     """The search among these candidates for a set that is cheaper than a known one.
 
-    Sets are rows of positions in `_order`, which holds indices of candidates: those that free most
-    come first, equal ones stand beside each other. `_before` is the position of the equal one
-    before, -1 if there is none.
+    Sets are rows of positions in `_order`, which are indices of candidates: those that free most
+    come first, equal ones are adjacent. `_before` is the position of the preceding equal one, -1
+    for none.
     """
 
     def __init__(
         self, dry_run: DryRun, costs: Costs, candidates: Ints, impossible: Callable[[Ints], bool]
     ) -> None:
-        """`impossible` says whether it can be shown that the root fits nowhere without a set."""
+        """Use `impossible` to show that the root does not fit without a set."""
         self._dry_run = dry_run
         self._impossible = impossible
         self._shown = True
@@ -57,10 +57,11 @@ class FewestUnits:
     def search(self, known: Cost, least: int, solves: int, cells: int) -> Found:
         """Look for a cheaper set of at least `least` units.
 
-        Asks for at most `solves` dry runs, and reads about as many numbers as `cells`.
+        Uses at most `solves` dry runs, and reads about as many values as `cells`.
         """
         last, self._cells = self._dry_run.solves + solves, cells
         sets = np.zeros((1, 0), np.int64)
+        # Sets of as many units as the known one may still cost less.
         for size in range(1, known.units + 1):
             extended = self._extended(sets, known, last=size == known.units)
             if extended is None:
@@ -68,6 +69,7 @@ class FewestUnits:
             sets = extended
             if not len(sets):
                 break
+            # Sets below the bound cannot suffice, but larger sets extend them.
             if size < least:
                 continue
             found = self._cheapest(sets, known, last)
@@ -76,7 +78,7 @@ class FewestUnits:
         return Found(None, complete=self._shown)
 
     def _cheapest(self, sets: Ints, known: Cost, last: int) -> Ints | None:
-        """The cheapest of these that suffices; empty if none does, None if the effort is over."""
+        """Return the cheapest of these that suffices; empty if none, None if the effort is over."""
         sets = sets[self._passing(sets, further=False)]
         for at in self._costs.cheaper(self._order[sets], known):
             self._dry_run.pause()
@@ -85,17 +87,20 @@ class FewestUnits:
             units: Ints = np.sort(self._candidates[self._order[sets[at]]])
             if self._dry_run.fits(units) is not None:
                 return units
+            # `place` may have missed a placement. Without a proof the result is not complete.
             self._shown = self._shown and self._impossible(units)
         return np.zeros(0, np.int64)
 
     def _extended(self, sets: Ints, known: Cost, *, last: bool) -> Ints | None:
-        """All sets with one unit more that may be a part of one that is cheaper than `known`.
+        """Return all sets with one unit more that may be a part of a set cheaper than `known`.
 
-        None if that takes more than what is left of the cells.
+        None if that takes more than the remaining cells.
         """
         ends = sets[:, -1] if sets.shape[1] else np.full(len(sets), -1)
         parts = []
         for position, before in enumerate(self._before.tolist()):
+            # Ascending positions, and an equal unit only after the one before it: each set is built
+            # once, and sets that differ in equal units only are not built again.
             fits = (ends < position) & ((before < 0) | (ends == before))
             parts.append(np.insert(sets[fits], sets.shape[1], position, axis=1))
             self._cells -= int(fits.sum()) * self._necessary.cells
@@ -106,7 +111,7 @@ class FewestUnits:
         return extended if last else extended[self._passing(extended, further=True)]
 
     def _passing(self, sets: Ints, *, further: bool) -> Bools:
-        """Which sets may suffice; if they go `further`, with all units that come later."""
+        """Return which sets may suffice; if they go `further`, with all units that come later."""
         parts = [np.zeros(0, np.bool_)]
         for first in range(0, len(sets), _BLOCK):
             self._dry_run.pause()
@@ -122,7 +127,7 @@ class FewestUnits:
         return passing
 
     def _arranged(self) -> tuple[Ints, Ints]:
-        """`_order` and `_before`; units that free nothing which the root needs come last."""
+        """Return `_order` and `_before`; units that free nothing useful to the root come last."""
         gain = self._necessary.gain.sum(axis=2)
         share = (gain / np.maximum(gain.max(axis=0, initial=0), 1)).sum(axis=1)
         first: dict[object, int] = {}
@@ -131,6 +136,7 @@ class FewestUnits:
             for at, index in enumerate(self._candidates)
         ]
         equal = np.array(kinds, np.int64)
+        # Units that free much come first, so that few units are left to make up for a bad start.
         order: Ints = np.lexsort((self._costs.started, equal, -share))
         ranked = equal[order]
         before = np.where(ranked[1:] == ranked[:-1], np.arange(len(order) - 1), -1)
@@ -138,9 +144,10 @@ class FewestUnits:
 
 
 def _kind(dry_run: DryRun, costs: Costs, at: int, index: int) -> object:
-    """Equal for units of which either can go in place of the other, and that cost the same."""
+    """Return a key that is equal for units that can replace each other at the same cost."""
     units, claims_of = dry_run.state.units, dry_run.state.devices.consumers.claims_of
     unit = units.unit(index)
+    # Units with claims are never equal: the claims' devices and consumers may differ.
     if any(True for uid in unit.pods for _ in claims_of(uid)):
         return index
     slots = sorted(unit.slots)

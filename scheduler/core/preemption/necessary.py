@@ -1,10 +1,10 @@
-"""What a set of units must free at least: arithmetic that every set which suffices passes.
+"""Arithmetic on what a set of units must free at least: every set that suffices passes it.
 
-Most sets fail it, so the search for the fewest victims asks for few dry runs. For many sets at once
-it adds up what they free on each node, and asks of each group in the tree whether some domain has
-enough room for its minimum: slots for each shape, slots for pods that are at least as large as a
-shape, and the sum of each resource. What pods need of each other, devices and host ports are left
-to the dry run.
+Most other sets fail, so the search for the fewest victims needs few dry runs. For many sets at once
+it adds up what they free on each node. Then it checks for each group in the tree that some domain
+has enough capacity for the group's minimum: slots for each shape, slots for pods that are at least
+as large as a shape, and the sum of each resource. Terms about other pods, devices and host ports
+are left to the dry run.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.search.place import group_of
 
 Demand = Mapping[int, float]
-"""By resource index."""
+"""Amounts by resource index."""
 
 _ROUNDED: Final = 1 + 1e-9
-"""Amounts are floats here, so that sums cannot overflow: what is lost may only add room."""
+"""Factor against rounding, as amounts are floats. Errors may only add capacity.
+
+Sums of floats cannot overflow.
+"""
 
 _NONE: Final[Ints] = np.zeros(0, np.int64)
 
@@ -34,8 +37,8 @@ _NONE: Final[Ints] = np.zeros(0, np.int64)
 class _Partition:
     """The D domains that a group may be placed in, as sums over nodes: (..., T) to (..., D).
 
-    `codes` (N,) says of each node in which one it is, -1 in none; `touched` are the T rows on which
-    candidates run. Sums over all others are the same for each set.
+    `codes` (N,) are the domains of the nodes, -1 for none. `touched` are the T rows on which
+    candidates run. Sums over all other rows are the same for each set.
     """
 
     def __init__(self, codes: Ints, size: int, touched: Ints) -> None:
@@ -48,17 +51,17 @@ class _Partition:
         self._elsewhere[touched] = -1
 
     def fixed(self, amounts: Floats) -> Floats:
-        """Sums (D,) over the nodes without candidates; the amounts are (N,)."""
+        """Return sums (D,) over the nodes without candidates; the amounts are (N,)."""
         sums = np.bincount(self._elsewhere + 1, weights=amounts, minlength=self.size + 1)
         return sums[1:].astype(np.float64)
 
     def sums(self, amounts: Floats) -> Floats:
-        """Sums (B, D) over the nodes with candidates; the amounts are (B, T)."""
+        """Return sums (B, D) over the nodes with candidates; the amounts are (B, T)."""
         found: Floats = amounts @ self._here
         return found
 
     def inside(self, outer: _Partition) -> Floats:
-        """Which of its domains lie in which outer ones, (D, D of the outer)."""
+        """Return which of its domains are in which outer ones, (D, D of the outer)."""
         both = np.flatnonzero((self.codes >= 0) & (outer.codes >= 0))
         found = np.zeros((self.size, outer.size))
         found[self.codes[both], outer.codes[both]] = 1.0
@@ -66,7 +69,7 @@ class _Partition:
 
 
 class Room:
-    """What each of B sets leaves free on the T touched nodes, and sums of it by domain."""
+    """The free resources that each of B sets leaves on the T touched nodes, and sums by domain."""
 
     def __init__(self, nodes: _Nodes, free: Floats) -> None:
         self._nodes = nodes
@@ -78,13 +81,15 @@ class Room:
 
     def resource(self, resource: int, partition: _Partition) -> Floats:
         at = self._nodes.resources.index(resource)
+        # An overcommitted node offers nothing, but takes nothing from other nodes either.
         everywhere = partition.fixed(np.maximum(self._nodes.free[at], 0))
         here = np.maximum(self._free[:, at], 0)
         return (partition.sums(here) + everywhere) * _ROUNDED
 
     def slots(self, shape: Shape, partition: _Partition, *, permitted: bool) -> Floats:
-        """Slots by domain (B, D); on any node, unless only `permitted` ones count."""
+        """Return slots by domain (B, D); on any node, unless only `permitted` ones count."""
         nodes = self._nodes
+        # Several groups ask for the same shape, and the domains differ, but not the slots of nodes.
         if shape.index not in self._slots:
             self._slots[shape.index] = nodes.slots(shape, self._free)
         here = self._slots[shape.index]
@@ -96,9 +101,9 @@ class Room:
 
 
 class _Nodes:
-    """The nodes without the pods that are gone anyway: `free` is (R, N), `gain` (U, R, T).
+    """The nodes without the pods that leave in any case: `free` is (R, N), `gain` (U, R, T).
 
-    `most` (N,) is how many pods of a shape a node takes if all candidates go.
+    `most` (N,) is how many pods of a shape a node takes if all candidates are evicted.
     """
 
     def __init__(self, dry_run: DryRun, candidates: Ints, shapes: list[Shape], gone: Ints) -> None:
@@ -107,6 +112,7 @@ class _Nodes:
         with dry_run.without(gone):
             free = state.nodes.free[self.resources][:, : state.nodes.size]
             self.free: Floats = free.astype(np.float64)
+        # No set frees more than all candidates, so this is an upper bound for each set.
         with dry_run.without(np.union1d(candidates, gone)):
             self.most = {s.index: state.framework.room(s).astype(np.float64) for s in shapes}
         slots = units.slots_of(candidates)
@@ -115,21 +121,22 @@ class _Nodes:
         places = np.searchsorted(self.touched, units.rows[slots])
         self.gain = np.zeros((len(candidates), len(self.resources), len(self.touched)))
         for at, resource in enumerate(self.resources):
+            # Not `+=`, which counts repeated indices once: a unit may have several pods on a node.
             np.add.at(self.gain[:, at], (owners, places), units.released(slots, resource))
 
     def slots(self, shape: Shape, free: Floats) -> Floats:
-        """For how many pods (B, nodes) the resources suffice; `free` is (B, R, nodes)."""
+        """Return for how many pods (B, nodes) the resources suffice; `free` is (B, R, nodes)."""
         found = np.full((len(free), free.shape[2]), np.inf)
         for resource, amount in shape.demands:
             room = free[:, self.resources.index(resource)] * _ROUNDED
             np.minimum(found, np.trunc(room / amount), out=found)
-        # Without any demand, no more than it has pods.
+        # Without any demand, slots would be infinite, and sums of them useless.
         slots: Floats = np.clip(found, 0, 1e9)
         return slots
 
 
 class _Need:
-    """What one group needs in one of its domains, and those below it in theirs.
+    """The needs of one group in one of its domains, and of those below it in theirs.
 
     `amounts` is the least of each resource, `larger` the least number of pods that are at least as
     large as a shape; infinite if there are too few pods.
@@ -170,7 +177,7 @@ class _Need:
             self.larger[shape] = _least(each, self._count)
 
     def met(self, room: Room) -> Bools:
-        """In which domains each of the sets leaves enough, (B, D)."""
+        """Return in which domains each of the sets leaves enough, (B, D)."""
         met = np.ones((len(room), self.partition.size), np.bool_)
         for resource, amount in self.amounts.items():
             if amount > 0:
@@ -191,7 +198,7 @@ class _Need:
         return enough
 
     def met_inside(self, outer: _Partition, room: Room) -> npt.NDArray[np.int64]:
-        """The same by the domains of the group above, as 0 or 1."""
+        """Return the same by the domains of the group above, as 0 or 1."""
         met = self.met(room)
         if self.partition is not outer:
             met = met.astype(np.float64) @ self.partition.inside(outer) > 0
@@ -199,7 +206,7 @@ class _Need:
 
 
 class Necessary:
-    """Which sets of the candidates may suffice: those that fail `passes` do not.
+    """A test of sets of the candidates: those that fail `passes` do not suffice.
 
     Other units are `gone` in any case.
     """
@@ -221,18 +228,18 @@ class Necessary:
 
     @property
     def gain(self) -> Floats:
-        """What each candidate frees, (U, R, T)."""
+        """The amounts that each candidate frees, (U, R, T)."""
         return self._nodes.gain
 
     @property
     def cells(self) -> int:
-        """How many numbers each set takes."""
+        """Number of values to compute for each set."""
         return int(self._nodes.gain[0].size) * max(1, len(self._shapes))
 
     def passes(self, chosen: Bools) -> Bools:
-        """Of B sets, (B, U), which ones may suffice, (B,)."""
+        """Return which of B sets, (B, U), may suffice, (B,)."""
         if any(shape.requirements.stage is not None for shape in self._shapes):
-            # What its stages have in common is not in sums of what its pods request.
+            # Stages share capacity, so the sum of the pods' requests is too high.
             return np.ones(len(chosen), np.bool_)
         nodes = self._nodes
         units, *sizes = nodes.gain.shape
@@ -243,20 +250,21 @@ class Necessary:
 
     @property
     def hopeless(self) -> bool:
-        """Whether not even all candidates suffice."""
+        """True if not even all candidates suffice."""
         return not self.passes(np.ones((1, len(self._nodes.gain)), np.bool_))[0]
 
     def _of(self, group: Group, above: _Partition) -> _Need:
         self._dry_run.pause()
         need = _Need(group, self._partition(group, above))
         for child in group.children_in_order() if group.composite else ():
+            # Children that have met their minimum need nothing.
             if not child.standing:
                 need.add(self._of(child, need.partition))
         need.sum_up(self._shapes, self._nodes.resources, composite=group.composite)
         return need
 
     def _of_extras(self, group: Group, whole: _Partition, wanted: int) -> _Need:
-        """Extras count together, and may be in any domain."""
+        """Return the need of extras, which count together and may be in any domain."""
         leaves = list(group.leaves())
         merged = group_of(
             [pod for leaf in leaves for pods in leaf.pending.values() for pod in pods.values()],
@@ -272,6 +280,7 @@ class Necessary:
 
     def _partition(self, group: Group, above: _Partition) -> _Partition:
         topology = group.topology
+        # A preference never excludes a placement.
         if topology is None or topology.preferred:
             return above
         key = topology.key
@@ -281,11 +290,11 @@ class Necessary:
 
 
 def _least(amounts: list[float], count: int) -> float:
-    """The sum of the smallest ones; infinite if there are fewer."""
+    """Return the sum of the smallest amounts; infinite if there are fewer."""
     return sum(sorted(amounts)[:count]) if count <= len(amounts) else np.inf
 
 
 def _covers(shape: Shape, other: Shape) -> bool:
-    """Whether a pod of the shape takes at least as much of everything as one of the other."""
+    """Return True if a pod of the shape takes at least as much of everything as the other."""
     amounts = dict(shape.demands)
     return all(amounts.get(resource, 0) >= amount for resource, amount in other.demands)

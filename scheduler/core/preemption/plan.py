@@ -1,8 +1,8 @@
-"""`preempt`: which units to evict so that a root fits, or why preemption does not help.
+"""The plan of a preemption: the units to evict so that a root fits, or the refusal.
 
-Corresponds to the DefaultPreemption plug-in, for whole pod groups. Parts of the cluster are tried
-by estimated cost. In each, units are reprieved, most important first, as long as a dry run says
-that the root still fits without the others. The cheapest set of victims becomes the plan.
+This corresponds to the DefaultPreemption plugin, for complete pod groups. Parts of the cluster are
+tried by estimated cost. In each, units are reprieved, most important first, as long as a dry run
+shows that the root still fits without the others. The cheapest set of victims becomes the plan.
 """
 
 from __future__ import annotations
@@ -33,25 +33,27 @@ _MOST_EXCEEDED: Final = 8
 """Violations of budgets up to which plans with fewer are searched one by one."""
 
 _FEW: Final = 96
-"""Up to so many candidates are searched exactly."""
+"""Candidates up to which the search is exact."""
 
 _LEVELS: Final = 4
-"""Priorities up to which units are taken first where many are protected."""
+"""Priorities up to which units are taken first if many are protected."""
 
 _MOST_SPARED: Final = 2048
-"""Victims times pods up to which each victim is asked about once more."""
+"""Victims times pods up to which each victim is checked once more."""
 
 _MANY: Final = 32
-"""Of more, so many: those of the best set, and then those with the most pods."""
+"""Candidates that are searched if there are more: the best set, then units with most pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The root fits at `placement` once all `victims` are gone, and not if any one of them stays.
+    """The victims for a root, and the `placement` where it fits without them.
 
-    Without victims the pods that are leaving already are enough, and `cost` is None. `minimal` is
-    false if the budget ended before it was known of each victim that it cannot stay, and `proved`
-    true if it was shown that no other victims would be cheaper.
+    The root does not fit if any one of them stays.
+
+    Without victims, the pods that are leaving already suffice, and `cost` is None. `minimal` is
+    false if the budget ended before every victim was checked. `proved` is true if it was shown that
+    no other victims would be cheaper.
     """
 
     root: GroupKey
@@ -73,10 +75,11 @@ def preempt(
     """Decide which units to evict for a root that was refused. Changes nothing.
 
     Returns the refusal if eviction cannot resolve it, if the root may not preempt, or if evicting
-    all candidates would not be enough.
+    all candidates would not suffice.
     """
     if not refusal.shortage.resolvable or refusal.shortage.kind in ("quorum", "invalid"):
         return refusal
+    # Events only mark units as changed, so the table may be old.
     state.units.refresh()
     with state.nominations.kept(refusal.root, root.priority, refusal.shapes):
         return _planned(DryRun(state, root, refusal, budget, effort or Effort()), refusal)
@@ -84,10 +87,12 @@ def preempt(
 
 def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
     state, root, budget = dry_run.state, dry_run.root, dry_run.budget
+    # Earlier victims may still be terminating. Evicting more would be needless if they suffice.
     if dry_run.waits:
         placement = dry_run.fits(NONE)
         if placement is not None:
             return Plan(refusal.root, placement, (), None, dry_run.solves, proved=True)
+    # After the check above: a root that may not preempt can still use the nodes of leaving pods.
     if not may_preempt(state, root):
         return refusal
     everyone = state.units.below(root.priority, dry_run.effort.soon)
@@ -99,8 +104,11 @@ def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
         return refusal
     candidates, complete = opened
     protected = ProtectedUnits(state.disruption_budgets, state.units, candidates, budget)
+    # If peers were left out, nothing is proved about sets that contain them.
     proof = Proof(dry_run, protected) if complete else None
     choices = [_Choice(dry_run, family, protected) for family in _affordable(dry_run, protected)]
+    # All families violate budgets equally often. Priority comes next in a cost, so others cannot
+    # win.
     least = min(choice.cost.priority for choice in choices)
     lowest = [choice for choice in choices if choice.cost.priority == least]
     best = lowest[: dry_run.effort.families]
@@ -108,22 +116,26 @@ def _planned(dry_run: DryRun, refusal: Refusal) -> Plan | Refusal:
         choice.search()
     cheapest = min(best, key=lambda choice: choice.cost)
     cheapest.fewer(lowest, proof)
+    # Last: it may prefer a set of higher cost in which fewer units run.
     cheapest.take_places(lowest)
     plan = cheapest.plan()
+    # Without victims and without leaving pods, the root would wait for nothing.
     return plan if plan.victims or dry_run.waits else refusal
 
 
 def _opened(dry_run: DryRun, refusal: Refusal, everyone: Ints) -> tuple[Ints, bool] | None:
-    """Candidates of these whose eviction suffices, and whether they are all of these."""
+    """Return the candidates whose eviction suffices, and True if these are all of `everyone`."""
     if dry_run.open(everyone):
         return everyone, True
+    # Evicting all candidates may evict the peers that the root's affinity needs.
     unneeded = _unneeded(dry_run.state, refusal, everyone)
     return (unneeded, False) if dry_run.open(unneeded) else None
 
 
 def _affordable(dry_run: DryRun, protected: ProtectedUnits) -> list[Ints]:
-    """Sets of candidates whose eviction suffices and that violate budgets as little as possible."""
+    """Return sets of candidates that suffice with as few budget violations as possible."""
     everyone = protected.candidates
+    # As in kube-scheduler, the fewest violations of budgets come first.
     for most in range(min(protected.violations(everyone), _MOST_EXCEEDED)):
         found: dict[bytes, Ints] = {}
         for number, units in enumerate(_largest_sets(dry_run, protected, most)):
@@ -137,13 +149,15 @@ def _affordable(dry_run: DryRun, protected: ProtectedUnits) -> list[Ints]:
 
 
 def _largest_sets(dry_run: DryRun, protected: ProtectedUnits, most: int) -> Iterator[Ints | None]:
-    """Largest sets of candidates; first those that make room on the nodes where it costs least.
+    """Yield largest sets of candidates; first those that free the nodes where this costs least.
 
-    Each of these takes units of no higher priority first, where that frees nodes: of many units
-    that one budget protects only few may go, and most choices spread them over all nodes.
+    Each of these prefers units of no higher priority, where that frees nodes. If one budget
+    protects many units, only few of them may be evicted, and most choices would spread them over
+    all nodes.
     """
     if len(protected.covered) > _FEW:
         levels = np.unique(dry_run.state.units.priorities[protected.candidates])
+        # Each level needs a dry run later, so only some of many priorities are tried.
         for at in np.unique(np.linspace(0, len(levels) - 1, _LEVELS).astype(np.int64)).tolist():
             yield _by_node(dry_run, protected, most, int(levels[at]))
     yield from protected.largest_sets(most)
@@ -157,13 +171,14 @@ def _by_node(dry_run: DryRun, protected: ProtectedUnits, most: int, priority: in
     with dry_run.without(candidates[goes]):
         room = sum(state.framework.slots(shape) for shape in dry_run.refusal.shapes)
     wanted = 1 if isinstance(dry_run.root, Pod) else dry_run.root.pending_total
+    # Beyond what the root wants, more capacity on a node does not help.
     rank = np.argsort(np.argsort(-np.minimum(room, wanted), kind="stable"))
     first = np.flatnonzero(fits)
     return protected.largest_set(first[np.argsort(rank[rows[first]], kind="stable")], most)
 
 
 def _unneeded(state: State, refusal: Refusal, candidates: Ints) -> Ints:
-    """The candidates without peers that the root's required affinity needs.
+    """Return the candidates without peers that the root's required affinity needs.
 
     Empty if the root has no required affinity.
     """
@@ -179,10 +194,11 @@ def _unneeded(state: State, refusal: Refusal, candidates: Ints) -> Ints:
 
 
 def may_preempt(state: State, root: Group | Pod) -> bool:
-    """Whether the root may preempt: no preemptionPolicy that applies to it is Never.
+    """Return True if the root may preempt: no preemptionPolicy that applies to it is Never.
 
-    For a group its own, its PriorityClass's and its waiting pods' apply. The API server holds pods
-    to their class; so a group cannot evict for pods that could not evict for themselves.
+    For a group, these are its own, the one of its PriorityClass and those of its waiting pods. The
+    API server makes pods follow their class. So a group cannot evict for pods that could not evict
+    for themselves.
     """
     if isinstance(root, Pod):
         return root.info.preemption.preempts
@@ -200,7 +216,7 @@ class _Choice:
     """The search for the cheapest victims among candidates whose eviction suffices."""
 
     def __init__(self, dry_run: DryRun, candidates: Ints, protected: ProtectedUnits) -> None:
-        """Limits the candidates to the lowest tiers that suffice; see `_bound`."""
+        """Limit the candidates to the lowest tiers that suffice; see `_bound`."""
         self.dry_run = dry_run
         self.units = dry_run.state.units
         self.protected = protected
@@ -217,9 +233,11 @@ class _Choice:
         scopes = EvictionScopes(self.dry_run, self.candidates)
         self.least = scopes.least()
         for units, scope in scopes.scopes():
+            # Later parts are estimated to need at least as many units.
             if self.cost.units <= max(self.least, units) or self.dry_run.exhausted:
                 break
             self._reduce(scope)
+        # The complete set is the last resort: reducing it takes the most dry runs.
         if not self._minimal:
             self._reduce(self.candidates)
 
@@ -228,15 +246,17 @@ class _Choice:
         everyone = self.protected.candidates
         candidates = everyone[self.units.priorities[everyone] <= self.cost.priority]
         least = min(choice.least for choice in others)
+        # With the lowest number of units, priorities and pods, no search can find less.
         few = self.cost.units <= least and self._lowest(candidates)
         if few or self._searched(candidates, least, proof):
             self.proved = proof is not None and proof.lowest(self.cost)
             self._minimal |= self.proved
 
     def _searched(self, candidates: Ints, least: int, proof: Proof | None) -> bool:
-        """Whether it was shown that none of these candidates are cheaper than what is now kept."""
+        """Return True if it was shown that no set of these candidates is cheaper than the best."""
         effort, part = self.dry_run.effort, 1
         few = len(candidates) <= _FEW
+        # The number of sets grows exponentially, so search a likely part with less effort.
         if not few:
             if self.cost.units <= least:
                 return False
@@ -252,40 +272,44 @@ class _Choice:
         return few and found.complete
 
     def take_places(self, others: Sequence[_Choice]) -> None:
-        """Let fewer units that run go, and more places that are held for pods that do not exist.
+        """Prefer expected pods, whose reserved capacity is not in use, to units that run.
 
-        Places of no higher priority than what would go otherwise, however many: nothing has to end.
+        Takes any number of them, as long as their priority is not higher than that of the other
+        victims: nothing has to end for them.
         """
         if not self.units.places or self.dry_run.exhausted or not self._running(self.best):
             return
         candidates = np.unique(np.concatenate([choice.candidates for choice in others]))
         places = candidates[self.units.places_only(candidates)]
         places = places[self.units.priorities[places] <= self.cost.priority]
+        # Expected pods alone first: then nothing that runs has to end.
         for scope in (places, np.union1d(places, self.best)):
             placement = self.dry_run.fits(scope) if len(places) else None
             if placement is not None and self._with_places(scope, placement):
                 return
 
     def _with_places(self, scope: Ints, placement: Placement) -> bool:
-        """Reduce a set that suffices, and keep it if fewer units in it run; whether it was kept."""
+        """Reduce a set that suffices. Keep it, and return True, if fewer units in it run."""
         frozen = self._frozen(scope, placement)
         chosen = frozen if self.dry_run.fits(frozen) is not None else scope
         chosen = self._put_back(self._running_first(chosen))
         cost = self._cost(chosen)
         if self._running(chosen) >= self._running(self.best):
             return False
+        # Sparing running units must not violate budgets or evict pods of a higher priority.
         if (cost.violations, cost.priority) > (self.cost.violations, self.cost.priority):
             return False
         self.best, self.cost = chosen, cost
+        # The proof was about cost, and by cost the former set was better.
         self._minimal, self.proved = not self.dry_run.exhausted, False
         return True
 
     def _running(self, chosen: Ints) -> int:
-        """How many of these units have pods that run."""
+        """Return how many of these units have pods that run."""
         return int((~self.units.places_only(chosen)).sum())
 
     def _running_first(self, scope: Ints) -> list[int]:
-        """The order of reprieve: what runs goes on, if places are enough."""
+        """Return the order of reprieve: units that run first, if expected pods suffice."""
         places = set(scope[self.units.places_only(scope)].tolist())
         return sorted(self._by_importance(scope), key=lambda index: index in places)
 
@@ -300,7 +324,9 @@ class _Choice:
         return Plan(root, placement, victims, cost, solves, self._minimal, self.proved)
 
     def _spare(self, placement: Placement) -> None:
-        """Reprieve units that these places do not need, though the search found none without."""
+        """Reprieve units that this placement does not need, though the search found none."""
+        # With several shapes `place` may miss a placement, so a failed dry run does not prove the
+        # need for a victim.
         several = len(self.dry_run.refusal.shapes) > 1
         if not several or len(self.best) * len(placement.pods) > _MOST_SPARED:
             return
@@ -308,6 +334,7 @@ class _Choice:
             rest = self.best[self.best != index]
             if self.dry_run.holds(placement, rest):
                 self.best = rest
+        # The cost of an empty set is not defined: it has no highest priority.
         self.cost = self._cost(self.best) if len(self.best) else self.cost
 
     def _bound(self) -> None:
@@ -315,7 +342,8 @@ class _Choice:
         tiers = self.protected.tiers(self.candidates)
         levels = np.unique(tiers)
         low, high = 0, len(levels) - 1
-        # What suffices up to `high` is known; what does not suffice up to `low` may be unknown.
+        # Tiers up to `high` are known to suffice. If the budget ends the loop, lower ones may as
+        # well.
         while low < high and not self.dry_run.exhausted:
             middle = (low + high) // 2
             if self.dry_run.fits(self.candidates[tiers <= levels[middle]]) is not None:
@@ -327,7 +355,7 @@ class _Choice:
     def _reduce(self, scope: Ints) -> None:
         """Reduce a set that suffices, and keep it if it is the cheapest so far.
 
-        One that is not known to be minimal is kept only in place of such a one.
+        A set that is not known to be minimal replaces only another such set.
         """
         chosen, minimal = self._reduced(scope)
         cost = self._cost(chosen)
@@ -342,15 +370,18 @@ class _Choice:
     def _reduced(self, scope: Ints) -> tuple[Ints, bool]:
         """Reduce a set that suffices to one from which no unit can be reprieved.
 
-        False if the budget ended before that: then no unit is left that this placement can spare.
+        Returns False as well if the budget ended first: this placement then needs all units that
+        are left.
         """
         placement = self.dry_run.fits(scope)
         if placement is None:
             raise AssertionError("only a set that suffices can be reduced")
         frozen = self._frozen(scope, placement)
         chosen = frozen if self.dry_run.fits(frozen) is not None else scope
+        # The lower bound is reached, so dry runs for reprieves would be wasted.
         if len(chosen) <= self.least:
             return chosen, True
+        # `place` is a heuristic: a unit whose reprieve failed may be reprieved in the next pass.
         while not self.dry_run.exhausted:
             fewer = self._put_back(self._by_importance(chosen))
             if len(fewer) == len(chosen) and not self.dry_run.exhausted:
@@ -361,7 +392,8 @@ class _Choice:
     def _put_back(self, order: list[int]) -> Ints:
         """Reprieve units in this order, as long as the root fits without the rest.
 
-        Reprieves many at once, and fewer when that fails; what the budget leaves undone stays.
+        Reprieves many at once, and fewer when that fails. Units that the budget leaves are not
+        reprieved.
         """
         at, chunk = 0, max(1, len(order) // 4)
         while at < len(order) and not self.dry_run.exhausted:
@@ -375,7 +407,7 @@ class _Choice:
         return _sorted(order)
 
     def _by_importance(self, chosen: Ints) -> list[int]:
-        """The order of reprieve, most important first.
+        """Return the order of reprieve, most important first.
 
         Units whose budgets would be exceeded, then by highest priority, most pods, earliest start.
         """
@@ -390,24 +422,27 @@ class _Choice:
         return sorted(chosen.tolist(), key=importance)
 
     def _frozen(self, scope: Ints, placement: Placement) -> Ints:
-        """The units of the scope for which this placement leaves too few free resources, sorted."""
+        """Return the sorted units of the scope whose resources this placement needs."""
         nodes, units = self.dry_run.state.nodes, self.units
+        # Arithmetic on the final placement is much cheaper than a dry run for each unit.
         with self.dry_run.without(scope):
             _occupy(self.dry_run.state.framework, placement)
             slots = units.slots_of(scope)
             used = np.zeros(nodes.size, np.bool_)
             used[list(placement.rows)] = True
+            # Units on other nodes do not compete with this placement.
             touched = np.unique(units.owners[slots[used[units.rows[slots]]]])
             asked = sorted({it for pod in placement.pods for it, _ in pod.shape.demands})
             out: list[int] = []
             order = self._by_importance(touched)
+            # Consecutive units of one kind, not all of them: the order of importance must be kept.
             for single, same in groupby(order, key=lambda index: len(units.unit(index).slots) == 1):
                 put_back = self._return_singles if single else self._return_whole
                 out.extend(put_back(list(same), asked))
         return _sorted(out)
 
     def _return_whole(self, order: list[int], asked: list[int]) -> Iterator[int]:
-        """Put units back one by one, in the open trial; yields those for which there is no room."""
+        """Put units back one by one, in the open trial; yield those that do not fit."""
         nodes, units = self.dry_run.state.nodes, self.units
         for index in order:
             self.dry_run.pause()
@@ -419,12 +454,14 @@ class _Choice:
                 yield index
 
     def _return_singles(self, order: list[int], asked: list[int]) -> Iterator[int]:
-        """The same for units of one pod each, in rounds of one per node: so many are common."""
+        """Put back units of one pod each, in rounds of one per node: these are common."""
         units = self.units
         indices = np.array(order, np.int64)
         slots = np.array([next(iter(units.unit(index).slots)) for index in order], np.int64)
         while len(slots):
             self.dry_run.pause()
+            # The first slot of each node is its most important one, because slots are in that
+            # order.
             rows, first = np.unique(units.rows[slots], return_index=True)
             units.release(slots[first], -1)
             crowded = first[units.overcommitted(rows, asked)]
@@ -433,20 +470,21 @@ class _Choice:
             indices, slots = np.delete(indices, first), np.delete(slots, first)
 
     def _lowest(self, candidates: Ints) -> bool:
-        """Whether no set of as many candidates has a lower sum of priorities, or fewer pods."""
+        """Return True if no set of as many candidates has lower priorities or fewer pods."""
         priorities = np.sort(self.units.priorities[candidates])[: self.cost.units]
         pods = np.sort(self._sizes()[candidates])[: self.cost.units]
         known = (self.cost.priorities, self.cost.pods)
         return known == (int(priorities.sum()), int(pods.sum()))
 
     def _likely(self, candidates: Ints) -> Ints:
-        """The units of the best set, and of the others those with the most pods."""
+        """Return the units of the best set, and of the others those with the most pods."""
         others = np.setdiff1d(candidates, self.best)
+        # Units with many pods free most, so small sets of them may suffice.
         largest = others[np.argsort(-self._sizes()[others], kind="stable")]
         return _sorted([*self.best.tolist(), *largest.tolist()][:_MANY])
 
     def _sizes(self) -> Ints:
-        """How many pods each unit has, by index."""
+        """Return how many pods each unit has, by index."""
         owners = self.units.owners
         return np.bincount(owners[owners >= 0], minlength=len(self.units.priorities))
 

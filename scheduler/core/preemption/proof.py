@@ -1,10 +1,10 @@
-"""Whether no other set of victims is cheaper than the one that was found.
+"""The proof that no other set of victims is cheaper than the one that was found.
 
-The costs are compared field by field, so three things are to be shown: that no set with fewer
-violations of budgets suffices, none of units of lower priority, and of all others none of fewer or
-cheaper units (`fewest.py`). That a dry run failed shows nothing: `place` may have missed a
-placement. Nor does the allocator of devices look at all ways, so nothing is proved where pods ask
-for any.
+Costs are compared field by field, so three statements need a proof. No set with fewer violations of
+budgets suffices. No set of units of lower priority does. No other set has fewer or cheaper units
+(`fewest.py`). A dry run that failed proves nothing, because `place` may have missed a placement.
+The allocator of devices does not check all ways either, so nothing is proved for pods that need
+devices.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from scheduler.core.preemption.necessary import Necessary
 from scheduler.core.preemption.protected_units import ProtectedUnits
 
 MOST_SETS: Final = 32
-"""Sets of units that are tried. With more, the plan stands without a proof."""
+"""Sets of units that are tried. With more, the plan has no proof."""
 
 
 class Proof:
-    """Of one decision; what it costs is bounded by the effort's `steps`."""
+    """The proof for one decision; the effort's `steps` bound its cost."""
 
     def __init__(self, dry_run: DryRun, protected: ProtectedUnits) -> None:
         self._dry_run = dry_run
@@ -33,19 +33,21 @@ class Proof:
         self._shown: dict[bytes, bool] = {}
 
     def impossible(self, units: Ints) -> bool:
-        """Whether it was shown that the root fits nowhere without these units."""
+        """Return True if it was shown that the root does not fit without these units."""
         key = units.tobytes()
         if key not in self._shown:
             self._shown[key] = self._fit.impossible(units)
         return self._shown[key]
 
     def lowest(self, cost: Cost) -> bool:
-        """Whether all victims violate budgets as often, and one of them has as high a priority."""
+        """Return True if no other victims violate budgets less, or have a lower top priority."""
         if any(shape.requirements.needs_devices for shape in self._dry_run.refusal.shapes):
             return False
+        # Zero violations cannot be improved.
         exceeded = not cost.violations or self._none_suffices(cost.violations - 1, None)
         return exceeded and self._none_suffices(cost.violations, cost.priority)
 
+    # It suffices to check the largest sets: a part of a set that does not suffice does not suffice.
     def _none_suffices(self, most: int, below: int | None) -> bool:
         for number, units in enumerate(self._protected.largest_sets(most, below)):
             if units is None or number == MOST_SETS or self._dry_run.exhausted:
@@ -55,5 +57,5 @@ class Proof:
         return True
 
     def _insufficient(self, units: Ints) -> bool:
-        """By arithmetic, which is quick, or by all placements."""
+        """Return True by arithmetic, which is quick, or else by checking all placements."""
         return Necessary(self._dry_run, NONE, units).hopeless or self.impossible(units)

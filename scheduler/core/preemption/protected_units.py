@@ -1,4 +1,4 @@
-"""Which units PodDisruptionBudgets protect, and which sets of units their evictions allow."""
+"""The units that PodDisruptionBudgets protect, and the sets of units that they allow to evict."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _STEPS: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """How many pods of C units P budgets cover, in E entries.
+    """The numbers of pods of C units that P budgets cover, in E entries.
 
-    The e-th says that of unit `places[e]` (< C) `counts[e]` pods are covered by budget `budgets[e]`
-    (< P). `of_units` has the same by unit, as pairs of a budget and a count; the budgets allow
+    In the e-th entry, budget `budgets[e]` (< P) covers `counts[e]` pods of unit `places[e]` (< C).
+    `of_units` contains the same by unit, as pairs of a budget and a count. The budgets allow
     `allowed` (P,) evictions.
     """
 
@@ -42,7 +42,7 @@ class _Entries:
 
     @classmethod
     def of(cls, covered: Sequence[Mapping[DisruptionBudget, int]]) -> Self:
-        """`covered` says for each unit how many of its pods each budget covers."""
+        """Create the entries; `covered` are the covered pods of each unit by budget."""
         numbers: dict[DisruptionBudget, int] = {}
         of_units = [
             [(numbers.setdefault(budget, len(numbers)), n) for budget, n in each.items()]
@@ -55,10 +55,10 @@ class _Entries:
 
 
 class ProtectedUnits:
-    """Which budgets cover which candidates, and what evicting them would violate.
+    """The budgets that cover candidates, and the violations if candidates are evicted.
 
-    Of the candidates C are `covered`, (C,): their indices by lowest priority, then index. P budgets
-    cover them.
+    `covered` (C,) are the indices of the covered candidates by lowest priority, then index. P
+    budgets cover them.
     """
 
     def __init__(
@@ -68,13 +68,14 @@ class ProtectedUnits:
         candidates: Ints,
         search: SearchBudget | None = None,
     ) -> None:
-        """Pauses between units, as a search does, and looks for sets until `search` expires."""
+        """Pause between units, as a search does, and look for sets until `search` expires."""
         self._search = search or SearchBudget()
         self._units = units
         self.candidates = candidates
         found = self._coverage(budgets)
         order = sorted(found, key=lambda index: (units.priorities[index], index))
         self.covered: Ints = np.array(order, np.int64)
+        # One element more: index -1 of uncovered units reads the last one.
         self._place = np.full(len(units.priorities) + 1, -1, np.int64)
         self._place[self.covered] = np.arange(len(order))
         self._entries = _Entries.of([found[index] for index in order])
@@ -94,11 +95,11 @@ class ProtectedUnits:
         return found
 
     def violations(self, units: Ints | Sequence[int]) -> int:
-        """By how many pods budgets would be exceeded if all of these units were evicted."""
+        """Return by how many pods budgets would be exceeded if all of these units were evicted."""
         return int(np.maximum(0, self._totals(self._chosen(units)) - self._entries.allowed).sum())
 
     def matrix(self, units: Ints) -> tuple[Ints, Ints]:
-        """How many pods of each unit each budget covers, (U, P), and what the P budgets allow.
+        """Return the pods of each unit that each budget covers, (U, P), and the P allowances.
 
         Only budgets that cover one of the units count.
         """
@@ -109,11 +110,12 @@ class ProtectedUnits:
         return rows[:, some], self._entries.allowed[some]
 
     def tiers(self, units: Ints) -> Ints:
-        """Per unit its tier, (len(units),): units of lower tiers are evicted first.
+        """Return the tier of each unit, (len(units),): units of lower tiers are evicted first.
 
         Tiers go by priority; units that violate a budget on their own come after all others.
         """
         tiers: Ints = self._units.priorities[units].copy()
+        # Wide enough to lift the lowest priority above the highest one.
         span = int(tiers.max() - tiers.min()) + 1
         alone = np.zeros(len(self.covered) + 1, np.bool_)
         alone[
@@ -125,16 +127,16 @@ class ProtectedUnits:
         return tiers
 
     def exceeding(self, units: Ints | Sequence[int]) -> set[int]:
-        """Those of the units that are covered by a budget which evicting all would exceed."""
+        """Return the units that are covered by a budget which evicting all would exceed."""
         chosen = self._chosen(units)
         over = self._totals(chosen) > self._entries.allowed
         found = self._entries.places[chosen[self._entries.places] & over[self._entries.budgets]]
         return set(self.covered[found].tolist())
 
     def largest_set(self, first: Ints, most: int) -> Ints:
-        """The candidates without those whose eviction would exceed the budgets by more than `most`.
+        """Return the candidates whose eviction exceeds the budgets by at most `most` pods.
 
-        Covered candidates are taken in the order of `first`, places in `covered`, then by lowest
+        Covered candidates are taken in the order of `first`, positions in `covered`, then by lowest
         priority, as long as the budgets allow it.
         """
         allowance = _Allowance(self._entries, most)
@@ -148,8 +150,8 @@ class ProtectedUnits:
     def largest_sets(self, most: int, below: int | None = None) -> Iterator[Ints | None]:
         """Yield maximal sets of candidates that exceed the budgets by at most `most` pods.
 
-        Sets with the covered candidates of lowest priority come first. With `below` only candidates
-        of a lower priority count. None at the end says that there may be more.
+        Sets with the covered candidates of lowest priority come first. With `below`, only
+        candidates of a lower priority count. None at the end means that there may be more.
         """
         among, count = self.candidates, len(self.covered)
         if below is not None:
@@ -157,6 +159,7 @@ class ProtectedUnits:
             count = int(np.searchsorted(self._units.priorities[self.covered], below))
         allowance = _Allowance(self._entries, most)
         taken: list[int] = []
+        # Start below zero: the first set takes `count` steps, which do not count.
         place, tried = 0, -count
         while True:
             while place < count:
@@ -169,6 +172,7 @@ class ProtectedUnits:
                 if allowance.take(place):
                     taken.append(place)
                 place += 1
+            # A branch that skipped a unit may end with a set to which that unit can be added.
             if allowance.is_largest(count):
                 yield self._without(allowance, among)
             if not taken:
@@ -176,11 +180,12 @@ class ProtectedUnits:
             if tried >= _MOST_TRIED:
                 yield None
                 return
+            # Backtrack: skip the unit that was taken last, and go on behind it.
             allowance.give_back(taken[-1])
             place = taken.pop() + 1
 
     def by_node(self, most: int, priority: int) -> tuple[Bools, Ints]:
-        """Which covered units the budgets let go if units of no other node go, and their rows.
+        """Return which covered units budgets let go if only units of their node go, and their rows.
 
         Both are (C,). Units of a lower priority go first, those above `priority` never; each budget
         may be exceeded by `most` pods. Of a unit on several nodes the first row counts.
@@ -191,10 +196,12 @@ class ProtectedUnits:
         np.minimum.at(rows, self._place[units.owners[slots]], units.rows[slots])
         fits = units.priorities[self.covered] <= priority
         asked = np.where(fits[self._entries.places], self._entries.counts, 0)
+        # Stable by position: `covered` is sorted by priority, so lower priorities come first.
         order = np.lexsort(
             (self._entries.places, self._entries.budgets, rows[self._entries.places])
         )
         group = np.stack((rows[self._entries.places], self._entries.budgets))[:, order]
+        # Sums start again at each pair of a node and a budget.
         begins = np.flatnonzero(np.diff(group, prepend=-1).any(axis=0))
         total = np.cumsum(asked[order])
         before = np.repeat((total - asked[order])[begins], np.diff([*begins, len(order)]))
@@ -203,13 +210,13 @@ class ProtectedUnits:
         return fits, rows
 
     def _chosen(self, units: Ints | Sequence[int]) -> Bools:
-        """Which of the covered units are among these, (C + 1,); the last says nothing."""
+        """Return which of the covered units are among these, (C + 1,); the last is a dummy."""
         chosen = np.zeros(len(self.covered) + 1, np.bool_)
         chosen[self._place[np.asarray(units, np.int64)]] = True
         return chosen
 
     def _totals(self, chosen: Bools) -> Ints:
-        """How many pods of these each budget covers, (P,)."""
+        """Return how many pods of these each budget covers, (P,)."""
         there = chosen[self._entries.places]
         weights = self._entries.counts[there]
         totals = np.bincount(
@@ -218,14 +225,17 @@ class ProtectedUnits:
         return totals.astype(np.int64)
 
     def _without(self, allowance: _Allowance, among: Ints) -> Ints:
-        """Those that no budget covers, and those that were taken."""
+        """Return the candidates that no budget covers, and those that were taken."""
         left_out = ~np.array([*allowance.taken, True], np.bool_)
         found: Ints = among[~left_out[self._place[among]]]
         return found
 
 
 class _Allowance:
-    """What budgets allow besides the units that were taken; units are places in `covered`."""
+    """The remaining evictions of budgets after the units that were taken.
+
+    Units are positions in `covered`.
+    """
 
     def __init__(self, entries: _Entries, most: int) -> None:
         self._entries = entries
@@ -234,7 +244,7 @@ class _Allowance:
         self.taken = [False] * len(entries.of_units)
 
     def take(self, place: int) -> bool:
-        """Take a unit if the budgets allow it; return whether they do."""
+        """Take a unit if the budgets allow it; return True if they do."""
         more = self._more(place)
         if more > self._spare:
             return False
@@ -245,21 +255,23 @@ class _Allowance:
         return True
 
     def give_back(self, place: int) -> None:
-        """Give back a unit that was taken."""
+        """Release a unit that was taken."""
         self.taken[place] = False
         for budget, count in self._entries.of_units[place]:
             self._left[budget] += count
+        # Only now that the budgets are restored is this the amount that `take` subtracted.
         self._spare += self._more(place)
 
     def _more(self, place: int) -> int:
-        """By how many more pods budgets would be exceeded with a unit."""
+        """Return by how many more pods the unit would exceed its budgets."""
         return sum(
+            # Only the increase counts: the budget may be exceeded already.
             max(0, count - self._left[budget]) - max(0, -self._left[budget])
             for budget, count in self._entries.of_units[place]
         )
 
     def is_largest(self, count: int) -> bool:
-        """Whether no other of the first `count` units can be taken."""
+        """Return True if no other of the first `count` units can be taken."""
         left = np.array(self._left, np.int64)[self._entries.budgets]
         more = np.maximum(0, self._entries.counts - left) - np.maximum(0, -left)
         sums = np.bincount(self._entries.places, more, minlength=len(self.taken))

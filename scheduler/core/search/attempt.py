@@ -1,6 +1,6 @@
-"""The places that one attempt at a root takes on trial, leaf by leaf.
+"""The pods that one search for a root places on trial, leaf by leaf.
 
-`fill` places a demand whole or not at all, `extras` as many pods as have room.
+`fill` places a demand all or nothing, `extras` as many pods as fit.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ from scheduler.core.values.search_budget import SearchBudget
 Demand = Mapping[Shape, int]
 
 _WAVES: Final = 16
-"""Waves after the first that the budget does not end: where the first pod decides for all others,
-the second wave places these, and a slow machine must not refuse them."""
+"""Waves after the first that the budget does not end.
+
+Where the first pod decides for all others, the second wave places these. A slow machine must not
+refuse them.
+"""
 
 _GIVEN_BACK: Final = 64
-"""Places that are freed in one step."""
+"""Pods of the trial that are freed in one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Run:
 
 
 class Attempt:
-    """Keeps what it placed in `log` and in the node table's open trial; `total` counts the pods."""
+    """The pods placed so far, in `log` and in the node table's open trial; `total` counts them."""
 
     def __init__(self, state: State, budget: SearchBudget) -> None:
         self.nodes = state.nodes
@@ -63,7 +66,8 @@ class Attempt:
 
     @property
     def placed(self) -> int:
-        """A hash of what was placed so far."""
+        """Hash of what was placed so far."""
+        # Each entry extends the one before, so `undo` can cut the list instead of hashing again.
         for run in self.log[len(self._hashes) - 1 :]:
             places = (run.rows.tobytes(), run.counts.tobytes())
             self._hashes.append(hash((self._hashes[-1], run.group.key, run.shape.index, places)))
@@ -71,16 +75,16 @@ class Attempt:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the budget is used up."""
+        """True if the budget is used up."""
         return self.steps >= self.budget.steps or self.budget.expired()
 
     def expired(self) -> bool:
-        """Whether the time is over; pauses."""
+        """Pause, and return True if the time is over."""
         self.budget.pause()
         return self.budget.expired()
 
     def take(self, group: Group, shape: Shape, rows: Ints, counts: Ints) -> bool:
-        """Take all of these places, or none if their devices do not suffice after all."""
+        """Take all of these slots, or none if their devices do not suffice after all."""
         if not self._reserve(shape, rows, counts):
             return False
         count = int(counts.sum())
@@ -90,7 +94,7 @@ class Attempt:
         return True
 
     def take_all(self, runs: Iterable[tuple[Group, Shape, Ints, Ints]]) -> bool:
-        """Take all of these places, or none if their devices do not suffice after all."""
+        """Take all of these slots, or none if their devices do not suffice after all."""
         mark = self.mark()
         complete = all(self.take(*run) for run in runs)
         if not complete:
@@ -100,9 +104,10 @@ class Attempt:
     def take_equal(
         self, groups: Sequence[Group], shape: Shape, rows: Ints, counts: Ints, size: int
     ) -> bool:
-        """Take `size` places for each of the groups, from first to last; as many `take` at once."""
+        """Take `size` slots for each of the groups, first to last, with a single reservation."""
         if not self._reserve(shape, rows, counts):
             return False
+        # Each group needs runs of its own, from which its pods get their nodes.
         places, each = np.repeat(rows, counts), np.ones(size, np.int64)
         for index, group in enumerate(groups):
             self.log.append(Run(group, shape, places[index * size : (index + 1) * size], each))
@@ -112,18 +117,20 @@ class Attempt:
 
     def _reserve(self, shape: Shape, rows: Ints, counts: Ints) -> bool:
         mark = self.nodes.mark()
+        # `slots` counts devices for each node alone; nodes that share devices may lack some
+        # together.
         complete = self.framework.reserve(shape, rows, counts)
         if not complete:
             self.nodes.rollback(mark)
         return complete
 
     def slots(self, shape: Shape, region: Region | None) -> int:
-        """For how many pods of the shape there is room in the region."""
+        """Return how many pods of the shape fit in the region."""
         self.budget.pause()
         return int(self.framework.slots_in(shape, region).sum())
 
     def mark(self) -> tuple[int, int]:
-        """A point for `undo` to return to."""
+        """Return a point for `undo` to return to."""
         return (self.nodes.mark(), len(self.log))
 
     def undo(self, mark: tuple[int, int]) -> None:
@@ -137,28 +144,29 @@ class Attempt:
         del self._hashes[log + 1 :]
 
     def give_back(self) -> None:
-        """Free the places in steps, before the end of the trial does it in one."""
+        """Free the slots in steps, before the end of the trial frees them in one."""
+        # Undoing a large gang at once would block the event loop.
         for mark in range(self.nodes.mark() - _GIVEN_BACK, self._begun, -_GIVEN_BACK):
             self.nodes.rollback(mark)
             self.budget.pause()
 
     def left(self, group: Group) -> int:
-        """How many waiting pods of the leaf are not placed yet."""
+        """Return how many waiting pods of the leaf are not placed yet."""
         return sum(self.left_of(group).values())
 
     def left_of(self, group: Group) -> Demand:
-        """The same by shape, without shapes of which all pods are placed."""
+        """Return the same by shape, without shapes whose pods are all placed."""
         left = {
             shape: len(pods) - self._taken[group, shape] for shape, pods in group.pending.items()
         }
         return {shape: count for shape, count in left.items() if count}
 
     def extras(self, group: Group, region: Region | None, most: int) -> int:
-        """Place up to `most` more pods, as far as there is room. Returns how many were placed."""
+        """Place up to `most` more pods, as far as they fit. Return how many were placed."""
         before = self.total
         for shape, pods in sorted(group.pending.items(), key=lambda item: _first(*item)):
             if self.total and self.exhausted:
-                break  # the others are decided next
+                break  # the next decision places the others
             self.budget.pause()
             missing = most - (self.total - before)
             wanted = min(missing, len(pods) - self._taken[group, shape])
@@ -170,22 +178,23 @@ class Attempt:
     def fill(self, group: Group, demand: Demand, region: Region | None) -> Shortage | None:
         """Place the demand, all or nothing; None if it was placed.
 
-        Tries several orders of the shapes, first by fewest slots per pod. The shortage is that of
-        the first order.
+        Tries several orders of the shapes, first by fewest slots per pod. The shortage is the one
+        of the first order.
         """
         shortage = self._fill_within(group, demand, region)
         if shortage is None:
             return None
+        # Greedy placement chose a domain with the first pod. Try each domain that can take all of
+        # them.
         for part in self.common_domains(demand, region):
             if self._fill_within(group, demand, part) is None:
                 return None
         return shortage
 
     def fill_some(self, group: Group, need: int, region: Region | None) -> bool:
-        """Place `need` of the waiting pods, whichever have room, or none; whether that worked.
+        """Place any `need` of the waiting pods, or none. Return True if they were placed.
 
-        Tries several orders of the shapes: the important first, those with the fewest and with the
-        most slots for each pod.
+        Tries several orders of the shapes: by importance, by fewest and by most slots for each pod.
         """
         wanted = {shape: len(pods) for shape, pods in group.pending.items()}
         important = [
@@ -210,15 +219,15 @@ class Attempt:
         return False
 
     def _waits_for_peers(self, shape: Shape) -> bool:
-        """Whether pods of the shape need peers of another shape of which none runs yet."""
+        """Return True if the shape needs peers of another shape of which none runs yet."""
         return shape.needs_other_pods and not self.framework.plugins.inter_pod_affinity.has_peers(
             shape
         )
 
     def common_domains(self, demand: Demand, region: Region | None) -> Iterator[Region]:
-        """The nodes of each affinity domain with room for the whole demand, fewest slots first.
+        """Yield the nodes of each affinity domain with capacity for the demand, fewest slots first.
 
-        Until the budget is used up.
+        Ends when the budget is used up.
         """
         keys = sorted(
             {term.key for shape in demand for term in shape.requirements.required_affinity}
@@ -229,6 +238,8 @@ class Attempt:
             spare = np.zeros(len(domains.values), np.int64)
             for shape, count in demand.items():
                 self.budget.pause()
+                # Optimistic: none of the pods is placed, so strict slots would count no domain at
+                # all.
                 sums = domains.sums(self.framework.optimistic_slots(shape, region), region)
                 fits &= sums >= count
                 spare += sums
@@ -243,6 +254,7 @@ class Attempt:
         ratio = {s: self.slots(s, region) * 1000 // n for s, n in demand.items()}
         hardest = sorted(demand, key=lambda s: (ratio[s], s.index))
         largest = sorted(demand, key=lambda s: (-max(a for _, a in s.demands), s.index))
+        # Each order fails on different inputs, and so does each profile.
         profile = self.budget.profile
         other: Profile = "spread" if profile == "pack" else "pack"
         attempts = [(hardest, profile)]
@@ -252,8 +264,8 @@ class Attempt:
             attempts += [(hardest, other)]
         shortage: Shortage | None = None
         for order, how in attempts:
-            # The first order is always tried, whatever it takes: a large gang must not be refused
-            # for its size. The others are for the few that it does not place.
+            # The first order is always tried: a large gang must not be refused for its size. The
+            # others are for the few gangs that it does not place.
             if shortage is not None and self.exhausted:
                 return shortage
             # Pods that need peers of another shape are placed after those.
@@ -265,6 +277,7 @@ class Attempt:
             short, free = failed
             shortage = shortage or self.short(group, short, demand[short], free)
             self.undo(mark)
+        # Greedy orders miss a few percent of the demands that fit.
         if (
             len(demand) > 1
             and not self.exhausted
@@ -291,7 +304,7 @@ class Attempt:
         region: Region | None,
         profile: Profile,
     ) -> tuple[Shape, int] | None:
-        """Place shape by shape; the first that does not fit and how many of it do, or None."""
+        """Place shape by shape. Return the first that does not fit and its free slots, or None."""
         for shape in shapes:
             self.budget.pause()
             found = self._place(group, shape, demand[shape], region, profile)
@@ -302,7 +315,7 @@ class Attempt:
     def _place(
         self, group: Group, shape: Shape, count: int, region: Region | None, profile: Profile
     ) -> int:
-        """Place `count` pods. Returns for how many there is room.
+        """Place `count` pods. Return how many fit.
 
         If that is fewer than `count`, some pods may have been placed.
         """
@@ -315,6 +328,7 @@ class Attempt:
             return int(self.framework.slots_in(shape, region).sum())
         if self.take(group, shape, *chosen):
             return count
+        # Devices did not suffice for all nodes together. Take node by node, as many as possible.
         rows, counts = (np.split(column, len(column)) for column in chosen)
         by_row = zip(rows, counts, strict=True)
         return sum(int(n[0]) for row, n in by_row if self.take(group, shape, row, n))
@@ -322,7 +336,7 @@ class Attempt:
     def _place_in_waves(
         self, group: Group, shape: Shape, count: int, region: Region | None, profile: Profile
     ) -> int:
-        """Place up to `count` pods whose order matters, in waves. Returns how many were placed."""
+        """Place up to `count` pods whose order matters, in waves. Return how many were placed."""
         before = self.total
         for number, wave in enumerate(waves(self.framework, shape, count, region, profile)):
             # Not a step each: a large gang must not be refused for its size.
@@ -333,7 +347,7 @@ class Attempt:
     def short(
         self, group: Group, shape: Shape, needed: int, free: int, *, minimum: bool = True
     ) -> Shortage:
-        """The shortage where `needed` pods of the shape have room for only `free`."""
+        """Return the shortage where only `free` of the `needed` pods of the shape fit."""
         unfit = never_fits(shape, self.nodes)
         if unfit:
             return Shortage("constraint", group.key, unfit, needed, 0, shape, resolvable=False)
@@ -358,7 +372,7 @@ class Attempt:
     def _too_many_consumers(
         self, group: Group, shape: Shape, needed: int, free: int, *, minimum: bool
     ) -> Shortage | None:
-        """The shortage if a claim that the pods share has as many consumers as it may."""
+        """Return the shortage if a claim that the pods share has as many consumers as it may."""
         full = self.framework.plugins.dynamic_resources.quotas.full(shape)
         if full is None:
             return None
@@ -376,11 +390,11 @@ class Attempt:
 
 
 def needs_other_pods(group: Group) -> bool:
-    """Whether a pod of the subtree needs peers of another shape, which are placed first."""
+    """Return True if a pod of the subtree needs peers of another shape, which are placed first."""
     return any(shape.needs_other_pods for leaf in group.leaves() for shape in leaf.pending)
 
 
 def _first(shape: Shape, pods: Mapping[str, Pod]) -> tuple[bool, int, str, int]:
-    """The order of extras: by priority, then creation; shapes that need other pods come last."""
+    """Return the order of extras: by priority, then creation; shapes that need other pods last."""
     priority, created, *_ = min(pod.order for pod in pods.values())
     return (shape.needs_other_pods, priority, created, shape.index)

@@ -1,7 +1,7 @@
-"""Decides roots with equal signatures together: the opportunistic batching of KEP-5598.
+"""Decisions for many roots with equal signatures: the opportunistic batching of KEP-5598.
 
-With the profile pack, the next pod goes to the last pod's node until that is full, and the next
-gang to the last gang's domain until no other fits there. So one fill for many roots gives the same
+With the profile pack, the next pod goes to the last pod's node until that is full. The next gang
+goes to the last gang's domain until no other fits there. So one fill for many roots gives the same
 placements as one decision for each, at the cost of one decision.
 """
 
@@ -24,7 +24,7 @@ from scheduler.core.values.search_budget import SearchBudget
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What the roots of a batch have in common: each has `size` pods of `shape`, all or nothing."""
+    """The common properties of a batch: each root has `size` pods of `shape`, all or nothing."""
 
     shape: Shape
     size: int
@@ -34,7 +34,7 @@ class Signature:
 
 
 def signature(root: Group | Pod) -> Signature | None:
-    """The signature of a root that may be batched; None if it must be decided alone.
+    """Return the signature of a root that may be batched; None if it must be decided alone.
 
     Single pods have one. So do valid gangs of one leaf that need all their pods, none of them
     running, of one shape whose order does not matter, and without a preferred topology constraint.
@@ -57,26 +57,29 @@ def signature(root: Group | Pod) -> Signature | None:
 
 
 def alike(state: State, kind: Signature, other: Signature) -> bool:
-    """Whether roots of the two fit at the same places: they may differ in volumes without a say."""
+    """Return True if roots of both fit the same nodes.
+
+    Their volumes may differ if all nodes can use these.
+    """
     same = replace(other, shape=kind.shape) == kind
     return same and state.framework.plugins.volume_binding.alike(kind.shape, other.shape)
 
 
 def batchable(state: State, shape: Shape) -> bool:
-    """Whether roots of the shape may be batched: only free resources decide where they fit.
+    """Return True if roots of the shape may be batched: only free resources decide.
 
-    The starvation gate must be open, and no root of the batch may have nominated places of its own:
-    those of others are there for none of them, or for all if they are of a lower priority.
+    The starvation gate must be open, and no root of the batch may have a nomination. Nominations of
+    others count for none of the roots, or for all if the roots' priority is lower.
     """
     alone = not state.framework.independent(shape)
     return not (alone or never_fits(shape, state.nodes) or _closed(state))
 
 
 def batchable_by_affinity(state: State, kind: Signature, budget: SearchBudget) -> bool:
-    """The same for single pods with required affinity or anti-affinity to others, packed.
+    """Return True if single pods with required affinity or anti-affinity may be batched, packed.
 
-    Their places depend on each other, but waves of them are the places of one after the other. That
-    is not so for spread constraints and what is preferred, nor with the profile spread.
+    Their nodes depend on each other, but waves of them give the same result as one after the other.
+    That is not so for spread constraints and preferences, nor with the profile spread.
     """
     shape, wants = kind.shape, kind.shape.requirements
     single = kind.size == 1 and kind.topology is None
@@ -87,7 +90,7 @@ def batchable_by_affinity(state: State, kind: Signature, budget: SearchBudget) -
 
 
 def batchable_by_spread(state: State, kind: Signature, budget: SearchBudget) -> bool:
-    """The same for single pods with topology spread constraints, packed: see `spread_batching`."""
+    """Return True if single pods with spread constraints may be batched: see `spread_batching`."""
     shape = kind.shape
     if kind.size > 1 or kind.topology is not None or not shape.requirements.spread:
         return False
@@ -97,7 +100,7 @@ def batchable_by_spread(state: State, kind: Signature, budget: SearchBudget) -> 
 
 
 def _closed(state: State) -> bool:
-    """Whether the starvation gate is closed, so that each root has to be asked."""
+    """Return True if the starvation gate is closed, so that each root must be checked."""
     return state.starvation.closed_for is not None
 
 
@@ -106,15 +109,17 @@ def place_batch(
 ) -> list[Placement]:
     """Decide waiting roots of one signature, in this order. Changes nothing.
 
-    Returns placements for the first roots that fit; with a topology constraint all go to the domain
-    of the first root. The others have to be decided again. If there are no placements, decide the
-    first root alone to get its refusal.
+    Returns placements for the first roots that fit. With a topology constraint, all go to the
+    domain of the first root. The others have to be decided again. If there are no placements,
+    decide the first root alone to get its refusal.
     """
     singles = [root for root in roots if isinstance(root, Pod)]
     if singles and singles[0].shape.requirements.spread:
         return place_spread(state, singles)
     region: Region | None = None
     if isinstance(first := roots[0], Group) and first.topology is not None:
+        # The first gang chooses the domain, as if decided alone. The others then fill the same
+        # domain.
         alone = place(state, first, budget)
         if not isinstance(alone, Placement):
             return []
@@ -136,6 +141,7 @@ def place_batch(
             0,
             devices=_devices_of(members, chosen[at : at + size], placement.devices),
         )
+        # The extras of the joined group may end within a root. That root is decided again.
         for root, members, at in zip(
             roots, pods, range(0, len(rows) - size + 1, size), strict=False
         )
@@ -145,9 +151,10 @@ def place_batch(
 def _devices_of(
     pods: Sequence[Pod], chosen: Sequence[Pod], devices: Mapping[ClaimKey, Allocation] | None
 ) -> Mapping[ClaimKey, Allocation] | None:
-    """What the claims of `pods` are given, who go where the equal pods of `chosen` were put.
+    """Return the allocations for `pods`, which go where the equal pods of `chosen` were placed.
 
-    The roots have the queue's order, all their pods together another: only the places are common.
+    The roots are in the queue's order, but all their pods together are sorted: only the nodes
+    agree.
     """
     if devices is None:
         return None
@@ -168,6 +175,6 @@ def _pods(root: Group | Pod) -> Iterator[Pod]:
 
 
 def _domain(state: State, group: Group, topology: Topology, row: int) -> Region:
-    """The nodes of the group's topology domain that the row is in."""
+    """Return the nodes of the group's topology domain that contains the row."""
     domains = state.topologies.of_groups(topology.key, outer_topology_keys(group, topology.key))
     return domains.rows(next(iter(domains.of([row]))), None)

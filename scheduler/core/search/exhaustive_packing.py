@@ -1,7 +1,7 @@
 """Backtracking over pods of different shapes on few nodes, within a number of steps.
 
-If room is tight, greedy packing misses a few percent of the demands that fit. On few nodes this
-search finds them. It is tried last.
+If capacity is tight, greedy packing misses a few percent of the demands that fit. On few nodes this
+search finds them. It runs last.
 """
 
 from __future__ import annotations
@@ -21,13 +21,17 @@ from scheduler.core.values.model import Stage
 from scheduler.core.values.search_budget import never
 
 MOST_NODES: Final = 64
+"""Nodes that fit a pod. With more, the exhaustive searches do not run."""
+
 MOST_PODS: Final = 64
+"""Pods to place. With more, the exhaustive searches do not run."""
+
 _MOST_USES: Final = 256
-"""The most host ports and disks of all shapes together: each pair of shapes is compared."""
+"""Host ports and disks of all shapes. With more, comparing each pair of shapes takes too long."""
 
 Free = tuple[int, ...]
 _Column = tuple[int, Stage | None]
-"""A resource, and the stage whose pods use it; None: those that run beside all others."""
+"""A resource, and the stage whose pods use it; None for pods that run next to all stages."""
 
 Runs = list[tuple[Shape, Ints, Ints]]
 
@@ -39,10 +43,10 @@ def pack_exhaustively(
     steps: int,
     expired: Callable[[], bool] = never,
 ) -> Runs | None:
-    """(shape, rows, counts) for the whole demand; None if it does not fit or the steps ran out.
+    """Return (shape, rows, counts) for the demand; None if it does not fit or the steps ran out.
 
-    A step places one pod on trial; they also end once `expired` returns True. Returns None at once
-    for more than MOST_NODES usable nodes, MOST_PODS pods or very many host ports and disks.
+    A step places one pod on trial. The steps also end once `expired` returns True. Returns None at
+    once for more than MOST_NODES usable nodes, MOST_PODS pods or very many host ports and disks.
     """
     rows = usable(framework, demand, region, expired)
     uses = sum(len(shape.uses) for shape in demand)
@@ -51,6 +55,7 @@ def pack_exhaustively(
     used = _columns(demand)
     if used is None:
         return None
+    # Each conflict is one more column of which a node has MOST_PODS parts.
     apart = (MOST_PODS,) * len(_kept_apart(demand))
     nodes = framework.nodes
 
@@ -74,9 +79,9 @@ def usable(
     region: Region | None,
     expired: Callable[[], bool] = never,
 ) -> Ints | None:
-    """Nodes of the region with room for one of the shapes; None if more than MOST_NODES.
+    """Return the nodes of the region that fit one of the shapes; None if more than MOST_NODES.
 
-    None, too, once `expired`.
+    Also returns None once `expired`.
     """
     rows = np.arange(framework.nodes.size) if region is None else region
     some = np.zeros(len(rows), np.bool_)
@@ -89,17 +94,17 @@ def usable(
 
 
 def _columns(demand: Iterable[Shape]) -> list[_Column] | None:
-    """What the search counts on each node: resources, and once more for each stage.
+    """Return the columns that the search counts on each node: resources, once more for each stage.
 
-    What runs beside all is in each of them, so that no stage has too much beside it. None where
-    pods of two stages exist, of which the room is not the same.
+    Pods that run next to all stages are in each column, so that no stage exceeds the node together
+    with them. Returns None where pods of two stages exist, because these do not share capacity.
     """
     resources = sorted({resource for shape in demand for resource, _ in shape.demands})
     stages = {shape.requirements.stage for shape in demand} - {None}
     existing = [stage for stage in stages if stage is not None and stage.exists]
     if len(existing) > 1:
         return None
-    # Where one of a stage exists, its column is that of those, which have less to spare.
+    # If a pod of a stage exists, its column is the one of existing pods, which have less to spare.
     named = {stage.number: stage for stage in stages if stage is not None and not stage.exists}
     named |= {stage.number: stage for stage in existing}
     ordered = (None, *(named[number] for number in sorted(named)))
@@ -112,9 +117,10 @@ def _in_column(shape: Shape, stage: Stage | None) -> bool:
 
 
 def _kept_apart(shapes: Iterable[Shape]) -> list[dict[Shape, int]]:
-    """Shapes that conflict on a node, or whose pods do: of MOST_PODS parts, how many a pod takes.
+    """Return, for each conflict, how many of MOST_PODS parts a pod of each shape takes.
 
-    A pod of an exclusive shape takes all of them. Pods that only read a disk take one each.
+    Shapes conflict on a node, or pods of one shape do. A pod of an exclusive shape takes all parts.
+    Pods that only read a disk take one each.
     """
     using = [shape for shape in shapes if shape.uses]
     parts = {shape: MOST_PODS if shape.exclusive else 1 for shape in using}
@@ -127,7 +133,7 @@ def _kept_apart(shapes: Iterable[Shape]) -> list[dict[Shape, int]]:
 
 
 def _in_turn(one: Shape, other: Shape) -> bool:
-    """Whether pods of the two are never there together."""
+    """Return True if pods of the two are never on a node at the same time."""
     return one.load.stage is not None and one.load.stage.apart(other.load.stage)
 
 
@@ -136,8 +142,8 @@ class _Search:
     """A depth-first search over pods, largest shape first; pods of one shape take nodes in order.
 
     `open` marks nodes that every shape may use: of those with equal free resources and devices,
-    only one is tried per pod. `dead` holds the states that failed. `layouts` and `states` are the
-    devices of each node and what is in use of them; equal numbers stand for equal devices.
+    only one is tried per pod. `dead` contains the states that failed. `layouts` and `states` are
+    the devices of each node and those in use; equal numbers mean equal devices.
     """
 
     framework: Framework
@@ -157,6 +163,7 @@ class _Search:
     dead: set[tuple[int, int, tuple[Free, ...], tuple[int, ...]]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        # Largest first fails early: small pods fill the gaps that large ones leave.
         self.shapes = sorted(self.demand, key=lambda s: (-self._size(s), s.index))
         self.pods = [i for i, s in enumerate(self.shapes) for _ in range(self.demand[s])]
         self.wants = []
@@ -176,7 +183,7 @@ class _Search:
         self.open = [all(column) for column in zip(*self.allowed, strict=True)]
 
     def place(self, pod: int, start: int, free: list[Free]) -> bool:
-        """Place this pod, on a node from `start` on, and all pods after it; whether that worked."""
+        """Place this pod, on a node from `start` on, and all pods after it. True if that worked."""
         if pod == len(self.pods):
             return True
         state = (pod, start, tuple(free), tuple(self.states))
@@ -184,6 +191,7 @@ class _Search:
             return False
         shape = self.pods[pod]
         want = self.wants[shape]
+        # Equal pods take nodes in ascending order; the next shape starts at the first node again.
         last = pod + 1 == len(self.pods) or self.pods[pod + 1] != shape
         tried: set[tuple[Free, int, int]] = set()
         for node in range(start, len(free)):
@@ -191,9 +199,12 @@ class _Search:
             if not self.allowed[shape][node] or min(left) < 0:
                 continue
             equal = (free[node], self.layouts[node], self.states[node])
+            # A node that some shapes may not use is not interchangeable, however equal its free
+            # resources are.
             if self.open[node] and equal in tried:
                 continue
             if self.steps <= 0 or self.expired():
+                # Steps stay at 0, so that all callers stop as well.
                 self.steps = 0
                 return False
             self.steps -= 1
@@ -222,13 +233,13 @@ class _Search:
         return False
 
     def chosen(self) -> list[Ints]:
-        """Per shape how many pods each row takes, (len(rows),)."""
+        """Return per shape how many pods each row takes, (len(rows),)."""
         counts = [np.zeros(len(self.rows), np.int64) for _ in self.shapes]
         for shape, node in zip(self.pods, self.path, strict=True):
             counts[shape][node] += 1
         return counts
 
     def _size(self, shape: Shape) -> float:
-        """The largest share of the free amount of any resource that one pod takes."""
+        """Return the largest share of the free amount of any resource that one pod takes."""
         totals = self.framework.nodes.free[:, self.rows].clip(0).sum(axis=1)
         return max(amount / max(1, int(totals[resource])) for resource, amount in shape.demands)

@@ -1,8 +1,8 @@
-"""Tries all ways to place the minimums of a small tree, pod by pod.
+"""An exhaustive search for the minimums of a small tree, pod by pod.
 
-It is tried last: children are placed one after another, and one may take the devices, the volume or
-the domain that only it has a choice about. The walk is complete: if it ends within its budget, the
-minimums do not fit. What the budget leaves is tried at the next attempt.
+It runs last. The other searches place children one after another, and one child may take the
+devices, the volume or the domain that another one depends on. This search is complete: if it ends
+within its budget, the minimums do not fit. The next attempt continues where the budget ended it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Cursor = tuple[int, ...]
 """The choice at each level of the walk."""
 
 _LEAST: Final = 16
-"""Steps that are made whatever the time, so that a walk comes to its end."""
+"""Steps that are done whatever the time, so that a walk eventually completes."""
 
 _ONE: Final = np.ones(1, np.int64)
 
@@ -38,7 +38,7 @@ class ExhaustiveSearch:
         chosen: MutableMapping[Group, CandidatePlacement],
         most: int,
     ) -> None:
-        """The walk ends after `most` steps, or with the time. `Search` keeps `chosen`, too."""
+        """End the walk after `most` steps, or with the time. `Search` keeps `chosen`, too."""
         self._attempt = attempt
         self._placements = placements
         self._chosen = chosen
@@ -47,25 +47,27 @@ class ExhaustiveSearch:
         self._resume: Cursor = ()
         self._path: list[int] = []
         self.cursor: Cursor | None = None
-        """Where the budget ended the walk; None if it did not."""
+        """Position where the budget ended the walk; None if it did not."""
         self.complete: bool | None = None
-        """Whether all ways were tried; None for too many nodes."""
+        """True if all ways were tried; None for too many nodes."""
 
     def place(self, root: Group, region: Region | None, cursor: Cursor = ()) -> bool:
-        """Place the minimums of the root; whether that worked.
+        """Place the minimums of the root. Return True if that worked.
 
-        `cursor` is where an earlier walk ended, which had the same state.
+        `cursor` is the position where an earlier walk ended, which had the same state.
         """
         self._resume = cursor
         rows = self._usable(root, region)
         if rows is None:
             return False
+        # Closing the generators runs nothing after their `yield`, so the pods of the first way stay
+        # placed.
         found = any(True for _ in self._ways(root, rows))
         self.complete = self.cursor is None
         return found
 
     def _usable(self, root: Group, region: Region | None) -> Region | None:
-        """The nodes with room for some of the pods; None for too many."""
+        """Return the nodes that fit some of the pods; None for too many."""
         attempt, some = self._attempt, np.zeros(1, np.bool_)
         for shape in {shape for leaf in root.leaves() for shape in leaf.pending}:
             if attempt.expired():
@@ -75,13 +77,16 @@ class ExhaustiveSearch:
         return Region(rows) if len(rows) <= MOST_NODES else None
 
     def _numbers(self, count: int) -> Iterator[int]:
-        """The choices of one level, as long as the budget lasts."""
+        """Yield the choices of one level, as long as the budget lasts."""
         level = len(self._path)
         first = self._resume[level] if level < len(self._resume) else 0
         for number in range(first, count):
+            # The old path ends here: below, the walk starts at the first choice again.
             if number > first:
                 self._resume = ()
             self._path.append(number)
+            # Not on the way back to the old position: otherwise a budget smaller than that path
+            # would never get beyond it.
             if self.cursor is None and not self._repeats and self._is_over():
                 self.cursor = (*self._path,)
             if self.cursor is None:
@@ -93,7 +98,7 @@ class ExhaustiveSearch:
 
     @property
     def _repeats(self) -> bool:
-        """Whether this choice leads to where the earlier walk ended."""
+        """True if this choice leads to the position where the earlier walk ended."""
         return len(self._path) < len(self._resume)
 
     def _is_over(self) -> bool:
@@ -111,6 +116,7 @@ class ExhaustiveSearch:
             elif group.composite:
                 children = [it for it in group.children_in_order() if it.quorate]
                 waiting = [it for it in children if not it.standing]
+                # The peers that a child needs may be in the other children.
                 waiting.sort(key=needs_other_pods)
                 needed = (group.minimum or 0) - group.standing_children
                 yield from self._children(waiting, needed, rows)
@@ -122,6 +128,7 @@ class ExhaustiveSearch:
 
     def _candidates(self, group: Group, region: Region) -> list[CandidatePlacement]:
         above = self._chosen.get(group.parent) if group.parent is not None else None
+        # A preference must not cause a refusal, so only the whole region has to be tried.
         if group.topology is not None and group.topology.preferred:
             return [self._placements.whole(group, region, above)]
         found = self._placements.candidates(group, region, above, {})
@@ -141,7 +148,7 @@ class ExhaustiveSearch:
     ) -> Iterator[None]:
         """Place `need` pods of these shapes, those of the first shape from the row `first` on.
 
-        Pods of a shape are alike, so where their order does not matter the rows ascend.
+        Pods of a shape are equal, so the rows ascend where their order does not matter.
         """
         if need <= 0:
             yield
@@ -151,15 +158,17 @@ class ExhaustiveSearch:
             return
         shape, attempt = shapes[0], self._attempt
         rows = region[attempt.framework.slots_in(shape, region) > 0]
+        # Ascending rows skip permutations of equal pods, of which there are exponentially many.
         if not attempt.framework.in_waves(shape):
             rows = rows[rows >= first]
         if not waiting.get(shape):
             rows = rows[:0]
-        # The last choice leaves the rest to the other shapes.
+        # The last choice leaves the remaining pods to the other shapes.
         for number in self._numbers(len(rows) + 1):
             if number == len(rows):
                 yield from self._pods(group, shapes[1:], need, region, 0)
                 continue
+            # Repeated choices were counted by the walk that made them first.
             self.steps += not self._repeats
             mark, row = attempt.mark(), rows[number : number + 1]
             if attempt.take(group, shape, row, _ONE):

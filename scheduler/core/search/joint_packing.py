@@ -1,6 +1,6 @@
-"""Packs the minimums of a whole subtree together, over choices of children and pods.
+"""Packing of the minimums of a whole subtree together, over choices of children and pods.
 
-It is tried last, if siblings placed one after another take each other's room. The cheapest choices
+It runs last, if siblings placed one after another take each other's capacity. The cheapest choices
 are tried first.
 """
 
@@ -23,7 +23,7 @@ from scheduler.core.search.exhaustive_packing import MOST_PODS, pack_exhaustivel
 from scheduler.core.values.search_budget import never
 
 WAYS: Final = 16
-"""How many ways are kept per group: the cheapest ones."""
+"""Ways that are kept per group: the cheapest ones."""
 
 Part = tuple[Group, Shape, int]
 Placed = tuple[Group, Shape, Ints, Ints]
@@ -47,10 +47,10 @@ def pack_jointly(
     steps: int,
     expired: Callable[[], bool] = never,
 ) -> list[Placed] | None:
-    """Places for the minimums of the subtree; None if none were found, or before `expired`.
+    """Return slots for the minimums of the subtree; None if none were found, or before `expired`.
 
-    Each way to meet the minimums is given `steps`. Returns None at once for too many nodes or pods,
-    as `pack_exhaustively` does.
+    Each way to meet the minimums gets `steps`. Returns None at once for too many nodes or pods, as
+    `pack_exhaustively` does.
     """
     shapes = [shape for leaf in group.leaves() for shape in leaf.pending]
     if group.pending_total > 4 * MOST_PODS or usable(framework, shapes, region, expired) is None:
@@ -60,6 +60,7 @@ def pack_jointly(
         if region is None
         else framework.nodes.free[:, region]
     )
+    # Python integers: the sum over all nodes may exceed an int64.
     totals = [total(amounts) for amounts in free.clip(0)]
     for way in _ways(group, totals, expired):
         demand: Counter[Shape] = Counter()
@@ -77,7 +78,7 @@ def pack_jointly(
 
 def _too_much(demand: Mapping[Shape, int], totals: list[int]) -> bool:
     if any(shape.requirements.stage is not None for shape in demand):
-        return False  # stages have room in common
+        return False  # stages share capacity, so sums of requests are too high
     used: Counter[int] = Counter()
     for shape, count in demand.items():
         for resource, amount in shape.demands:
@@ -86,7 +87,7 @@ def _too_much(demand: Mapping[Shape, int], totals: list[int]) -> bool:
 
 
 def _ways(group: Group, totals: list[int], expired: Callable[[], bool]) -> list[Way]:
-    """The cheapest ways to meet the minimums of the subtree; none once `expired`."""
+    """Return the cheapest ways to meet the minimums of the subtree; none once `expired`."""
     if group.standing:
         return [Way(0.0)]
     if not group.composite:
@@ -98,6 +99,7 @@ def _ways(group: Group, totals: list[int], expired: Callable[[], bool]) -> list[
         if not child.quorate or child.standing:
             continue
         own = _ways(child, totals, expired)
+        # Downwards, so that `best[chosen - 1]` does not contain this child yet.
         for chosen in range(needed, 0, -1):
             if expired():
                 return []
@@ -107,7 +109,7 @@ def _ways(group: Group, totals: list[int], expired: Callable[[], bool]) -> list[
 
 
 def _leaf(group: Group, totals: list[int]) -> Iterator[Way]:
-    """Ways to pick as many waiting pods as the leaf's minimum lacks, at most WAYS * WAYS."""
+    """Return ways to pick as many waiting pods as the leaf's minimum lacks, at most WAYS * WAYS."""
     need = (group.minimum or 0) - group.running
     costs = {shape: _cost(shape, totals) for shape in group.pending}
     shapes = sorted(costs, key=lambda shape: (costs[shape], shape.index))
@@ -120,8 +122,8 @@ def _leaf(group: Group, totals: list[int]) -> Iterator[Way]:
             if need == 0:
                 yield Way(0.0)
             return
-        # Never fewer than the rest can make up for: each path leads to a way, or the walk would
-        # take time exponential in the number of shapes.
+        # Never fewer than the rest can make up for. So each path leads to a way; otherwise the walk
+        # would take time exponential in the number of shapes.
         for count in range(min(left[at], need), max(0, need - after[at]) - 1, -1):
             shape = shapes[at]
             part = ((group, shape, count),) if count else ()
@@ -140,7 +142,7 @@ def _cheapest(ways: Iterator[Way] | list[Way]) -> list[Way]:
 
 
 def _shared(way: Way, places: Mapping[Shape, tuple[Ints, Ints]]) -> Iterator[Placed]:
-    """Divide the places of each shape among the parts of the way."""
+    """Divide the slots of each shape among the parts of the way."""
     left = {shape: rows.repeat(counts) for shape, (rows, counts) in places.items()}
     for group, shape, count in way.parts:
         mine, left[shape] = left[shape][:count], left[shape][count:]

@@ -1,6 +1,6 @@
-"""Selects which nodes take how many pods of one shape, by arithmetic on the node table.
+"""Selection of nodes for pods of one shape, by arithmetic on the node table.
 
-Corresponds to scoring nodes and selecting the host in kube-scheduler.
+This corresponds to scoring nodes and selecting the host in kube-scheduler.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from scheduler.core.values.profiles import Profile
 _NEVER: Final = np.iinfo(np.int64).max
 
 _PREFERENCE_WAVES: Final = 16
-"""The number of waves that respect preferences; later ones take whatever room there is."""
+"""Waves that respect preferences; later ones take whatever capacity there is."""
 
 
 def choose(
     framework: Framework, shape: Shape, count: int, region: Region | None, profile: Profile
 ) -> tuple[Ints, Ints] | None:
-    """Nodes and how many pods each takes, `count` in all; None if there is no room for so many.
+    """Return nodes and how many pods each takes, `count` in all; None if fewer fit.
 
     pack fills the fullest nodes first, spread raises the emptiest to one level of utilisation. The
     preference score is added to the utilisation for pack, and subtracted for spread. Ties go to the
@@ -37,7 +37,7 @@ def choose(
         return None
     if shape.requirements.stage is None:
         return _chosen(framework, shape, count, region, profile, slots=slots)
-    # First what other stages of its tree hold: that takes nothing from anybody.
+    # First the capacity that is kept for other stages of its tree: it takes nothing from anybody.
     shared = _most_first(np.minimum(framework.shared_slots(shape, region), slots), count)
     rest = count - int(shared.sum())
     if rest:
@@ -57,7 +57,7 @@ def _chosen(
     *,
     slots: Ints,
 ) -> tuple[Ints, Ints]:
-    """The same, where there are so many `slots` on the rows of the region."""
+    """Choose nodes by the profile, with so many `slots` on the rows of the region."""
     used, step = framework.usage(shape) if region is None else framework.usage_at(shape, region)
     every = np.arange(framework.nodes.size) if region is None else region
     preferred = _preferred(framework, shape, every)
@@ -71,11 +71,12 @@ def _chosen(
 def waves(
     framework: Framework, shape: Shape, count: int, region: Region | None, profile: Profile
 ) -> Iterator[tuple[Ints, Ints]]:
-    """Like `choose`, for pods whose order matters: up to `count` in waves as large as quotas allow.
+    """Yield waves of up to `count` pods whose order matters, each as large as quotas allow.
 
     The caller must place a wave before it takes the next. Ends early if no node has a slot left.
     """
     for number in itertools.count():
+        # Preferences make waves small, and a large gang would need too many of them.
         quotas = framework.quotas(shape, preferences=number < _PREFERENCE_WAVES)
         wave = _wave(framework, shape, count, region, profile, quotas=quotas)
         if wave is None:
@@ -104,6 +105,7 @@ def _wave(
     rows = at if region is None else region[at]
     used, _ = _usage(framework, shape, rows, region)
     cost = (-used if profile == "pack" else used) - _preferred(framework, shape, rows)
+    # One pod needs the best node only, so nodes need not be sorted.
     is_open = quotas.open_to_one(rows) if count == 1 and not quotas.single else None
     if is_open is not None:
         return _one(rows[is_open], cost[is_open])
@@ -113,13 +115,14 @@ def _wave(
         first = framework.start(shape, rows, room, count)
         rows, room, count = rows[first : first + 1], room[first : first + 1], 1
     if profile == "spread":
+        # One pod per node and wave: the utilisation of a node changes with each pod.
         room = np.minimum(room, 1)
     counts = quotas.share(rows, room, count)
     return rows[counts > 0], counts[counts > 0]
 
 
 def _most_first(slots: Ints, count: int) -> Ints:
-    """How many of at most `count` pods each of the slots (n,) takes: the largest first."""
+    """Return how many of at most `count` pods each of the slots (n,) takes: the largest first."""
     order = np.argsort(-slots, kind="stable")
     before = np.cumsum(slots[order]) - slots[order]
     taken = np.zeros(len(slots), np.int64)
@@ -128,7 +131,7 @@ def _most_first(slots: Ints, count: int) -> Ints:
 
 
 def _one(rows: Ints, cost: Ints) -> tuple[Ints, Ints] | None:
-    """A wave of one pod on these rows, without sorting them; None if there are none."""
+    """Return a wave of one pod on these rows, without sorting them; None if there are none."""
     if not len(rows):
         return None
     chosen = rows[cost == cost.min()].min(keepdims=True)
@@ -141,8 +144,9 @@ def _preferred(framework: Framework, shape: Shape, rows: Ints) -> Ints | int:
 
 
 def _fill(region: Region | None, slots: Ints, cost: Ints, count: int) -> tuple[Ints, Ints]:
-    """Fill up the cheapest nodes one by one; `slots` must hold `count` pods. Changes `cost`."""
+    """Fill the cheapest nodes one by one; `slots` must suffice for `count`. Changes `cost`."""
     cost[slots <= 0] = _NEVER
+    # Usually many empty nodes are equally cheap. Then no sorting is needed.
     at = np.flatnonzero(cost == cost.min())
     rows = at if region is None else region[at]
     # Every node here has at least one slot, so the `count` cheapest are enough.
@@ -151,6 +155,7 @@ def _fill(region: Region | None, slots: Ints, cost: Ints, count: int) -> tuple[I
     else:
         at = np.flatnonzero(slots)
         rows = at if region is None else region[at]
+        # One integer for cost and row: argpartition has no second key for ties.
         key = cost[at] * (int(rows.max()) + 1) + rows
         best = (
             np.argpartition(key, count - 1)[:count] if count < len(rows) else np.arange(len(rows))
@@ -163,12 +168,13 @@ def _fill(region: Region | None, slots: Ints, cost: Ints, count: int) -> tuple[I
 
 
 def _level(rows: Ints, room: Ints, used: Ints, step: Ints, count: int) -> tuple[Ints, Ints]:
-    """Raise all nodes to the lowest common level of utilisation that holds `count` pods."""
+    """Raise all nodes to the lowest common level of utilisation with capacity for `count` pods."""
 
     def held(level: int) -> Ints:
         pods: Ints = np.clip((level - used) // step + 1, 0, room)
         return pods
 
+    # The level is found by bisection, because pods per node rise with the level.
     low, high = int(used.min()), int((used + step * room).max())
     while low < high:
         middle = (low + high) // 2
@@ -187,7 +193,10 @@ def _level(rows: Ints, room: Ints, used: Ints, step: Ints, count: int) -> tuple[
 def _usage(
     framework: Framework, shape: Shape, rows: Ints, region: Region | None
 ) -> tuple[Ints, Ints]:
-    """Utilisation of the rows and what one pod adds, (len(rows),) each; cached without a region."""
+    """Return utilisation of the rows and what one pod adds, (len(rows),) each.
+
+    Cached without a region.
+    """
     if region is not None:
         return framework.usage_at(shape, rows)
     used, step = framework.usage(shape)

@@ -1,8 +1,8 @@
-"""`place`: finds nodes for the pods of one root, or says what is short.
+"""The search for one root: `place` finds nodes for its pods, or returns what is insufficient.
 
-All minimums of the tree are placed before any extras, so that extras never take what a minimum
-needs. Everything happens in one trial on the node table that is always undone: the answer is a
-value, and the same state gives the same answer. Placement corresponds to kube-scheduler's
+It places all minimums of the tree before any extras, so that extras never take what a minimum
+needs. Everything happens in one trial on the node table, which is always undone. The result is a
+value, and the same state gives the same result. Placement corresponds to kube-scheduler's
 ScheduleResult, Refusal to its FitError.
 """
 
@@ -33,15 +33,15 @@ __all__ = ["Placement", "Refusal", "SearchBudget", "place"]
 
 
 _STEPS_OF_DRY_RUNS: Final = 64
-"""Pods placed on trial over all ways, where many searches follow each other."""
+"""Pods that the exhaustive search places on trial, where many searches follow each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """`pods[i]` goes to node row `rows[i]`; the first `minimums` pods are those the minimums need.
+    """The node row `rows[i]` for each of `pods`; the minimums need the first `minimums` pods.
 
-    `volumes` are the volumes assumed for claims that are not bound yet; None if no pod has a claim.
-    `devices` is what ResourceClaims are given that have nothing yet; None if no pod asks for any.
+    `volumes` are assumed for claims that are not bound yet; None if no pod has a claim. `devices`
+    are the allocations of ResourceClaims that have none yet; None if no pod needs devices.
     """
 
     root: GroupKey
@@ -55,10 +55,10 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the root cannot be placed now; more slots for one of the `shapes` may change that.
+    """The reason why the root does not fit now; more slots for one of the `shapes` may change that.
 
-    With `timed_out` the budget was over before all was tried: another search may find a place, and
-    goes on after the `tried` candidate placements.
+    With `timed_out` the budget ended before all candidates were tried. Another search may find a
+    placement, and continues after the `tried` candidate placements.
     """
 
     root: GroupKey
@@ -69,7 +69,7 @@ class Refusal:
     tried: int = 0
 
     def of(self, shape: Shape) -> Refusal:
-        """The same for pods of this shape, which fit where those of the only other one do."""
+        """Return the same for pods of this shape, which fit where those of the only other do."""
         return replace(
             self, shortage=replace(self.shortage, shape=shape), shapes=frozenset((shape,))
         )
@@ -87,17 +87,18 @@ def place(
 ) -> Placement | Refusal:
     """Place one root: a topmost group that has its quorum, or a single pod. Changes nothing.
 
-    `region` restricts it to these rows; without `extras`, only what the minimums need is placed.
-    It cannot use places nominated for other roots of the same or a higher priority, unless
-    `nominations` is false. `memory` has what earlier searches for the root have tried to the end,
-    and what this one tries is added.
+    `region` restricts it to these rows. Without `extras`, only the pods that the minimums need are
+    placed. The root cannot use capacity nominated for other roots of the same or a higher priority,
+    unless `nominations` is false. `memory` has the candidates that earlier searches for the root
+    have completed; this search adds its own.
     """
     group = root if isinstance(root, Group) else group_of([root], minimum=1)
+    # First, because it costs no search: an invalid tree is refused however much capacity is free.
     flaw = tree_validation.check(group)
     if flaw is not None:
         shortage = Shortage("invalid", flaw.at.key, flaw.message, resolvable=False)
         return Refusal(group.key, shortage, frozenset())
-    # A pod that looks at its own few nodes need not know what is nominated on all others.
+    # A pod that checks few nodes of its own need not respect what is nominated on all others.
     alone = isinstance(root, Pod) and state.framework.alone(root.shape)
     shapes = shapes_of(group)
     respected = state.nominations.respected(
@@ -110,41 +111,48 @@ def place(
         version = (state.nodes.version, state.nominations.version)
         memory.begin((asked_by(group), _read_by(state, shapes)), version)
     with state.nodes.trial(), waiting, respected if nominations else nullcontext():
+        # A root may use a profile of its own, by the schedulerName of its pods.
         search = Search(state, budget.of(group.scheduler), memory)
         attempt = search.attempt
         short = search.minimums(group, region)
+        # Dry runs have no memory, so an unfinished exhaustive search would be lost.
         most = _STEPS_OF_DRY_RUNS if memory is None else budget.steps
         if short is not None and not (short.resolvable and search.all_ways(group, region, most)):
+            # A walk that completed has proved the refusal, even if the budget is used up.
             late = attempt.exhausted if search.complete is None else not search.complete
             tried = 0 if memory is None else memory.tried
             return Refusal(group.key, short, shapes, attempt.steps, late, tried)
         minimums = attempt.total
         if extras:
             search.extras(group)
+        # The pods that run meet all minimums already, so only extras could have been placed.
         if not attempt.total:
             late = attempt.budget.expired()
             return Refusal(group.key, search.left_over(group), shapes, attempt.steps, late)
+        # While the trial is open: volumes and devices are assumed in it.
         placement = _placement(state, group, search, minimums)
         attempt.give_back()
         return placement
 
 
 def _read_by(state: State, shapes: Iterable[Shape]) -> Hashable:
-    """What a search for such pods reads besides the free resources of nodes, as versions."""
+    """Return versions of what a search for such pods reads besides the free resources of nodes."""
     plain = all(
         state.framework.independent(shape)
         and not (shape.requirements.needs_devices or shape.requirements.volumes)
         and shape.requirements.stage is None
         for shape in shapes
     )
+    # `SearchMemory` compares free resources itself, row by row.
     if plain:
         return (state.nodes.generation, state.nominations.version)
     return (state.nodes.version, state.nominations.version)
 
 
 def assume_on(state: State, pod: Pod, row: int, budget: SearchBudget | None = None) -> bool:
-    """Assume the node of the row for a waiting pod, whatever is nominated there, if it fits."""
+    """Assume the node of the row for a waiting pod, if the pod fits. Nominations do not count."""
     region, wants = Region(np.array([row], np.int64)), pod.shape.requirements
+    # Resources need one comparison. Devices and volumes have to be chosen, which `place` does.
     if not (wants.needs_devices or wants.volumes):
         fits = bool(state.framework.slots_in(pod.shape, region)[0])
         if fits:
@@ -159,10 +167,10 @@ def assume_on(state: State, pod: Pod, row: int, budget: SearchBudget | None = No
 
 
 def group_of(pods: Sequence[Pod], *, minimum: int, priority: int | None = None) -> Group:
-    """A temporary group, with the first pod's key, for pods of one shape from no or many groups.
+    """Return a temporary group, with the first pod's key, for pods of one shape and any group.
 
-    At least `minimum` of them must be placed; the others are extras. Without `priority` it has the
-    first pod's.
+    At least `minimum` of them must be placed; the others are extras. Without `priority`, the group
+    has the first pod's priority.
     """
     first = pods[0]
     group = Group(first.key)

@@ -1,4 +1,4 @@
-"""How many nodes take no more pods of a shape, and why; like the Diagnosis of a FitError."""
+"""The number of nodes for each reason against a shape; like the Diagnosis of a FitError."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from scheduler.core.pods.shapes import NO_NODE, Shape
 
 
 def reasons(framework: Framework, shape: Shape) -> tuple[tuple[str, int], ...]:
-    """The number of nodes per reason why they take no more pods of the shape, highest first.
+    """Return how many nodes each reason excludes from more pods of the shape, highest first.
 
-    For a node with room for some pods, the reasons against one more than those are counted.
+    For a node with capacity for some pods, the reasons against one more pod are counted.
     """
     nodes = framework.nodes
     found: Counter[str] = Counter()
     codes = framework.node_codes(shape)
+    # One code per node: like kube-scheduler, stop at the first filter that rejects it.
     for code, count in enumerate(np.bincount(codes, minlength=len(shape.reasons))):
         if count and shape.reasons[code] not in ("", NO_NODE):
             found[shape.reasons[code]] += int(count)
@@ -27,6 +28,7 @@ def reasons(framework: Framework, shape: Shape) -> tuple[tuple[str, int], ...]:
         open_to = framework.pod_codes(shape) == 0
     room = framework.room(shape)
     for reason, mask in framework.lacking(shape, room):
+        # A node may lack several resources; kube-scheduler counts it for each of them.
         found[reason] += int((mask & permitted & (open_to | (room <= 0))).sum())
     if shape.filter_match_ids:
         for code, count in enumerate(np.bincount(framework.pod_codes(shape)[permitted])):

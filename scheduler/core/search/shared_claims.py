@@ -1,7 +1,8 @@
-"""Where ResourceClaims without an allocation can go that pods of a subtree share.
+"""Candidates for ResourceClaims without an allocation that several pods of a subtree share.
 
-A claim of one node's devices brings all of its pods to that node, one of others to the nodes that
-can reach these. So it is a place to choose first, like a required topology domain.
+A claim for devices of one node binds all of its pods to that node. A claim for other devices binds
+them to the nodes that can reach these. So it is a choice to make first, like a required topology
+domain.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from scheduler.core.state.state import State
 from scheduler.core.values.model import ClaimKey
 
 MOST_CLAIMS: Final = 4
-"""Of more claims that a subtree shares, the others are allocated with their first pod."""
+"""Claims that a subtree shares. Those beyond are allocated with their first pod."""
 
 MOST_PLACES: Final = 64
-"""Places that are tried for one claim."""
+"""Allocations that are tried for one claim."""
 
 
 class SharedClaims:
-    """Claims that several pods of a subtree name, and their places."""
+    """The claims that several pods of a subtree name, and their candidate allocations."""
 
     def __init__(self, state: State) -> None:
         self._nodes = state.nodes
@@ -36,7 +37,7 @@ class SharedClaims:
         self._devices = state.devices
 
     def of(self, group: Group) -> list[ClaimKey]:
-        """The undecided claims that several waiting pods of the subtree name, by most pods."""
+        """Return the unallocated claims that several waiting pods name, by most pods."""
         devices = self._framework.plugins.dynamic_resources
         found: Counter[ClaimKey] = Counter()
         for leaf in group.leaves():
@@ -48,11 +49,10 @@ class SharedClaims:
     def places(
         self, key: ClaimKey, demand: Mapping[Shape, int], region: Region | None
     ) -> Iterator[tuple[int, bool]]:
-        """Rows on which to allocate the claim, each for other nodes; tightest first.
+        """Return rows on which to allocate the claim, each for different nodes; tightest first.
 
-        The second value says whether to give it only devices that other nodes reach as well.
-
-        Those whose nodes have room for all of the demand that names the claim.
+        The second value is true to use only devices that other nodes reach as well. All have
+        capacity for the complete demand that names the claim.
         """
         devices, table = self._framework.plugins.dynamic_resources, self._devices
         sharers = {s: n for s, n in demand.items() if key in named(s)}
@@ -68,6 +68,7 @@ class SharedClaims:
                 continue
             reached = table.admitted(allocation.nodes)
             sums = {s: int(of[reached].sum()) for s, of in slots.items()}
+            # Several rows may allocate the same devices. One of them is enough.
             if reached.tobytes() not in known and all(sums[s] >= n for s, n in sharers.items()):
                 known.add(reached.tobytes())
                 found.append((sum(sums.values()), int(rows[0]), wide))
@@ -76,11 +77,12 @@ class SharedClaims:
     def _single_nodes(
         self, sharers: Mapping[Shape, int], slots: Mapping[Shape, Ints], rows: Ints
     ) -> list[tuple[int, int, bool]]:
-        """Those of the rows with room for all sharers, each with its slots; the tightest ones."""
+        """Return the rows that fit all sharers, each with its slots; only the tightest ones."""
         fits, spare = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.int64)
         for shape, count in sharers.items():
             fits &= slots[shape][rows] >= count
             spare += slots[shape][rows]
+        # Slots are computed for each shape alone; together the shapes may need more than is free.
         for resource, amount in demands_of(sharers).items():
             fits &= self._nodes.free[resource][rows] >= amount
         order = np.lexsort((rows, spare))
@@ -89,7 +91,7 @@ class SharedClaims:
         return [(slots, row, False) for slots, row in spares]
 
     def _slots(self, shape: Shape, region: Region | None) -> Ints:
-        """Slots per node (N,), none outside of the region."""
+        """Return slots per node (N,), 0 outside of the region."""
         slots = self._framework.slots(shape)
         if region is None:
             return slots

@@ -1,10 +1,10 @@
-"""Places equal single pods with topology spread constraints, many at a time.
+"""Placement of many equal single pods with topology spread constraints at once.
 
-The places are those of one decision after the other, with the profile pack: each pod goes to the
-fullest node of those in domains that the constraints leave open. A node that takes a pod is fuller
-than before, so within one set of domains it stays the first until it has no room left. So only the
-first nodes of each set are kept in order, and the domains' counts. A set whose domains are full is
-laid aside until the least count rises.
+The result is that of one decision after the other, with the profile pack: each pod goes to the
+fullest node in the domains that the constraints leave open. A node that takes a pod is fuller than
+before. So within one set of domains it stays the first until it is full. Therefore only the first
+nodes of each set, and the domains' counts, are kept in order. A set whose domains are full waits
+until the lowest count rises.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from scheduler.core.state.state import State
 
 
 def spreads_alone(framework: Framework, shape: Shape) -> bool:
-    """Whether nothing but resources, node filters and spread constraints decides for the shape.
+    """Return True if only resources, node filters and spread constraints decide for the shape.
 
     Each of the constraints has to select the shape itself. Nothing may be preferred.
     """
@@ -42,9 +42,9 @@ def spreads_alone(framework: Framework, shape: Shape) -> bool:
 
 
 def place_spread(state: State, pods: Sequence[Pod]) -> list[Placement]:
-    """Places for the first of the pods, which are equal, in this order. Changes nothing.
+    """Return placements for the first of the pods, which are equal, in this order. Changes nothing.
 
-    Those for which there is no place have none, and neither have any after them.
+    If a pod does not fit, neither it nor any pod after it has a placement.
     """
     first = pods[0]
     with state.nodes.trial(), state.nominations.respected(first.key, first.priority):
@@ -58,6 +58,8 @@ class _Limit:
     def __init__(self, limit: SkewLimit) -> None:
         self.present: list[int] = limit.present.tolist()
         self._counting: list[bool] = limit.counting.tolist()
+        # With fewer domains than minDomains, kube-scheduler takes 0 as the minimum, so placing pods
+        # does not raise it.
         self._fixed = limit.few or not any(self._counting)
         counts, times = np.unique(limit.present[limit.counting], return_counts=True)
         self._domains_at = dict(zip(counts.tolist(), times.tolist(), strict=True))
@@ -67,21 +69,22 @@ class _Limit:
 
     @property
     def most(self) -> int:
-        """A domain that has so many pods is full."""
+        """Number of pods with which a domain is full."""
         return self._least + self._max_skew
 
     def lay_aside(self, cell: _Cell, present: int) -> None:
-        """Keep it until a domain may have more pods than so many."""
+        """Keep the cell until a domain may have more pods than `present`."""
         self._aside.setdefault(present, []).append(cell)
 
     def take(self, domain: int) -> list[_Cell]:
-        """Count a pod more, and give back what was laid aside and may be open now."""
+        """Count one more pod. Return the cells that waited and may be open now."""
         before = self.present[domain]
         self.present[domain] = before + 1
         if self._fixed or not self._counting[domain]:
             return []
         self._domains_at[before] -= 1
         self._domains_at[before + 1] = self._domains_at.get(before + 1, 0) + 1
+        # The minimum rises only when the last domain that had it gets a pod.
         if before > self._least or self._domains_at[before]:
             return []
         self._least = before + 1
@@ -92,7 +95,7 @@ class _Limit:
 class _Cell:
     """The nodes that are in the same domain of each constraint, the first to take a pod first.
 
-    `room` and `taken` are of the first one that has room, which is at `at`.
+    `room` and `taken` belong to the first node with capacity, at index `at`.
     """
 
     domains: tuple[int, ...]
@@ -103,7 +106,7 @@ class _Cell:
 
 
 class _Cells:
-    """All cells of a shape with room, those that may be open in the order of their first nodes."""
+    """The cells of a shape with capacity; those that may be open, by their first nodes."""
 
     def __init__(self, framework: Framework, shape: Shape) -> None:
         self._nodes = framework.nodes
@@ -120,9 +123,10 @@ class _Cells:
         heapq.heapify(self._order)
 
     def _sets(self, limits: list[SkewLimit]) -> list[tuple[Ints, Ints]]:
-        """The domains of each set (limits,) with its rows, the fullest first."""
+        """Return the domains of each set (limits,) with its rows, the fullest first."""
         rows = np.flatnonzero(self._room)
         codes = np.stack([limit.domains.codes[rows] for limit in limits], axis=1)
+        # Nodes without the topology key take no such pod, as upstream.
         labelled = (codes >= 0).all(axis=1)
         rows, codes = rows[labelled], codes[labelled]
         order = np.lexsort((rows, -self._used[rows], *codes.T))
@@ -134,7 +138,7 @@ class _Cells:
         )
 
     def next_rows(self, count: int) -> list[int]:
-        """The rows of the next pods, fewer than `count` if there is no place for more."""
+        """Return the rows of the next pods, fewer than `count` if no more fit."""
         rows: list[int] = []
         while len(rows) < count and self._order:
             *_, cell = heapq.heappop(self._order)
@@ -144,7 +148,7 @@ class _Cells:
         return rows
 
     def _is_open(self, cell: _Cell) -> bool:
-        """If not, it is laid aside."""
+        """Return True if all domains of the cell take another pod; else keep it for later."""
         for limit, domain in zip(self._limits, cell.domains, strict=True):
             if (present := limit.present[domain]) >= limit.most:
                 limit.lay_aside(cell, present)
@@ -152,7 +156,7 @@ class _Cells:
         return True
 
     def _take(self, cell: _Cell) -> None:
-        """Count a pod on its first node."""
+        """Count a pod on the cell's first node."""
         cell.room -= 1
         cell.taken += 1
         if not cell.room:

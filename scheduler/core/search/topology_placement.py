@@ -1,6 +1,6 @@
 """Candidate placements for a group: the nodes that its topology constraint allows, best first.
 
-Corresponds to generating and scoring the Placements of KEP-6012.
+This corresponds to generating and scoring the Placements of KEP-6012.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Demand = Mapping[Shape, int]
 class CandidatePlacement:
     """Nodes for a subtree: `rows`, None for all.
 
-    `prefers` is this group or the nearest above whose constraint is only preferred: extras without
-    room in `rows` may then go to the nodes `last`. `best` is the value of the required domain of
+    `prefers` is this group or the nearest above whose constraint is only preferred. Extras that do
+    not fit in `rows` may then go to the nodes `last`. `best` is the value of the required domain of
     `key`, None if no domain is required.
     """
 
@@ -40,7 +40,7 @@ class CandidatePlacement:
 
 
 class TopologyPlacements:
-    """Generates candidate placements, pruned by capacity before the search tries them."""
+    """Generator of candidate placements, pruned by capacity before the search tries them."""
 
     def __init__(self, state: State) -> None:
         self._nodes = state.nodes
@@ -51,9 +51,9 @@ class TopologyPlacements:
     def candidates(
         self, group: Group, region: Region | None, above: CandidatePlacement | None, demand: Demand
     ) -> Iterator[CandidatePlacement] | Shortage:
-        """The candidate placements inside the region, in the order to try, or why there is none.
+        """Return the candidate placements inside the region, in the order to try, or the shortage.
 
-        Running members pin the domain. For a preferred constraint the last candidate is the whole
+        Running members pin the domain. For a preferred constraint, the last candidate is the whole
         region. `above` is the candidate chosen for the parent.
         """
         topology = group.topology
@@ -64,7 +64,10 @@ class TopologyPlacements:
         pins = self._pins(group, domains)
         if topology.preferred:
             whole = self.whole(group, region, above)
+            # A node without the label does not matter: the constraint is only preferred.
             return self._preferred(domains, whole, demand, sorted(pins - {UNLABELLED}))
+        # The group breaks its own constraint. More pods would make it worse, whichever domain they
+        # go to.
         if len(pins) > 1 or UNLABELLED in pins:
             return _in_several_domains(group, domains, pins)
         ranked = sorted(pins) or self._ranked(group, domains, region, demand)
@@ -75,11 +78,11 @@ class TopologyPlacements:
     def whole(
         self, group: Group, region: Region | None, above: CandidatePlacement | None
     ) -> CandidatePlacement:
-        """The last candidate for a preferred constraint: the whole region."""
+        """Return the last candidate for a preferred constraint: the whole region."""
         return CandidatePlacement(region, _last(region, above), group)
 
     def domains(self, group: Group) -> Domains:
-        """The domains of the group's topology key, inside the domains of the groups above it.
+        """Return the domains of the group's topology key, inside the domains of groups above.
 
         Raises LookupError for a group without a topology constraint.
         """
@@ -89,9 +92,9 @@ class TopologyPlacements:
         return self._topologies.of_groups(key, outer_topology_keys(group, key))
 
     def in_one_domain(self, group: Group, region: Region | None) -> bool:
-        """Whether the group's constraint holds wherever in the region its pods are.
+        """Return True if the group's constraint holds wherever in the region its pods are.
 
-        Those that run already have to be in the region's domain, too.
+        Pods that run already have to be in the region's domain as well.
         """
         if group.topology is None:
             return True
@@ -101,9 +104,10 @@ class TopologyPlacements:
         return one and (group.topology.preferred or self._pins(group, domains) <= {int(codes[0])})
 
     def wider(self, inner: CandidatePlacement, demand: Demand) -> Region | None:
-        """The nodes of the fewest other domains with room for pods that did not fit in `inner`.
+        """Return the fewest other domains with capacity for pods that do not fit `inner`.
 
-        All of `inner.last` if no domains have room for the whole demand.
+        Returns their nodes. These are all of `inner.last` if no domains have capacity for the
+        complete demand.
         """
         if inner.prefers is None or inner.rows is None:
             raise AssertionError("only what is in a part by preference can go to another")
@@ -122,7 +126,7 @@ class TopologyPlacements:
     def _preferred(
         self, domains: Domains, whole: CandidatePlacement, demand: Demand, pins: list[int]
     ) -> Iterator[CandidatePlacement]:
-        """Single domains, or those of running members; then unions of more and more; then all."""
+        """Yield single domains, or those of running members; then growing unions; then all."""
         group, region = whole.prefers, whole.rows
         if group is None:
             raise AssertionError("somebody prefers")
@@ -131,13 +135,17 @@ class TopologyPlacements:
         else:
             for code in self._ranked(group, domains, region, demand):
                 yield replace(whole, rows=domains.rows(code, region))
+        # A group with a choice has no certain demand; all of its waiting pods guide the order.
         order, enough = self._order(domains, region, demand or _wanted(group), pins)
+        # Unions grow in doubling steps, because one search for each number of domains would take
+        # too long.
         for count in _growing(enough if demand else 1, len(order)):
             if pins or count > 1:
                 yield replace(whole, rows=domains.union([*pins, *order[:count]], region))
         yield whole
 
     def _pins(self, group: Group, domains: Domains) -> set[int]:
+        # Cheap test first: most groups have no running pods.
         if not group.running_total:
             return set()
         rows = [
@@ -151,10 +159,10 @@ class TopologyPlacements:
     def _ranked(
         self, group: Group, domains: Domains, region: Region | None, demand: Demand
     ) -> list[int]:
-        """Domains with room for the demand: by most waiting pods placed, then by fewest slots.
+        """Return the domains that fit the demand: by most pods placed, then by fewest slots.
 
-        Ties go to the domain with the least unused resources, to keep those for pods of other
-        sizes; then by name.
+        Ties go to the domain with the least unused resources, to keep other domains for pods of
+        other sizes; then by name.
         """
         wanted = _wanted(group)
         placed = np.zeros(len(domains.values), np.int64)
@@ -165,6 +173,7 @@ class TopologyPlacements:
             placed += np.minimum(sums, count)
             spare += sums
             possible &= sums >= demand.get(shape, 0)
+        # Each shape alone may fit although the shapes together need more than the domain has.
         for resource, amount in _total(demand).items():
             possible &= domains.sums(self._free(resource, region), region) >= amount
         if wanted:
@@ -173,12 +182,12 @@ class TopologyPlacements:
         return [int(code) for code in order if possible[code]]
 
     def _free(self, resource: int, region: Region | None) -> Ints:
-        """What is free of a resource on the nodes of the region, (len(region),)."""
+        """Return the free amount of a resource on the nodes of the region, (len(region),)."""
         free = self._nodes.free[resource, : self._nodes.size]
         return np.maximum(0, free if region is None else free[region])
 
     def _idle(self, shapes: Iterable[Shape], domains: Domains, region: Region | None) -> Ints:
-        """Unused resources per domain (D,), summed in thousandths of what each shape requests."""
+        """Return unused resources per domain (D,), in thousandths of the request of each shape."""
         free = self._nodes.free[:, : self._nodes.size]
         if region is not None:
             free = free[:, region]
@@ -191,10 +200,10 @@ class TopologyPlacements:
     def _order(
         self, domains: Domains, region: Region | None, demand: Demand, without: list[int]
     ) -> tuple[list[int], int]:
-        """Domains with room, and how many of the first ones are enough for the demand.
+        """Return the domains with capacity, and how many of the first ones suffice for the demand.
 
-        Each next domain is the one that takes most of what is left, ties by fewest slots. A number
-        above that of the domains means that all together are not enough.
+        Each next domain is the one that takes most of the rest, ties by fewest slots. A number
+        above that of the domains means that all together do not suffice.
         """
         sums = np.array([self._sums(shape, domains, region) for shape in demand])
         left = np.array(list(demand.values()))[:, None]
@@ -209,6 +218,7 @@ class TopologyPlacements:
             left = np.maximum(0, left - sums[:, chosen].sum(axis=1, keepdims=True))
             sums[:, chosen] = 0
             first += chosen.tolist()
+        # Behind the domains that suffice: their capacity may still help if packing is imperfect.
         room = sums.sum(axis=0)
         rest = np.argsort(-room, kind="stable")[: np.count_nonzero(room)]
         return [*first, *rest.tolist()], len(first)
@@ -235,7 +245,7 @@ class TopologyPlacements:
         return worst or Shortage("quorum", group.key, "No pods are pending.")
 
     def _no_domain(self, domains: Domains) -> str:
-        """Why no node is in a domain of the key."""
+        """Return why no node is in a domain of the key."""
         nodes = wording.count(len(self._nodes.row_of), "node")
         if domains.mixed:
             why = wording.without_domain(domains.mixed)
@@ -251,21 +261,23 @@ class TopologyPlacements:
 
 
 def next_domains(sums: Ints, left: Ints) -> Ints:
-    """The domains that take most of `left` (S, 1), of which they have slots for `sums` (S, D).
+    """Return the domains that take most of `left` (S, 1), and have slots for `sums` (S, D).
 
-    All up to the one that leaves less than another may take: up to there nobody's share depends on
-    what the others take. Empty if none takes anything.
+    These are all up to the first that leaves less than another may take. Up to there, no domain's
+    share depends on the others. Empty if none takes anything.
     """
     taken = np.minimum(sums, left)
     total = taken.sum(axis=0)
     order = np.lexsort((sums.sum(axis=0), -total))[: np.count_nonzero(total)]
+    # Choosing one domain at a time takes quadratic time with thousands of racks. While plenty is
+    # left, the shares do not influence each other, so all of these domains can be chosen at once.
     rest = left - np.cumsum(taken[:, order], axis=1)
     plenty = (rest >= taken.max(axis=1, keepdims=True)).all(axis=0)
     return order[: len(order) if plenty.all() else 1 + int(np.argmin(plenty))]
 
 
 def _growing(first: int, most: int) -> Iterator[int]:
-    """`first`, and from there in steps of 1, 2, 4 and so on, as long as it is at most `most`."""
+    """Yield `first`, then numbers with steps of 1, 2, 4 and so on, up to `most`."""
     step = 1
     while first <= most:
         yield first
@@ -273,14 +285,14 @@ def _growing(first: int, most: int) -> Iterator[int]:
 
 
 def _total(demand: Demand) -> Counter[int]:
-    """What the demand takes of each resource on any nodes; empty where slots or stages say more."""
+    """Return the demand by resource, on any nodes; empty where slots or stages are more precise."""
     if len(demand) == 1 or any(shape.requirements.stage is not None for shape in demand):
         return Counter()
     return demands_of(demand)
 
 
 def _last(region: Region | None, above: CandidatePlacement | None) -> Region | None:
-    """Where extras may go: beyond the region if what is above only prefers its own."""
+    """Return where extras may go: beyond the region if a group above only prefers its own."""
     return above.last if above is not None and above.prefers is not None else region
 
 
@@ -299,5 +311,5 @@ def _in_several_domains(group: Group, domains: Domains, pins: set[int]) -> Short
         f" {', '.join(names)}. Delete those in all but one"
     )
     if UNLABELLED in pins:
-        message += f', or restore the label "{domains.key}" of their nodes'
+        message += f', or wait until their nodes have "{domains.key}" again'
     return Shortage("invalid", group.key, f"{message}.", resolvable=False)

@@ -1,6 +1,6 @@
-"""The search over a tree of groups: candidate placements, and which children in which order.
+"""The search over a tree of groups: candidate placements, and the order of the children.
 
-Places the minimums first, then the extras. Undoes what a failed candidate or child took.
+It places the minimums first, then the extras. It undoes what a failed candidate or child took.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from scheduler.core.values.search_budget import SearchBudget
 _Work = Callable[[Group, Region | None], Shortage | None]
 
 _ROUNDS: Final = 16
-"""Rounds in which extras are shared out among siblings. With many pods, a round takes more."""
+"""Rounds in which extras are divided among siblings. With many pods, a round takes more."""
 
 _WIDE: Final = 64
-"""Children beyond which the room for all is compared before any of them is tried."""
+"""Children beyond which the capacity for all is compared before any of them is tried."""
 
 _FEW: Final = 4
 """Equal children that are not worth being placed together."""
@@ -41,24 +41,24 @@ _FEW: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class _EqualNeed:
-    """`count` pods of the shape; nothing but free resources and node filters decides."""
+    """The need for `count` pods of the shape; only free resources and node filters decide."""
 
     shape: Shape
     count: int
 
 
 def shapes_of(group: Group) -> frozenset[Shape]:
-    """The shapes of all waiting pods in the subtree."""
+    """Return the shapes of all waiting pods in the subtree."""
     return frozenset(shape for leaf in group.leaves() for shape in leaf.pending)
 
 
 class Search:
-    """One attempt at one root; `attempt` has the places that it took."""
+    """One search for one root; `attempt` has the pods that it placed."""
 
     def __init__(
         self, state: State, budget: SearchBudget, memory: SearchMemory | None = None
     ) -> None:
-        """`memory` has what earlier searches for the root have tried to the end."""
+        """Skip the candidates that earlier searches for the root completed, by `memory`."""
         self._memory = memory
         self._begun = state.nodes.stamp
         self.attempt = Attempt(state, budget)
@@ -67,15 +67,16 @@ class Search:
         self._chosen: dict[Group, CandidatePlacement] = {}
         self._left_out: dict[Group, Shortage] = {}
         self.complete: bool | None = None
-        """Whether all ways were tried; None where they were not to be."""
+        """True if all ways were tried; None if the exhaustive search did not run."""
 
     def minimums(self, group: Group, region: Region | None) -> Shortage | None:
-        """Place what the minimums of the subtree lack, inside the region, all or nothing."""
+        """Place the pods that the subtree's minimums lack, inside the region, all or nothing."""
         if group.composite:
             work = self._children if group.parent is not None else self._in_one_domain_or_any
             return self._in_candidates(group, region, self._least(group), work)
         need = (group.minimum or 0) - group.running
         if need <= 0:
+            # No pod is needed, but extras and children still need the group's domain.
             return self._in_candidates(group, region, {}, lambda *_: None)
         if group.available < (group.minimum or 0):
             waiting = group.available - group.running
@@ -92,6 +93,7 @@ class Search:
             shortage = self._in_candidates(group, region, demand, fill)
             if shortage is None:
                 return None
+        # Which pods meet the minimum is open. The demands above are two of many choices.
         if len(group.pending) > 1 and group.pending_total > need:
 
             def fill_some(group: Group, inner: Region | None) -> Shortage | None:
@@ -99,18 +101,21 @@ class Search:
 
             if self._in_candidates(group, region, {}, fill_some) is None:
                 return None
-        # The last demand is the easiest: its shortage names no pod that the minimum does not need.
+        # The last demand is the easiest, so its shortage names no pod that the minimum does not
+        # need.
         return shortage
 
     def all_ways(self, root: Group, region: Region | None, most: int) -> bool:
-        """Try all ways to place the minimums of a small tree, in `most` steps; whether one works.
+        """Try all ways to place a small tree's minimums, in `most` steps. Return True if one works.
 
-        Where the steps do not suffice the next search goes on from there, if it has the memory.
+        If the steps do not suffice, the next search continues there, provided it has the memory.
         """
         shapes = shapes_of(root)
-        # Most roots are not looked at any further: this comes after each refusal.
+        # This runs after each refusal, so most roots must leave here.
         if root.pending_total > MOST_PODS or (len(shapes) == 1 and not root.composite):
             return False
+        # Greedy and joint packing cover these: only resources decide, and only the root has a
+        # topology.
         simple = all(self.attempt.framework.independent(it) for it in shapes) and all(
             group.topology is None for group in root.walk() if group is not root
         )
@@ -126,10 +131,10 @@ class Search:
         return found
 
     def extras(self, root: Group) -> None:
-        """Place pods beyond the minimums, as long as there is room.
+        """Place pods beyond the minimums, as far as capacity allows.
 
-        Leaves of a higher priority come first. Leaves of equal priority are served in rounds, so
-        that none takes all the room.
+        Leaves of a higher priority come first. Leaves of equal priority take turns in rounds, so
+        that none takes all the capacity.
         """
         for group in list(root.walk()):
             self.attempt.budget.pause()
@@ -149,11 +154,12 @@ class Search:
             return
         rest = [c for c in group.children_in_order() if c.quorate and c not in self._chosen]
         self._place_any(rest, inner.rows)
+        # Like extras, these children may leave a domain that is only preferred.
         if inner.prefers is not None:
             self._place_any([c for c in rest if c not in self._chosen], inner.last)
 
     def _place_any(self, order: list[Group], region: Region | None) -> None:
-        """Place the minimums of those of the groups that have room, until the budget is used up."""
+        """Place the minimums of the groups that fit, until the budget is used up."""
         hopeless: set[_EqualNeed] = set()
         index = 0
         while index < len(order) and not self._gives_up:
@@ -167,12 +173,14 @@ class Search:
                 placed = self._place_equal(order, index, len(order), need, region)
             if not placed and (short := self.minimums(order[index], region)) is not None:
                 self._left_out[order[index]] = short
+                # Capacity only shrinks here, so what failed once for equal needs fails for all of
+                # them.
                 if need is not None:
                     hopeless.add(need)
             index += max(1, placed)
 
     def _overflow(self, leaves: list[Group]) -> None:
-        """Place extras in the fewest other domains if their preferred domain has no room left."""
+        """Place extras in the fewest other domains if their preferred domain is full."""
         regions = {}
         for leaf in leaves:
             inner, left = self._chosen[leaf], self.attempt.left_of(leaf)
@@ -183,14 +191,15 @@ class Search:
     def _rounds(self, leaves: list[Group], regions: Mapping[Group, Region | None]) -> None:
         while leaves:
             left = sum(self.attempt.left(leaf) for leaf in leaves)
-            # One pod per leaf and round if few are left; more if many are, to limit the rounds.
+            # One pod per leaf and round if few are left; more if many are, to limit the number of
+            # rounds.
             share = 1 + left // (len(leaves) * _ROUNDS) if len(leaves) > 1 else left
             leaves = [leaf for leaf in leaves if self.attempt.extras(leaf, regions[leaf], share)]
 
     def left_over(self, group: Group) -> Shortage:
-        """Why nothing was placed although all minimums are met: there is no room for an extra.
+        """Return why nothing was placed although all minimums are met: an extra does not fit.
 
-        Or for what a child needs that its parent can do without.
+        Or a child, which its parent can do without, lacks something.
         """
         for child, shortage in self._left_out.items():
             if child not in self._chosen:
@@ -234,11 +243,15 @@ class Search:
             if shortage is None:
                 return None
             self._undo(mark)
+            # The first pod with a shared claim decides the claim's devices, which may not suit the
+            # others.
             if self._beside_claims(group, inner, demand, work):
                 return None
+            # A search that ran out of budget has not completed the candidate.
             if key is not None and self._memory is not None and not self.attempt.exhausted:
                 self._memory.failed(group.key, key, shortage, self._begun)
-            # With a preferred constraint the last candidate, the whole region, says what is short.
+            # With a preferred constraint, the last candidate is the whole region. Its shortage is
+            # the relevant one.
             if first is None or prefers:
                 first = _inside(shortage, inner)
         if first is None:
@@ -246,7 +259,8 @@ class Search:
         return first
 
     def _key(self, group: Group, wanted: object, inner: CandidatePlacement) -> int | None:
-        """What stands for this candidate beside what was placed so far; None if there is one."""
+        """Return a key of this candidate and the pods placed so far; None if it has none."""
+        # Without a topology constraint there is one candidate, and remembering it saves nothing.
         if self._memory is None or group.topology is None or inner.rows is None:
             return None
         return hash((group.key, self.attempt.placed, wanted, inner.rows.tobytes()))
@@ -261,10 +275,12 @@ class Search:
     def _while_time_lasts(
         self, group: Group, candidates: Iterator[CandidatePlacement], region: Region | None
     ) -> Iterator[CandidatePlacement]:
-        """The candidates until the budget is used up; a preference never keeps a group waiting."""
+        """Yield candidates until the budget is used up, but always the last of a preference."""
         for inner in candidates:
             yield inner
             if self.attempt.exhausted:
+                # Whatever the budget: only the whole region shows that the group really does not
+                # fit.
                 if inner.prefers is group and inner.rows is not region:
                     above = self._chosen.get(group.parent) if group.parent is not None else None
                     yield self._placements.whole(group, region, above)
@@ -273,7 +289,7 @@ class Search:
     def _beside_claims(
         self, group: Group, inner: CandidatePlacement, demand: Demand, work: _Work
     ) -> bool:
-        """Try `work` once more where claims that the pods share are allocated before them."""
+        """Try `work` once more, with the claims that the pods share allocated before the pods."""
         keys = self._shared.of(group)
         return bool(keys) and self._allocated(keys, group, inner, demand or self._any(group), work)
 
@@ -285,7 +301,7 @@ class Search:
         demand: Demand,
         work: _Work,
     ) -> bool:
-        """The same with the first of these claims in one place after the other, then the rest."""
+        """Try each allocation of the first of these claims, and for each those of the rest."""
         for row, wide in self._shared.places(keys[0], demand, inner.rows):
             if self.attempt.exhausted:
                 return False
@@ -302,13 +318,14 @@ class Search:
         return False
 
     def _any(self, group: Group) -> Demand:
-        """One pod of each shape, for groups that have a choice."""
+        """Return one pod of each shape, for groups that have a choice."""
         return dict.fromkeys(shapes_of(group), 1)
 
     def _in_one_domain_or_any(self, group: Group, region: Region | None) -> Shortage | None:
         """Place the children anywhere, or else all in one domain that their pods must share.
 
-        Where the first pod goes decides for all that must be near it, in the other children, too.
+        The first pod decides the domain for all pods with affinity to it, in the other children as
+        well.
         """
         shortage = self._children(group, region)
         if shortage is not None:
@@ -321,8 +338,9 @@ class Search:
 
     def _children(self, group: Group, region: Region | None) -> Shortage | None:
         """Place the minimums of as many children as the composite's minimum still needs."""
-        # More may stand than the minimum asks for.
+        # More children may have met their minimum than the group needs.
         needed = max(0, (group.minimum or 0) - group.standing_children)
+        # With many children, failing one after the other would take long before the sum shows it.
         if len(group.children) > _WIDE:
             short = self._too_little_room(group, region)
             if short is not None:
@@ -348,35 +366,41 @@ class Search:
                 and failed not in demoted
                 and needs_other_pods(failed)
             ):
-                # The peers it needs may be among its siblings: try it once more, after them.
+                # Its peers may be among its siblings. Try it once more, after them.
                 demoted.add(failed)
                 order = [*order[1:], failed]
                 continue
             if order[0] is failed:
-                # It fails even with the whole region free for it: only the other children remain.
+                # It fails even with the complete region free for it, so only the other children
+                # remain.
                 order = order[1:]
                 continue
+            # Children that displace each other would be promoted forever.
             if failed in promoted:
                 break
-            # It may have failed because its siblings took its places: try it before them.
+            # Its siblings may have taken its nodes. Try it before them.
             promoted.add(failed)
             order = [failed, *(child for child in order if child is not failed)]
         return None if self._pack_jointly(group, region) else shortage
 
     def _too_little_room(self, group: Group, region: Region | None) -> Shortage | None:
-        """The shortage if the pods that are needed in any case cannot fit, however they are placed.
+        """Return the shortage if the pods that are needed in any case cannot fit, wherever they go.
 
-        It says how much is short in all, for which of many children no longer matters.
+        It states the total that is missing, so for many children it does not matter which one
+        fails.
         """
         for shape, count in self._least(group).items():
             self.attempt.budget.pause()
+            # Optimistic: affinity to pods that are placed later must not look like a lack of
+            # capacity.
             free = int(self.attempt.framework.optimistic_slots(shape, region).sum())
             if free < count:
                 return self.attempt.short(group, shape, count, free)
         return None
 
     def _pack_jointly(self, group: Group, region: Region | None) -> bool:
-        """Pack all minimums of the subtree together if only resources decide; whether it worked."""
+        """Pack all minimums of the subtree together if only resources decide. True if it worked."""
+        # Inner groups are covered when the root, or the group with the constraint, is packed.
         top = group.parent is None or group.topology is not None
         if not top or not all(
             self._placements.in_one_domain(below, region)
@@ -386,6 +410,7 @@ class Search:
             return False
         shapes = shapes_of(group)
         framework = self.attempt.framework
+        # One shape needs no packing. Affinity and volumes are not part of the packing model.
         if len(shapes) == 1 or any(
             s.requirements.unsupported or not framework.independent(s) for s in shapes
         ):
@@ -395,6 +420,7 @@ class Search:
         placed = pack_jointly(framework, group, region, budget.packing_steps, self.attempt.expired)
         if placed is None or not self.attempt.take_all(placed):
             return False
+        # Extras go to the domains of their groups, so each group below needs one.
         for leaf, *_ in placed:
             below: Group | None = leaf
             while below is not None and below is not group:
@@ -438,20 +464,21 @@ class Search:
 
     @property
     def _gives_up(self) -> bool:
-        """Whether both steps and time are used up: few children are tried in any case."""
+        """True if both steps and time are used up: a few children are tried in any case."""
         attempt = self.attempt
         return attempt.steps >= attempt.budget.steps and attempt.budget.expired()
 
     def _place_equal(
         self, order: list[Group], start: int, needed: int, need: _EqualNeed, region: Region | None
     ) -> int:
-        """Place the minimums of children of equal need that follow each other; how many of them.
+        """Place the minimums of consecutive children of equal need. Return how many were placed.
 
-        With the profile pack that gives the same places as one after the other.
+        With the profile pack, the result is the same as for one child after the other.
         """
         alike = takewhile(lambda child: _equal_need(child) == need, islice(order, start, None))
         children = list(islice(alike, needed))
         framework, attempt = self.attempt.framework, self.attempt
+        # The next pod depends on the last one, so one choice for all pods would be wrong.
         if len(children) < _FEW or framework.in_waves(need.shape):
             return 0
         room = int(framework.slots_in(need.shape, region).sum())
@@ -474,9 +501,9 @@ class Search:
         return len(children)
 
     def _children_to_try(self, group: Group, region: Region | None) -> list[Group]:
-        """The quorate children whose minimum is not met, in the order to try them.
+        """Return the quorate children whose minimum is not met, in the order to try them.
 
-        Incomplete ones come first, ones that need other pods last. If all are needed the tightest
+        Incomplete ones come first, ones that need other pods last. If all are needed, the tightest
         comes first, otherwise the easiest.
         """
         waiting = [c for c in group.children_in_order() if c.quorate and not c.standing]
@@ -486,6 +513,7 @@ class Search:
         tightness = self._tightnesses(waiting, region)
         return sorted(
             waiting,
+            # Incomplete children run below their minimum and hold resources without working.
             key=lambda c: (
                 not c.incomplete,
                 needs_other_pods(c),
@@ -494,7 +522,7 @@ class Search:
         )
 
     def _tightnesses(self, groups: list[Group], region: Region | None) -> dict[Group, int]:
-        """How tight each group is; 0 for those that the time does not suffice for."""
+        """Return how tight each group is; 0 for those that the time does not suffice for."""
         found: dict[Group, int] = dict.fromkeys(groups, 0)
         by_need: dict[_EqualNeed, int] = {}
         for number, group in enumerate(groups):
@@ -510,7 +538,7 @@ class Search:
         return found
 
     def _tightness(self, group: Group, region: Region | None) -> int:
-        """The largest share of any shape's slots that the subtree needs, in millionths."""
+        """Return the largest share of any shape's slots that the subtree needs, in millionths."""
         shares = [0]
         for shape, count in self._least(group).items():
             slots = max(1, self.attempt.slots(shape, region))
@@ -518,7 +546,7 @@ class Search:
         return max(shares)
 
     def _least(self, group: Group) -> Demand:
-        """The pods that the minimums need in any case; none for groups that have a choice."""
+        """Return the pods that the minimums need in any case; none for groups with a choice."""
         if group.standing:
             return {}
         if not group.composite:
@@ -537,7 +565,7 @@ class Search:
         return total
 
     def _demands(self, group: Group, need: int) -> Iterator[Demand]:
-        """Ways to pick `need` of the waiting pods: first by their order, then by most slots."""
+        """Yield ways to pick `need` of the waiting pods: first by order, then by most slots."""
         counts = {shape: len(pods) for shape, pods in group.pending.items()}
         if len(counts) == 1:
             yield dict.fromkeys(counts, need)
@@ -564,7 +592,7 @@ class Search:
 
 
 def _equal_need(group: Group) -> _EqualNeed | None:
-    """The need of a leaf that may be filled together with others; None if it may not be."""
+    """Return the need of a leaf that may be filled with others; None if it may not be."""
     if group.composite or group.topology is not None or len(group.pending) != 1:
         return None
     shape, pods = next(iter(group.pending.items()))
@@ -576,7 +604,7 @@ def _equal_need(group: Group) -> _EqualNeed | None:
 
 
 def _rank(leaf: Group) -> int:
-    """The negated highest priority of the waiting pods, so that the lowest rank comes first."""
+    """Return the negated highest priority of the waiting pods, so that the lowest rank is first."""
     return min(pod.order[0] for pods in leaf.pending.values() for pod in pods.values())
 
 

@@ -1,4 +1,4 @@
-"""What decisions read, kept up to date by events.
+"""The state that decisions read, kept up to date by events.
 
 `State` is the entry point.
 """

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: how many of their pods may be evicted, and which pods they cover."""
+"""PodDisruptionBudgets: the pods that each covers, and how many of these may be evicted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.core.nodes.label_expressions import matches
 from scheduler.core.values.model import Expression
 
 MOST_BUDGETS: Final = 64
-"""Of a namespace: with more of them all its pods count as protected."""
+"""PodDisruptionBudgets of one namespace that are matched. With more, all its pods are protected."""
 
 BudgetKey = tuple[str, str]
 """(namespace, name)"""
@@ -61,20 +61,19 @@ class DisruptionBudgets:
 
     @property
     def namespaces(self) -> Collection[str]:
-        """Those with a budget."""
+        """The namespaces that have a budget."""
         return self._by_namespace.keys()
 
     def within(self, namespace: str) -> Collection[DisruptionBudget]:
-        """The budgets of a namespace."""
+        """Return the budgets of a namespace."""
         return self._by_namespace.get(namespace, {}).values()
 
 
 class Coverage:
-    """Which budgets cover which pods, for the time of one decision.
+    """The budgets that cover each pod, for the time of one decision.
 
-    Pods of equal labels are matched once. A namespace with more than MOST_BUDGETS counts as covered
-    by one that allows nothing, which its owner could have written as well: a decision never matches
-    thousands of budgets with thousands of pods. `matched` counts what it matched.
+    Pods of equal labels are matched once. A namespace with more than MOST_BUDGETS budgets counts as
+    covered by one budget that allows no eviction. `matched` counts the budgets that were matched.
     """
 
     def __init__(self, budgets: DisruptionBudgets) -> None:
@@ -83,7 +82,7 @@ class Coverage:
         self.matched = 0
 
     def of(self, pods: Iterable[Pod]) -> Counter[DisruptionBudget]:
-        """How many of the pods each budget covers."""
+        """Return how many of the pods each budget covers."""
         found: Counter[DisruptionBudget] = Counter()
         for pod in pods:
             there = self._budgets.within(pod.info.namespace)
@@ -95,8 +94,11 @@ class Coverage:
         self, pod: Pod, there: Collection[DisruptionBudget]
     ) -> Iterable[DisruptionBudget]:
         namespace = pod.info.namespace
+        # A decision must not match thousands of budgets with thousands of pods. The owner of the
+        # namespace could create a budget that allows nothing anyway, so this gives no new power.
         if len(there) > MOST_BUDGETS:
             return (DisruptionBudget((namespace, ""), (), 0),)
+        # Pods of one template have equal labels.
         key = (namespace, frozenset(pod.info.labels.items()))
         covering = self._known.get(key)
         if covering is None:

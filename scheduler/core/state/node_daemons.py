@@ -1,8 +1,8 @@
 """Pods that belong to their node: DaemonSet pods and mirror pods, which are never victims.
 
-Evicting one frees nothing: its place is kept for it, and it comes back at once. What a pod says
-about itself is not trusted: its DaemonSet must exist, and a mirror pod must name its node's UID,
-which only administrators and the node itself can read.
+Evicting one frees nothing: its controller recreates it on the same node at once. A pod's own claim
+is not trusted. Its DaemonSet must exist. A mirror pod must name its node's UID, which only
+administrators and the node itself can read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class NodeDaemons:
     """The DaemonSets that exist, and the running pods that name one, existing or not."""
 
     def __init__(self, nodes: NodeTable, stale: Callable[[Pod], None]) -> None:
-        """`stale` is called for each pod whose DaemonSet came or went."""
+        """Call `stale` for each pod whose DaemonSet was created or deleted."""
         self._nodes = nodes
         self._stale = stale
         self._daemon_sets: set[DaemonSetKey] = set()
@@ -31,29 +31,31 @@ class NodeDaemons:
         return iter(sorted(self._daemon_sets))
 
     def set(self, key: DaemonSetKey) -> None:
-        """The DaemonSet exists."""
+        """Record that the DaemonSet exists."""
         if key not in self._daemon_sets:
             self._daemon_sets.add(key)
             self._changed(key)
 
     def unset(self, key: DaemonSetKey) -> None:
-        """The DaemonSet was deleted."""
+        """Record that the DaemonSet was deleted."""
         self._daemon_sets.discard(key)
         self._changed(key)
 
     def add(self, pod: Pod) -> bool:
-        """Remember a running pod; whether it belongs to its node."""
+        """Remember a running pod. Return True if it belongs to its node."""
         info = pod.info
         daemon_set, mirror_of = info.preemption.daemon_set, info.preemption.mirror_of
         if not daemon_set:
+            # Anybody can write the mirror annotation; few can read the node's UID.
             return bool(mirror_of) and mirror_of == self._node_uid(pod.row)
+        # Events may deliver a pod before its DaemonSet. Remember it until then.
         key = (info.namespace, daemon_set)
         self._pods.setdefault(key, {})[info.uid] = pod
         self._key_of[info.uid] = key
         return key in self._daemon_sets
 
     def remove(self, uid: str) -> None:
-        """Forget a pod; it need not be known."""
+        """Forget a pod, if it is known."""
         key = self._key_of.pop(uid, None)
         if key is not None:
             pods = self._pods[key]

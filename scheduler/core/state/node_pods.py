@@ -1,4 +1,4 @@
-"""The pods on each node: what they take of it, and for whom there is room once they leave."""
+"""The pods on each node: the resources they use, and the events when they arrive or leave."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from scheduler.core.volumes.volume_table import VolumeTable
 
 
 class NodePods:
-    """The pods that are bound to a node or assumed there, by its name, known or not.
+    """The pods that are bound to a node or assumed there, by name of the node, known or not.
 
-    The pods that come and leave are events, which are noted in `changes`.
+    `changes` records each pod that arrives or leaves as an event.
     """
 
     def __init__(
@@ -32,27 +32,31 @@ class NodePods:
         self._pods: dict[str, dict[str, Pod]] = {}
 
     def __len__(self) -> int:
-        """How many nodes have pods."""
+        """Return the number of nodes that have pods."""
         return len(self._pods)
 
     def on(self, node: str) -> list[Pod]:
-        """The pods on this node."""
+        """Return the pods on this node."""
         return list(self._pods.get(node, {}).values())
 
     def put(self, pod: Pod, node: str, row: int) -> None:
-        """The pod is on the node of this row, -1 if it is not known; `take` what it takes there."""
+        """Record that the pod is on the node of this row, -1 if unknown.
+
+        Does not `take` the pod's resources there.
+        """
         pod.node, pod.row = node, row
         self._pods.setdefault(node, {})[pod.info.uid] = pod
 
     def occupy(self, pod: Pod, node: str) -> None:
-        """The pod is on this node, and takes what it needs there."""
+        """Record that the pod is on this node, and take its resources there."""
         row = self._nodes.row_of.get(node, -1)
+        # The pod may be delivered before its node; `State.set_node` takes its resources later.
         self.put(pod, node, row)
         if row >= 0:
             self.take(pod.shape, row)
 
     def vacate(self, pod: Pod) -> None:
-        """The pod leaves its node, if it is on one."""
+        """Remove the pod from its node, if it is on one."""
         if not pod.node:
             return
         self._remove(pod.node, pod.info.uid)
@@ -63,14 +67,16 @@ class NodePods:
             pod.row = -1
 
     def take(self, shape: Shape, row: int, count: int = 1) -> None:
-        """So many pods of the shape are on the node of this row; fewer, if `count` is negative."""
+        """Take the resources of `count` pods of the shape on this row; free them if negative."""
+        # Every refused root is reconsidered already, so details of this event change nothing.
         if not self._changes.anywhere:
             self._note_events(shape, row, leaves=count < 0)
         self._framework.account(shape, row, count)
 
     def recount(self, gone: Pod) -> set[int]:
-        """Count the pods of the nodes that a pod was on, without it; returns their rows."""
+        """Recount the nodes that had the pod, without it. Return the rows of these nodes."""
         uid = gone.info.uid
+        # The change broke off, so `pod.node` may be wrong. Search all nodes.
         names = {name for name, pods in self._pods.items() if uid in pods}
         rows = {self._nodes.row_of[name] for name in names if name in self._nodes.row_of}
         if gone.row >= 0:
@@ -80,6 +86,7 @@ class NodePods:
         for row in rows:
             shapes = (pod.shape for pod in self.on(self._nodes.name_of(row)))
             self._nodes.recount(row, (shape.load for shape in shapes))
+        # `recount` bypasses the plugins; drop the volumes that were assumed for this pod alone.
         self._framework.plugins.volume_binding.account(gone.shape, gone.row, more=False)
         return rows
 
@@ -90,11 +97,13 @@ class NodePods:
             del self._pods[node]
 
     def _note_events(self, shape: Shape, row: int, *, leaves: bool) -> None:
-        """Note that a pod of the shape comes to the row, or leaves it.
+        """Record that a pod of the shape arrives on the row, or leaves it.
 
-        A pod that only changes its shape leaves no room: `vacate` notes the row of one that leaves.
+        A pod that only changes its shape frees no capacity. `vacate` records the row of a pod that
+        leaves.
         """
         changes, reach, volumes = self._changes, self._framework.reach, self._volumes
+        # Another pod's claim may get the volume, on whatever node that volume reaches.
         if leaves and any(key in volumes.assumed for key in shape.requirements.claims):
             changes.note(reach[Event.VOLUME_RELEASE])
             if changes.anywhere:
@@ -104,6 +113,7 @@ class NodePods:
             use = self._selectors.use_of(match_id)
             if use is None:
                 peers.append(match_id)
+            # The next pod may use the ReadWriteOncePod claim now.
             elif leaves and volumes.for_one_pod(use):
                 claims.append(match_id)
         if not leaves:

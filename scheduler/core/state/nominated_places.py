@@ -1,4 +1,4 @@
-"""What the nominations of many roots take, summed up: each decision has to take it."""
+"""The sum of what the nominations of many roots take, because each decision has to take it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _K = TypeVar("_K")
 
 @dataclass(slots=True)
 class _Equal:
-    """Places for equal requests: how many on each row, (N,), and how many in all."""
+    """Nominated pods of equal requests: how many on each row, (N,), and how many in all."""
 
     load: Load
     counts: Ints
@@ -26,11 +26,11 @@ class _Equal:
 
 
 class NominatedPlaces:
-    """Places by shape and node, as long as no node comes, goes or is changed.
+    """Nominated pods by shape and node, valid until a node is added, changed or deleted.
 
-    Shapes that only take resources and are counted by others are taken together, those with equal
-    requests at once. All others are taken alone, shape by shape: what they get depends on who has
-    left before. A shape stays with those that it was with first, for as long as it has places.
+    Shapes that only take resources and count matches are taken together, those with equal requests
+    at once. All others are taken one by one: for these, what a shape gets depends on who left
+    before. A shape keeps its kind as long as it has nominated pods.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class NominatedPlaces:
         self._together: Counter[Shape] = Counter()
         self._equal: dict[tuple[tuple[str, int], ...], _Equal] = {}
         self._matches: dict[int, Counter[int]] = {}
-        self._pods: set[int] = set()  # those of them that count more than the users of a volume
+        self._pods: set[int] = set()  # those that count pods, not only the users of a volume
         for shape, places in (by_shape or {}).items():
             self.add(shape, places.items())
 
@@ -51,11 +51,13 @@ class NominatedPlaces:
 
     @property
     def any_alone(self) -> bool:
-        """Whether what is taken depends on who has left before."""
+        """True if what is taken depends on who left before."""
         return bool(self._alone)
 
     def add(self, shape: Shape, places: Iterable[tuple[str, int]]) -> None:
-        """Add (node name, number of pods) pairs; a negative number takes them away again."""
+        """Add (node name, number of pods) pairs; a negative number removes them."""
+        # A shape may start or cease to qualify while it is nominated. Removing it must find it
+        # where adding put it.
         if shape in self._alone or not (
             shape in self._together or self._framework.only_counts(shape)
         ):
@@ -68,6 +70,7 @@ class NominatedPlaces:
             equal = self._equal[amounts] = _Equal(Load(shape.request), none)
         for name, count in places:
             _add(self._together, shape, count)
+            # Count it even if no such node exists: removing the pair subtracts the same number.
             row = row_of.get(name)
             if row is not None:
                 equal.counts[row] += count
@@ -78,14 +81,16 @@ class NominatedPlaces:
             del self._equal[amounts]
 
     def take(self, shapes: Iterable[Shape] | None = None) -> None:
-        """Take all of them, in the open trial.
+        """Take all nominated pods, in the open trial.
 
-        With `shapes`, those are all that is decided about: other users of volumes that these do not
-        use are not counted, unless nodes can attach only so many.
+        With `shapes`, the decision is about these alone. Users of other volumes are not counted
+        then, unless nodes can attach only so many.
         """
         for equal in self._equal.values():
             rows = np.flatnonzero(equal.counts)
             self._nodes.take(rows, equal.counts[rows], equal.load)
+        # Only the entries are summed up, not the array of all nodes: most match counts have few
+        # rows.
         self._nodes.count(
             [
                 (match_id, row, count)
@@ -106,7 +111,8 @@ class NominatedPlaces:
             self._pods.add(match_id)
 
     def _counted(self, shapes: Iterable[Shape] | None) -> Iterable[int]:
-        """The match counts that say something to these shapes."""
+        """Return the match counts that matter to these shapes."""
+        # Attach limits count every volume on a node, whichever pod uses it.
         if shapes is None or self._framework.plugins.volume_binding.limited:
             return self._matches
         wanted = {match_id for shape in shapes for match_id in shape.filter_match_ids}
@@ -121,7 +127,7 @@ class NominatedPlaces:
 
 
 def occupy(framework: Framework, shape: Shape, places: Mapping[str, int], *, sign: int = 1) -> None:
-    """Take places on nodes that are known, in the open trial; -1 frees them."""
+    """Take these nominated pods on nodes that exist, in the open trial; -1 frees them."""
     found = known(framework, places)
     if found is not None:
         rows, counts = found
@@ -129,7 +135,7 @@ def occupy(framework: Framework, shape: Shape, places: Mapping[str, int], *, sig
 
 
 def known(framework: Framework, places: Mapping[str, int]) -> tuple[Ints, Ints] | None:
-    """The rows, which are distinct, and the counts of nodes that are there; None without any."""
+    """Return the distinct rows and the counts of the nodes that exist; None if none does."""
     row_of = framework.nodes.row_of
     found = [(row_of[name], count) for name, count in places.items() if name in row_of]
     if not found:
@@ -139,7 +145,7 @@ def known(framework: Framework, places: Mapping[str, int]) -> tuple[Ints, Ints] 
 
 
 def _add(counts: Counter[_K], key: _K, count: int) -> None:
-    """Counts of 0 are not kept."""
+    """Add to a counter, without entries of 0."""
     counts[key] += count
     if not counts[key]:
         del counts[key]

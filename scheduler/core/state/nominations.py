@@ -1,8 +1,8 @@
-"""Nominations: places reserved for roots whose victims are still terminating.
+"""Nominations: capacity reserved for roots whose victims are still terminating.
 
-They correspond to kube-scheduler's nominated pods, whose places are kept like those of single pods
-of this scheduler. Other roots of the same or a lower priority
-cannot use these places. A root of higher priority may take them; the nomination is then lost.
+They correspond to kube-scheduler's nominated pods. Those count here too, like single pods of this
+scheduler. Other roots of the same or a lower priority cannot use the nominated capacity. A root of
+higher priority may take it; the nomination is then lost.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from scheduler.core.state.nominated_places import NominatedPlaces, known, occupy
 from scheduler.core.values.model import GroupKey
 
 _MOST_PRIORITIES: Final = 16
-"""For so many priorities of roots, what they may not use is kept summed up."""
+"""Priorities of roots for which the sum of the nominations that they respect is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """The nominated places: for each shape, (node name, number of pods) pairs.
+    """The nominated nodes of a root: for each shape, (node name, number of pods) pairs.
 
-    A `foreign` one is another scheduler's: the nominatedNodeName of one of its pods.
+    A `foreign` one belongs to another scheduler: the nominatedNodeName of one of its pods.
     """
 
     root: GroupKey
@@ -59,11 +59,11 @@ class Nominations:
         return iter(self._nominations.values())
 
     def uses(self, shape: Shape) -> bool:
-        """Whether a place is nominated for a pod of this shape."""
+        """True if a pod of this shape is nominated."""
         return any(shape in by_shape for by_shape in self._by_priority.values())
 
     def own(self, root: GroupKey) -> bool:
-        """Whether the root has a nomination of this scheduler."""
+        """True if the root has a nomination of this scheduler."""
         nomination = self._nominations.get(root)
         return nomination is not None and not nomination.foreign
 
@@ -97,12 +97,12 @@ class Nominations:
             self.drop(root)
 
     def on(self, rows: Iterable[int]) -> dict[GroupKey, Nomination]:
-        """The nominations with places on these nodes, by root."""
+        """Return the nominations on these nodes, by root."""
         return {root: self._nominations[root] for row in rows for root in self._at(row)}
 
     @contextmanager
     def taken(self, rows: Iterable[int]) -> Iterator[None]:
-        """Inside, all nominated places on these rows are taken. Costs O(number of these places)."""
+        """Take all nominated pods on these rows inside. Costs O(number of nominated pods there)."""
         places = NominatedPlaces(self._framework)
         for row in rows:
             at = self._at(row)
@@ -123,23 +123,27 @@ class Nominations:
         return self._on.get(node.name, {}) if node is not None else {}
 
     def rows(self, root: GroupKey) -> Region | None:
-        """Sorted rows of the nominated nodes; None if one is gone or there is no nomination."""
+        """Return the sorted rows of the nominated nodes; None if there are none or one is gone."""
         nomination = self._nominations.get(root)
         if nomination is None:
             return None
         names = _nodes(nomination)
         row_of = self._nodes.row_of
+        # A gang needs all of its nominated nodes; the others alone would not hold it.
         if not names <= row_of.keys():
             return None
         return Region(np.array(sorted(row_of[name] for name in names), np.int64))
 
     def free(self, root: GroupKey, shape: Shape) -> int:
-        """How many of the root's nominated places for this shape are free. It must have some."""
+        """Return how many of the root's nominated pods of this shape fit now.
+
+        The root must have a nomination.
+        """
         places = _by_shape(self._nominations[root]).get(shape)
         return 0 if places is None else self._free(shape, places)
 
     def free_of_all(self, root: GroupKey) -> tuple[int, int]:
-        """How many of the root's nominated places are free, each shape alone, and of how many."""
+        """Return how many of the root's nominated pods fit, each shape alone, and their total."""
         free = total = 0
         for shape, places in _by_shape(self._nominations[root]).items():
             free += self._free(shape, places)
@@ -162,11 +166,12 @@ class Nominations:
         *,
         shapes: Iterable[Shape] | None = None,
     ) -> Iterator[None]:
-        """Inside, all nominated places that this root may not use are taken; undone at the end.
+        """Take all nominations that this root must respect; undo this at the end.
 
-        Only those on `rows`, if these are given: that costs O(number of places on them). With
-        `shapes`, the root has no others, and what says nothing to them may be left out.
+        With `rows`, only those on these rows, in O(number of nominated pods there). With `shapes`,
+        the root has no others, and what does not matter to them may be left out.
         """
+        # `kept` has taken these nominations already. Taking them again would count them twice.
         if rows is None and (self._kept == (root, priority) or not self._taken(priority)):
             yield
             return
@@ -177,6 +182,8 @@ class Nominations:
             else:
                 self._take_on(rows, root, priority)
 
+        # Upstream filters with and without nominated pods: an affinity must not depend on pods that
+        # may never run. So match counts remember which of their pods are nominated.
         with self._nodes.trial(), self._nodes.match_counts.nominating(take):
             yield
 
@@ -187,6 +194,8 @@ class Nominations:
                     self._take_all(row, nominated)
 
     def _take_but_own(self, root: GroupKey, priority: int, shapes: Iterable[Shape] | None) -> None:
+        # The sum by priority is shared by all roots. Subtract the root's own part instead of
+        # building a sum for each root.
         self._taken(priority).take(shapes)
         own = self._nominations.get(root)
         if own is not None and own.priority >= priority:
@@ -197,9 +206,10 @@ class Nominations:
     def kept(
         self, root: GroupKey, priority: int, shapes: Iterable[Shape] | None = None
     ) -> Iterator[None]:
-        """The same for many decisions on this root: inside, `respected` for it costs nothing more.
+        """Keep what `respected` takes for many decisions on this root: it is free of cost inside.
 
-        Not where nominated shapes are taken alone: what they get depends on who has left before.
+        Has no effect if nominated shapes are taken one by one: what they get depends on who left
+        before.
         """
         if self._taken(priority).any_alone:
             yield
@@ -212,9 +222,13 @@ class Nominations:
                 self._kept = before
 
     def _taken(self, priority: int) -> NominatedPlaces:
-        """Places nominated with this or a higher priority, kept up to date until nodes change."""
+        """Return the sum of the nominations of this or a higher priority.
+
+        It is kept up to date until nodes change.
+        """
         self._forget_other_nodes()
         if priority not in self._merged:
+            # Users may create any number of PriorityClasses. Drop the oldest sum.
             if len(self._merged) == _MOST_PRIORITIES:
                 del self._merged[next(iter(self._merged))]
             found = self._merged[priority] = NominatedPlaces(self._framework)
@@ -224,15 +238,17 @@ class Nominations:
         return self._merged[priority]
 
     def _forget_other_nodes(self) -> None:
-        """What is summed up holds only for the nodes as they were."""
+        """Forget all sums if nodes changed: they are arrays by row."""
+        # A row may belong to another node now.
         if self._generation != self._nodes.generation:
             self._generation = self._nodes.generation
             self._merged.clear()
 
     def _add(self, nomination: Nomination, sign: int) -> None:
-        """Count its places, or (-1) count them no more: all are needed for each decision."""
+        """Add the nomination to the sums, or (-1) subtract it."""
         self._forget_other_nodes()
         by_shape = self._by_priority.setdefault(nomination.priority, {})
+        # A sum of priority p contains the nominations of p and above.
         concerned = [taken for of, taken in self._merged.items() if of <= nomination.priority]
         for shape, places in nomination.places:
             counts = by_shape.setdefault(shape, Counter())

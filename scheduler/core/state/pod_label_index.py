@@ -13,10 +13,10 @@ _Uids = dict[str, None]
 
 
 class PodLabelIndex:
-    """Indexes `pods` (by UID) by namespace, by label, and by the labels' values where used.
+    """An index of `pods` (by UID) by namespace, by label, and by the values of the labels in use.
 
-    A pod costs what its own labels cost. Values of a label are indexed as long as a match count
-    that was passed to `add_user` goes by them.
+    The cost of a pod is the cost of its own labels. The values of a label are indexed while a match
+    count that was passed to `add_user` uses them.
     """
 
     def __init__(self, pods: Mapping[str, Pod]) -> None:
@@ -45,11 +45,12 @@ class PodLabelIndex:
                 _discard(self._by_value[key], value, info.uid)
 
     def within(self, namespace: str) -> list[Pod]:
-        """The pods of a namespace."""
+        """Return the pods of a namespace."""
         return [self._pods[uid] for uid in self._within.get(namespace, ())]
 
     def discard(self, uid: str) -> None:
-        """Remove a pod wherever it is, by looking everywhere."""
+        """Remove a pod from every index that may contain it."""
+        # A change to the pod broke off, so its labels do not tell where it is indexed.
         for index in (self._within, self._with, *self._by_value.values()):
             for value in [value for value, uids in index.items() if uid in uids]:
                 del index[value][uid]
@@ -57,11 +58,11 @@ class PodLabelIndex:
                     del index[value]
 
     def add_user(self, match_count: MatchCount) -> None:
-        """Keep the index of the values by which its pods are found."""
+        """Keep the index of the values by which the match count's pods are found."""
         self._users.update(_keys(match_count))
 
     def remove_user(self, match_count: MatchCount) -> None:
-        """Forget the values that no other match count uses."""
+        """Drop the index of the values that no other match count uses."""
         for key in _keys(match_count):
             self._users[key] -= 1
             if self._users[key] <= 0:
@@ -69,7 +70,7 @@ class PodLabelIndex:
                 self._by_value.pop(key, None)
 
     def of(self, match_count: MatchCount) -> list[Pod]:
-        """The pods that the match count may select; it selects no pod outside of these."""
+        """Return the pods that the match count may select; it selects no other pod."""
         needed = traits_needed(match_count.selectors)
         if not needed:
             return list(self._pods.values())
@@ -78,7 +79,7 @@ class PodLabelIndex:
         return [self._pods[uid] for uid in dict.fromkeys(uid for group in groups for uid in group)]
 
     def _holders(self, traits: Iterable[Trait]) -> list[_Uids]:
-        """Groups of UIDs: all pods with one of these traits, and some of other namespaces."""
+        """Return groups of UIDs: all pods with one of these traits, some of other namespaces."""
         groups: list[_Uids] = []
         for space, kind, key, value in traits:
             if kind == WITHIN:
@@ -90,6 +91,7 @@ class PodLabelIndex:
         return groups
 
     def _values(self, key: str) -> dict[str, _Uids]:
+        # Build it on first use: most labels are never selected by value.
         if key not in self._by_value:
             by_value = self._by_value[key] = {}
             for uid in self._with.get(key, ()):
@@ -98,7 +100,7 @@ class PodLabelIndex:
 
 
 def _keys(match_count: MatchCount) -> set[str]:
-    """The labels by whose values its pods are found."""
+    """Return the labels by whose values the match count's pods are found."""
     needed = traits_needed(match_count.selectors)
     return {key for traits in needed for _, kind, key, _ in traits if kind == IS}
 

@@ -1,9 +1,9 @@
-"""Gives each pod the shape for what it requires and for the match counts that concern it.
+"""The shape of each pod: what it requires, and the match counts that concern it.
 
-A term about other pods makes match counts, which change the matches, and so the shapes, of all pods
-that it selects. What that costs is bounded: by labels that tell the pods apart, and by how many
-terms without such a label the pods of one namespace may have. Of many pods most get their new
-shapes later, in steps: before the next decision.
+A term about other pods creates match counts. These change the matches, and so the shapes, of all
+pods that the term selects. Two things bound the cost: labels that narrow down the pods, and a limit
+of terms without such a label for the pods of one namespace. If a term selects many pods, most get
+their new shapes later, in steps, before the next decision.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from scheduler.core.state.units import Units
 from scheduler.core.values.model import POD_GROUP, PodInfo, Requirements
 
 _AT_ONCE: Final = 128
-"""Pods of which one step looks whether they are selected: about two milliseconds."""
+"""Pods that one step checks against a selector: about two milliseconds."""
 
 _RESHAPED: Final = 32
 """Pods that one step gives another shape, each by its own requirements: as long."""
 
 _END: Final = object()
-"""What no step returns."""
+"""A value that no step returns."""
 
 _Change = Callable[[PodMatches, MatchCount], PodMatches]
 
@@ -47,7 +47,7 @@ _Change = Callable[[PodMatches, MatchCount], PodMatches]
 class PodShapes:
     """The shapes of `pods` (by UID). `affects_others` is set once counts of running pods changed.
 
-    `crowded` are the UIDs of pods whose terms are not considered, as their namespace has too many.
+    `crowded` are the UIDs of pods whose terms are ignored, because their namespace has too many.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class PodShapes:
         change_shape: Callable[[Pod, Shape], None],
         group_of: Callable[[PodInfo], Group | None],
     ) -> None:
-        """`change_shape` gives a pod another shape, and counts it with that everywhere.
+        """Use `change_shape` to give a pod another shape and count it with that everywhere.
 
-        `group_of` gives the PodGroup of a pod, if it is known.
+        `group_of` returns the PodGroup of a pod, if it is known.
         """
         self.label_index = PodLabelIndex(pods)
         self.crowded: dict[str, None] = {}
@@ -79,23 +79,29 @@ class PodShapes:
         self._by_group: set[str] = set()
 
     def remove(self, info: PodInfo) -> None:
-        """The pod is gone."""
+        """Remove a pod that was deleted."""
         self.label_index.remove(info)
         self.crowded.pop(info.uid, None)
         self._by_group.discard(info.uid)
 
     def discard(self, uid: str) -> None:
-        """Remove a pod at which a change broke off, by looking everywhere."""
+        """Remove a pod whose change broke off, from every index that may contain it."""
         self.label_index.discard(uid)
         self.crowded.pop(uid, None)
         self._by_group.discard(uid)
 
     def relabel_namespace(self, name: str) -> None:
-        """The labels of a namespace changed: its pods may be selected by other terms now."""
+        """Recompute the shapes of a namespace's pods after its labels changed.
+
+        Other terms may select these pods now.
+        """
         self._do_for(self.label_index.within(name), self._reshape)
 
     def shape_of(self, info: PodInfo) -> Shape:
-        """The pod's shape. Pods that a new match count of its terms selects change their shape."""
+        """Return the pod's shape.
+
+        Pods that a new match count of its terms selects change their shape.
+        """
         wants = self._considered(info)
         if wants.needs_counts:
             wants = self._counted(info, wants)
@@ -104,9 +110,11 @@ class PodShapes:
         return self._shapes.intern(wants, self._selectors.matches(info, wants))
 
     def _counted(self, info: PodInfo, wants: Requirements) -> Requirements:
-        """Count the pods that the pod's terms are about; returns what of them is considered."""
+        """Count the pods that the pod's terms select. Return the requirements that apply."""
         if self._selectors.crowded(wants, info.namespace):
             wants = _without_terms(wants)
+            # The `excess` keeps the pod from being scheduled. Without it, an ignored anti-affinity
+            # would let the pod run where it must not.
             self.crowded[info.uid] = None
         else:
             self.crowded.pop(info.uid, None)
@@ -117,12 +125,13 @@ class PodShapes:
         return wants
 
     def group_moved(self, group: Group) -> None:
-        """The constraints of a group, or those above it, are others: so may be its pods' terms."""
+        """Reconsider the terms of a group's pods after its constraints or those above changed."""
+        # Most clusters have no pod whose terms depend on its group.
         if self._by_group:
             self._continue(self._below(group))
 
     def _below(self, group: Group) -> Iterator[None]:
-        """Consider the terms of all pods under a group, in short steps."""
+        """Reconsider the terms of all pods under a group, in short steps."""
         for number, each in enumerate(group.subtree(), 1):
             members = list(each.members.values())
             for first in range(0, len(members), _RESHAPED):
@@ -132,13 +141,14 @@ class PodShapes:
                 yield
 
     def _continue(self, work: Iterator[None]) -> None:
-        """Do one step, and postpone the next."""
+        """Run one step, and postpone the next."""
         if next(work, _END) is None:
             self._postponed.append(partial(self._continue, work))
 
     def _consider_terms(self, pods: Sequence[Pod]) -> None:
-        """Give pods the shapes for what they say of their own group, as that is now."""
+        """Give pods the shapes for their terms about their own group, as that group is now."""
         for pod in pods:
+            # Later steps run after other events. The pod may be deleted or recreated by then.
             if pod.info.uid not in self._by_group or self._pods.get(pod.info.uid) is not pod:
                 continue
             if self._considered(pod.info) == pod.shape.requirements:
@@ -148,9 +158,10 @@ class PodShapes:
                 self._change_shape(pod, shape)
 
     def _considered(self, info: PodInfo) -> Requirements:
-        """The requirements with what follows from its group.
+        """Return the requirements together with those that follow from the pod's group.
 
-        That is the affinity to it that no constraint stands for, and the tree of the pod's stage.
+        These are the affinity to the group that no constraint covers, and the tree of the pod's
+        stage.
         """
         wants = info.requirements
         if not info.group_affinity and wants.stage is None:
@@ -159,6 +170,7 @@ class PodShapes:
         group = self._group_of(info)
         if wants.stage is not None:
             own = (POD_GROUP, info.namespace, info.group or "")
+            # Until the group is known, its own key separates this tree's stages from others.
             tree = own if group is None else group.top.key
             wants = replace(wants, stage=replace(wants.stage, tree=tree))
         terms = terms_to_consider(info.group_affinity, group)
@@ -170,48 +182,51 @@ class PodShapes:
         """Free unused shapes and match counts. Runs in time proportional to what changed."""
         if not self._shapes.idle:
             return
+        # A shape without a match count is another shape; the old one may be idle now.
         while ended := self._shapes.sweep(nominations.uses):
             self._change_matches(ended, PodMatches.without)
             self._do([partial(self._forget, ended)])
 
     def _forget(self, ended: list[MatchCount]) -> None:
-        """Forget match counts, after no pod has them in its matches any more."""
+        """Forget match counts, after the last pod has lost them from its matches."""
         for match_count in ended:
             self.label_index.remove_user(match_count)
             self._selectors.forget(match_count)
+        # The namespace has fewer terms now, so as many crowded pods may get theirs back.
         self._consider_again(len(ended))
 
     @property
     def behind(self) -> bool:
-        """Whether `catch_up` has anything to do: until then some counts are not complete."""
+        """True if `catch_up` has work to do. Until then some counts are not complete."""
         return bool(self._postponed)
 
     def catch_up(self) -> Iterator[None]:
-        """Do what is left to do, in short steps."""
+        """Do the postponed work, in short steps."""
         while self._postponed:
             self._postponed.popleft()()
             yield
 
     def _do_for(self, pods: Iterable[Pod], act: Callable[[Sequence[Pod]], None]) -> None:
-        """Do it for some of the pods at a time."""
+        """Call `act` for a few of the pods at a time."""
         each = list(pods)
         some = (each[first : first + _AT_ONCE] for first in range(0, len(each), _AT_ONCE))
         self._do(partial(act, part) for part in some)
 
     def _do(self, steps: Iterable[Callable[[], None]]) -> None:
-        """Do the first step at once unless others wait; `catch_up` does the rest in this order."""
+        """Run the first step unless others are pending; `catch_up` runs the rest in this order."""
         rest = iter(steps)
+        # Steps that wait must run first: an earlier change of matches must not undo a later one.
         if not self._postponed:
             next(rest, _nothing)()
         self._postponed.extend(rest)
 
     def _consider_again(self, most: int) -> None:
-        """Give so many pods their terms back, if their namespaces have fewer terms by now."""
+        """Reconsider the terms of so many crowded pods: their namespaces may have fewer by now."""
         for uid in list(islice(self.crowded, most)):
-            del self.crowded[uid]  # to the end, if it stays among them
+            del self.crowded[uid]  # back to the end, if it stays crowded
             pod = self._pods.get(uid)
             if pod is None:
-                continue  # adding it broke off
+                continue  # its creation broke off
             shape = self.shape_of(pod.info)
             if shape is not pod.shape:
                 self._change_shape(pod, shape)
@@ -226,22 +241,23 @@ class PodShapes:
         for each in match_counts:
             alike.setdefault((each.selectors, each.skip_terminating), []).append(each)
         for same in alike.values():
-            # Those that come later have the match counts in their matches from the start.
+            # Pods that are created later have the match counts in their matches from the start.
             pods = self.label_index.of(same[0])
             self._do_for(pods, partial(self._change_selected, same, change))
 
     def _change_selected(
         self, match_counts: list[MatchCount], change: _Change, pods: Sequence[Pod]
     ) -> None:
-        """The same for match counts that select the same ones of these pods, once per shape.
+        """Apply the change, once per shape, for match counts that select the same of these pods.
 
-        Some of the pods may have gone, or may have changed since.
+        Some of the pods may have been deleted or changed since.
         """
         shapes: dict[Shape, Shape] = {}
         running: Counter[Shape] = Counter()
         for pod in pods:
             if self._pods.get(pod.info.uid) is not pod:
                 continue
+            # The index returns candidates only.
             if not match_counts[0].counts(pod.info, self._selectors.namespaces):
                 continue
             old = pod.shape
@@ -251,10 +267,12 @@ class PodShapes:
             new = shapes[old]
             if new is old:
                 continue
+            # Its root may be refused with the old shape, so the queue must learn about the change.
             if pod.waiting:
                 self._change_shape(pod, new)
                 continue
-            # There may be many. Only these counts differ, and those that end are dropped.
+            # There may be thousands. `_change_shape` would update every counter; here only these
+            # match counts differ, and those that end are dropped.
             pod.shape = new
             running[old] += 1
             self._units.stale(pod)
@@ -264,14 +282,15 @@ class PodShapes:
         for old, count in running.items():
             self._shapes.count(old, -count, 0)
             self._shapes.count(shapes[old], count, 0)
+        # Cached results of pod filters depend on the counts.
         self._nodes.touch()
         self.affects_others = self.affects_others or bool(running)
 
     def _reshape(self, pods: Iterable[Pod]) -> None:
-        """Recompute their matches, and give them the shapes for these; their nodes stay."""
+        """Recompute the pods' matches and shapes; their nodes stay the same."""
         for pod in pods:
             if self._pods.get(pod.info.uid) is not pod:
-                continue  # gone since
+                continue  # deleted since
             wants = pod.shape.requirements
             shape = self._shapes.intern(wants, self._selectors.matches(pod.info, wants))
             if shape is not pod.shape:
@@ -279,11 +298,11 @@ class PodShapes:
 
 
 def _nothing() -> None:
-    """A step that does nothing."""
+    """Do nothing: the default step."""
 
 
 def _without_terms(wants: Requirements) -> Requirements:
-    """The requirements of a pod whose terms about other pods are not considered."""
+    """Return the requirements of a pod whose terms about other pods are ignored."""
     return replace(
         wants,
         required_affinity=(),

@@ -1,7 +1,7 @@
-"""What earlier searches for a root have tried to the end, so that the next one goes on from there.
+"""The candidate placements that earlier searches for a root have completed.
 
-A search ends with its budget. Without this each would try the same first candidate placements again
-and never come to the others.
+A search ends with its budget. Without this memory each search would try the same first candidate
+placements again, and never reach the others.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from scheduler.core.state.shortage import Shortage
 from scheduler.core.values.model import GroupKey
 
 _MOST: Final = 1 << 18
-"""Candidate placements of all roots, about 100 bytes each; the oldest root gives way."""
+"""Candidate placements of all roots, about 100 bytes each; the oldest root is dropped first."""
 
 
 class SearchMemory:
-    """The candidate placements of one root that do not hold what is wanted.
+    """The candidate placements of one root that did not fit.
 
-    They do not until room grows on one of their nodes, if nothing but the nodes' resources decides;
-    otherwise until anything changes. Keys are hashes: with 64 bits no two of them are ever equal.
+    If only the resources of nodes decide, one stays in memory until capacity grows on one of its
+    nodes; otherwise until anything changes. Keys are hashes of 64 bits, which are assumed to be
+    unique.
     """
 
     def __init__(self) -> None:
@@ -32,24 +33,28 @@ class SearchMemory:
         self._valid_for: Hashable = None
         self._version: Hashable = None
         self.cursor: tuple[int, ...] = ()
-        """Where the walk over all ways ended."""
+        """Position at which the exhaustive search ended."""
         self.walked = 0
-        """The steps of that walk."""
+        """Steps of the exhaustive search."""
 
     @property
     def tried(self) -> int:
-        """How many candidate placements were tried to the end, and pods placed by the walk."""
+        """Number of candidate placements that did not fit, plus the pods that the walk placed."""
         return len(self._failed) + self.walked
 
     def __len__(self) -> int:
-        """How much is remembered."""
+        """Return the number of remembered entries."""
+        # One entry for the cursor, so that a root without failures counts as well.
         return 1 + len(self._failed)
 
     def begin(self, valid_for: Hashable, version: Hashable) -> None:
         """Begin a search; forget everything if `valid_for` is not what it was.
 
-        Of the walk over all ways if the `version` of the nodes is another, too.
+        The position of the exhaustive search is also forgotten if the `version` of the nodes
+        differs.
         """
+        # A position in the walk means nothing once any node differs; a failed candidate stays
+        # failed until one of its own nodes gains capacity.
         if (self._version, self._valid_for) != (version, valid_for):
             self.cursor, self.walked, self._version = (), 0, version
         if self._valid_for != valid_for:
@@ -60,31 +65,31 @@ class SearchMemory:
     def shortage(
         self, group: GroupKey, candidate: int, region: Region | None, nodes: NodeTable
     ) -> Shortage | None:
-        """A shortage of the group if the candidate was tried to the end; None if it was not."""
+        """Return a shortage of the group if the candidate did not fit; None if it is unknown."""
         stamp = self._failed.get(candidate)
         if stamp is None or nodes.grown_since(stamp, region):
             return None
         return self._shortages.get(group)
 
     def failed(self, group: GroupKey, candidate: int, shortage: Shortage, stamp: int) -> None:
-        """The candidate was tried to the end, on the nodes as they were at `stamp`."""
+        """Record that the candidate did not fit, on the nodes as they were at `stamp`."""
         self._failed[candidate] = stamp
         self._shortages.setdefault(group, shortage)
 
 
 class SearchMemories:
-    """Those of all roots of which a search ended before all was tried."""
+    """The memories of all roots whose search ended before all was tried."""
 
     def __init__(self) -> None:
         self._by_root: OrderedDict[GroupKey, SearchMemory] = OrderedDict()
         self._size = 0
 
     def __len__(self) -> int:
-        """How many candidate placements are remembered."""
+        """Return the number of remembered candidate placements."""
         return self._size
 
     def take(self, root: GroupKey) -> SearchMemory:
-        """What is remembered of one root, for its next search."""
+        """Remove and return the memory of one root, for its next search."""
         memory = self._by_root.pop(root, None)
         if memory is None:
             return SearchMemory()
@@ -92,7 +97,7 @@ class SearchMemories:
         return memory
 
     def keep(self, root: GroupKey, memory: SearchMemory) -> None:
-        """The search for the root ended before all was tried."""
+        """Keep the memory of a root whose search ended before all was tried."""
         self._by_root[root] = memory
         self._size += len(memory)
         while self._size > _MOST:
@@ -101,7 +106,7 @@ class SearchMemories:
 
 
 def asked_by(root: Group) -> Hashable:
-    """What the root asks for: equal values, equal searches on equal nodes."""
+    """Return what the root requests: equal values mean equal searches on equal nodes."""
     return tuple(
         (
             group.key,

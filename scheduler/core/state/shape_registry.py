@@ -1,4 +1,4 @@
-"""The registry of shapes: the same Shape for equal requirements and matches."""
+"""The registry of shapes: one Shape object for equal requirements and matches."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Shapes:
 
     @property
     def idle(self) -> bool:
-        """Whether `sweep` may have anything to free."""
+        """True if `sweep` may have something to free."""
         return bool(self._idle)
 
     def __len__(self) -> int:
         return len(self._known)
 
     def __iter__(self) -> Iterator[Shape]:
-        """In the order of their indices."""
+        """Iterate over the shapes in the order of their indices."""
         return iter(sorted(self._known.values(), key=lambda shape: shape.index))
 
     def intern(
@@ -40,17 +40,21 @@ class Shapes:
         matches: PodMatches = NO_MATCHES,
         like: Shape | None = None,
     ) -> Shape:
-        """The shape with these, created if it is new.
+        """Return the shape with these, created if it is new.
 
         `like` is a shape with the same requirements, if one is known.
         """
         shape = self._known.get((requirements, matches))
         if shape is None:
+            # Retained until `sweep` frees the shape. Otherwise a match count could end while the
+            # shape reads it.
             self._selectors.register(requirements)
             self._selectors.retain(requirements)
+            # The lowest vacant index first, so that columns by shape stay short.
             index = heapq.heappop(self._vacant) if self._vacant else len(self._known)
             shape = self._framework.shape(index, requirements, matches, like)
             self._known[requirements, matches] = shape
+            # Idle until a pod is counted: nobody may ever use it.
             self._idle[shape] = None
         return shape
 
@@ -62,7 +66,7 @@ class Shapes:
             self._idle[shape] = None
 
     def recount(self, shape: Shape, pods: Iterable[Pod]) -> None:
-        """Count those of the pods that have the shape."""
+        """Count the pods of the shape among these pods."""
         same = [pod for pod in pods if pod.shape is shape]
         shape.pods, shape.waiting = len(same), sum(pod.waiting for pod in same)
         if not shape.waiting:
@@ -71,11 +75,12 @@ class Shapes:
     def sweep(self, kept: Callable[[Shape], bool]) -> list[MatchCount]:
         """Free what no pod uses any more, in time proportional to what changed.
 
-        Returns the match counts that no shape needs any more. Shapes to be `kept` are not freed.
+        Returns the match counts that no shape needs any more. Shapes for which `kept` is true stay.
         """
         ended: list[MatchCount] = []
         idle, self._idle = self._idle, {}
         for shape in idle:
+            # A nomination still names the shape. Ask again at the next sweep.
             if not shape.pods and kept(shape):
                 self._idle[shape] = None
             elif not shape.pods:
@@ -83,6 +88,7 @@ class Shapes:
                 heapq.heappush(self._vacant, shape.index)
                 ended += self._selectors.release(shape.requirements)
                 self._framework.drop_caches(shape)
+            # Running pods need the shape, but only waiting pods read its results by node.
             elif not shape.waiting:
                 self._framework.drop_caches(shape)
         return ended

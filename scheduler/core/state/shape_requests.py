@@ -1,4 +1,4 @@
-"""What pods of each shape request, as a column for each resource that a decision asked for."""
+"""Requests of each shape, as a column for each resource that a decision asked for."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from scheduler.core.pods.shapes import Shape
 class ShapeRequests:
     """Columns by index of the shape.
 
-    A pod with a volume of its own has a shape of its own: one that comes is entered, and nothing
-    is made anew.
+    A pod with a volume of its own has a shape of its own. A new shape is added to the columns,
+    which are not rebuilt.
     """
 
     def __init__(self, resources: ResourceTable, shapes: Mapping[int, Shape]) -> None:
-        """`shapes` are those that are known, by index; `changed` is to be called for each new one.
+        """Keep the known `shapes`, by index; call `changed` for each new one.
 
-        What is in a column of a shape that is gone is never read.
+        The entry of a deleted shape is never read.
         """
         self._resources = resources
         self._shapes = shapes
@@ -29,7 +29,8 @@ class ShapeRequests:
         self._epoch = -1
 
     def of(self, resource: int) -> Ints:
-        """How much of the resource each shape requests, (at least the highest index + 1,)."""
+        """Return the requests of each shape for the resource, (at least the highest index + 1,)."""
+        # Resource indices have changed, so the columns are about other resources.
         if self._epoch != self._resources.epoch:
             self._epoch = self._resources.epoch
             self._columns.clear()
@@ -42,11 +43,12 @@ class ShapeRequests:
         return column
 
     def changed(self, shape: Shape) -> None:
-        """The shape is new, or its index was another's before."""
+        """Update the columns for a shape that is new or whose index another shape had before."""
         if self._epoch != self._resources.epoch or not self._columns:
             return
         amounts = dict(shape.demands)
         for resource, before in self._columns.items():
+            # Double the column: padding it for each new shape would take quadratic time.
             missing = shape.index + 1 - len(before)
             column = np.pad(before, (0, missing + shape.index)) if missing > 0 else before
             column[shape.index] = amounts.get(resource, 0)

@@ -1,4 +1,4 @@
-"""What a root lacks, as the search finds it. `explain` turns it into numbers for users."""
+"""The shortage of a root, as the search finds it. `explain` turns it into numbers for users."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Kind = Literal["capacity", "constraint", "quorum", "priority", "invalid", "bindi
 
 @dataclass(frozen=True, slots=True)
 class BestDomain:
-    """The domain that came closest, and how many more pods it would have to hold."""
+    """The domain that came closest, and how many more pods it would have to take."""
 
     key: str
     value: str
@@ -22,12 +22,12 @@ class BestDomain:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Group `at` needs room for `needed` pods of `shape` (or children); there is room for `free`.
+    """Group `at` needs capacity for `needed` pods of `shape` (or children); `free` of them fit.
 
-    `beside` pods of the same root were placed on trial before: the room is what they leave.
+    `beside` pods of the same root were placed on trial before; `free` is what fits next to them.
     `resolvable` is false if no preemption could help. `minimum` is false if the group runs and only
-    extras wait. `counts` are nodes per reason, if these depend on the volumes assumed for other
-    members during the search; otherwise empty, because they can be computed later.
+    extras wait. `counts` are nodes per reason if these depend on the volumes assumed for other
+    members during the search. Otherwise it is empty, because they can be computed later.
     """
 
     kind: Kind
@@ -43,7 +43,8 @@ class Shortage:
     beside: int = 0
 
     def within(self, value: str, *, key: str) -> Shortage:
-        """The same shortage, found inside a domain; if it has an inner one already, it keeps it."""
+        """Return the same shortage, found inside a domain. An inner domain stays if it has one."""
+        # The innermost domain tells the user most.
         if self.best is not None:
             return self
         return replace(self, best=BestDomain(key, value, max(0, self.needed - self.free)))

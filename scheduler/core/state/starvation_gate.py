@@ -1,9 +1,9 @@
 """The starvation gate, and how long each root has waited. Off by default.
 
-A root starves if it is refused for lack of room again and again while others of the same or a lower
-priority are placed, because smaller ones take the room as soon as some is free. The gate can be
-closed for it: until it is placed, those others get no node that it could use. kube-scheduler has no
-counterpart.
+A root starves if it is refused for lack of capacity repeatedly while others of the same or a lower
+priority are placed, because smaller roots take free capacity at once. The gate can be closed for
+the starving root. Until it is placed, those others get no node that it could use. kube-scheduler
+has no counterpart.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scheduler.core.values.model import GroupKey
 class StarvationLimits:
     """A root starves after `seconds` in which `passed` others of no higher priority were placed.
 
-    The gate stays closed for at most `closed_seconds`; then the root starts to wait anew.
+    The gate stays closed for at most `closed_seconds`; then the root's wait starts again at zero.
     """
 
     seconds: float
@@ -52,20 +52,21 @@ class StarvationGate:
         self._held_back: set[GroupKey] = set()
 
     def placed(self, root: GroupKey, priority: int) -> None:
-        """Record that the root was placed: it waits no more, and it passed the roots that wait."""
+        """Record that the root was placed: its wait ends, and it has passed the roots that wait."""
         self._placed[priority] += 1
         self.forget(root)
 
     def forget(self, root: GroupKey) -> None:
-        """The root no longer waits."""
+        """Forget the root's wait."""
         self._waits.pop(root, None)
 
     def refused(self, root: GroupKey, priority: int, now: float) -> None:
-        """Record that the root was refused for lack of room; the first time starts its wait."""
+        """Record that the root was refused for lack of capacity; the first time starts its wait."""
+        # Store the count at the start: later refusals must not restart the wait.
         self._waits.setdefault(root, _Wait(now, self._count_placed(priority)))
 
     def starves(self, root: GroupKey, priority: int, now: float, limits: StarvationLimits) -> bool:
-        """Whether it has waited long enough while enough others were placed."""
+        """True if the root has waited long enough while enough others were placed."""
         wait = self._waits.get(root)
         if wait is None or now - wait.since < limits.seconds:
             return False
@@ -75,10 +76,11 @@ class StarvationGate:
         """Close the gate: from now on others wait for this root."""
         wait = self._waits.get(root, _Wait(now, self._count_placed(priority)))
         self.closed_for = ClosedFor(root, priority, self._count_placed(priority) - wait.passed)
+        # A root that never fits must not block the cluster for good.
         self._until = now + limits.closed_seconds
 
     def overdue(self, now: float) -> bool:
-        """Whether the gate has been closed for its maximum time."""
+        """True if the gate has been closed for its maximum time."""
         return self.closed_for is not None and now >= self._until
 
     def hold_back(self, root: GroupKey) -> None:
@@ -86,7 +88,8 @@ class StarvationGate:
         self._held_back.add(root)
 
     def open(self) -> set[GroupKey]:
-        """Open the gate. Returns the roots that were held back."""
+        """Open the gate. Return the roots that were held back."""
+        # Its wait starts again, so the gate does not close for it again at once.
         if self.closed_for is not None:
             self.forget(self.closed_for.root)
         self.closed_for = None
@@ -100,5 +103,5 @@ class StarvationGate:
         self._placed.clear()
 
     def _count_placed(self, priority: int) -> int:
-        """How many roots of this or a lower priority were placed so far; priorities are few."""
+        """Return the number of roots of this or a lower priority placed so far."""
         return sum(count for placed, count in self._placed.items() if placed <= priority)

@@ -1,8 +1,8 @@
 """The state that every decision reads: nodes, pods, groups, volumes and assumed placements.
 
 It corresponds to kube-scheduler's cache and snapshot. Events change it between decisions; a
-decision changes it only inside a trial. `changes` collects what the queue has to know: which
-entities to reconsider, and on which nodes more pods may fit.
+decision changes it only inside a trial. `changes` collects what the queue needs: the entities to
+reconsider, and the nodes on which more pods may fit.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from scheduler.core.volumes.assumed_volumes import AssumedVolume
 from scheduler.core.volumes.volume_table import VolumeTable
 
 _STEPS: Final = 256
-"""How many postponed steps of the forest `take_changes` does: about a millisecond."""
+"""Postponed steps of the forest that `take_changes` does: about a millisecond."""
 
 _ASSUMED: Final = 128
 """Pods that one step of `assume_in_steps` assumes: about two milliseconds."""
@@ -55,7 +55,7 @@ class State:
     """Nodes, pods, groups and volumes, kept consistent as events are applied.
 
     `modest_classes` are the names of the PriorityClasses with preemptionPolicy Never. `singles` are
-    the waiting pods that have no group; `unclaimed` those that wait for their ResourceClaims.
+    the waiting pods without a group. `unclaimed` are those that wait for their ResourceClaims.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class State:
         claim_changed: Callable[[ClaimKey], None] = lambda _key: None,
         judge: Judge = no_judge,
     ) -> None:
-        """`claim_changed` is called with each claim that changed, as described at VolumeTable.
+        """Call `claim_changed` with each claim that changed, as described at VolumeTable.
 
         `judge` evaluates the CEL selectors of devices.
         """
@@ -104,14 +104,18 @@ class State:
         nodes = self.nodes
         known = nodes.row_of.get(node.name)
         before = None if known is None else nodes.infos[known]
+        # Most updates of nodes, such as those of their status, change nothing here.
         if before == node:
             return
         row = nodes.set_node(node)
         self.happened(Event.NODE_ADD if before is None else Event.NODE_UPDATE, (row,))
+        # Only the labels of a known node decide which devices it reaches.
         if before is None or before.labels != node.labels:
             self.devices.node_changed(row)
         if before is not None and before.labels != node.labels:
             self._domains_changed()
+        # Watches of pods and nodes are independent, so a bound pod may be delivered before its
+        # node.
         if known is None:
             for pod in self.node_pods.on(node.name):
                 pod.row = row
@@ -119,16 +123,18 @@ class State:
                 self.units.stale(pod)
         elif before is not None and before.uid != node.uid:
             for pod in self.node_pods.on(node.name):
-                self.units.stale(pod)  # its mirror pods have another owner now
+                self.units.stale(pod)  # its mirror pods belong to another node object now
 
     def remove_node(self, name: str) -> None:
         """Remove a node. Its pods stay known until their own objects are deleted."""
         row = self.nodes.remove_node(name)
         if row is None:
             return
+        # Before the row is reused: what refers to it by number would then be about another node.
         self.volumes.assumed.forget_row(row)
         self.devices.node_changed(row)
         self._domains_changed()
+        # A node of the same name may be created again while the pods still exist.
         for pod in self.node_pods.on(name):
             pod.row = -1
             self.units.stale(pod)
@@ -152,6 +158,7 @@ class State:
             if group.spec == spec:
                 return
             before = group.spec
+            # Touch the old tree as well: the group may be leaving it for another parent.
             self._touch(group)
         group = self.forest.set_spec(spec)
         if before is None or (before.topology, before.parent) != (spec.topology, spec.parent):
@@ -162,12 +169,13 @@ class State:
         group = self.forest.groups.get(key)
         if group is None:
             return
+        # While the group still has its parent, so that its ancestors are touched.
         self._touch(group)
         self.forest.remove_spec(key)
         self._moved(group)
 
     def set_templates(self, workload: WorkloadKey, templates: Templates | None) -> None:
-        """The templates of a Workload, with which its groups are compared; None: it is gone."""
+        """Set the templates of a Workload, which its groups must match; None if it was deleted."""
         self.forest.set_templates(workload, templates)
         self._moved()
 
@@ -176,6 +184,7 @@ class State:
 
         Returns None, and removes the pod, if it has succeeded or failed and has no group.
         """
+        # An ended pod of a group still counts: succeeded for the minimum, failed for its history.
         if info.phase in ("Succeeded", "Failed") and info.group is None:
             self.remove_pod(info.uid)
             return None
@@ -189,11 +198,12 @@ class State:
             self.pod_shapes.label_index.add(info)
             self.devices.consumers.pod_changed(info.uid)
         elif pod.info == info:
-            pod.info = info  # what no decision goes by may be newer
+            pod.info = info  # fields that do not take part in the comparison may be newer
             return pod
         else:
             shape = self._new_shape(pod, info)
             reshaped = shape is not pod.shape
+            # Subtract the pod while its old shape and state still tell where it was counted.
             self._uncount(pod)
             ended = pod.ended
             self._update(pod, info, shape)
@@ -217,18 +227,20 @@ class State:
         if self.units.gone(pod):
             self.changes.victims.append(uid)
         self._touch_pod(pod, reconsider=True)
-        # Last: what breaks off before leaves a pod that can be discarded.
+        # Delete it last: if an earlier step raises, `discard_pod` still finds the pod.
         del self.pods[uid]
         self.devices.consumers.pod_changed(uid)
         if pod.group is not None:
             self.forest.prune(pod.group)
 
     def discard_pod(self, uid: str) -> None:
-        """Remove a pod at which a change broke off, from every table that may still have it.
+        """Remove a pod whose change broke off, from every table that may still contain it.
 
-        What it was counted in is counted again from the pods that stay. Costs O(pods).
+        Counts that included the pod are computed again from the remaining pods. Costs O(pods).
         """
         pod = self.pods.pop(uid, None)
+        # Nothing about the pod itself can be trusted: the change may have stopped between any two
+        # tables.
         if pod is None:
             return
         rows = self.node_pods.recount(pod)
@@ -249,8 +261,9 @@ class State:
         self.happened(Event.POD_DELETE, rows)
 
     def reinstate(self, pods: Iterable[Pod]) -> None:
-        """After a change to these pods broke off: they are again as they were delivered."""
+        """Restore these pods as they were last delivered, after a change to them broke off."""
         infos = [pod.info for pod in pods if self.pods.get(pod.info.uid) is pod]
+        # Discard all before adding the first: a new pod's terms may change the others' shapes.
         for info in infos:
             self.discard_pod(info.uid)
         for info in infos:
@@ -266,7 +279,7 @@ class State:
         """Assume each pod on the node of its row, and `volumes` for claims, before they are bound.
 
         For a claim that is not in `volumes`, VolumeBinding chooses a volume on the pod's node.
-        `devices` is what ResourceClaims are assumed to be given.
+        `devices` are the allocations that ResourceClaims are assumed to have.
         """
         for _ in self.assume_in_steps(pods, rows, volumes, devices):
             pass
@@ -278,7 +291,8 @@ class State:
         volumes: Mapping[ClaimKey, AssumedVolume] | None = None,
         devices: Mapping[ClaimKey, Allocation] | None = None,
     ) -> Iterator[None]:
-        """The same, some pods at a time; nothing else may change in between."""
+        """Assume like `assume`, some pods at a time; nothing else may change in between."""
+        # Before the pods: otherwise VolumeBinding would choose volumes for these claims itself.
         if volumes:
             self.volumes.assumed.keep(volumes)
         if devices:
@@ -302,8 +316,9 @@ class State:
             self.framework.plugins.volume_binding.account(shape, row, more=True)
 
     def forget(self, uid: str) -> None:
-        """Undo `assume` for one pod: it waits again and its place is free."""
+        """Undo `assume` for one pod: it waits again and its node is free."""
         pod = self.pods.get(uid)
+        # Bound or deleted in the meantime: nothing is assumed any more.
         if pod is None or not pod.assumed:
             return
         self._uncount(pod)
@@ -313,9 +328,9 @@ class State:
         self._count(pod, reconsider=True)
 
     def end_nomination(self, root: GroupKey, taken: Iterable[int] = ()) -> bool:
-        """Drop the root's nomination, so that others may use its places. False if it had none.
+        """Drop the root's nomination, so that others may use its nodes. False if it had none.
 
-        `taken` are the rows of its pods, if they are placed now, a row for each pod.
+        `taken` are the rows of its pods if they are placed now, one row for each pod.
         """
         nomination = self.nominations.drop(root)
         if nomination is None:
@@ -323,6 +338,7 @@ class State:
         row_of, left = self.nodes.row_of, Counter[int]()
         for _, places in nomination.places:
             left.update({row_of[name]: count for name, count in places if name in row_of})
+        # Where the root's own pods take the capacity, nobody else fits because the nomination ends.
         left.subtract(taken)
         rows = (row for row, count in left.items() if count > 0)
         self.happened(Event.NOMINATION_DELETE, rows)
@@ -336,24 +352,27 @@ class State:
 
     @property
     def behind(self) -> bool:
-        """Whether `catch_up` has anything to do; nothing may be decided before."""
+        """True if `catch_up` has work to do; nothing may be decided before."""
         return self.pod_shapes.behind
 
     def catch_up(self) -> Iterator[None]:
-        """Give many pods the shapes for terms that came or went, sort devices; in short steps."""
+        """Give pods the shapes for new or removed terms, and sort devices, in short steps."""
         yield from self.pod_shapes.catch_up()
         yield from self.devices.catch_up()
 
     @property
     def changed(self) -> bool:
-        """Whether anything changed since the last call of `take_changes`."""
+        """True if anything changed since the last call of `take_changes`."""
         return bool(self.changes or self.pod_shapes.affects_others or self.devices.gaining)
 
     def take_changes(self) -> Changes:
-        """The changes since the last call. Also frees shapes and match counts that no pod uses."""
+        """Return the changes since the last call. Free shapes and match counts that no pod uses."""
+        # Sweep first: the shapes and match counts that it ends may set `affects_others`, which is
+        # read below.
         self.pod_shapes.sweep(self.nominations)
         self.devices.tidy()
         more = self.forest.catch_up(_STEPS)
+        # Links that postponed steps created have touched nothing yet.
         if self.forest.moved:
             self._moved()
         if self.devices.gaining:
@@ -368,17 +387,17 @@ class State:
         return changes
 
     def happened(self, event: Event, rows: Iterable[int] = ()) -> None:
-        """Note an event on nodes of these rows: refused pods may fit where plugins state it."""
+        """Record an event on nodes of these rows: refused pods may fit where plugins state it."""
         self.changes.note(self.framework.reach[event], rows)
 
     def reconsider(self, uid: str) -> None:
-        """Something changed that a waiting pod's decision depends on."""
+        """Reconsider a waiting pod, because something that its decision depends on changed."""
         pod = self.pods.get(uid)
         if pod is not None and pod.waiting:
             self._touch_pod(pod, reconsider=True)
 
     def reconsider_all(self) -> None:
-        """Reconsider all groups, and all waiting pods that have no group."""
+        """Reconsider all groups, and all waiting pods without a group."""
         self.changes.everything = True
         for group in self.forest.groups.values():
             self._touch(group)
@@ -386,20 +405,21 @@ class State:
         self.changes.reconsider.update(self.singles)
 
     def pods_on(self, node: str) -> list[Pod]:
-        """The pods that are bound to this node, or assumed there."""
+        """Return the pods that are bound to this node or assumed there."""
         return self.node_pods.on(node)
 
     def entity(self, pod: Pod) -> GroupKey:
-        """The key of the pod's queue entry: the topmost group of its tree, or the pod itself."""
+        """Return the key of the pod's queue entry: the topmost group of its tree, or the pod."""
         return pod.key if pod.group is None else pod.group.top.key
 
     def _lives(self, uid: str) -> bool:
-        """Whether the pod is there and has not ended."""
+        """Return True if the pod exists and has not ended."""
         pod = self.pods.get(uid)
         return pod is not None and not pod.ended
 
     def _domains_changed(self) -> None:
-        """Topology domains changed: pods with terms about other pods may fit on other nodes."""
+        """Record that domains changed: pods with terms about other pods may fit elsewhere."""
+        # Without match counts no term is about other pods.
         if len(self.selectors) > 0:
             self.happened(Event.DOMAINS)
 
@@ -410,6 +430,7 @@ class State:
     def _group_of(self, info: PodInfo) -> Group | None:
         if info.group is None:
             return None
+        # Objects arrive in any order: this creates a group without a spec until its object arrives.
         return self.forest.group((POD_GROUP, info.namespace, info.group))
 
     def _known_group_of(self, info: PodInfo) -> Group | None:
@@ -419,28 +440,33 @@ class State:
 
     def _new_shape(self, pod: Pod, info: PodInfo) -> Shape:
         old = pod.info
-        # Comparing tuples skips elements that are the same object, so this is usually cheap.
+        # Tuples compare the same objects as equal without comparing their contents, so this is
+        # usually cheap.
         before = (old.requirements, old.terminating, old.labels, old.group_affinity)
         same = before == (info.requirements, info.terminating, info.labels, info.group_affinity)
         return pod.shape if same else self.pod_shapes.shape_of(info)
 
     def _update(self, pod: Pod, info: PodInfo, shape: Shape) -> None:
         if shape is not pod.shape:
+            # `vacate` clears the node; an assumed pod goes back to it with the new shape.
             node = pod.node if pod.assumed and not info.node else ""
             self.node_pods.vacate(pod)
             self._set_shape(pod, shape)
             if node:
                 self.node_pods.occupy(pod, node)
+        # The index finds the pod by its old labels.
         old, pod.info = pod.info, info
         if old.labels != info.labels:
             self.pod_shapes.label_index.remove(old)
             self.pod_shapes.label_index.add(info)
+        # The watch confirms the Binding, so the node is a fact.
         if info.node:
             pod.assumed = False
 
     def _move(self, pod: Pod) -> None:
-        """Account for the pod on its current node: the one it is bound to, else the assumed one."""
+        """Count the pod on its current node: the one it is bound to, else the assumed one."""
         target = pod.info.node or (pod.node if pod.assumed else "")
+        # An ended pod uses nothing. The kubelet has released its resources.
         if pod.ended:
             target = ""
         if target != pod.node:
@@ -457,7 +483,7 @@ class State:
     def _change_shape(self, pod: Pod, shape: Shape) -> None:
         self._uncount(pod)
         if pod.row >= 0:
-            # In this order its claims always have a user, so no assumed volume is given up.
+            # In this order its claims always have a user, so no assumed volume is dropped.
             self.node_pods.take(shape, pod.row)
             self.node_pods.take(pod.shape, pod.row, -1)
         self._set_shape(pod, shape)
@@ -478,8 +504,9 @@ class State:
         self._touch_pod(pod, reconsider=reconsider)
 
     def _nominate(self, pod: Pod) -> None:
-        """Keep the place that another scheduler nominated for its waiting pod."""
+        """Reserve the node that another scheduler nominated for its waiting pod."""
         info = pod.info
+        # A pod that will not be scheduled reserves nothing.
         if not (pod.placed or pod.ended or info.terminating or info.gated):
             places = ((pod.shape, ((info.nominated, 1),)),)
             self.nominations.set(Nomination(pod.key, info.priority, places, foreign=True))
@@ -505,7 +532,7 @@ class State:
                 self.changes.reconsider.add(key)
 
     def _moved(self, *groups: Group) -> None:
-        """These groups, and those that the forest linked or compared anew, are not as before."""
+        """Update what depends on groups that changed, or that were linked or compared again."""
         linked = self.forest.take_moved()
         for group in linked:
             self.pod_shapes.group_moved(group)
@@ -514,7 +541,7 @@ class State:
             self._touch(group)
 
     def _touch(self, group: Group, *, reconsider: bool = True) -> None:
-        """The group and all its ancestors changed; only the topmost one can be decided."""
+        """Record that the group and its ancestors changed; only the topmost can be decided."""
         changes, node = self.changes, group
         changes.entities.add(node.key)
         while node.parent is not None:
@@ -526,5 +553,5 @@ class State:
 
 
 def _standing(pod: Pod) -> tuple[bool, bool, int]:
-    """What of a pod, besides its shape, its root's decision depends on."""
+    """Return the parts of a pod, except its shape, that its root's decision depends on."""
     return (pod.waiting, pod.running, pod.info.priority)

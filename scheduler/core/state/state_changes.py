@@ -1,4 +1,4 @@
-"""What events changed since the queue asked last."""
+"""The changes by events since the queue took them last."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from scheduler.core.values.model import GroupKey
 
 @dataclass(slots=True)
 class Changes:
-    """What changed since the last call of `State.take_changes`.
+    """The changes since the last call of `State.take_changes`.
 
-    `entities` changed in any way; `reconsider` are those of them whose decision may be different
-    now. `rows` are nodes on which a pod may fit that did not fit before; one whose filters read one
-    of the `match_ids` may fit anywhere, and with `anywhere` each may. `victims` are the UIDs of
-    evicted pods that are gone. With `more`, not all that follows from the events was worked out
-    yet: call again soon. With `everything`, what was found out about refused roots does not hold
-    any more.
+    `entities` changed in any way; for those in `reconsider` the decision may be different now.
+    `rows` are nodes on which a pod may fit that did not fit before. A pod whose filters read one of
+    the `match_ids` may fit anywhere, and with `anywhere` every pod may. `victims` are the UIDs of
+    evicted pods that are deleted. With `more`, some consequences of the events are not computed
+    yet: call again soon. With `everything`, earlier findings about refused roots are no longer
+    valid.
     """
 
     entities: set[GroupKey] = field(default_factory=set)
@@ -32,13 +32,13 @@ class Changes:
     everything: bool = False
 
     def __bool__(self) -> bool:
-        """Whether the queue has anything to do for them."""
+        """Return True if the queue has anything to do for these changes."""
         return bool(self.entities or self.rows or self.match_ids or self.victims or self.anywhere)
 
     def note(
         self, reach: Collection[Reach], rows: Iterable[int] = (), match_ids: Iterable[int] = ()
     ) -> None:
-        """Note an event of this reach, on nodes of these rows, which changed these match counts."""
+        """Record an event of this reach on these rows, which changed these match counts."""
         if Reach.NODES in reach:
             self.rows.update(rows)
         if Reach.READERS in reach:
@@ -47,8 +47,9 @@ class Changes:
             self.anywhere = True
 
     def take(self) -> Changes:
-        """All of them; nothing has changed since."""
+        """Return all changes and reset them."""
         taken = Changes()
+        # Swap instead of copying: the state and its parts keep a reference to this object.
         for name in _NAMES:
             value: Any = getattr(self, name)
             setattr(self, name, getattr(taken, name))

@@ -29,8 +29,10 @@ _FIRST: Final = 64
 """Pods for which the arrays have space at first. They grow."""
 
 LONGEST_GRACE: Final = 600
-"""Seconds that a victim has to end, whatever grace period its owner wrote; as long as the cluster
-autoscaler gives pods by default. kube-scheduler has no such limit."""
+"""Seconds that a victim has to end, whatever grace period its owner chose.
+
+The cluster autoscaler gives pods the same time by default. kube-scheduler has no such limit.
+"""
 
 _TREES: Final = 1024
 """Changed trees that are kept before they are walked, even if no caller needs them yet."""
@@ -40,10 +42,10 @@ _TREES: Final = 1024
 class Unit:
     """Pods that are evicted together; `group` is None if the unit is a single pod.
 
-    `priority` is the least of its root group's and its pods' own: a pod of low priority cannot hide
-    in a group of high priority. `priorities` counts the pods by priority, of which there are few:
-    each is a PriorityClass's. `spared` are those of its pods that cannot be evicted, `slow` those
-    that take long to end.
+    `priority` is the lowest of its root group's and its pods' own: a pod of low priority cannot
+    hide in a group of high priority. `priorities` counts the pods by priority. These are few,
+    because each is the value of a PriorityClass. `spared` are the pods that cannot be evicted,
+    `slow` those that take long to end.
     """
 
     key: GroupKey
@@ -63,16 +65,18 @@ class Unit:
 
 
 def unit_owner(pod: Pod, forest: Forest) -> tuple[Group | None, int]:
-    """The group with which the pod must be evicted, None for the pod alone, and the priority.
+    """Return the group with which the pod must be evicted, and the priority.
 
-    That is the lower of the root group's and the pod's own. If an ancestor is missing or in a
-    cycle, the pod is a unit of its own, and its own group's priority counts.
+    The group is None for the pod alone. The priority is the lower of the root group's and the pod's
+    own. If an ancestor is missing or in a cycle, the pod is a unit of its own, and its own group's
+    priority counts.
     """
     own = pod.group
     if own is None or own.spec is None:
         return (None, pod.info.priority)
     highest, group = None, own
     while True:
+        # Without its root, the disruption modes above are unknown. Evict the pod alone.
         if group.spec is None or forest.cyclic(group):
             return (None, _least(own, pod))
         if group.spec.disruption == "all":
@@ -85,13 +89,14 @@ def unit_owner(pod: Pod, forest: Forest) -> tuple[Group | None, int]:
 
 
 def _least(group: Group, pod: Pod) -> int:
-    """The lower priority of the group and the pod; the pod's if the group's is its pods'."""
+    """Return the lower priority of the group and the pod; the pod's if Muster created the group."""
     priority = group.spec.priority if group.spec is not None else None
+    # Muster created the group with the priority of its pods, which may have changed since.
     return pod.info.priority if priority is None or group.made else min(priority, pod.info.priority)
 
 
 def _is_slow(pod: Pod) -> bool:
-    """Whether the pod will not be gone soon after it is deleted."""
+    """Return True if the pod takes long to end after it is deleted."""
     return pod.info.preemption.grace > LONGEST_GRACE
 
 
@@ -100,12 +105,14 @@ class Units:
 
     Per slot (slots,), `rows`, `owners` and `shapes` are the indices of the pod's node, unit and
     shape, `started` is its start time and `ranks` the priority it counts with. Vacant slots have
-    row -1. `leaving` pods should be gone by `leaves_by` (infinity if unknown); those that are
-    `evicted` were chosen as victims. Evicted pods and daemons of the node have owner -1: they
-    belong to no unit. `priorities`, `alive`, `slow` and `ends` are per unit. A unit with a pod that
-    cannot be evicted is not alive; one with a pod that takes long to end is `slow`. A pod that
-    others deleted is a unit of its own, which `ends` then; other units never do (infinity).
-    `places` is how many are held for pods that do not exist yet.
+    row -1. `leaving` pods should be deleted by `leaves_by` (infinity if unknown). `evicted` pods
+    were chosen as victims. Evicted pods and daemons of the node have owner -1: they belong to no
+    unit.
+
+    `priorities`, `alive`, `slow` and `ends` are per unit. A unit with a pod that cannot be evicted
+    is not alive. A unit with a pod that takes long to end is `slow`. A pod that others deleted is a
+    unit of its own, which `ends` then; other units never do (infinity). `places` is the number of
+    expected pods, which do not exist yet.
     """
 
     def __init__(self, framework: Framework, forest: Forest, devices: DeviceTable) -> None:
@@ -147,13 +154,13 @@ class Units:
         self._dirty[pod.info.uid] = pod
 
     def gone(self, pod: Pod) -> bool:
-        """The pod was deleted; whether it had been chosen as a victim."""
+        """Remove a deleted pod. Return True if it had been chosen as a victim."""
         uid = pod.info.uid
         victim = uid in self._evicting
         if uid in self._slots:
             self.stale(pod)
         else:
-            # Not left to `refresh`, which is never called without preemption.
+            # `refresh` would do this, but it is never called without preemption.
             self._dirty.pop(uid, None)
             self._forget(uid)
         return victim
@@ -176,7 +183,7 @@ class Units:
     def mark_evicting(self, pods: Iterable[Pod], by: float = np.inf) -> None:
         """Count the pods as leaving from now on: they are about to be evicted.
 
-        They should be gone at `by` (monotonic), or later if the API server says so.
+        They should be deleted at `by` (monotonic), or later if the API server reports a later time.
         """
         for pod in pods:
             self._evicting[pod.info.uid] = by
@@ -197,7 +204,7 @@ class Units:
             self.stale(pod)
 
     def forget_choices(self) -> None:
-        """Forget whom this process chose or spared: another may have led meanwhile."""
+        """Forget the pods that this process chose or spared: there may have been another leader."""
         chosen = {*self._evicting, *self._spared}
         self._evicting.clear()
         self._spared.clear()
@@ -207,27 +214,29 @@ class Units:
                 self.stale(pod)
 
     def leaves(self, pod: Pod) -> bool:
-        """Whether the pod is terminating, or selected as a victim and not spared."""
+        """Return True if the pod is terminating, or was selected as a victim and not spared."""
         return pod.info.terminating or self._is_evicted(pod)
 
     def _is_evicted(self, pod: Pod) -> bool:
         info = pod.info
         if info.uid in self._evicting:
             return True
+        # A new leader knows earlier victims only by their DisruptionTarget condition.
         return info.preemption.targeted and info.uid not in self._spared
 
     def _leaves_by(self, pod: Pod) -> float:
-        """When a leaving pod should be gone (monotonic); infinity if unknown."""
+        """Return when a leaving pod should be deleted (monotonic); infinity if unknown."""
         at = pod.info.preemption.leaves_by or np.inf
         if pod.info.uid not in self._evicting:
             return at
-        # A deletion that was shortened counts from the first request, so it may lie in the past.
+        # The API server counts a shortened grace period from the first request, so this time may be
+        # past.
         by = self._evicting[pod.info.uid]
         return max(at, by) if pod.info.preemption.leaves_by else by
 
     @property
     def evicting(self) -> Mapping[str, float]:
-        """By UID, when the pods that are about to be evicted should be gone."""
+        """By UID, the time when the pods that are about to be evicted should be deleted."""
         return self._evicting
 
     @property
@@ -236,9 +245,9 @@ class Units:
         return frozenset(self._spared)
 
     def order(self, pause: Callable[[], None] = nothing) -> list[str]:
-        """UIDs of the table's pods by unit index, which breaks ties; pods without a unit last.
+        """Return the UIDs of the table's pods by unit index; pods without a unit come last.
 
-        `pause` is called as in a search.
+        The index of a unit breaks ties. `pause` is called as in a search.
         """
         self.refresh()
         last = len(self._by_index)
@@ -254,7 +263,8 @@ class Units:
     def arrange(self, uids: Iterable[str]) -> None:
         """Let the next `refresh` start with those of these pods that changed, in this order.
 
-        It numbers new units in the order of their pods.
+        `refresh` numbers new units in the order of their pods. So a replayed snapshot breaks ties
+        as the original state did.
         """
         self._walk_dirty_trees()
         first = {uid: self._dirty[uid] for uid in uids if uid in self._dirty}
@@ -266,15 +276,16 @@ class Units:
             pass
 
     def refresh_in_steps(self) -> Iterator[None]:
-        """The same pod by pod, in the order of the changes; other pods may change in between."""
+        """Update the table pod by pod, in the order of the changes. Pods may change in between."""
         self._walk_dirty_trees()
         while self._dirty:
-            # Not the first of the dictionary each time: what was removed before it is passed over
-            # again, which takes time quadratic in the changes.
+            # Popping the first key each time would skip over all keys that were removed before it,
+            # which takes quadratic time.
             for uid in list(self._dirty):
                 pod = self._dirty.pop(uid, None)
                 if pod is None:
-                    continue  # it is gone since
+                    continue  # deleted since
+                # Remove and add instead of comparing: every column may differ.
                 self._remove(uid)
                 if pod.row >= 0:
                     self._add(uid, pod)
@@ -285,14 +296,14 @@ class Units:
             yield from self._refresh_held()
 
     def unit(self, index: int) -> Unit:
-        """The unit with this index. Raises LookupError if there is none."""
+        """Return the unit with this index. Raises LookupError if there is none."""
         unit = self._by_index[index]
         if unit is None:
             raise LookupError(index)
         return unit
 
     def below(self, priority: int, soon: float = np.inf) -> Ints:
-        """Indices of the units of lower priority, which a preemptor of this priority may evict.
+        """Return the units of lower priority, which a preemptor of this priority may evict.
 
         Pods that others deleted are among them only if they end later than `soon`.
         """
@@ -301,12 +312,12 @@ class Units:
         return lower
 
     def prompt(self, chosen: Ints) -> Ints:
-        """Those of the chosen units whose pods end soon after they are deleted, in their order."""
+        """Return the chosen units whose pods end soon after they are deleted, in their order."""
         found: Ints = chosen[~self.slow[chosen]]
         return found
 
     def departing(self, overdue: float, soon: float) -> Ints:
-        """The slots of pods that count as gone.
+        """Return the slots of pods that count as deleted.
 
         Evicted pods do until they are `overdue`; pods that others deleted, only if they end `soon`.
         """
@@ -315,17 +326,19 @@ class Units:
         return departing
 
     def slots_of(self, units: Ints) -> Ints:
-        """The slots of the pods of these units, in order."""
+        """Return the slots of the pods of these units, in order."""
+        # For few units their sets are cheaper than a pass over all slots.
         if len(units) < _FIRST:
             few = [slot for index in units.tolist() for slot in self.unit(index).slots]
             return np.array(sorted(few), np.int64)
+        # One element more: owner -1 reads the last one, which stays False.
         chosen = np.zeros(len(self.priorities) + 1, np.bool_)
         chosen[units] = True
         slots: Ints = np.flatnonzero(chosen[self.owners])
         return slots
 
     def up_to(self, priority: int, without: Collection[str]) -> Ints:
-        """The slots of pods of no higher priority, and of all that leave, without these UIDs.
+        """Return the slots of pods of no higher priority, and of leaving pods, without these UIDs.
 
         Pods that belong to their node are not among them.
         """
@@ -337,28 +350,32 @@ class Units:
         return found
 
     def release(self, slots: Ints, sign: int = 1) -> None:
-        """Take the pods of these slots off their nodes, in the open trial; -1 puts them back.
+        """Remove the pods of these slots from their nodes, in the open trial; -1 restores them.
 
-        Claims that no other living pod uses give their devices back.
+        Claims that no other living pod uses release their devices.
         """
         rows, shapes = self.rows[slots], self.shapes[slots]
+        # One call for each shape, not for each pod: thousands of victims have few shapes.
         for index in np.flatnonzero(np.bincount(shapes)).tolist():
             counts = np.bincount(rows[shapes == index])
             at = np.flatnonzero(counts)
             shape = self._shapes[index]
+            # Devices belong to the claims, which are released below.
             self._framework.occupy(shape, at, -sign * counts[at], devices=False)
         if len(self._devices.consumers):
             self._release_claims(slots, sign)
 
     def _release_claims(self, slots: Ints, sign: int) -> None:
         kinds = self._held().kinds[slots]
+        # Most pods are the only consumer of their claims and have devices of their own node. Those
+        # are released by mask, without a look at each claim.
         self._devices.free_held(slots[kinds == ALONE], self.rows, again=sign < 0)
         others = slots[kinds == OTHERWISE]
         if len(others):
             self._claims.release(self._uids(others), sign)
 
     def _held(self) -> HeldDevices:
-        """What the pods of all slots keep by their claims."""
+        """Return the devices that the pods of all slots keep by their claims."""
         for _ in self._refresh_held():
             pass
         return self._devices.held
@@ -369,11 +386,11 @@ class Units:
             yield
 
     def release_returning(self) -> None:
-        """Let claims whose pods are gone give their devices back, in the open trial."""
+        """Let claims whose pods are deleted release their devices, in the open trial."""
         self._claims.release_returning()
 
     def overcommitted(self, rows: Ints, resources: Sequence[int]) -> Bools:
-        """Per row whether its pods use more than there is, devices included."""
+        """Return per row whether its pods use more than there is, devices included."""
         crowded = self._framework.nodes.overcommitted(rows, resources)
         if len(self._devices.consumers):
             crowded |= self._devices.clash(rows)
@@ -383,23 +400,23 @@ class Units:
         return [pod.info.uid for slot in slots.tolist() if (pod := self._pods[slot]) is not None]
 
     def released(self, slots: Ints, resource: int) -> Ints:
-        """How much of a resource the pod of each slot requests, (len(slots),)."""
+        """Return how much of a resource the pod of each slot requests, (len(slots),)."""
         held: Ints = self._requests.of(resource)[self.shapes[slots]]
         return held
 
     def within(self, namespaces: Iterable[str], chosen: Ints) -> Ints:
-        """Those of the chosen units that are in these namespaces, in their order."""
+        """Return the chosen units that are in these namespaces, in their order."""
         there = set[int]().union(*(self._in_namespace.get(each, ()) for each in namespaces))
         found: Ints = chosen[np.isin(chosen, list(there))] if there else chosen[:0]
         return found
 
     def shapes_of(self, slots: Ints, *, each: bool = False) -> list[Shape]:
-        """The shapes of the pods of these slots: of `each`, in their order, or all of them once."""
+        """Return the shapes of the pods of these slots: of `each` in order, or all once."""
         indices = self.shapes[slots] if each else np.unique(self.shapes[slots])
         return [self._shapes[index] for index in indices.tolist()]
 
     def devices_held(self, slots: Ints, able: Sequence[int]) -> Ints:
-        """How many of the devices that are `able`, by row, the pod of each slot keeps at most.
+        """Return how many of the `able` devices, by row, the pod of each slot keeps at most.
 
         A claim of several pods counts for each of them.
         """
@@ -410,6 +427,7 @@ class Units:
         for at, uid in zip(others.tolist(), self._uids(slots[others]), strict=True):
             for key in claims_of(uid):
                 place = use.place(key)
+                # No single node: several nodes see these devices, so count all of them.
                 if place is None:
                     found[at] += len(use.held(key))
                 elif place[1]:
@@ -417,7 +435,10 @@ class Units:
         return found
 
     def seen_from(self, slots: Ints, rows: Bools) -> Ints:
-        """Those of the slots whose pods keep devices that several nodes see, one of `rows` (N,)."""
+        """Return the slots whose pods keep devices that several nodes see.
+
+        One of these nodes must be among `rows` (N,).
+        """
         consumers, use = self._devices.consumers, self._devices.use
         slots = slots[self._held().kinds[slots] == OTHERWISE]
         keeps = [
@@ -431,19 +452,19 @@ class Units:
         return found
 
     def depart(self, uids: Iterable[str], overdue: float) -> bool:
-        """Whether one of these pods was evicted and is about to end, and not `overdue`."""
+        """Return True if one of these pods was evicted, is about to end and is not `overdue`."""
         slots = [self._slots[uid] for uid in uids if uid in self._slots]
         in_time = self.evicted[slots] & (self.leaves_by[slots] >= overdue)
         return bool(in_time.any())
 
     def places_only(self, chosen: Ints) -> Bools:
-        """Which of the units have only places that are held for pods that do not exist yet."""
+        """Return which units consist only of expected pods, which do not exist yet."""
         units = map(self.unit, chosen.tolist())
         only = [all(pod.info.expected for pod in unit.pods.values()) for unit in units]
         return np.array(only, np.bool_)
 
     def owners_of(self, chosen: Callable[[Shape], bool]) -> Ints:
-        """The units with a pod of such a shape, sorted; asks once per shape."""
+        """Return the sorted units with a pod of such a shape; `chosen` is called once per shape."""
         shapes = [index for index, shape in self._shapes.items() if chosen(shape)]
         owners: Ints = np.unique(self.owners[np.isin(self.shapes, shapes)])
         return owners
@@ -453,6 +474,7 @@ class Units:
         self._slots[uid] = slot
         self._pods[slot] = pod
         self.places += pod.info.expected
+        # The index of a swept shape is reused, so compare the object.
         if self._shapes.get(pod.shape.index) is not pod.shape:
             self._shapes[pod.shape.index] = pod.shape
             self._requests.changed(pod.shape)
@@ -472,6 +494,7 @@ class Units:
         """Add the pod to its unit; a pod that others deleted is a unit of its own."""
         group, rank = unit_owner(pod, self._forest)
         if pod.info.terminating:
+            # It leaves whatever happens to its group. Its peers need not be evicted with it.
             group = None
         unit, uid = self._unit_of(pod, group), pod.info.uid
         unit.pods[uid] = pod
@@ -503,7 +526,7 @@ class Units:
         self._vacant.append(slot)
 
     def _leave(self, slot: int, uid: str) -> None:
-        """Take the pod out of its unit, which ends with its last pod."""
+        """Remove the pod from its unit, which ends with its last pod."""
         unit, rank = self.unit(int(self.owners[slot])), int(self.ranks[slot])
         del unit.pods[uid]
         unit.slots.discard(slot)
@@ -523,7 +546,7 @@ class Units:
             self._vacant_units.append(unit.index)
 
     def _unit_of(self, pod: Pod, group: Group | None) -> Unit:
-        # Pods that groups expect have no names of their own.
+        # Use the UID: expected pods have no names of their own.
         owner = pod.info.uid if group is None else group.key
         unit = self._units.get(owner)
         if unit is None:
@@ -537,6 +560,7 @@ class Units:
         """Set the unit's priority, and whether it may be evicted."""
         unit.priority = min(unit.priorities, default=0)
         self.priorities[unit.index] = unit.priority
+        # Evicting the others of a gang would be useless if one pod cannot be evicted.
         self.alive[unit.index] = bool(unit.pods) and not unit.spared
         self.slow[unit.index] = bool(unit.slow)
 
@@ -554,6 +578,7 @@ class Units:
         slot = len(self._pods)
         self._pods.append(None)
         if slot == len(self.rows):
+            # Double the arrays, so that adding a pod costs O(1) on average.
             none = np.full(slot, -1, np.int64)
             self.rows = np.concatenate((self.rows, none))
             self.owners = np.concatenate((self.owners, none))

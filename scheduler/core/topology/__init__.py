@@ -1,1 +1,4 @@
-"""Domains of nodes by a topology key."""
+"""Topology domains: sets of nodes by the value of a topology key.
+
+Entry point: `topology.Topologies`.
+"""

@@ -1,6 +1,7 @@
 """Topology domains: the nodes that share the value of a topology key.
 
-For pods a key is a label. For groups it is one too, or else an attribute of the nodes' devices.
+For pods, a key is a node label. For groups, it is a node label or an attribute of the nodes'
+devices.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from scheduler.core.nodes.node_table import Bools, Floats, Ints, NodeTable, Regi
 UNLABELLED = -1
 
 _KEPT: Final = 256
-"""The most entries of the cache; the oldest goes first."""
+"""Limit of cached entries; the oldest is dropped first."""
 
 _MOST = float(1 << 62)
-"""Sums are cut off here, because they would not fit into an int64 otherwise."""
+"""Limit of sums, which are cut off here because larger ones would not fit into an int64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,9 @@ class Domains:
     """All D domains of one topology key: `codes` (N,) is each node's domain, -1 without the label.
 
     `values` (D,) are the label values, indexed by code. Inside different outer domains, equal
-    values are different domains; `paths` (D,) join all values with `/`, the outermost first. Of
-    `mixed` nodes the devices have several values of a key, so that they are in no domain.
+    values are different domains; `paths` (D,) join all values with `/`, the outermost first.
+    `mixed` is the number of nodes whose devices have several values of a key; they are in no
+    domain.
     """
 
     key: str
@@ -41,7 +43,7 @@ class Domains:
     mixed: int = 0
 
     def sums(self, amounts: Ints | Floats, region: Ints | None) -> Ints:
-        """Sums (D,) of the amounts, which are (len(region),), or (N,) if the region is None."""
+        """Return the sums (D,) of amounts (len(region),), or (N,) if the region is None."""
         codes = self.codes if region is None else self.codes[region]
         # Index 0 is for nodes without the label.
         totals = np.bincount(codes + 1, weights=amounts, minlength=len(self.values) + 1)
@@ -49,13 +51,14 @@ class Domains:
         return sums
 
     def rows(self, code: int, region: Region | None) -> Region:
-        """The rows of the domain's nodes; only those in the region, unless that is None."""
+        """Return the rows of the domain's nodes, only those in the region unless that is None."""
         if region is None:
             return Region(np.flatnonzero(self.codes == code))
         return Region(region[self.codes[region] == code])
 
     def union(self, codes: Sequence[int], region: Region | None) -> Region:
-        """Like `rows` for several domains together."""
+        """Return the rows of several domains together, as `rows` does."""
+        # One mask instead of joined lists: the rows of a region must ascend.
         chosen = np.zeros(len(self.values) + 1, np.bool_)  # the last is for UNLABELLED
         chosen[list(codes)] = True
         if region is None:
@@ -63,15 +66,15 @@ class Domains:
         return Region(region[chosen[self.codes[region]]])
 
     def of(self, rows: list[int]) -> set[int]:
-        """The codes of these nodes' domains, including UNLABELLED for nodes without the label."""
+        """Return the codes of these nodes' domains, including UNLABELLED for nodes without one."""
         return {int(self.codes[row]) for row in rows}
 
 
 class Topologies:
-    """Domains by topology key. They are cached until a node, a label or an attribute changes.
+    """Domains by topology key, cached until a node, a label or an attribute changes.
 
-    Pods and groups may name any keys: only so many are cached, and those of a key that no node has
-    cost nothing per node.
+    Pods and groups may name any keys: the cache is bounded, and a key that no node has costs
+    nothing per node.
     """
 
     def __init__(self, nodes: NodeTable, devices: DeviceTable) -> None:
@@ -84,30 +87,34 @@ class Topologies:
         self._unlabelled = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
-        """How many are cached."""
+        """Return the number of cached entries."""
         return len(self._known) + len(self._of_groups)
 
     @property
     def version(self) -> tuple[int, int]:
-        """Changes when a domain that somebody asked for is another one."""
+        """Version that changes with any domain in use."""
         return (self._nodes.generation, self._devices.attributes_version)
 
     def domains(self, key: str, outer: tuple[str, ...] = ()) -> Domains:
-        """The domains of the label `key` inside those of the labels `outer`, the outermost first.
+        """Return the domains of the label `key` inside those of the labels `outer`.
 
-        These are the domains that pods mean.
+        `outer` has the outermost label first.
+
+        These are the domains of pods' terms: as in kube-scheduler, only labels count.
         """
         self._refresh()
+        # Pods may name any key: without an entry in the cache, such keys cannot displace others.
         if self._nodes.labels.column(key) is None:
             return Domains(key, self._unlabelled, (), ())
         return _cached(self._known, (*outer, key), self._labels)
 
     def of_groups(self, key: str, outer: tuple[str, ...] = ()) -> Domains:
-        """The same where groups name the keys: as a label, or an attribute of the nodes' devices.
+        """Return the domains of keys that groups name: labels, or attributes of the nodes' devices.
 
-        A node's label goes first. Without it the node has the value that its devices agree on.
+        A node's label has precedence. Without it, the node has the value that its devices agree on.
         """
         devices, keys = self._devices, (*outer, key)
+        # Labels alone decide: share the cached domains with pods.
         if not any(map(devices.attribute, keys)):
             return self.domains(key, outer)
         self._refresh()
@@ -127,7 +134,7 @@ class Topologies:
         return _build(keys, [_Values.of(self._nodes, [self._label(key)]) for key in keys])
 
     def _labels_and_attributes(self, keys: tuple[str, ...]) -> Domains:
-        """Where the devices of a node have several values of an attribute, it has none."""
+        """Build domains in which a node whose devices have several values has none."""
         values = []
         mixed: set[int] = set()
         for key in keys:
@@ -135,6 +142,8 @@ class Topologies:
             column = attribute.column if attribute else None
             values.append(_Values.of(self._nodes, [label, column]))
             for row in attribute.mixed if attribute else ():
+                # For each node alone: a kubelet may label its own node, and must not change others'
+                # domains.
                 if label is None or label.codes[row] < 0:
                     mixed.add(row)
         return replace(_build(keys, values), mixed=len(mixed))
@@ -158,7 +167,7 @@ def _cached(
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """The values of one key: `ranks` (N,) are indices into `texts`, `there` (N,) who has one."""
+    """Values of one key: `ranks` (N,) are indices into `texts`, `there` (N,) nodes with one."""
 
     texts: list[str]
     ranks: Ints
@@ -166,12 +175,15 @@ class _Values:
 
     @classmethod
     def of(cls, nodes: NodeTable, columns: Iterable[LabelColumn | None]) -> _Values:
-        """Of the columns the first that has a value counts; without one, it is empty."""
+        """Return the values of the first column that has one for each node, else an empty value."""
         given = [column for column in columns if column is not None]
+        # Sorted, so that codes ascend with the values: the order of domains must not depend on the
+        # order in which labels were seen.
         texts = sorted({"", *(value or "" for column in given for value in column.values)})
         place = {text: number for number, text in enumerate(texts)}
         ranks = np.zeros(nodes.size, np.int64)
         there = np.zeros(nodes.size, np.bool_)
+        # In reverse, so that the first column overwrites the others.
         for column in reversed(given):
             codes = column.codes[: nodes.size]
             numbers = np.array([*(place[value or ""] for value in column.values), 0], np.int64)
@@ -181,15 +193,19 @@ class _Values:
 
 
 def _build(keys: tuple[str, ...], values: list[_Values]) -> Domains:
-    """Only the innermost value is needed; a missing outer one counts as empty."""
+    """Build domains from the values of all keys, outermost first.
+
+    A node needs only the innermost value; a missing outer one counts as empty.
+    """
     there = values[-1].there
+    # Only nodes with the innermost value are in a domain: the others need no number.
     inside = np.flatnonzero(there)
     combined = np.zeros(len(inside), np.int64)
     first = combined
     for each in values:
         ranks = each.ranks[inside]
         combined = combined * (int(ranks.max(initial=0)) + 1) + ranks
-        # Numbered anew each time, so that the product of many keys fits into an int64.
+        # Renumbered each time, so that the product of many keys fits into an int64.
         _, first, combined = np.unique(combined, return_index=True, return_inverse=True)
     codes = np.full(len(there), UNLABELLED, np.int64)
     codes[inside] = combined

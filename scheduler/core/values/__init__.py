@@ -1,1 +1,4 @@
-"""Frozen values, the search budget and words that all of the core shares."""
+"""Frozen values, the search budget and message fragments that all of the core shares.
+
+Entry point: `model`.
+"""

@@ -1,4 +1,4 @@
-"""What changed since somebody asked last."""
+"""Keys that changed since the last call."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Hashable, Iterable
 from typing import Final, Generic, TypeVar
 
 _MOST: Final = 1 << 14
-"""Where more than this changed, everything counts as changed: nobody may ever ask."""
+"""Limit of recorded keys; beyond it, everything counts as changed."""
 
 _T = TypeVar("_T", bound=Hashable)
 
 
 class Changes(Generic[_T]):
-    """A bounded set of what changed."""
+    """Bounded set of changed keys."""
 
     def __init__(self) -> None:
         self._changed: set[_T] | None = set()
@@ -31,10 +31,11 @@ class Changes(Generic[_T]):
         self._changed = None
 
     def take(self) -> set[_T] | None:
-        """What changed since the last call; None: anything may have."""
+        """Return the keys that changed since the last call, or None if any key may have changed."""
         changed, self._changed = self._changed, set()
         return changed
 
     def _bound(self) -> None:
+        # If no reader ever takes the keys, the set must not grow with each pod.
         if self._changed is not None and len(self._changed) > _MOST:
             self.add_all()

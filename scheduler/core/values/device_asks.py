@@ -1,7 +1,7 @@
-"""What a ResourceClaim asks for: the content of its spec, without its name.
+"""Asks: the content of a ResourceClaim's spec, without its name.
 
-Claims made from one template ask for the same, so their pods share a shape. Amounts of capacity are
-whole numbers of nano-units, the smallest that a quantity can have: nothing is rounded.
+Claims created from one template have equal asks, so their pods share a shape. Amounts of capacity
+are integers in nano-units, the smallest unit of a quantity, so that nothing is rounded.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MOST_RESULTS: Final = 32
-"""The most devices that one claim can have allocated (AllocationResultsMaxSize)."""
+"""Kubernetes' limit of devices in one claim's allocation (AllocationResultsMaxSize)."""
 
 NANO: Final = 10**9
 """Nano-units in one unit of a quantity."""
@@ -21,7 +21,7 @@ Amounts = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class DeviceToleration:
-    """Which taints of devices a request tolerates; an empty operator means Equal.
+    """Toleration of device taints by a request; an empty operator means Equal.
 
     An empty key with Exists matches any key, an empty effect any effect. `seconds` is only copied
     to the allocation.
@@ -36,10 +36,10 @@ class DeviceToleration:
 
 @dataclass(frozen=True, slots=True)
 class DeviceOption:
-    """One way to meet a request: `count` devices of the class, or `every` one that matches.
+    """Option of a request: `count` devices of the class, or `every` one that matches.
 
     `name` is the request's name, or `request/subrequest` for one of a firstAvailable list.
-    `selectors` are CEL expressions, beside those of the class.
+    `selectors` are CEL expressions in addition to those of the class.
     """
 
     name: str
@@ -54,7 +54,7 @@ class DeviceOption:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """A request of a claim: the first of its options that is possible. `listed`: firstAvailable."""
+    """Request of a claim, met by the first option that is possible. `listed`: firstAvailable."""
 
     name: str
     options: tuple[DeviceOption, ...]
@@ -63,9 +63,10 @@ class DeviceRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeviceConstraint:
-    """All devices of the requests have the attribute, with one value; or each with another.
+    """Constraint on an attribute that all devices of the requests must have.
 
-    Without `requests` it holds for all of them. `attribute` is qualified by a domain.
+    Their values must be equal (matchAttribute), or all different if `distinct` (distinctAttribute).
+    Without `requests`, it applies to all of them. `attribute` is qualified by a domain.
     """
 
     attribute: str
@@ -73,7 +74,8 @@ class DeviceConstraint:
     distinct: bool = False
 
     def concerns(self, option: DeviceOption, request: DeviceRequest) -> bool:
-        """Whether it holds for devices of this option of the request."""
+        """Return True if it applies to devices of this option of the request."""
+        # The name of a request with alternatives includes all of its subrequests.
         names = self.requests
         return not names or request.name in names or option.name in names
 
@@ -88,7 +90,7 @@ class DeviceConfig:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The content of one claim's spec. Equal contents are equal asks."""
+    """Content of one claim's spec. Equal contents are equal asks."""
 
     requests: tuple[DeviceRequest, ...]
     constraints: tuple[DeviceConstraint, ...] = ()
@@ -96,7 +98,7 @@ class Ask:
 
     @property
     def classes(self) -> frozenset[str]:
-        """The names of the device classes that it names."""
+        """Names of the device classes of all options."""
         return frozenset(o.device_class for request in self.requests for o in request.options)
 
 
@@ -110,6 +112,6 @@ def exactly(
     tolerations: tuple[DeviceToleration, ...] = (),
     capacity: Amounts = (),
 ) -> DeviceRequest:
-    """A request with one option."""
+    """Create a request with one option."""
     option = DeviceOption(name, device_class, selectors, count, every, admin, tolerations, capacity)
     return DeviceRequest(name, (option,))

@@ -1,4 +1,4 @@
-"""The frozen values of `resource.k8s.io/v1` that the decision core works on."""
+"""Frozen values of `resource.k8s.io/v1` for the decision core."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DeviceKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute of a device; the text of a version is in its only form, so equal is equal."""
+    """Attribute of a device; a version is canonical text, so equal versions are equal values."""
 
     type: Literal["bool", "int", "string", "version"]
     value: bool | int | str
@@ -25,10 +25,11 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class CapacityPolicy:
-    """How much of a capacity one request may take, in nano-units.
+    """Policy for the amount of a capacity that one request takes, in nano-units.
 
-    What is asked for is rounded up: to `minimum` and whole steps above it, or to the next of
-    `values`. Without a request, `default` is taken, or all of it if that is None.
+    The requested amount is rounded up: to `minimum` and full steps above it, or to the next of
+    `values`. Without a requested amount, `default` is taken, or all of the capacity if that is
+    None.
     """
 
     default: int | None = None
@@ -40,7 +41,7 @@ class CapacityPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How much a device has of something, in nano-units."""
+    """Capacity of a device, in nano-units."""
 
     name: str
     value: int
@@ -49,7 +50,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTaint:
-    """A taint of a device; NoSchedule and NoExecute ones must be tolerated, others say nothing."""
+    """Taint of a device; only NoSchedule and NoExecute taints must be tolerated."""
 
     key: str
     value: str = ""
@@ -58,7 +59,7 @@ class DeviceTaint:
 
 @dataclass(frozen=True, slots=True)
 class NodeScope:
-    """The nodes that can reach something: the one with the name, those of the terms, or all."""
+    """Nodes that can use a slice or device: the one with the name, those of the terms, or all."""
 
     name: str = ""
     terms: tuple[Term, ...] | None = None
@@ -67,10 +68,10 @@ class NodeScope:
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """A device. `attributes` and `capacity` are sorted by name, as their driver wrote these.
+    """Device. `attributes` and `capacity` are sorted by name, as the driver wrote the names.
 
-    `counters` has (counter set, amounts) that it takes of its pool. `shared` means
-    allowMultipleAllocations. `scope` is set if the slice leaves the choice of nodes to its devices.
+    `counters` has the (counter set, amounts) that it draws from its pool. `shared` means
+    allowMultipleAllocations. `scope` is set if the slice has perDeviceNodeSelection.
     """
 
     name: str
@@ -87,10 +88,10 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True)
 class SliceInfo:
-    """A ResourceSlice; `scope` None means that each device has its own.
+    """ResourceSlice; `scope` None means that each device has its own.
 
-    `slices` is how many slices of this generation make up the pool. `counters` has (counter set,
-    amounts) that devices of the pool share.
+    `slices` is the number of slices of this generation in the pool (resourceSliceCount). `counters`
+    has the (counter set, amounts) that devices of the pool share.
     """
 
     name: str
@@ -109,9 +110,9 @@ class SliceInfo:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClassInfo:
-    """A DeviceClass; `selectors` are CEL expressions.
+    """DeviceClass; `selectors` are CEL expressions.
 
-    `resources` are the extended resources that it stands for, `created` its creationTimestamp.
+    `resources` are the extended resources that it provides, `created` its creationTimestamp.
     """
 
     name: str
@@ -123,10 +124,10 @@ class DeviceClassInfo:
 
 @dataclass(frozen=True, slots=True)
 class AllocatedDevice:
-    """A device of an allocation (DeviceRequestAllocationResult).
+    """Device of an allocation (DeviceRequestAllocationResult).
 
-    `share` is the share ID of a device that several claims may have, None of others; whoever writes
-    an allocation that was decided here replaces the empty one by a new ID.
+    `share` is the share ID of a shared device, None for other devices. A decision leaves it empty,
+    and the writer of the allocation replaces it by a new ID.
     """
 
     request: str
@@ -149,10 +150,10 @@ class AllocatedConfig:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What a claim has been given. `nodes` None: every node can use it.
+    """Allocation of a claim. `nodes` None means that every node can use it.
 
-    `ask` is set for a claim that does not exist before it is given something: that for the extended
-    resources of a pod, which asks for other devices on other nodes.
+    `ask` is only set for the claim of a pod's extended resources. That claim is created after the
+    decision, because its requests depend on the node.
     """
 
     devices: tuple[AllocatedDevice, ...]
@@ -163,10 +164,10 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClaimInfo:
-    """A ResourceClaim. `owner` is the UID of the pod or group that it was made for, or empty.
+    """ResourceClaim. `owner` is the UID of the pod or group that it was created for, or empty.
 
-    `reserved` are the UIDs in status.reservedFor; `reserved_elsewhere` means that one of them is no
-    pod's.
+    `reserved` are the UIDs of pods in status.reservedFor; `reserved_elsewhere` means that another
+    consumer is no pod.
     """
 
     key: ClaimKey

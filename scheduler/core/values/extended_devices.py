@@ -1,9 +1,9 @@
-"""Extended resources that device classes stand for, as requests of a ResourceClaim (KEP-5004).
+"""Extended resources that device classes provide, as requests of a ResourceClaim (KEP-5004).
 
-A container's request for such a resource is met by devices on nodes that do not offer the resource
-themselves. All of them are in one claim of the pod, with a request for each container and resource.
-An init container that ends before the others start uses their devices, and only asks for what it
-needs besides; of several such requests for more, the largest serves all.
+On nodes that do not offer the resource themselves, devices meet a container's request for it. One
+claim of the pod has all of them, with a request for each container and resource. An init container
+that ends before the others start uses their devices, and requests only what it needs in addition.
+Of several such additional requests, the largest serves all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from scheduler.core.values.device_asks import Ask, exactly
 
 CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
-"""Followed by the name of a device class: the extended resource that always stands for it."""
+"""Prefix of the extended resource that each device class provides: the class name follows."""
 
 _NATIVE: Final = "kubernetes.io/"
 _QUOTA: Final = "requests."
@@ -23,11 +23,11 @@ _QUOTA: Final = "requests."
 
 @dataclass(frozen=True, slots=True)
 class ContainerDevices:
-    """What a container requests of resources that a device class may stand for.
+    """Requests of a container for resources that a device class may provide.
 
-    `index` is its place among the init containers and then the containers. `ends` means an init
-    container that ends before the others start. `amounts` has (resource, its place among all
-    requests of the container by name, amount).
+    `index` counts the init containers and then the containers. `ends` means an init container that
+    ends before the others start. `amounts` has (resource, index among all requests of the container
+    sorted by name, amount).
     """
 
     name: str
@@ -36,7 +36,7 @@ class ContainerDevices:
     amounts: tuple[tuple[str, int, int], ...]
 
     def request_of(self, resource: str) -> tuple[str, int]:
-        """The name of the request in the claim, and how many of the resource are requested."""
+        """Return the name of the request in the claim, and the requested number of the resource."""
         for name, place, amount in self.amounts:
             if name == resource:
                 return f"container-{self.index}-request-{place}", amount
@@ -44,7 +44,7 @@ class ContainerDevices:
 
 
 class RequestMapping(NamedTuple):
-    """Which request of the claim has devices for a container's resource."""
+    """Request of the claim whose devices a container uses for a resource."""
 
     container: str
     resource: str
@@ -52,19 +52,20 @@ class RequestMapping(NamedTuple):
 
 
 def may_be_mapped(resource: str) -> bool:
-    """Whether a device class can stand for the resource: extended ones, never the core's."""
+    """Return True if a device class can provide the resource: extended ones, never native ones."""
     if resource.startswith(CLASS_PREFIX):
         return True
+    # The rules of Kubernetes' IsExtendedResourceName, apart from the prefix of classes above.
     return "/" in resource and _NATIVE not in resource and not resource.startswith(_QUOTA)
 
 
 def resources_of(containers: Iterable[ContainerDevices]) -> list[str]:
-    """The resources that they request, sorted."""
+    """Return the resources that the containers request, sorted."""
     return sorted({resource for each in containers for resource, _, _ in each.amounts})
 
 
 def ask_for(containers: tuple[ContainerDevices, ...], classes: Mapping[str, str]) -> Ask:
-    """What the claim asks for whose devices stand for these resources, by device class."""
+    """Return the ask of the claim for these resources; `classes` has their device classes."""
     found: dict[str, tuple[str, int]] = {}
     for resource, device_class in classes.items():
         requests, _ = _of_resource(containers, resource)
@@ -73,7 +74,7 @@ def ask_for(containers: tuple[ContainerDevices, ...], classes: Mapping[str, str]
 
 
 def mappings(containers: tuple[ContainerDevices, ...], ask: Ask) -> list[RequestMapping]:
-    """Which request has the devices of which container, for all resources that the claim is for."""
+    """Return the request of each container and resource, for all resources of the claim."""
     names = {request.name for request in ask.requests}
     found: list[RequestMapping] = []
     for resource in resources_of(containers):
@@ -86,7 +87,7 @@ def mappings(containers: tuple[ContainerDevices, ...], ask: Ask) -> list[Request
 def _of_resource(
     containers: tuple[ContainerDevices, ...], resource: str
 ) -> tuple[dict[str, int], list[RequestMapping]]:
-    """The requests for one resource, with counts, and which containers use them."""
+    """Return the requests for one resource with their counts, and the containers' use of them."""
     lasting: list[tuple[int, str, int]] = []
     uses: list[RequestMapping] = []
     for each in containers:
@@ -102,6 +103,8 @@ def _of_resource(
             more |= missing
     requests = {name: amount for _, name, amount in lasting}
     if more:
+        # Ending init containers run one after another, so one additional request serves all of
+        # them.
         largest = max(more, key=lambda name: more[name])
         requests[largest] = more[largest]
         uses = [use._replace(request=largest) if use.request in more else use for use in uses]
@@ -111,10 +114,11 @@ def _of_resource(
 def _of_first(
     container: ContainerDevices, resource: str, lasting: Iterable[tuple[int, str, int]]
 ) -> tuple[list[RequestMapping], dict[str, int]]:
-    """Whose devices an init container uses that ends, and what it requests besides."""
+    """Return the requests that an ending init container uses, and its additional request."""
     name, amount = container.request_of(resource)
     uses: list[RequestMapping] = []
     for index, request, count in lasting:
+        # Containers that start later do not run yet, so this one can use their devices.
         if amount > 0 and index >= container.index:
             uses.append(RequestMapping(container.name, resource, request))
             amount -= count

@@ -1,4 +1,4 @@
-"""The plain, frozen values that the decision core works on in place of Kubernetes objects."""
+"""Plain, frozen values of Kubernetes objects for the decision core."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GroupKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A taint of a node; a PreferNoSchedule taint only lowers the node's score."""
+    """Taint of a node; a PreferNoSchedule taint only lowers the node's score."""
 
     key: str
     value: str
@@ -31,7 +31,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """A pod's toleration; an empty key with Exists matches any key, an empty effect any effect."""
+    """Toleration of a pod; an empty key with Exists matches any key, an empty effect any effect."""
 
     key: str
     operator: str
@@ -41,7 +41,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One requirement of a selector, on a label or, in a node selector term, on a node field."""
+    """Requirement of a selector, on a label or, in a node selector term, on a node field."""
 
     key: str
     operator: str
@@ -50,7 +50,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A node selector term: all expressions and fields must match; without any, no node does."""
+    """Node selector term: all expressions and fields must match; an empty term matches no node."""
 
     expressions: tuple[Expression, ...]
     fields: tuple[Expression, ...] = ()
@@ -58,7 +58,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class PodSelector:
-    """Selects pods by label and by namespace.
+    """Selector of pods by label and by namespace.
 
     `expressions` None selects no pod. A pod's namespace must be listed in `namespaces`, or the
     namespace's labels must match `of_namespaces` (namespaceSelector); None there matches none.
@@ -71,7 +71,7 @@ class PodSelector:
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """A pod affinity or anti-affinity term; `key` is its topologyKey."""
+    """Pod affinity or anti-affinity term; `key` is its topologyKey."""
 
     selector: PodSelector
     key: str
@@ -79,7 +79,7 @@ class PodTerm:
 
 @dataclass(frozen=True, slots=True)
 class GroupTerm:
-    """A pod's required affinity to pods of one group that it is in, itself among them.
+    """Required affinity of a pod to the pods of one of its own groups, including itself.
 
     That group is `above` levels above the pod's PodGroup.
     """
@@ -90,7 +90,7 @@ class GroupTerm:
 
 @dataclass(frozen=True, slots=True)
 class WeightedPodTerm:
-    """A preferred term; `weight` is 1 to 100 for affinity and -100 to -1 for anti-affinity."""
+    """Preferred term; `weight` is 1 to 100 for affinity and -100 to -1 for anti-affinity."""
 
     weight: int
     term: PodTerm
@@ -98,10 +98,11 @@ class WeightedPodTerm:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A topology spread constraint; `key` is its topologyKey.
+    """Topology spread constraint; `key` is its topologyKey.
 
-    With `honours_affinity` (`honours_taints`), nodes that the pod's node affinity excludes (with
-    taints that it does not tolerate) are not counted. `min_domains` is 1 if the pod sets none.
+    With `honours_affinity`, nodes that the pod's node affinity excludes do not count. With
+    `honours_taints`, nodes with taints that it does not tolerate do not count. `min_domains` is 1
+    if the pod sets none.
     """
 
     selector: PodSelector
@@ -113,17 +114,17 @@ class Spread:
 
 
 WHOLE = ""
-"""The part of what a pod uses on its node: all of it, so nobody else can use any of it."""
+"""Part of a port or disk that a pod uses: all of it, so no other pod can use any of it."""
 
 SHARED = "shared"
-"""The part that any number of pods may use, as long as none uses the whole."""
+"""Part of a disk that any number of pods may use, as long as none uses all of it."""
 
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104  # compared, never listened on
 
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A host port; the address 0.0.0.0 stands for all addresses of the node."""
+    """Host port; the address 0.0.0.0 means all addresses of the node."""
 
     protocol: str
     port: int
@@ -140,11 +141,11 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A disk that a pod's volume names itself, without a claim.
+    """Disk that a pod's volume names itself, without a claim.
 
-    `kind` is the volume's field. An rbd image is one disk for each of its monitors, as two images
-    are the same if they have one in common; `location` is the pool and the monitor, else empty.
-    `shared` means that the pod only reads it and lets others do so, too.
+    `kind` is the volume's field. An rbd image is one disk for each of its monitors, because two
+    images are the same if they have one monitor in common; `location` is the pool and the monitor,
+    else empty. `shared` means that the pod only reads it, so that others may read it as well.
     """
 
     kind: str
@@ -163,7 +164,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A disk that a CSI driver attaches for a volume without a claim; `handle` is the driver's."""
+    """Disk that a CSI driver attaches for a volume without a claim; `handle` is the driver's."""
 
     driver: str
     handle: str
@@ -173,12 +174,12 @@ ClaimKey = tuple[str, str]
 """(namespace, name) of a PersistentVolumeClaim or a ResourceClaim."""
 
 VolumeUse = ClaimKey | Attachment
-"""What a pod uses that a node attaches for it."""
+"""Volume of a pod that a node attaches: a claim, or a disk without a claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimInfo:
-    """A PersistentVolumeClaim; `volume` is empty until binding is complete.
+    """PersistentVolumeClaim; `volume` is empty until binding is complete.
 
     `requested_volume` is the volume that an unbound claim names. `one_pod` means ReadWriteOncePod.
     An existing volume must have at least `size` bytes and the same class, `mode` and
@@ -204,7 +205,7 @@ class ClaimInfo:
 
 @dataclass(frozen=True, slots=True)
 class VolumeInfo:
-    """A PersistentVolume; `affinity` None allows every node, `driver` is empty unless it is CSI.
+    """PersistentVolume; `affinity` None allows every node, `driver` is empty unless it is CSI.
 
     `claim` is its claimRef, the claim that it is reserved for or bound to; an empty `claim_uid`
     accepts any claim of that name. `available` means phase Available; `size` is in bytes.
@@ -227,7 +228,7 @@ class VolumeInfo:
 
 @dataclass(frozen=True, slots=True)
 class StorageClassInfo:
-    """A StorageClass; `waits` means WaitForFirstConsumer, `topologies` is allowedTopologies."""
+    """StorageClass; `waits` means WaitForFirstConsumer, `topologies` is allowedTopologies."""
 
     name: str
     provisioner: str = ""
@@ -237,10 +238,10 @@ class StorageClassInfo:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """When a pod of a tree runs: pods of two stages of one tree never do at the same time.
+    """Stage of a tree: pods of two stages of one tree never run at the same time.
 
-    `number` is 1 or more. A pod that does not `exist` has a held place alone. `tree` is the root
-    of the pod's group, as far as it is known.
+    `number` is 1 or more. `exists` is False for an expected pod, which only has a held place.
+    `tree` is the root of the pod's group, or None if unknown.
     """
 
     number: int
@@ -248,7 +249,8 @@ class Stage:
     tree: GroupKey | None = None
 
     def apart(self, other: Stage | None) -> bool:
-        """Whether pods of the two are never there together; those that both exist are."""
+        """Return True if pods of the two stages never run together."""
+        # Two pods that both exist do run together, whatever their owner states about stages.
         if other is None or self.tree != other.tree or (self.exists and other.exists):
             return False
         return self.number != other.number
@@ -256,19 +258,20 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What a pod requires of its node; pods with equal requirements and matches share a shape.
+    """Requirements of a pod; pods with equal requirements and matches share a shape.
 
-    `requests` are in milli-units for cpu and whole units otherwise, sorted by name, without zeros.
+    `requests` are in milli-units for cpu and in units otherwise, sorted by name, without zeros.
     `affinity` is the required node affinity: None if the pod has none; empty matches no node.
-    `preferred_node_affinity` holds (weight, term) pairs, weights 1 to 100. `spread` holds the
+    `preferred_node_affinity` has (weight, term) pairs, weights 1 to 100. `spread` has the
     DoNotSchedule constraints, `preferred_spread` the ScheduleAnyway ones. `unsupported` names
-    features that the scheduler does not implement: a pod that uses one is always refused. So is one
-    with an `excess`, which says what it has too many of; its terms are left out then. `disks` and
-    `attachments` are those of volumes without a claim; a disk may be both. `asks` are the pod's
-    ResourceClaims in the order of its spec: what one of its own asks for that has no allocation
-    yet, or the key of another. `extended` are the containers that request extended resources for
-    which devices stand, if some may. A pod that has a node needs neither: its claims hold its
-    devices. `stage` is None for a pod that may run beside all others of its tree.
+    features that the scheduler does not implement: a pod that uses one is always rejected. A pod
+    with an `excess` is rejected as well: the text states what it has too many of, and its terms are
+    left out. `disks` and `attachments` are those of volumes without a claim; a disk may be in both.
+    `asks` are the pod's ResourceClaims in the order of its spec: the `Ask` of an own claim without
+    an allocation, or the key of any other claim. `extended` are the containers that request
+    extended resources which devices may provide. A pod with a node needs neither of them: its
+    claims hold its devices. `stage` is None for a pod that may run at the same time as all others
+    of its tree.
     """
 
     requests: tuple[tuple[str, int], ...] = ()
@@ -294,7 +297,7 @@ class Requirements:
 
     @property
     def needs_devices(self) -> bool:
-        """Whether devices have to be found for its pods, on some nodes at least."""
+        """True if its pods need devices, at least on some nodes."""
         return bool(self.asks or self.extended)
 
     @property
@@ -303,7 +306,7 @@ class Requirements:
 
     @property
     def needs_counts(self) -> bool:
-        """Whether it has terms about other pods, or volumes: their pods have to be counted."""
+        """True if it has terms about other pods, or volumes, which need match counts."""
         return bool(
             self.required_affinity
             or self.required_anti_affinity
@@ -317,9 +320,9 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """A node; `allocatable` includes `pods` and has the units of Requirements.requests.
+    """Node; `allocatable` includes `pods` and has the units of Requirements.requests.
 
-    `uid` is known to administrators and the node only; it tells mirror pods from forged ones.
+    Only administrators and the node know `uid`; it distinguishes mirror pods from forged ones.
     """
 
     name: str
@@ -332,7 +335,7 @@ class NodeInfo:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A topology constraint: the subtree's pods share a domain of `key`; preferred: if possible."""
+    """Topology constraint: the subtree's pods share a domain of `key`; preferred: if possible."""
 
     key: str
     preferred: bool = False
@@ -340,19 +343,20 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """A PodGroup or CompositePodGroup.
+    """PodGroup or CompositePodGroup.
 
     `minimum` is minCount or minGroupCount, 1 for the basic policy, None while there is no policy.
     `priority` None means that it was not resolved; the priorities of the members are used instead.
-    `preempts` is false for preemptionPolicy Never; `delay` is how many seconds preemption waits.
-    `bind_within` is how many seconds binding a root may take; 0 means the scheduler's default.
-    `template` is the name of the template of `workload` that it was made from.
-    `priority_class` is the name of its PriorityClass, empty if it names none. `owner` is the kind
-    and name of what Muster made it for, None for a user's. `requested` is when capacity was
-    requested for it, in seconds since 1970, long ago if that failed; None if it was not.
-    `hold` is for how many seconds it asks to have places held for expected pods; None: the usual.
-    `gate_off` names a feature gate that is off and without which none of its pods is placed;
-    `maker_off` one that is off and by which it was made: it waits unless it was scheduled once.
+    `preempts` is false for preemptionPolicy Never; `delay` is the time in seconds that preemption
+    waits. `bind_within` is the time in seconds for binding a root; 0 means the scheduler's default.
+    `template` is the name of the template of `workload` that it was created from. `priority_class`
+    is the name of its PriorityClass, empty if it names none. `owner` is the kind and name of the
+    object that Muster created it for, None for a user's group. `requested` is the time at which
+    capacity was requested for it, in seconds since 1970, long ago if that failed; None if it was
+    not requested. `hold` is the time in seconds to hold places for expected pods; None means the
+    default. `gate_off` names a disabled feature gate without which none of its pods is placed.
+    `maker_off` names a disabled feature gate by which the group was created: it waits unless it was
+    scheduled before.
     """
 
     key: GroupKey
@@ -378,14 +382,14 @@ class GroupSpec:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionInfo:
-    """What preemption goes by of a pod, besides its priority; `PodInfo` has what others need too.
+    """Fields of a pod that only preemption reads, apart from its priority.
 
     As a preemptor: `preempts` is false for preemptionPolicy Never; `delay` is as in GroupSpec. As a
     victim: `targeted` means that this scheduler set the DisruptionTarget condition to evict it, at
     the time `targeted_at` (as in `created`), and `target_says` is its message. `leaves_by` is the
     deletionTimestamp in seconds of the monotonic clock, 0 if unset. `grace` is the
-    terminationGracePeriodSeconds. `daemon_set` is the UID of the DaemonSet that it says controls
-    it, `mirror_of` that of the node whose static pod it says it shows.
+    terminationGracePeriodSeconds. `daemon_set` is the UID of the DaemonSet that controls the pod,
+    `mirror_of` the UID of the node whose static pod it mirrors; both as the pod claims.
     """
 
     preempts: bool = True
@@ -401,12 +405,13 @@ class PreemptionInfo:
 
 @dataclass(frozen=True, slots=True)
 class MembershipInfo:
-    """What a pod has to do with its PodGroup.
+    """Relation of a pod to its PodGroup.
 
-    `claims` says whose the group must be (`api.membership`), `managed` means that admission named
-    it, `asks` that the pod says what it is to be. `maker` is the kind and name of the controller of
-    a pod that has a group. `held` means gated by this scheduler, as the group is not the pod's.
-    `bound_at` is when a Failed pod was bound (as `created`).
+    `claims` are the owners that the group must have (`api.membership`). `managed` means that
+    admission named the group, `asks` that the pod's annotations define it. `maker` is the kind and
+    name of the controller of a pod that has a group. `held` means that this scheduler gates the
+    pod, because the group belongs to another owner. `bound_at` is the time at which a Failed pod
+    was bound (as in `created`).
     """
 
     claims: tuple[str, ...] = ()
@@ -423,24 +428,27 @@ _MEMBERSHIP: Final = MembershipInfo()
 
 @dataclass(frozen=True, slots=True)
 class PodInfo:
-    """A pod; `ours` if its schedulerName is one of this scheduler's, which `scheduler` then is.
+    """Pod; `ours` means that its schedulerName, in `scheduler`, is one of this scheduler's.
 
     `node` is empty until the pod is bound; `group` is the name of its PodGroup. `group_affinity` is
     required affinity that its requirements leave out, as long as a topology constraint of its
-    groups says the same. `exceeds`: the group is to grow, and has to be as large as its owner
-    before the pod may be placed. `started` is the startTime in seconds since 1970, 0 if unset.
-    `nominated` is the nominatedNodeName. `generation` is metadata.generation, 0 if the API server
-    does not maintain it. `device_claims` are the keys of the ResourceClaims that
-    `requirements.asks` are about, in the same order, and last that of the claim for
-    `requirements.extended`, which need not exist; those of a bound pod are all that it uses.
-    `unclaimed` says why its ResourceClaims keep it from being decided: until then it counts as one
-    with a scheduling gate. Empty if they do not. Most pods share `preemption` and `membership`:
-    each field costs every event of every pod.
-    `expected` means that no such pod exists yet: it stands for one that its group will have. It has
-    no uid of a pod, waits like one, and once assumed holds its place until the pod comes.
-    `version` and `conditions` are what a patch of its status needs: the resourceVersion as last
-    delivered, and whether it had conditions then ("some"), and DisruptionTarget among them
-    ("target"). No decision goes by them.
+    groups requires the same. `exceeds` means that the group must first grow to the size of its
+    owner before the pod may be placed. `started` is the startTime in seconds since 1970, 0 if
+    unset. `nominated` is the nominatedNodeName. `generation` is metadata.generation, 0 if the API
+    server does not maintain it.
+
+    `device_claims` are the keys of the ResourceClaims of `requirements.asks`, in the same order.
+    The last key is that of the claim for `requirements.extended`, which may not exist yet. Those of
+    a bound pod are all claims that it uses. `unclaimed` is the reason why its ResourceClaims block
+    a decision: such a pod counts as one with a scheduling gate. It is empty if they do not.
+
+    `expected` means that no such pod exists yet: it represents one that its group will have. It has
+    no UID of a pod, is pending like one, and holds its place after it is assumed until the pod
+    exists.
+
+    A patch of the pod's status needs `version` and `conditions`: the last delivered
+    resourceVersion, and whether the pod had conditions then ("some"), including DisruptionTarget
+    ("target"). No decision depends on them.
     """
 
     uid: str
@@ -463,9 +471,11 @@ class PodInfo:
     scheduler: str = ""
     group_affinity: tuple[GroupTerm, ...] = ()
     device_claims: tuple[ClaimKey, ...] = ()
+    # Most pods share these two objects: each field of a pod costs every event of every pod.
     preemption: PreemptionInfo = _PREEMPTION
     membership: MembershipInfo = _MEMBERSHIP
     unclaimed: str = ""
     expected: bool = False
+    # Not compared: a pod that differs only in these counts as unchanged.
     version: str = field(default="", compare=False)
     conditions: Literal["", "some", "target"] = field(default="", compare=False)

@@ -1,8 +1,8 @@
-"""How the pods of one schedulerName are placed; apart, so that it can be read without numpy."""
+"""Profiles: the scoring strategy of a schedulerName, in a module that does not import numpy."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 Profile = Literal["pack", "spread"]
-"""`pack` fills the fullest nodes first, `spread` evens utilisation out."""
+"""Scoring strategy: `pack` fills the fullest nodes first, `spread` evens utilisation out."""

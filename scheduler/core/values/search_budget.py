@@ -1,4 +1,4 @@
-"""The limits of one search."""
+"""Limits of one search."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from scheduler.core.values.profiles import Profile
 
 
 def never() -> bool:
-    """Of a search without a limit of time."""
+    """Return False: the search has no time limit."""
     return False
 
 
 def nothing() -> None:
-    """Of a search that lets nobody run in between."""
+    """Do nothing: the search does not give way."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchBudget:
-    """How hard to search. `steps` bounds fills of leaves, their further waves, and joint packings.
+    """Effort of a search. `steps` limits fills of leaves, their further waves, and joint packings.
 
-    Once they are used up, each group of the tree that prefers a topology still tries its whole
-    region: a preference is never the reason for a refusal.
-    `packing_steps` bounds the pods that one exhaustive packing places on trial. The search also
-    ends once `expired` returns True. It calls `pause` between two steps that are short whatever is
-    asked for: others may run there, but change nothing that the search reads.
-    `profiles` are those of schedulerNames; what has no such name is placed by `profile`.
+    Once the steps are used up, each group of the tree that prefers a topology still tries its
+    complete region: a preference is never the reason for a refusal. `packing_steps` limits the pods
+    that one exhaustive packing places on trial. The search also ends as soon as `expired` returns
+    True. It calls `pause` between short steps: other tasks may run there, but must not change what
+    the search reads. `profiles` are the profiles by schedulerName; other pods are placed by
+    `profile`.
     """
 
     steps: int = 500
@@ -37,6 +37,6 @@ class SearchBudget:
     pause: Callable[[], None] = nothing
 
     def of(self, scheduler: str) -> SearchBudget:
-        """The same for pods of this schedulerName: `profile` is that of the name, if it has one."""
+        """Return the budget for pods of this schedulerName, with its `profile` if it has one."""
         profile = self.profiles.get(scheduler, self.profile)
         return self if profile == self.profile else replace(self, profile=profile)

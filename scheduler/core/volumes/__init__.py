@@ -1,4 +1,4 @@
-"""Volumes, their claims and classes, and where they can be used.
+"""PersistentVolumes, their claims and classes, and the nodes that can use them.
 
-`VolumeTable` is the entry point.
+Entry point: `volume_table.VolumeTable`.
 """

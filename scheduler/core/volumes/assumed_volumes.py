@@ -1,8 +1,8 @@
 """Volumes assumed for claims that wait for their first consumer: chosen, but not bound yet.
 
-It corresponds to the assume cache of VolumeBinding. A volume is assumed from the time at which the
-first pod that uses the claim is reserved on a node, in a trial or not, until the last such pod
-leaves or the claim is bound. So no two claims get the same volume.
+It corresponds to the assume cache of VolumeBinding. A volume is assumed as soon as the first pod
+that uses the claim is reserved on a node, in a trial or not. The assumption ends when the last such
+pod leaves or the claim is bound. So no two claims get the same volume.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scheduler.core.volumes.volume_matching import VolumeIndex
 
 @dataclass(frozen=True, slots=True)
 class AssumedVolume:
-    """The name of the volume for a claim; empty if one is to be provisioned for the node `row`."""
+    """Name of a claim's volume, or an empty string if one is provisioned for the node `row`."""
 
     volume: str
     row: int
@@ -39,15 +39,15 @@ class AssumedVolumes:
         return key in self._kept
 
     def __iter__(self) -> Iterator[tuple[ClaimKey, AssumedVolume]]:
-        """In the order of the claims' keys."""
+        """Iterate in the order of the claims' keys."""
         return iter([(key, self._kept[key]) for key in sorted(self._kept)])
 
     def get(self, key: ClaimKey) -> AssumedVolume | None:
-        """The claim's assumed volume; None if it has none."""
+        """Return the claim's assumed volume, or None."""
         return self._kept.get(key)
 
     def of(self, claims: Iterable[ClaimKey]) -> dict[ClaimKey, AssumedVolume]:
-        """The assumed volumes of those claims that have one."""
+        """Return the assumed volumes of those claims that have one."""
         return {key: self._kept[key] for key in claims if key in self._kept}
 
     def keep(self, assumed: Mapping[ClaimKey, AssumedVolume]) -> None:
@@ -56,17 +56,18 @@ class AssumedVolumes:
             self._put(key, volume)
 
     def end(self, key: ClaimKey) -> None:
-        """Drop the assumption, because the claim is bound or gone."""
+        """Drop the assumption, because the claim is bound or deleted."""
         self._put(key, None)
 
     def forget_row(self, row: int) -> None:
-        """Drop all assumptions that were made for a node that is gone."""
+        """Drop all assumptions for a deleted node."""
         for key in [key for key, assumed in self._kept.items() if assumed.row == row]:
             self._put(key, None)
 
     def change(self, key: ClaimKey, assumed: AssumedVolume | None) -> None:
         """Set the claim's assumed volume, or drop it if None; undone with the open trial."""
         before = self._kept.get(key)
+        # Each undo entry is kept as long as the trial, so unchanged claims add none.
         if before != assumed:
             self._nodes.undo_by(partial(self._put, key, before))
             self._put(key, assumed)
@@ -75,6 +76,8 @@ class AssumedVolumes:
         old = self._kept.pop(key, None)
         if assumed is not None:
             self._kept[key] = assumed
+            # Before `give`, so that the index does not offer and withdraw a volume that stays the
+            # same.
             if assumed.volume:
                 self._index.take(assumed.volume)
         if old is not None:

@@ -1,7 +1,7 @@
-"""VolumeBinding's index of existing volumes: which of them an unbound claim can get.
+"""VolumeBinding's index of existing volumes that an unbound claim can get.
 
 The rules are those of kube-scheduler's FindMatchingVolume: a claim gets the volume whose claimRef
-names it and no other, else the smallest free volume that fits. Volumes are looked up by storage
+names it and no other, else the smallest free volume that fits. Volumes are indexed by storage
 class, and by node if only one node can use them.
 """
 
@@ -18,12 +18,12 @@ from scheduler.core.nodes.node_table import Ints, NodeTable
 from scheduler.core.values.model import ClaimInfo, ClaimKey, Expression, VolumeInfo
 
 _NEEDS_KEPT = 64
-"""The most ClaimNeeds per storage class for which counts are cached."""
+"""Limit of ClaimNeeds per storage class for which counts are cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimNeeds:
-    """What a claim requires of a volume; claims with equal needs share one cached count."""
+    """Requirements of a claim for its volume; claims with equal needs share one cached count."""
 
     size: int
     access: tuple[str, ...]
@@ -36,22 +36,22 @@ class ClaimNeeds:
         return cls(claim.size, claim.access, claim.mode, claim.attributes, claim.selector)
 
     def admits(self, volume: VolumeInfo) -> bool:
-        """Whether the volume fits, on nodes that can use it."""
+        """Return True if the volume fits, on nodes that can use it."""
         chosen = self.selector is None or matches(self.selector, volume.labels)
         return chosen and self.fits(volume) and set(self.access) <= set(volume.access)
 
     def fits(self, volume: VolumeInfo) -> bool:
-        """Whether the volume meets what is required even if its claimRef names the claim."""
+        """Return True if size, mode and attributes fit: a claimRef to the claim needs no more."""
         same = (self.mode, self.attributes) == (volume.mode, volume.attributes)
         return same and volume.size >= self.size
 
 
 @dataclass(slots=True)
 class _ClassVolumes:
-    """The free volumes of one storage class, valid for one generation of the node table.
+    """Free volumes of one storage class, valid for one generation of the node table.
 
     `by_node` has the names of volumes that only one node can use, by its row; `wide` has all
-    others. `free` has per needs and node (N,) how many volumes fit.
+    others. `free` has the number of fitting volumes for each needs and node (N,).
     """
 
     volumes: dict[str, VolumeInfo] = field(default_factory=dict)
@@ -61,6 +61,7 @@ class _ClassVolumes:
 
     def put(self, volume: VolumeInfo, rows: Ints, sign: int = 1) -> None:
         """Add a volume that these nodes can use; `sign` -1 removes it."""
+        # The cached counts follow each change: counting all volumes again would cost too much.
         for needs, free in self.free.items():
             if needs.admits(volume):
                 free[rows] += sign
@@ -74,13 +75,14 @@ class _ClassVolumes:
 
 
 class VolumeIndex:
-    """All volumes, `known` by name. A volume bound to a claim or assumed for one is not free."""
+    """Index of all volumes, `known` by name. Volumes bound or assumed for a claim are not free."""
 
     def __init__(self, nodes: NodeTable, reach: Callable[[VolumeInfo], Ints]) -> None:
-        """`reach` gives the rows, in order, of the nodes that can use a volume."""
+        """Create an empty index; `reach` returns the ascending rows of a volume's nodes."""
         self.known: dict[str, VolumeInfo] = {}
         self._nodes = nodes
         self._reach = reach
+        # A count, because a volume may be assumed for a claim and bound to it at the same time.
         self._taken: Counter[str] = Counter()
         self._meant: dict[ClaimKey, set[str]] = {}
         self._open: dict[str, dict[str, VolumeInfo]] = {}
@@ -110,7 +112,7 @@ class VolumeIndex:
                 del self._meant[volume.claim]
 
     def take(self, name: str) -> None:
-        """Count one more claim that is bound to the volume or assumes it; it need not be known."""
+        """Count one more claim that is bound to the volume or assumes it; it may be unknown yet."""
         self._taken[name] += 1
         if name in self.known:
             self._withdraw(self.known[name])
@@ -124,7 +126,7 @@ class VolumeIndex:
                 self._offer(self.known[name])
 
     def rows(self, name: str) -> Ints:
-        """The rows of the nodes that can use the volume, in order; none if it is not known."""
+        """Return the ascending rows of the nodes that can use the volume; none if it is unknown."""
         self._look()
         rows = self._rows.get(name)
         if rows is None:
@@ -134,17 +136,22 @@ class VolumeIndex:
         return rows
 
     def meant_for(self, claim: ClaimInfo) -> str:
-        """The first volume by name whose claimRef names the claim and that fits; empty if none."""
+        """Return the first fitting volume by name whose claimRef names the claim, or ""."""
         needs = ClaimNeeds.of(claim)
         for name in sorted(self._meant.get(claim.key, ())):
             volume = self.known[name]
+            # An administrator's claimRef has no UID: it reserves the volume for any claim of the
+            # name.
             same = volume.claim_uid in ("", claim.uid) and not volume.terminating
             if same and volume.storage_class == claim.storage_class and needs.fits(volume):
                 return name
         return ""
 
     def free(self, claim: ClaimInfo) -> Ints:
-        """Per node (N,) how many free volumes fit the claim. Do not write to the array."""
+        """Return the number of free volumes on each node (N,) that fit the claim.
+
+        Callers must not write to the array.
+        """
         same_class, needs = self._of_class(claim.storage_class), ClaimNeeds.of(claim)
         free = same_class.free.get(needs)
         if free is None:
@@ -152,14 +159,16 @@ class VolumeIndex:
             for name, volume in same_class.volumes.items():
                 if needs.admits(volume):
                     free[self.rows(name)] += 1
+            # Sizes of claims differ at will, so the counts would otherwise grow without limit.
             if len(same_class.free) >= _NEEDS_KEPT:
                 same_class.free.clear()
             same_class.free[needs] = free
         return free
 
     def best(self, claim: ClaimInfo, row: int, without: Collection[str] = ()) -> str:
-        """The smallest free volume for the claim on the node, ties by name; empty if none."""
+        """Return the smallest free volume for the claim on the node, ties by name, or ""."""
         same_class, needs = self._of_class(claim.storage_class), ClaimNeeds.of(claim)
+        # Local volumes are found by node; only the others need a check of their rows.
         wide = (name for name in same_class.wide if row in self.rows(name))
         found = (
             (same_class.volumes[name].size, name)
@@ -179,6 +188,7 @@ class VolumeIndex:
             same_class.put(volume, self.rows(volume.name))
 
     def _withdraw(self, volume: VolumeInfo) -> None:
+        # First, because the cached rows may be those of an older generation of the nodes.
         self._look()
         same = self._open.get(volume.storage_class, {})
         if same.pop(volume.name, None) is None:
@@ -193,13 +203,14 @@ class VolumeIndex:
         self._look()
         same_class = self._by_class.get(storage_class)
         if same_class is None:
+            # On first use: rows are computed again only for classes that pending claims name.
             same_class = self._by_class[storage_class] = _ClassVolumes()
             for volume in self._open.get(storage_class, {}).values():
                 same_class.put(volume, self.rows(volume.name))
         return same_class
 
     def _look(self) -> None:
-        """Drop what was cached about nodes if the node table has a new generation."""
+        """Drop what is cached about nodes if the node table has a new generation."""
         if self._generation != self._nodes.generation:
             self._generation = self._nodes.generation
             self._by_class.clear()

@@ -1,4 +1,4 @@
-"""Which nodes can use a volume, or get one from a storage class, by their labels.
+"""Nodes that can use a volume, or get one from a storage class, by their labels.
 
 Part of VolumeBinding: node affinity of volumes, and allowedTopologies.
 """
@@ -12,7 +12,7 @@ from scheduler.core.values.model import Term
 
 
 def reached(terms: tuple[Term, ...] | None, nodes: NodeTable) -> Bools:
-    """Nodes (N,) that meet at least one of the terms; all nodes if `terms` is None.
+    """Return the nodes (N,) that meet at least one of the terms, or all nodes if `terms` is None.
 
     As upstream, matchFields are ignored: only labels of nodes count for volumes.
     """
@@ -20,6 +20,7 @@ def reached(terms: tuple[Term, ...] | None, nodes: NodeTable) -> Bools:
         return np.ones(nodes.size, np.bool_)
     some = np.zeros(nodes.size, np.bool_)
     for term in terms:
+        # An empty term matches no node, as in a node selector.
         met = np.full(nodes.size, bool(term.expressions or term.fields))
         for expression in term.expressions:
             met &= nodes.labels.meets(expression)

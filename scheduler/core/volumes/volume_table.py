@@ -31,19 +31,19 @@ MIGRATED_PROVISIONERS: Final[Mapping[str, str]] = {
     "kubernetes.io/portworx-volume": "pxd.portworx.com",
     "kubernetes.io/vsphere-volume": "csi.vsphere.vmware.com",
 }
-"""The CSI drivers that make the volumes of removed providers (k8s.io/csi-translation-lib)."""
+"""CSI drivers that replaced the in-tree provisioners (k8s.io/csi-translation-lib)."""
 
 
 @dataclass(slots=True)
 class DriverNews:
-    """Of what the CSI driver may be another since somebody looked: see NodeVolumeLimits."""
+    """Claims and volumes whose CSI driver may have changed; NodeVolumeLimits reads them."""
 
     claims: Changes[ClaimKey] = field(default_factory=Changes)
     volumes: Changes[str] = field(default_factory=Changes)
 
 
 class VolumeTable:
-    """Updated by events. Each change starts a new version of the node table.
+    """Volume objects, updated by events. Each change starts a new version of the node table.
 
     `changed` is called with a claim when it or its volume changed, or its assumed volume was
     dropped.
@@ -68,6 +68,8 @@ class VolumeTable:
         return self.index.known
 
     def set_claim(self, claim: ClaimInfo) -> None:
+        # Before `_drop`, so that the index does not offer and withdraw a volume that stays the
+        # same.
         if claim.volume:
             self.index.take(claim.volume)
         self._drop(claim.key)
@@ -87,6 +89,7 @@ class VolumeTable:
 
     def set_volume(self, volume: VolumeInfo) -> None:
         before = self.volumes.get(volume.name)
+        # Only these changes affect what NodeVolumeLimits has counted.
         if before is None or before.driver != volume.driver:
             self.news.volumes.add(volume.name)
         self.index.set(volume)
@@ -102,6 +105,7 @@ class VolumeTable:
 
     def set_class(self, storage_class: StorageClassInfo) -> None:
         self.classes[storage_class.name] = storage_class
+        # Any unbound claim of the class may have another driver now.
         self.news.claims.add_all()
         self._nodes.touch()
 
@@ -111,7 +115,7 @@ class VolumeTable:
         self._nodes.touch()
 
     def set_limits(self, node: str, limits: Mapping[str, int]) -> None:
-        """Set how many volumes of each driver the node can attach; other drivers have no limit."""
+        """Set the node's limit of volumes for each driver; other drivers have no limit."""
         self.limits[node] = limits
         self.limits_version += 1
         self._nodes.touch()
@@ -122,37 +126,38 @@ class VolumeTable:
         self._nodes.touch()
 
     def unbound(self, requirements: Requirements) -> list[ClaimKey]:
-        """The known claims that must be bound for the chosen node before a pod may run there."""
+        """Return the known claims to bind for the chosen node before a pod may run there."""
         claims = [self.claims.get(key) for key in requirements.claims]
         return [claim.key for claim in claims if claim is not None and not claim.volume]
 
     def waits(self, claim: ClaimInfo) -> bool:
-        """Whether the claim waits for its first consumer. One that names a volume does not."""
+        """Return True if the claim waits for its first consumer and names no volume."""
         storage_class = self.classes.get(claim.storage_class)
         waits = storage_class is not None and storage_class.waits
         return waits and not claim.volume and not claim.requested_volume
 
     def for_one_pod(self, use: VolumeUse) -> bool:
-        """Whether it is a ReadWriteOncePod claim."""
+        """Return True for a ReadWriteOncePod claim."""
         claim = None if isinstance(use, Attachment) else self.claims.get(use)
         return claim is not None and claim.one_pod
 
     def undecided(self, claim: ClaimInfo) -> bool:
-        """Whether it waits and has no assumed volume yet: its next pod decides for all others."""
+        """Return True if it waits without an assumed volume: its next pod decides for all."""
         return self.waits(claim) and claim.key not in self.assumed
 
     def reaches(self, volume: str, row: int) -> bool:
-        """Whether the node of that row can use the volume."""
+        """Return True if the node of that row can use the volume."""
         return row in self.index.rows(volume)
 
     def driver(self, claim: ClaimInfo) -> str:
-        """The CSI driver of the claim's volume, else its class's provisioner; empty if unknown."""
+        """Return the CSI driver of the claim's volume, else its class's provisioner, or ""."""
         if claim.volume:
             volume = self.volumes.get(claim.volume)
             return volume.driver if volume else ""
         storage_class = self.classes.get(claim.storage_class)
         if storage_class is None:
             return ""
+        # Volumes that are still to be provisioned count for the driver's limit as well.
         return MIGRATED_PROVISIONERS.get(storage_class.provisioner, storage_class.provisioner)
 
     def _drop(self, key: ClaimKey) -> None:
@@ -161,6 +166,7 @@ class VolumeTable:
             self.index.give(old.volume)
 
     def _tell_claims(self, *volumes: VolumeInfo | None) -> None:
+        # The claims of the old and the new claimRef: both may fit elsewhere now.
         for key in {volume.claim for volume in volumes if volume is not None}:
             if key is not None:
                 self._changed(key)

@@ -1,4 +1,4 @@
-"""VolumeZone: a volume with zone or region labels can be used only there."""
+"""VolumeZone: a volume with zone or region labels can only be used there."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _LABELS: Final = (
 
 
 def other_zone(volume: VolumeInfo, nodes: NodeTable) -> Bools | None:
-    """Nodes (N,) with zone labels that do not match the volume's, which may list several zones.
+    """Return the nodes (N,) whose zone labels do not match the volume's, or None if it has none.
 
-    None if the volume has none, as most have.
+    A label of the volume may list several zones.
     """
+    # Most volumes have no such labels: this saves a look-up of the labels of all nodes.
     if not any(key in volume.labels for key in _LABELS):
         return None
     zoned = np.zeros(nodes.size, np.bool_)
@@ -31,7 +32,10 @@ def other_zone(volume: VolumeInfo, nodes: NodeTable) -> Bools | None:
     for key in _LABELS:
         zoned |= nodes.labels.has(key)
         if key in volume.labels:
+            # Regional volumes list their zones with this separator (LabelMultiZoneDelimiter in
+            # k8s.io/cloud-provider).
             values = tuple(volume.labels[key].split("__"))
             wrong |= ~nodes.labels.meets(Expression(key, "In", values))
+    # As in kube-scheduler, a node without any zone label takes every volume.
     out: Bools = wrong & zoned
     return out

@@ -307,9 +307,9 @@ def test_more_consumers_are_refused_with_numbers(present: int, wanted: int) -> N
 
     assert isinstance(refusal, Refusal)
     blocker = explain(made.state, refusal)
-    assert "ResourceClaim 'switch'" in blocker.summary
+    assert 'ResourceClaim "switch"' in blocker.summary
     assert "256 consumers" in blocker.summary
-    assert f"{present} of which it has" in blocker.summary or not present
+    assert f"{present} use it already" in blocker.summary or not present
     assert blocker.kind == "constraint"
     assert refusal.shortage.resolvable == bool(present)
 
@@ -414,7 +414,7 @@ def test_assumed_consumers_count_before_the_claim_names_them() -> None:
 
     refusal = made.place("b")
     assert isinstance(refusal, Refusal)
-    assert "254 of which it has" in explain(made.state, refusal).summary
+    assert "254 use it already" in explain(made.state, refusal).summary
 
 
 def test_what_one_root_wrote_leaves_the_assumed_consumers_of_others() -> None:

@@ -168,12 +168,12 @@ def test_a_node_whose_devices_have_several_values_is_in_no_domain_and_the_refusa
 
     assert made.nodes_of("pair") == []
     assert made.why("pair").endswith(
-        f'; of the domains of "{CLIQUE}", 1 node in none, as its devices have several values'
+        f' Of the domains of "{CLIQUE}", 1 node is in none because its devices have several values.'
     )
     made.publish("n0", "a", "b")
     assert made.why("pair") == (
-        f'none of 2 nodes is in a domain of "{CLIQUE}": 2 nodes in none, as their devices have'
-        " several values; label these nodes, or have their drivers say one value"
+        f'None of 2 nodes is in a domain of "{CLIQUE}": 2 nodes are in none because their devices'
+        " have several values. Label these nodes, or let their drivers publish one value."
     )
 
 
@@ -185,7 +185,7 @@ def test_a_refusal_names_the_attribute_and_the_best_domain_in_numbers() -> None:
     assert isinstance(refusal, Refusal)
     blocker = explain(made.state, refusal)
 
-    assert f"room for 3 more pods, there is room for 2 in the best {CLIQUE} (b)" in blocker.summary
+    assert f"3 more pods in one {CLIQUE}; 2 fit in b, the best one." in blocker.summary
     assert blocker.best_domain is not None
     assert (blocker.best_domain.key, blocker.best_domain.value) == (CLIQUE, "b")
     assert blocker.best_domain.missing == 1
@@ -199,8 +199,8 @@ def test_without_any_value_the_refusal_names_both_ways_out() -> None:
     made.gang_in("pair", 2)
 
     assert made.why("pair") == (
-        f'none of 2 nodes has the label "{CLIQUE}" or a device with this attribute:'
-        " label nodes, or correct the topology key"
+        f'None of 2 nodes has the label "{CLIQUE}" or a device with this attribute.'
+        " Label nodes, or correct the topology key."
     )
 
 
@@ -230,7 +230,7 @@ def test_a_foreign_value_costs_only_the_node_that_says_it() -> None:
     made.cliques(n0="a", n1="a", n2="b", n3="b", liar="a")
     made.gang_in("four", 4)
     assert made.nodes_of("four") == []
-    assert "room for 3 in the best" in made.why("four")
+    assert "; 3 fit in " in made.why("four")
 
     made.publish("liar", "a", "b", "c")
     made.gang_in("pair", 2)
@@ -288,7 +288,7 @@ def test_members_whose_slices_are_gone_wait_for_them() -> None:
     made.table.remove_slice(f"{DRIVER}-n0")
 
     assert made.nodes_of("gang") == []
-    assert "or wait for their nodes to say again" in made.why("gang")
+    assert "or wait until their nodes have" in made.why("gang")
     made.publish("n0", "a")
     assert made.nodes_of("gang")[0] in ("n1", "n2")
 

@@ -106,15 +106,23 @@ def interpreter() -> Path:
     return own
 
 
+def open_folder() -> Path:
+    """The checkout's cache, if other users may enter it; else the folder of all users."""
+    cache = ROOT / ".cache"
+    cache.mkdir(exist_ok=True)
+    closed = any(not one.stat().st_mode & 0o001 for one in (cache, *cache.parents))
+    return Path("/var/tmp") if closed else cache
+
+
 @pytest.fixture(scope="module")
 def built() -> Iterator[Path]:
-    """The folder that the last stage would have as /opt/muster; everybody may read it."""
-    with tempfile.TemporaryDirectory(prefix="muster-image-") as name:
+    """The folder that the last stage would have as /opt/muster; everybody may read it.
+
+    It is not below pytest's folder, which each session of pytest closes to other users.
+    """
+    with tempfile.TemporaryDirectory(prefix="muster-image-", dir=open_folder()) as name:
         root = Path(name)
         root.chmod(0o755)
-        for parent in root.parents:  # that of all temporary folders of a run is the user's alone
-            if not parent.stat().st_mode & 0o001:
-                parent.chmod(parent.stat().st_mode | 0o011)
         for path in sent():
             copy(path, root / "src")
         (root / "bin").mkdir()

@@ -221,7 +221,7 @@ def test_a_claim_that_is_not_bound_is_told_and_not_that_cpu_is_short() -> None:
 
     assert isinstance(refusal, Refusal)
     assert explain(builder.state, refusal).summary == (
-        "0/2 nodes are available: 2 pod has unbound immediate PersistentVolumeClaims. The"
+        "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. The"
         " group needs capacity for 4 more pods; 0 fit. Bind the claims, or set a"
         " storageClassName whose provisioner creates volumes."
     )

@@ -1,4 +1,4 @@
-"""Clusters for the tests of the plug-ins, what pods ask for there, and the answers in names."""
+"""Clusters for the tests of the plugins, what pods ask for there, and the answers in names."""
 
 from collections import Counter
 from collections.abc import Mapping
