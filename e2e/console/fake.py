@@ -217,7 +217,7 @@ class Fake:
                 ],
                 "evicted": [{"id": "batch/PodGroup/nightly", "by": "research/PodGroup/train-3"}],
                 "lines": [
-                    "24 pods of 1 workload would be placed, in b2-rack-3.",
+                    "24 pods of 1 workload would be scheduled, in b2-rack-3.",
                     "1 workload with 8 pods would be evicted.",
                     "1 workload would still wait.",
                 ],

@@ -25,7 +25,7 @@ async def _looked_at(view: Shown) -> None:
 async def _tried(view: Shown) -> None:
     await view.page.get_by_label("Manifests, YAML").fill(MANIFEST)
     await view.page.get_by_role("button", name="Try it").click()
-    await view.see("In short")
+    await view.see("Summary")
 
 
 async def _plotted(view: Shown) -> None:

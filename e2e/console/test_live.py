@@ -163,7 +163,7 @@ async def test_an_api_server_that_does_not_answer_the_console_is_said(browser: B
         await view.see("5 workloads wait")
         await _looking(fake, view)
         fake.send("cluster", {"current": False})
-        await view.see("API server does not answer", ".lost-note")
+        await view.see("API server does not respond", ".lost-note")
         await view.see("Out of date", ".link-state")
         assert "train-1" in await view.text()
         fake.send("cluster", {"current": True})
@@ -200,8 +200,8 @@ async def test_an_empty_cluster_is_no_error(browser: Browser) -> None:
             "utilisation": {},
         }  # fmt: skip
         await view.open("/map")
-        await view.see("There are no nodes that you may see.")
+        await view.see("There are no nodes that you can see.")
         await view.open("/queue")
         await view.see("Nothing waits")
         await view.open("/history")
-        await view.see("There are no points yet.")
+        await view.see("There is no data yet.")

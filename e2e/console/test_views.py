@@ -106,7 +106,7 @@ async def test_the_queue_s_filters_are_in_its_address(browser: Browser) -> None:
         await view.open("/queue?reason=NoRoom")
         await view.see("2 workloads wait")
         await view.page.get_by_label("Namespace").fill("vision")
-        await view.see("Nothing that waits matches these filters.")
+        await view.see("No waiting workload matches these filters.")
 
         assert "namespace=vision" in view.page.url
         await view.open("/queue?priorityMin=800")
@@ -155,7 +155,7 @@ async def test_the_time_line_says_who_preempted_it(browser: Browser) -> None:
         {
             "at": ago(1),
             "event": "Preempted",
-            "sentence": "4 pods evicted to make room for higher priority",
+            "sentence": "4 pods preempted by a workload of higher priority",
             "by": "PodGroup research/urgent of priority 9",
         }
     )
@@ -200,7 +200,7 @@ async def test_what_if_sends_manifests_and_changes_and_shows_the_answer(browser:
                 await page.get_by_label(label, exact=True).fill(value)
             await page.get_by_role("button", name="Add", exact=True).click()
         await page.get_by_role("button", name="Try it").click()
-        await view.see("24 pods of 1 workload would be placed, in b2-rack-3.")
+        await view.see("24 pods of 1 workload would be scheduled, in b2-rack-3.")
 
         assert fake.tried == [{"manifests": "kind: Job", "changes": changes}]
         text = await view.text()
@@ -214,7 +214,7 @@ async def test_the_changes_of_a_what_if_are_in_its_address(browser: Browser) -> 
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open('/what-if?changes=[{"removeNode":"node-1-1-2"},{"unknown":1},null]')
         await view.see("Remove node node-1-1-2")
-        await view.page.get_by_role("button", name="Take away: Remove node node-1-1-2").click()
+        await view.page.get_by_role("button", name="Discard: Remove node node-1-1-2").click()
         await view.until("location.search === ''")
         await view.open("/what-if?changes=[{")
         assert await view.page.get_by_role("button", name="Try it").is_disabled()

@@ -174,7 +174,7 @@ async def test_a_role_that_lacks_a_verb(env: Environment) -> None:
     (found,) = said.of()
     assert found["check"] == "access"
     assert found["object"]["name"] == "muster-scheduler"
-    assert found["problem"] == "it may not create pods/binding"
+    assert found["problem"] == "it cannot create pods/binding"
 
 
 @pytest.mark.long
@@ -251,7 +251,7 @@ async def test_the_definitions_of_another_scheduler_are_named(env: Environment) 
         await env.client.delete(CRDS, "workloads.kueue.x-k8s.io")
 
     (found,) = [one for one in said.of("info") if one["check"] == "neighbours"]
-    assert "Kueue is here" in found["problem"]
+    assert "Kueue is installed" in found["problem"]
     assert said.lines() == []
 
 

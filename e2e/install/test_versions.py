@@ -66,8 +66,8 @@ async def _extended_resources(rest: Rest) -> bool:
 PROBES: dict[str, Probe] = {
     "matchLabelKeys in the affinity of pods": _match_label_keys,
     "managedBy in Jobs": _managed_by,
-    "resizing of pods in place": _resize,
-    "requests of a whole pod (spec.resources)": _pod_level_requests,
+    "in-place resize of pods": _resize,
+    "pod-level resources (spec.resources)": _pod_level_requests,
     "resource claims (resource.k8s.io/v1)": _resource_claims,
     "devices for extended resources": _extended_resources,
 }

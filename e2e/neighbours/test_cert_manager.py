@@ -89,7 +89,7 @@ async def test_certificates_are_issued_injected_and_renewed_under_load(
             assert load.failures == []
             assert load.made > 30, "at least one in each second"
             await injected(rest)
-            assert "Muster has ended" in await release.uninstall()
+            assert "Muster is stopped" in await release.uninstall()
         finally:
             print(deployments.logs())
     assert cert_manager.running

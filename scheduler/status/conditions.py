@@ -70,6 +70,11 @@ def retry_on(blocker: Blocker) -> list[str]:
     return _RETRY_ON[blocker.kind] + more
 
 
+def reason_of(blocker: Blocker) -> str:
+    """Return the reason of the group's condition."""
+    return _REASONS.get(blocker.kind, REASON_UNSCHEDULABLE)
+
+
 @dataclass(frozen=True, slots=True)
 class GroupView:
     """The wanted status of a group; `reason` None leaves the condition as it is."""
@@ -126,7 +131,7 @@ def group_view(state: State, group: Group, blocker: Blocker | None) -> GroupView
             return GroupView(group, None, "", counts, None)
         return GroupView(group, REASON_SCHEDULED, _scheduled(group, verb="were"), counts, None)
     fault = blocker.at == group.key
-    reason = _REASONS.get(blocker.kind, REASON_UNSCHEDULABLE)
+    reason = reason_of(blocker)
     message = _message(blocker, at=None if fault else blocker.at)
     blocker = replace(blocker, summary=message)
     if group.initially_scheduled:

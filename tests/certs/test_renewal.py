@@ -88,7 +88,7 @@ def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
             GOOD,
             DEFAULT_LIFETIMES.ca - DEFAULT_LIFETIMES.ahead,
             Renew.NEXT_AUTHORITY,
-            "the CA ends at 2036-02-27",
+            "the CA expires on 2036-02-27",
             id="a CA gets its successor 90 days before its end",
         ),
         pytest.param(
@@ -102,7 +102,7 @@ def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
             GOOD,
             DEFAULT_LIFETIMES.ca,
             Renew.EVERYTHING,
-            "the CA ended at 2036-02-27",
+            "the CA expired on 2036-02-27",
             id="a CA that has ended is not overlapped with",
         ),
         pytest.param(
@@ -154,7 +154,7 @@ def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
             replace(GOOD, previous_ca=new_authority(NOW - DEFAULT_LIFETIMES.ca)[0]),
             timedelta(),
             Renew.FORGET_PREVIOUS,
-            "the CA before this one ended at 2026-03-01",
+            "the previous CA expired on 2026-03-01",
             id="a previous CA is forgotten when it has ended",
         ),
         pytest.param(

@@ -318,8 +318,8 @@ def test_a_process_without_a_server_says_so_and_waits_for_it(
 @pytest.mark.parametrize("command", CLUSTER)
 def test_what_needs_the_embedded_cluster_says_how_to_get_it(said: Said, command: str) -> None:
     words = (
-        "muster: the embedded cluster is not installed; `pip install muster[demo]` brings it,"
-        " and so does `make .venv` in a checkout.\n"
+        "muster: the embedded cluster is not installed: use `pip install muster[demo]`, or"
+        " `make .venv` in a checkout.\n"
     )
 
     assert said[command] == [2, "", words]

@@ -114,7 +114,7 @@ async def test_installed_used_upgraded_removed_and_installed_again(
         await upgraded(release, rest)
         await deployments.rolled_out()
         said = await release.uninstall(fails=True)
-        assert f"  {TEAM}: 1 group, 2 pods run, 0 pods wait, 1 Job not over" in said
+        assert f"  {TEAM}: 1 group, 2 running pods, 0 waiting pods, 1 unfinished Job" in said
         assert len((await rest.get(DEPLOYMENTS)).ok()["items"]) == 3
         assert "" not in await bundles(rest)
 
@@ -122,7 +122,7 @@ async def test_installed_used_upgraded_removed_and_installed_again(
         await gone(rest, GROUPS)
         (await rest.post(GROUPS, pod_group("kept", 4))).ok()
         said = await release.uninstall()
-        assert "Muster has ended" in said
+        assert "Muster is stopped" in said
 
     await only_kinds_are_left(rest, before)
     await installed_again_and_removed_with_its_kinds(release, rest)
@@ -147,7 +147,7 @@ async def test_what_waits_is_handed_over_where_the_value_says_so(
         await has_pods(rest, "waits", 2)
         said = await release.uninstall()
 
-    assert f"Job {TEAM}/large: made again under the default scheduler" in said
+    assert f"Job {TEAM}/large: recreated for the default scheduler" in said
     assert f"Job {TEAM}/waits: its manifest names muster-spread" in said
     await runs(rest, "train", 2)
     again = (await rest.get(f"{JOBS}/large")).ok()

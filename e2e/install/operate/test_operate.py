@@ -95,13 +95,13 @@ async def test_a_whole_life(
     await bundle(cluster, tmp_path)
 
     refused = await release.uninstall(fails=True)
-    assert f"  {TEAM}: 2 groups, 2 pods run, 3 pods wait, 2 Jobs not over" in refused
+    assert f"  {TEAM}: 2 groups, 2 running pods, 3 waiting pods, 2 unfinished Jobs" in refused
     await release.keep()
     await release.install(CHANGED | {"uninstall": {"release": True}})
     await rolled_out(cluster, tmp_path)
     said = await release.uninstall()
 
-    assert f"Job {TEAM}/waits: made again under the default scheduler" in said
+    assert f"Job {TEAM}/waits: recreated for the default scheduler" in said
     assert await pods_of(rest, "first") == running
     for path in (f"/api/v1/namespaces/{TEAM}", "/api/v1/namespaces/muster-system"):
         (await rest.delete(path)).ok()

@@ -152,17 +152,18 @@ async def test_gangs_are_handed_over_and_nothing_is_left(
     assert len(theirs) == len(neighbours.KINDS)
 
     refused = await uninstall(env, code=1)
-    assert f"  {env.name}: 5 groups, 2 pods run, 13 pods wait, 4 Jobs not over" in refused[1]
+    uses = "5 groups, 2 running pods, 13 waiting pods, 4 unfinished Jobs"
+    assert f"  {env.name}: {uses}" in refused[1]
     assert await env.client.get(MUTATING_WEBHOOKS, "muster")
     said = await uninstall(env, "--release", "--dry-run")
-    assert f"Job {env.name}/waits: made again under the default scheduler" in "\n".join(said)
+    assert f"Job {env.name}/waits: recreated for the default scheduler" in "\n".join(said)
     assert await env.client.get(MUTATING_WEBHOOKS, "muster")
 
     # Killed in the middle of the handoff, and run again.
     process = await start(env, "--release")
     assert process.stdout is not None
     async for line in process.stdout:
-        if b"made again under" in line:
+        if b"recreated for" in line:
             process.kill()
     await process.wait()
     said = await uninstall(env, "--release")
@@ -232,7 +233,7 @@ async def has_pods(rest: Rest, job: str, count: int) -> bool:
 
 async def follow_the_advice(env: Environment, said: list[str], *, whole: bool) -> None:
     """Run the commands printed for the two that could not be released, as written."""
-    at = next(number for number, line in enumerate(said) if "could not be given back" in line)
+    at = next(number for number, line in enumerate(said) if "could not be handed off" in line)
     advice = dict(zip(said[at + 1 : at + 5 : 2], said[at + 2 : at + 5 : 2], strict=True))
     assert [line.split(":")[0].strip() for line in advice] == [
         f"Job {env.name}/runs",

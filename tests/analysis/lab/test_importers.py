@@ -101,9 +101,9 @@ def test_borg_collections_are_gangs_that_ask_for_the_most(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("kind", "text", "problem"),
     [
-        ("openb", "name,cpu\nx,1\n", "has no jobs"),
+        ("openb", "name,cpu\nx,1\n", "no jobs found"),
         ("openb", OPENB.replace("12000", "many"), "line 2: cpu: not a quantity"),
-        ("openb", OPENB.replace(",100,700,", ",100,late,"), "line 2: no pod of this trace"),
+        ("openb", OPENB.replace(",100,700,", ",100,late,"), "line 2: not a pod of this trace"),
         ("philly", "{}", "Expected `array`"),
         ("philly", PHILLY.replace("2017-10-05 10:01:00", "yesterday"), "entry 1 (j1)"),
         ("borg", "{}\n", "line 1: Object missing required field"),

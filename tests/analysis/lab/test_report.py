@@ -120,18 +120,18 @@ def test_a_limit_is_broken_where_it_holds(
 
 def test_what_breaks_a_limit_is_said_with_its_number(results: list[Result]) -> None:
     assert broken([limit_of("muster: nodes >= 3")], results) == [
-        "muster: nodes is 3, so 'muster: nodes >= 3' holds"
+        "muster: nodes is 3, 'muster: nodes >= 3' is true"
     ]
 
 
 @pytest.mark.parametrize(
     ("limit", "problem"),
     [
-        ("wait.p99", "write it as in"),
-        ("wait.p99 > soon", "'soon' is no time"),
-        ("wait.p98 > 1", "there is no wait.p98; one of jobs, unstarted"),
-        ("wait > 1", "wait is no number"),
-        ("spread: wait.p99 > 1", "there is no variant spread"),
+        ("wait.p99", "use the form"),
+        ("wait.p99 > soon", "'soon' is not a duration"),
+        ("wait.p98 > 1", "wait.p98 not found: use one of jobs, unstarted"),
+        ("wait > 1", "wait is not a number"),
+        ("spread: wait.p99 > 1", "no variant has the name spread"),
     ],
 )
 def test_a_limit_that_cannot_be_judged_says_why(

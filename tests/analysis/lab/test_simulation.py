@@ -185,7 +185,7 @@ def test_what_can_never_run_does_not_keep_it_going() -> None:
 
 
 def test_what_no_node_has_is_an_error_that_names_it() -> None:
-    with pytest.raises(LabError, match=r"asks for example.com/tpu, and no node"):
+    with pytest.raises(LabError, match=r"requests example.com/tpu, but no node"):
         play(cluster(1), Job(name="a", arrival=0, duration=1, requests=(("example.com/tpu", 1),)))
 
 

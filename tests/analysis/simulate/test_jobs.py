@@ -111,7 +111,7 @@ def test_node_selectors_name_the_job_and_need_labelled_nodes() -> None:
         "k",
         "alpha.jobset.sigs.k8s.io/no-schedule",
     ]
-    assert simulated(jobset(notes=notes))[1].startswith("  waits")
+    assert simulated(jobset(notes=notes))[1].startswith("  Unschedulable")
 
 
 @pytest.mark.parametrize("notes", [{SELECTOR: "true"}, {}])

@@ -37,10 +37,10 @@ async def test_it_prints_an_address_that_opens_once_and_ends_with_ctrl_c() -> No
         )  # fmt: skip
         assert process.stdout is not None
         line = ""
-        while not line.startswith("Opens once: "):
+        while not line.startswith("Address, valid once: "):
             line = (await process.stdout.readline()).decode()
             assert line, await process.communicate()
-        url = line.removeprefix("Opens once: ").strip()
+        url = line.removeprefix("Address, valid once: ").strip()
         jar = aiohttp.CookieJar(unsafe=True)
         async with aiohttp.ClientSession(cookie_jar=jar) as http:
             async with http.get(url) as answer:

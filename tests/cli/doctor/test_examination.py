@@ -36,7 +36,7 @@ async def test_an_account_without_any_right_gets_a_finding_for_each_check(tmp_pa
         "leases", "parts", "definitions", "registration", "admission", "access", "groups",
         "unscheduled", "annotations", "set-aside", "neighbours",
     }  # fmt: skip
-    assert all("administrator" in one.action for one in found if "could not be made" in one.problem)
+    assert all("administrator" in one.action for one in found if "could not run" in one.problem)
 
 
 async def test_answers_of_any_form_end_no_check(tmp_path: Path) -> None:

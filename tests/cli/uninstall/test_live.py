@@ -246,7 +246,7 @@ async def test_a_job_on_its_way_is_made_again_even_if_the_next_run_is_refused(si
 
     assert await site.run(release=False) == 1
 
-    assert "Muster is in use in 1 namespace; nothing was removed:" in site.said
+    assert "Muster is in use in 1 namespace; nothing was deleted:" in site.said
     await check_released(site, old)
     assert not [
         it
@@ -260,10 +260,10 @@ async def test_while_gangs_are_there_nothing_is_removed(site: Site) -> None:
     version = (await site.client.get(JOBS, "waits", PLACE))["metadata"]["uid"]
 
     assert await site.run(release=False) == 1
-    assert site.said[1] == "  default: 2 groups, 1 pod run, 1 pod wait, 2 Jobs not over"
+    assert site.said[1] == "  default: 2 groups, 1 running pod, 1 waiting pod, 2 unfinished Jobs"
     assert await site.run(release=True, dry_run=True) == 0
 
-    assert "  Job default/waits: made again under the default scheduler" in site.said
+    assert "  Job default/waits: recreated for the default scheduler" in site.said
     assert (await site.client.get(JOBS, "waits", PLACE))["metadata"]["uid"] == version
     assert await site.client.get(MUTATING_WEBHOOKS, "muster")
 
@@ -335,7 +335,7 @@ async def test_prepared_everything_can_be_read_and_deleted_without_muster(site: 
     old = await site.client.get(JOBS, "waits", PLACE)
     for _ in range(2):
         assert await site.run(prepare=True) == 0
-        assert site.said[-1] == "Muster has ended: what is left of it can be deleted"
+        assert site.said[-1] == "Muster is stopped: delete the rest of it now"
 
     await check_released(site, old)
     for crd in (await site.client.list(CRDS))["items"]:

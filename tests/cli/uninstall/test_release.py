@@ -152,7 +152,7 @@ def test_the_command_for_a_deployment_changes_the_deployment() -> None:
 def test_a_handover_says_what_becomes_of_what() -> None:
     given = Handover("Job", "team", "train", "uid", Way.REMADE)
 
-    assert str(given) == "Job team/train: made again under the default scheduler"
+    assert str(given) == "Job team/train: recreated for the default scheduler"
 
 
 def test_a_job_made_again_is_what_its_user_wrote() -> None:

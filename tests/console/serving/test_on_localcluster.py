@@ -125,7 +125,9 @@ async def test_a_gang_waits_and_then_starts_before_everybodys_eyes(stage: Stage)
             largest = await stage.asked(f"/api/map/largest?shape=cpu=1&key={RACK}")
             assert largest["domains"] == [{"id": "r1", "value": "r1", "pods": 4}]
             why = await stage.asked("/api/workloads/default/PodGroup/train/why?node=n1")
-            assert why["reasons"] == [f"{RACK}=r1 has room for 4 of the 6 pods that go together"]
+            assert why["reasons"] == [
+                f"{RACK}=r1 has capacity for 4 of the 6 pods that need one domain"
+            ]
 
             await _until(stage, "Waiting", "Refused")  # by the scheduler, too
             await stage.node("n2", "r1")

@@ -291,7 +291,10 @@ async def test_the_number_of_streams_is_bounded_and_closed_ones_do_not_count(
     for each in opened:
         await each.__aenter__()
     status, answer = await page.get("/api/events?views=queue")
-    assert (status, answer["message"]) == (429, "Too many pages are open.")
+    assert (status, answer["message"]) == (
+        429,
+        "Too many pages are open: close one, then try again.",
+    )
 
     for each in opened:
         await each.__aexit__(None, None, None)

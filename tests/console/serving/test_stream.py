@@ -339,7 +339,7 @@ async def test_pages_that_were_open_before_all_was_read_ask_anew(
     monkeypatch.setattr(type(cluster.following), "synced", False)
     async with site(cluster) as at, browser(at) as page, page.events("views=map") as events:
         status, answer = await page.get("/api/map")
-        assert (status, answer["message"]) == (503, "The cluster is still being read.")
+        assert (status, answer["message"]) == (503, "The console is still reading the cluster.")
         monkeypatch.setattr(type(cluster.following), "synced", True)
         await events.until("resync")
         assert (await page.get("/api/map"))[0] == 200

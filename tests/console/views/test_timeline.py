@@ -71,7 +71,7 @@ def test_the_quorum_of_a_composite_is_that_of_its_children() -> None:
 
     assert [(event.at, event.sentence) for event in found] == [
         (NOON.format(1), "PodGroup a: 1 of 1 pod exist; minCount is 1"),
-        (NOON.format(4), "2 of 3 child groups have what they need; minGroupCount is 2"),
+        (NOON.format(4), "2 of 3 child groups are complete; minGroupCount is 2"),
         (NOON.format(4), "PodGroup b: 1 of 1 pod exist; minCount is 1"),
     ]
 
@@ -85,7 +85,7 @@ def test_a_victim_says_who_preempted_it() -> None:
     (found,) = told(cluster, "ns/PodGroup/g", "Preempted")
 
     assert (found.at, found.by) == (NOON.format(1), "PodGroup ns/high of priority 9")
-    assert found.sentence == "2 pods evicted to make room for higher priority"
+    assert found.sentence == "2 pods preempted by a workload of higher priority"
 
 
 def test_it_is_still_known_when_the_pods_are_gone() -> None:

@@ -239,7 +239,7 @@ def test_room_that_is_nominated_for_others_is_not_there() -> None:
     fits, found = reasons(cluster, "ns/Pod/p", "n0")
 
     assert not fits
-    assert found == ["its room is nominated for others of the same or a higher priority"]
+    assert found == ["its free capacity is nominated for pods of the same or a higher priority"]
 
 
 def test_a_gang_that_needs_one_domain_says_what_that_domain_has_room_for() -> None:
@@ -251,10 +251,10 @@ def test_a_gang_that_needs_one_domain_says_what_that_domain_has_room_for() -> No
     fits, found = reasons(cluster, "ns/PodGroup/g", "n-1-1-1")
 
     assert fits
-    assert found == [f"{RACK}=r1 has room for 8 of the 10 pods that go together"]
+    assert found == [f"{RACK}=r1 has capacity for 8 of the 10 pods that need one domain"]
     cluster.node("elsewhere", labels={BLOCK: "b1"})
     _, found = reasons(cluster, "ns/PodGroup/g", "elsewhere")
-    assert found == [f"it is in no domain of {RACK}, and 10 pods have to be in one"]
+    assert found == [f"it is in no domain of {RACK}, and 10 pods must be in one"]
 
 
 def test_several_kinds_of_pods_are_told_apart() -> None:

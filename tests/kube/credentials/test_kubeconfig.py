@@ -149,7 +149,7 @@ def test_a_name_that_is_there_twice_is_refused(tmp_path: Path, where: str) -> No
     document[where] *= 2
     path.write_text(yaml.safe_dump(document))
 
-    with pytest.raises(ConfigError, match=f"{where}: 2 with the name 'test'"):
+    with pytest.raises(ConfigError, match=f"{where}: found 2 with the name 'test'"):
         kubeconfig.read(path)
 
 

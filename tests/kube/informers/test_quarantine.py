@@ -199,7 +199,7 @@ def test_the_event_says_what_is_wrong_with_the_object_and_nothing_of_others(
     [(name, kind, reason, message)] = events.told
     assert (name, kind, reason) == ("ns/x", "Warning", "Quarantined")
     assert message == (
-        f"cannot be taken in, and is left out until it changes or is deleted: {want}"
+        f"cannot be decoded or applied, and is skipped until it changes or is deleted: {want}"
     )
 
 

@@ -246,7 +246,7 @@ async def test_a_ca_that_someone_else_injects_is_only_read(tmp_path: Path) -> No
         await hook.next_round()
         await hook.next_round()
 
-        assert "the registered caBundle holds no certificate" in before
+        assert "the registered caBundle contains no certificate" in before
         assert hook.readiness.ready
         assert registry.writes == 0
 
@@ -378,8 +378,10 @@ async def test_rounds_are_rare_while_all_is_right(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bundle", "text"),
     [
-        pytest.param(b"", "the registered caBundle holds no certificate", id="no bundle"),
-        pytest.param(b"junk", "the registered caBundle holds no certificate", id="no certificate"),
+        pytest.param(b"", "the registered caBundle contains no certificate", id="no bundle"),
+        pytest.param(
+            b"junk", "the registered caBundle contains no certificate", id="no certificate"
+        ),
         pytest.param(
             new_material(ServerNames.of_host("127.0.0.1"), REAL_NOW).ca_bundle,
             "our certificate does not pass for 127.0.0.1",

@@ -47,7 +47,7 @@ async def test_a_gang_waits_and_starts_on_the_console(env: Environment, page: Br
     assert (row["kind"], row["name"]) == ("PodGroup", "pg-late")
     assert row["owner"] == {"kind": "JobSet", "name": "late"}
     assert (row["reason"], row["pods"], row["minimum"]) == ("NoRoom", 4, 4)
-    assert row["waitsFor"] == "room for 2 more pods"
+    assert row["waitsFor"] == "capacity for 2 more pods"
 
     train = await asked(page, f"/api/workloads/{env.name}/JobSet/train")
     assert (train["tree"]["state"], train["tree"]["counts"]["running"]) == ("Running", 4)

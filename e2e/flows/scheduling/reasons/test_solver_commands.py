@@ -75,15 +75,15 @@ async def test_all_commands_agree_with_the_scheduler(
     here = ("-n", env.name)
 
     explained = await muster(env, "explain", "jobset/late", *here)
-    assert f"waits (capacity): {blocker['summary']}" in explained
+    assert f"Unschedulable (capacity): {blocker['summary']}" in explained
     context = of_namespace(env, tmp_path)
     assert await muster(env, "explain", "jobset/late", *context) == explained
     running = await muster(env, "explain", "jobset/train", *here)
-    assert "4 of 4 pods placed" in running
-    assert "nothing of it waits" in running
+    assert "4 of 4 pods scheduled" in running
+    assert "no pod waits" in running
 
     tree = await muster(env, "tree", *here)
-    assert "PodGroup pg-train: Scheduled, 4 of 4 pods placed" in tree
+    assert "PodGroup pg-train: Scheduled, 4 of 4 pods scheduled" in tree
     assert blocker["summary"] in tree
 
     fits = await muster(env, "simulate", "-f", manifest(tmp_path, job("a", env.name, pods=2)),
@@ -92,13 +92,13 @@ async def test_all_commands_agree_with_the_scheduler(
     large = job("b", env.name, pods=3)
     waits = await muster(env, "simulate", "-f", manifest(tmp_path, large), *here, code=1)
     assert "needs capacity for 3 more pods; 2 fit" in waits
-    assert "would evict" not in waits
+    assert "would preempt" not in waits
     large["spec"]["template"]["spec"]["priorityClassName"] = important
     evicts = await muster(env, "simulate", "-f", manifest(tmp_path, large), *here, code=1)
-    assert "would evict pods of lower priority, 1 in all" in evicts
+    assert "would preempt 1 pod of lower priority:" in evicts
 
     file = tmp_path / "snapshot.json"
-    assert " roots wait" in await muster(env, "snapshot", str(file))
+    assert " pending group" in await muster(env, "snapshot", str(file))
     replayed = await muster(env, "replay", str(file))
     assert f"PodGroup {env.name}/pg-late: as recorded" in replayed
     asked = await muster(env, "explain", "podgroup/pg-late", *here, "--snapshot", str(file))
@@ -108,7 +108,7 @@ async def test_all_commands_agree_with_the_scheduler(
     file.write_bytes(await debug_snapshot(env))
     evicts = await muster(env, "simulate", "-f", manifest(tmp_path, large), *here,
                           "--snapshot", str(file), code=1)  # fmt: skip
-    assert "would evict pods of lower priority, 1 in all" in evicts
+    assert "would preempt 1 pod of lower priority:" in evicts
 
 
 async def test_a_simulation_knows_the_limit_ranges_of_the_cluster(
