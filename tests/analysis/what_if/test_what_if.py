@@ -171,7 +171,7 @@ def test_what_is_not_tried_in_time_is_counted() -> None:
     gang(builder, "b", 2)
     answer = ask(builder, setup=Setup(expired=lambda: True))
     assert answer.placements == []
-    assert "2 workloads were not tried: the time was over." in answer.lines
+    assert "2 workloads were not decided within the time limit." in answer.lines
 
 
 @pytest.mark.parametrize(
