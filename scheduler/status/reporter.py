@@ -437,6 +437,8 @@ class Reporter:
 
         async def worker() -> None:
             for write in left:
+                # A decision may have begun since the writes were collected.
+                await self._freeze.over()
                 if not fence.valid():
                     return
                 await self._send(write)

@@ -1,5 +1,6 @@
 """The statuses of groups and pods, and the events of groups and owners."""
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any
@@ -561,3 +562,25 @@ async def test_what_others_wrote_to_a_status_is_not_overwritten() -> None:
         types = {each["type"] for each in stored()["status"]["conditions"]}
 
     assert types == {"Foreign", "PodGroupInitiallyScheduled"}
+
+
+async def test_nothing_is_written_from_the_middle_of_a_decision() -> None:
+    """A decision begins between the collection of writes and their first request."""
+    harness = Harness()
+    key = harness.builder.gang("g", 1)
+    frozen: list[bool] = []
+
+    async def send() -> None:
+        frozen.append(harness.freeze.lasts)
+
+    async def decide() -> None:
+        with harness.freeze:
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+    decision = asyncio.create_task(decide())
+    write = reporter._Write(key, key, send)
+    await harness.reporter._carry_out([write], harness.fence)
+    await decision
+
+    assert frozen == [False]
