@@ -367,6 +367,7 @@ class Reporter:
         return _Write(key, group.top.key, lambda: self._write_group(view))
 
     async def _write_group(self, view: GroupView) -> None:
+        await self._freeze.over()
         key = view.group.key
         observed = self._observed.get(key)
         if observed is None:
