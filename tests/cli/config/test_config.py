@@ -136,7 +136,10 @@ def test_feature_gates_are_as_their_default_unless_named(tmp_path: Path) -> None
 def test_a_gate_that_is_not_known_is_refused_with_the_one_that_is_meant(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"featureGates: 'Topology' is no feature gate.*; there are .*WorkloadWithJobSet",
+        match=(
+            r"featureGates: unrecognized feature gate: 'Topology'.*; known feature gates: "
+            r".*WorkloadWithJobSet"
+        ),
     ):
         file_exists(tmp_path, "featureGates: {Topology: false}")
 

@@ -127,7 +127,7 @@ def test_priority_is_resolved_on_creation(
         pytest.param(
             {"priority": 7},
             "spec.priority",
-            "the absence of a PriorityClass",
+            "because no PriorityClass applies",
             id="a number without a class",
         ),
     ],

@@ -237,7 +237,7 @@ def test_a_class_that_is_not_there_is_said_once_and_may_come_later(
 
     wanted = [
         f"{path}.priorityClassName: no PriorityClass with name calm was found; "
-        "until there is one these pods cannot be made"
+        "The API server rejects the pods until the PriorityClass exists"
         for path in paths
     ]
     assert answer.allowed
@@ -263,7 +263,9 @@ def test_who_takes_the_group_off_a_job_is_told_that_it_stays() -> None:
 
     assert answer.result == stored
     [warning] = answer.warnings
-    assert warning.startswith(f"metadata.annotations[{MANAGED}]: it stays as it was: ")
+    assert warning.startswith(
+        f"metadata.annotations[{MANAGED}]: field is immutable, and Muster restored its value: "
+    )
     assert validated.allowed
     assert validated.warnings == []
 
