@@ -100,7 +100,9 @@ def test_the_old_field_and_its_successor_do_not_go_together(tmp_path: Path) -> N
 
 
 def test_every_fault_of_the_names_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"profiles: schedulerName 'A' must be .*; .*kube-sched"):
+    with pytest.raises(
+        ConfigError, match=r"profiles: schedulerName 'A' must consist of .*; .*kube-sched"
+    ):
         file_exists(tmp_path, "profiles: [{schedulerName: A}, {schedulerName: default-scheduler}]")
 
 
