@@ -100,7 +100,9 @@ def test_the_old_field_and_its_successor_do_not_go_together(tmp_path: Path) -> N
 
 
 def test_every_fault_of_the_names_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"profiles: schedulerName 'A' must be .*; .*kube-sched"):
+    with pytest.raises(
+        ConfigError, match=r"profiles: schedulerName 'A' must consist of .*; .*kube-sched"
+    ):
         file_exists(tmp_path, "profiles: [{schedulerName: A}, {schedulerName: default-scheduler}]")
 
 
@@ -136,7 +138,10 @@ def test_feature_gates_are_as_their_default_unless_named(tmp_path: Path) -> None
 def test_a_gate_that_is_not_known_is_refused_with_the_one_that_is_meant(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"featureGates: 'Topology' is no feature gate.*; there are .*WorkloadWithJobSet",
+        match=(
+            r"featureGates: unrecognized feature gate: 'Topology'.*; known feature gates: "
+            r".*WorkloadWithJobSet"
+        ),
     ):
         file_exists(tmp_path, "featureGates: {Topology: false}")
 

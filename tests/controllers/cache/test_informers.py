@@ -178,4 +178,6 @@ async def test_readyz_names_what_may_not_be_read(monkeypatch: pytest.MonkeyPatch
             await process._caches.synced.wait()
             said = list(process.details())
 
-    assert said == [f"{REQUESTS.full_name} may not be read: apply the roles of this version"]
+    assert said == [
+        f"{REQUESTS.full_name} is forbidden to the account: apply the roles of this version"
+    ]

@@ -578,4 +578,4 @@ async def test_both_groups_of_a_name_never_share_one_claim(served: ControllerHar
     assert made["metadata"]["ownerReferences"][0]["name"] == "g"
     assert recorded(served, "g-own") is None
     assert {it[:2] for it in served.recorded.events} == {("PodGroup", "g-own"), ("JobSet", "other")}
-    assert "delete their owner and create it again" in served.recorded.messages[0]
+    assert "delete and recreate the owner of the pods" in served.recorded.messages[0]

@@ -284,7 +284,9 @@ async def test_what_cannot_change_is_said_and_not_written(harness: ControllerHar
 
     assert "schedulingConstraints" not in group(harness)["spec"]
     said = group(harness)["metadata"]["annotations"][ANNOTATION_PODS_DIFFER]
-    assert said.startswith("pods say topology rack (preferred), and the group has none: delete")
+    assert said.startswith(
+        "the pods have topology rack (preferred), and the group has none: delete"
+    )
     assert harness.recorded.messages[0] == said
 
 

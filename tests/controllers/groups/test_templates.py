@@ -149,7 +149,7 @@ async def test_a_workload_without_the_template_is_reported_and_corrected(
 
     assert harness.recorded.events == [("JobSet", "a", "TemplateNotFound")]
     assert waiting_for(harness) == (
-        "TemplateNotFound: Workload mine has no template pg-a or a for PodGroup pg-a; its "
+        "TemplateNotFound: Workload mine has no template pg-a or a for PodGroup pg-a. Its "
         "templates of that kind: x, y"
     )
     assert harness.api.names("PodGroup") == []

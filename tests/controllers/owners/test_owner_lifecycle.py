@@ -189,12 +189,11 @@ async def test_an_owner_says_which_pods_of_an_earlier_one_it_waits_for(
 
     await harness.settle(seconds=2)
     assert waiting_for(harness) == (
-        "waits for 2 pods of an earlier JobSet a to end: Workload w-a is kept for them, and made "
-        "anew then"
+        "2 pods of an earlier JobSet a must end before Muster can recreate Workload w-a"
     )
     harness.api.remove("Pod", "default", "p0")
     await harness.settle(seconds=20)
-    assert waiting_for(harness).startswith("waits for 1 pod of an earlier JobSet a to end: ")
+    assert waiting_for(harness).startswith("1 pod of an earlier JobSet a must end before ")
     harness.api.remove("Pod", "default", "p1")
     await harness.settle()
 

@@ -314,7 +314,7 @@ async def test_a_refused_annotation_is_said_once_and_sent_seldom(
     assert len(sent) == 2
     assert harness.recorded.events == [("JobSet", "a", "WaitNotWritten")]
     assert harness.recorded.messages[0].startswith(
-        "the annotation waiting-for cannot be written here: a policy says no. It would say: PodGro"
+        "failed to write the annotation waiting-for: a policy says no. Its text would be: PodGro"
     )
 
     await harness.settle(seconds=REFUSED_SECONDS)

@@ -139,7 +139,7 @@ async def test_a_jobset_that_is_too_large_keeps_its_groups_and_gets_an_event(
     assert harness.api.names(*EVERYTHING) == groups
     assert ("JobSet", "a", "TooManyReplicas") in harness.recorded.events
     noted = harness.api.objects["JobSet", "default", "a"]["metadata"]["annotations"]
-    assert f"may have {MAX_JOBS}" in noted[ANNOTATION_WAITING_FOR]
+    assert f"must have at most {MAX_JOBS}" in noted[ANNOTATION_WAITING_FOR]
 
 
 async def test_a_repeated_or_unchanged_event_writes_nothing(harness: ControllerHarness) -> None:

@@ -764,7 +764,7 @@ async def test_a_root_that_stands_for_a_name_has_the_request_that_its_pods_name(
 
     assert counts(served) == ([] if asks else [2])
     assert request(served, "g-own") is None
-    told = [text for text in served.recorded.messages if "create it again" in text]
+    told = [text for text in served.recorded.messages if "delete and recreate the owner" in text]
     assert bool(told) is bool(asks)
     if not asks:
         says(served, "", "g-own")

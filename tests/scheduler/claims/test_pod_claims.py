@@ -328,7 +328,7 @@ def test_a_group_that_stands_for_a_name_has_its_own_claim_or_says_what_to_do(
 
     told = info(harness).unclaimed
     assert bool(told) is lacks
-    assert not lacks or "delete their owner and create it again" in told
+    assert not lacks or "delete and recreate the owner of the pods" in told
 
 
 def test_what_the_status_says_later_is_heard_and_other_pods_may_use_the_claim() -> None:
@@ -360,7 +360,7 @@ def test_a_pod_that_came_before_its_group_is_told_to_name_the_claim() -> None:
     harness.pod_event(body)
     sharing(harness, made="g.imex")
 
-    assert "name that claim instead, resourceClaimName: g.imex" in info(harness).unclaimed
+    assert "use resourceClaimName g.imex instead" in info(harness).unclaimed
 
 
 @pytest.mark.parametrize(

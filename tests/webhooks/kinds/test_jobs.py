@@ -236,8 +236,8 @@ def test_a_class_that_is_not_there_is_said_once_and_may_come_later(
     )
 
     wanted = [
-        f"{path}.priorityClassName: no PriorityClass with name calm was found; "
-        "until there is one these pods cannot be made"
+        f"{path}.priorityClassName: no PriorityClass with name calm was found. "
+        "The API server rejects the pods until the PriorityClass exists"
         for path in paths
     ]
     assert answer.allowed
@@ -263,7 +263,9 @@ def test_who_takes_the_group_off_a_job_is_told_that_it_stays() -> None:
 
     assert answer.result == stored
     [warning] = answer.warnings
-    assert warning.startswith(f"metadata.annotations[{MANAGED}]: it stays as it was: ")
+    assert warning.startswith(
+        f"metadata.annotations[{MANAGED}]: field is immutable, and Muster restored its value: "
+    )
     assert validated.allowed
     assert validated.warnings == []
 
@@ -354,11 +356,11 @@ def test_who_makes_an_object_is_told_of_keys_that_nothing_reads(kind: KindName, 
     def said(old: Any) -> list[str]:
         review = review_of(kind, made, old)
         answer = Reviewer(FakeLister()).review(f"validate/{kind.plural}", encoded(review))
-        return [it for it in read(answer, review).warnings if "nothing reads this" in it]
+        return [it for it in read(answer, review).warnings if ": has no effect: " in it]
 
     (told,) = said(None)
     assert told.startswith("metadata.annotations[scheduling.muster.dev/min-cuont]: ")
-    assert told.endswith("write scheduling.muster.dev/min-count")
+    assert told.endswith("use scheduling.muster.dev/min-count")
     assert said(made) == []
 
 
@@ -367,4 +369,4 @@ def test_a_job_of_a_jobset_repeats_no_warning_of_that() -> None:
     made["metadata"]["labels"] = {JOBSET_LABEL_NAME: "a"}
     made["metadata"]["annotations"]["scheduling.muster.dev/min-cuont"] = "2"
 
-    assert not [it for it in ask("validate/jobs", made).warnings if "nothing reads" in it]
+    assert not [it for it in ask("validate/jobs", made).warnings if ": has no effect: " in it]

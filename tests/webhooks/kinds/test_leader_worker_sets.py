@@ -125,6 +125,6 @@ def test_a_misspelt_annotation_is_a_warning_when_it_is_made() -> None:
 
     assert answer.allowed
     (warning,) = answer.warnings
-    assert "min-cuont]: nothing reads this: write scheduling.muster.dev/min-count" in warning
+    assert "min-cuont]: has no effect: use scheduling.muster.dev/min-count" in warning
     stored = gang(min_cuont="3").admitted()
     assert ask("validate", stored, stored).warnings == []

@@ -193,7 +193,7 @@ TREE = [
             POD_GROUP,
             pod_group(workloadRef=REFERENCE),
             {},
-            ["spec.workloadRef.workloadName: there is no Workload 'w' yet"],
+            ["spec.workloadRef.workloadName: Workload 'w' not found"],
             id="no Workload yet",
         ),
         pytest.param(
@@ -224,8 +224,8 @@ TREE = [
             ),
             workload(composites=TREE),
             [
-                "spec.schedulingPolicy: it differs from template 't' of Workload 'w'",
-                "spec.priorityClassName: it differs from template 't' of Workload 'w'",
+                "spec.schedulingPolicy: differs from template 't' of Workload 'w'",
+                "spec.priorityClassName: differs from template 't' of Workload 'w'",
             ],
             id="unlike the template",
         ),
@@ -237,7 +237,7 @@ def test_references_that_lead_nowhere_are_warnings(
     answer = ask("validate", kind, group, FakeLister(workloads=workloads))
 
     assert answer.allowed
-    assert [warning.partition(";")[0] for warning in answer.warnings] == want
+    assert [warning.partition(". ")[0] for warning in answer.warnings] == want
 
 
 def chain(*names: str) -> dict[tuple[str, str], str]:
@@ -254,7 +254,7 @@ def chain(*names: str) -> dict[tuple[str, str], str]:
             POD_GROUP,
             pod_group,
             chain("a", "b", "c", "d"),
-            "deeper than 4 levels",
+            "has more than 4 levels",
             id="five levels",
         ),
         pytest.param(COMPOSITE_POD_GROUP, composite, chain("a", "b"), "", id="room for children"),
@@ -262,7 +262,7 @@ def chain(*names: str) -> dict[tuple[str, str], str]:
             COMPOSITE_POD_GROUP,
             composite,
             chain("a", "b", "c"),
-            "deeper than 4 levels",
+            "has more than 4 levels",
             id="no room for children",
         ),
         pytest.param(
@@ -273,7 +273,7 @@ def chain(*names: str) -> dict[tuple[str, str], str]:
             id="a cycle",
         ),
         pytest.param(
-            POD_GROUP, pod_group, {("team", "a"): "a"}, "deeper than 4 levels", id="a cycle above"
+            POD_GROUP, pod_group, {("team", "a"): "a"}, "has more than 4 levels", id="a cycle above"
         ),
         pytest.param(POD_GROUP, pod_group, {}, "", id="a parent that is not there yet"),
     ],

@@ -147,7 +147,7 @@ def test_a_bug_refuses_the_one_request_that_met_it() -> None:
 
     assert (failed.allowed, failed.code, failed.reason) == (False, 500, "InternalError")
     assert "LookupError" in failed.message
-    assert [(it["event"], it["name"]) for it in logs] == [("review failed", "trainer")]
+    assert [(it["event"], it["name"]) for it in logs] == [("failed to review an object", "trainer")]
     assert other.allowed
 
 

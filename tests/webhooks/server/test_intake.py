@@ -41,7 +41,7 @@ def test_without_one_that_waits_a_request_is_turned_away() -> None:
         room.hold(complete, 8)
         complete.waits = False
 
-        with pytest.raises(BusyError, match="8 of 10 bytes"):
+        with pytest.raises(BusyError, match="8 of at most 10 bytes"):
             room.hold(new, 3)
         room.hold(new, 2)
         room.hold(complete, 1)

@@ -261,7 +261,7 @@ async def test_what_is_registered_counts_when_it_was_right_twice(tmp_path: Path)
         started = hook.clock.monotonic()
         await hook.next_round()
 
-        assert "may not use it yet" in corrected
+        assert "may not use the registration yet" in corrected
         assert hook.readiness.ready
         assert hook.clock.monotonic() - started == pytest.approx(PROPAGATION_SECONDS)
 
@@ -314,7 +314,7 @@ async def test_a_registered_name_that_the_certificate_lacks_is_not_ready(tmp_pat
             webhook["clientConfig"]["service"]["namespace"] = "elsewhere"
 
     async with kept(tmp_path, target=ServiceTarget(), registry=registry) as hook:
-        assert "our certificate does not pass for muster-webhook.elsewhere.svc" in hook.problem
+        assert "the certificate is not valid for muster-webhook.elsewhere.svc" in hook.problem
 
 
 async def test_certificates_are_waited_for_while_their_store_is_away(tmp_path: Path) -> None:
@@ -384,7 +384,7 @@ async def test_rounds_are_rare_while_all_is_right(tmp_path: Path) -> None:
         ),
         pytest.param(
             new_material(ServerNames.of_host("127.0.0.1"), REAL_NOW).ca_bundle,
-            "our certificate does not pass for 127.0.0.1",
+            "the certificate is not valid for 127.0.0.1",
             id="the bundle of another CA",
         ),
     ],
@@ -402,7 +402,7 @@ async def test_the_self_check_says_when_nobody_listens() -> None:
         address = sock.getsockname()
     material = new_material(ServerNames.of_host("127.0.0.1"), REAL_NOW)
 
-    with pytest.raises(SelfCheckError, match="does not answer"):
+    with pytest.raises(SelfCheckError, match="does not respond"):
         await check(address, Registered("127.0.0.1", material.ca_bundle))
 
 

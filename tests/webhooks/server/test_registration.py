@@ -162,7 +162,7 @@ async def test_by_service_webhooks_that_lead_to_several_servers_are_said() -> No
     with registry.changed() as webhooks:
         webhooks[0]["clientConfig"]["service"].update(name="other")
 
-    with pytest.raises(RegistrationError, match="do not all point to one server"):
+    with pytest.raises(RegistrationError, match="must all point to one server"):
         await register(registry, SERVICE, BUNDLE, load_manifests())
 
 
@@ -174,7 +174,7 @@ async def test_a_registered_ca_that_is_no_base64_is_said() -> None:
     registry = Registrations()
     registry.on(garble, "create")
 
-    with pytest.raises(RegistrationError, match="not base64"):
+    with pytest.raises(RegistrationError, match="not valid base64"):
         await register(registry, URL, BUNDLE, load_manifests())
 
 

@@ -86,10 +86,14 @@ async def test_jobs_and_jobsets_of_another_controller_get_no_group(
     await env.runs(of_job("usual"), 2)
 
     told, fault = said(made)
-    assert told.startswith(f"spec.managedBy: {OTHER} runs this Job: Muster makes no group for it")
-    assert fault == f'{COUNT}: Invalid value: "9": must be 1 to 2, its pods'
+    assert told.startswith(
+        f"spec.managedBy: {OTHER} runs this Job, so Muster creates no group for it"
+    )
+    assert fault == (
+        f'{COUNT}: Invalid value: "9": must be between 1 and 2, inclusive, the number of its pods'
+    )
     [told] = said(made_too)
-    assert told.startswith(f"spec.managedBy: {OTHER} runs this JobSet: Muster makes no group")
+    assert told.startswith(f"spec.managedBy: {OTHER} runs this JobSet, so Muster creates no group")
     template = made.expect(201)["spec"]["template"]
     assert LABEL_POD_GROUP not in template["metadata"].get("labels", {})
     assert template["spec"].get("schedulerName", "default-scheduler") == "default-scheduler"
@@ -196,7 +200,7 @@ LABEL = f"metadata.labels[{LABEL_POD_GROUP}]"
             JOBSETS,
             ordered,
             "spec.replicatedJobs[1].dependsOn",
-            'Invalid value: ["a"]: a gang of the whole JobSet would wait',
+            'Invalid value: ["a"]: the gang of the JobSet would wait',
             id="an order within a gang, with what it says",
         ),
         pytest.param(
@@ -210,7 +214,7 @@ LABEL = f"metadata.labels[{LABEL_POD_GROUP}]"
             PODS,
             pod_of_impossible_template,
             f"metadata.labels[{LABEL_TEMPLATE}]",
-            'Invalid value: "a.b": must be a DNS label',
+            'Invalid value: "a.b": must be a lowercase RFC 1123 label',
             id="a pod of a template that there cannot be",
         ),
         pytest.param(
@@ -318,8 +322,9 @@ async def test_a_cron_job_is_told_what_its_jobs_would_be_refused_for(
     right = cron_job(with_count(job("x", env.name, pods=2), "2"))
     collection, one = path(env, CRON_JOBS), path(env, CRON_JOBS, "nightly")
     refused = (
-        f'spec.jobTemplate.{COUNT}: Invalid value: "3": must be 1 to 2, its pods; '
-        "its Jobs will be refused"
+        f'spec.jobTemplate.{COUNT}: Invalid value: "3": must be between 1 and 2, inclusive, '
+        "the number of its pods; "
+        "admission will reject its Jobs"
     )
 
     created = await rest.post(collection, wrong)
@@ -344,7 +349,7 @@ async def test_the_jobs_of_such_a_cron_job_are_refused_as_it_was_told(
 
     [told] = said(await rest.post(path(env, CRON_JOBS), wrong))
 
-    fault = told.removeprefix("spec.jobTemplate.").removesuffix("; its Jobs will be refused")
+    fault = told.removeprefix("spec.jobTemplate.").removesuffix("; admission will reject its Jobs")
 
     async def refused() -> bool:
         events = (await env.client.list(EVENTS, env.name))["items"]

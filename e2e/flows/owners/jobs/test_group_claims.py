@@ -106,7 +106,7 @@ async def test_a_claim_follows_the_life_of_its_group(env: Environment) -> None:
 
     wrong = pod("p", env.name, group="g")
     wrong["spec"] = with_template(wrong["spec"])
-    with pytest.raises(Invalid, match=r"name that claim instead, resourceClaimName: g\.imex"):
+    with pytest.raises(Invalid, match=r"use resourceClaimName g\.imex instead"):
         await env.create(PODS, wrong)
 
     await env.delete(POD_GROUPS, "g")
@@ -173,7 +173,7 @@ async def test_more_pods_than_a_claim_serves_are_refused(env: Environment) -> No
     made["metadata"]["annotations"][ANNOTATION_SHARED_CLAIMS] = "imex"
     made["spec"]["template"]["spec"] = with_template(made["spec"]["template"]["spec"])
 
-    with pytest.raises(Invalid, match="257 pods would use the claim imex at once"):
+    with pytest.raises(Invalid, match="257 pods would use ResourceClaim imex at the same time"):
         await env.create(JOBS, made)
 
 

@@ -208,7 +208,7 @@ async def test_the_next_of_the_name_gets_groups_of_its_own(
     second = await submit(env, case)
     if policy == "Orphan":
         assert await makers(env) >= {first}, "its pods run on"
-        await told(env, case.kind, "waits for 4 pods of an earlier")
+        await told(env, case.kind, "4 pods of an earlier")
         await end_orphans(env, pods, jobs)
 
     async def replaced() -> bool:

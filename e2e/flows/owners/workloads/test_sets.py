@@ -191,7 +191,7 @@ async def test_a_stateful_set_is_one_gang_if_its_pods_come_together(env: Environ
     ordered["spec"]["serviceName"] = "db"
     with pytest.raises(Invalid) as refused:
         await env.create(STATEFUL_SETS, ordered)
-    assert "podManagementPolicy to Parallel" in str(refused.value)
+    assert "podManagementPolicy Parallel" in str(refused.value)
 
     ordered["spec"]["podManagementPolicy"] = "Parallel"
     group = mark(await env.create(STATEFUL_SETS, ordered))

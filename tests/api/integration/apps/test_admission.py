@@ -154,30 +154,34 @@ def test_asking_later_marks_the_pods_and_asking_no_more_takes_the_marks_off() ->
 @pytest.mark.parametrize(
     ("obj", "field", "words"),
     [
-        (stateful_set(parallel=False, gang_mode="Gang"), MODE, "podManagementPolicy to Parallel"),
-        (stateful_set(parallel=False, gang_mode="Gang", min_count="2"), MODE, "to Parallel"),
+        (stateful_set(parallel=False, gang_mode="Gang"), MODE, "podManagementPolicy Parallel"),
+        (stateful_set(parallel=False, gang_mode="Gang", min_count="2"), MODE, "Policy Parallel"),
         (stateful_set(gang_mode="Composite"), MODE, '"Off", "Basic", "Gang"'),
-        (deployment(gang_mode="Gang", min_count="0"), NOTES.format("min-count"), "1 to 999999999"),
+        (
+            deployment(gang_mode="Gang", min_count="0"),
+            NOTES.format("min-count"),
+            "between 1 and 999999999",
+        ),
         (
             deployment(gang_mode="Basic", min_count="2"),
             NOTES.format("min-count"),
-            "a Basic group has no minCount",
+            "a group with gang-mode Basic has no minCount",
         ),
         (deployment(gang_mode="Gang", topology="a b"), NOTES.format("topology"), "a b"),
         (
             deployment(gang_mode="Gang", shared_claims="gpu"),
             NOTES.format("shared-claims"),
-            "Jobs and JobSets alone have this",
+            "only Jobs and JobSets support this annotation",
         ),
         (
             deployment(gang_mode="Gang", provisioning_request="check-capacity"),
             NOTES.format("provisioning-request"),
-            "Jobs and JobSets alone have this",
+            "only Jobs and JobSets support this annotation",
         ),
         (
             given(deployment(gang_mode="Gang"), schedulerName="theirs"),
             "spec.template.spec.schedulerName",
-            "leave schedulerName out",
+            "remove schedulerName",
         ),
     ],
 )
@@ -194,7 +198,7 @@ def test_a_template_that_names_a_group_is_not_given_another() -> None:
     found = kind_of(obj).admit(obj, Review("CREATE", uid="r")).causes
 
     assert [cause.field for cause in found] == [MODE]
-    assert "names a group itself (mine)" in found[0].message
+    assert "names group mine:" in found[0].message
 
 
 @pytest.mark.parametrize(
@@ -372,8 +376,7 @@ def test_what_a_leader_worker_set_makes_asks_for_nothing(mode: str) -> None:
     assert (new.patch, new.causes, later.patch, later.causes) == ([], [], [], [])
     (told,) = later.warnings
     assert told == (
-        f"{MODE}: nothing reads what is asked for here: the pods are those of LeaderWorkerSet"
-        " serve, write it there"
+        f"{MODE}: has no effect: LeaderWorkerSet serve owns these pods. Set the annotation there"
     )
     assert kind_of(asks).pod_specs(asks) == []
     asks["metadata"]["annotations"][ANNOTATION_MANAGED_GROUP] = "serve"

@@ -65,8 +65,10 @@ def test_who_asks_for_a_gang_of_another_controller_s_job_is_told() -> None:
 
     said, fault = job_admission(asking, None, "CREATE").warnings
 
-    assert said.startswith(f"spec.managedBy: {OTHER} runs this Job: Muster makes no group")
-    assert fault == f'{COUNT}: Invalid value: "9": must be 1 to 2, its pods'
+    assert said.startswith(f"spec.managedBy: {OTHER} runs this Job, so Muster creates no group")
+    assert fault == (
+        f'{COUNT}: Invalid value: "9": must be between 1 and 2, inclusive, the number of its pods'
+    )
     assert job_admission(plain, None, "CREATE").warnings == []
 
 

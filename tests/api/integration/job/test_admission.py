@@ -394,7 +394,7 @@ def test_a_minimum_that_is_none_is_told_what_there_may_be(count: str) -> None:
 
     [fault] = job_admission(job, None, "CREATE").causes
 
-    assert fault.message.endswith(": must be a whole number, 1 to 999999999")
+    assert fault.message.endswith(": must be an integer between 1 and 999999999, inclusive")
 
 
 ATOMIC = "best-effort-atomic-scale-up"
