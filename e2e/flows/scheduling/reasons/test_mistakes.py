@@ -38,7 +38,7 @@ class Mistake:
     make: Callable[[Environment], Awaitable[None]]
     says: str
     group: str = GROUP
-    places: int = 4
+    places: int = 3
     real_only: bool = False
 
 
@@ -124,18 +124,18 @@ async def anti_affinity(env: Environment) -> None:
 
 
 MISTAKES = (
-    Mistake("A pod is larger than any node", too_big, "ask for less cpu: a pod wants 64"),
+    Mistake("A pod is larger than any node", too_big, "a pod requests 64 cpu"),
     Mistake("The node selector matches no node", wrong_selector, "change the node selector"),
     Mistake("A taint is not tolerated", untolerated_taint, "add a toleration for {team: blue}"),
-    Mistake("The gang is larger than the cluster", too_large_gang, "lower minCount or add nodes"),
+    Mistake("The gang is larger than the cluster", too_large_gang, "Lower minCount to 2, or add nodes"),
     Mistake(
-        "The group that pods name is missing", missing_group, "create it, or correct", "trian", 1
+        "The group that pods name is missing", missing_group, "Create it, or correct", "trian", 1
     ),
-    Mistake("The parent is missing", missing_parent, "create it, or correct the name", "worker", 2),
+    Mistake("The parent is missing", missing_parent, "Create it, or correct the name", "worker", 2),
     Mistake("Priorities differ", wrong_priority, "the same priorityClassName", "worker", 3),
-    Mistake("A quota stops some pods", quota, "if no others come", places=2, real_only=True),
-    Mistake("A volume is not bound", unbound_volume, "give them a storageClassName"),
-    Mistake("More pods than nodes must be apart", anti_affinity, "must be apart by"),
+    Mistake("A quota stops some pods", quota, "If no more pods appear", places=2, real_only=True),
+    Mistake("A volume is not bound", unbound_volume, "set a storageClassName"),
+    Mistake("More pods than nodes must be apart", anti_affinity, "keeps the pods apart by"),
 )
 
 
