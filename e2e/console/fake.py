@@ -9,7 +9,6 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 import uvicorn
@@ -21,8 +20,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from e2e.console.clusters import Contents, Json
+from e2e.console.texts import STATIC
 
-STATIC: Final = Path(__file__).resolve().parents[2] / "console" / "static"
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -146,7 +145,7 @@ class Fake:
         self.logged_in = (await request.json())["token"] == TOKEN
         if self.logged_in:
             return JSONResponse({})
-        return JSONResponse({"message": "The cluster does not know this token."}, 401)
+        return JSONResponse({"message": "The cluster does not accept this token."}, 401)
 
     async def _logout(self, request: Request) -> Response:
         self.logged_in = False
@@ -159,7 +158,9 @@ class Fake:
 
     async def _largest(self, request: Request) -> Response:
         if "=" not in request.query_params["shape"]:
-            return JSONResponse({"message": "A shape is like cpu=1,memory=2Gi."}, 400)
+            return JSONResponse(
+                {"message": "A shape is like cpu=1,memory=2Gi: each resource once."}, 400
+            )
         return JSONResponse(self.contents.largest(request.query_params["key"]))
 
     async def _pods(self, request: Request) -> Response:
@@ -194,7 +195,10 @@ class Fake:
 
     async def _workload(self, request: Request) -> Response:
         found = self.contents.workloads.get("/".join(request.path_params.values()))
-        return JSONResponse(found) if found else JSONResponse({"message": "Not found."}, 404)
+        if found:
+            return JSONResponse(found)
+        message = "There is no such workload, or you may not see it."
+        return JSONResponse({"message": message}, 404)
 
     async def _why(self, request: Request) -> Response:
         node = request.query_params["node"]
@@ -211,13 +215,13 @@ class Fake:
                 "waiting": [
                     {
                         "id": "research/PodGroup/train-5",
-                        "sentence": "0/56 nodes are available for 40 pods in one block: "
-                        "48 Insufficient cpu, 8 Insufficient nvidia.com/gpu",
+                        "sentence": "0/56 nodes are available: 48 Insufficient cpu, "
+                        "8 Insufficient nvidia.com/gpu.",
                     }
                 ],
                 "evicted": [{"id": "batch/PodGroup/nightly", "by": "research/PodGroup/train-3"}],
                 "lines": [
-                    "24 pods of 1 workload would be placed, in b2-rack-3.",
+                    "24 pods of 1 workload would be placed.",
                     "1 workload with 8 pods would be evicted.",
                     "1 workload would still wait.",
                 ],
