@@ -33,8 +33,7 @@ class Lifetimes:
         """Raise ValueError unless ca >= server > ahead > 0: otherwise renewing is pointless."""
         if not self.ca >= self.server > self.ahead > timedelta():
             raise ValueError(
-                "the CA must last as long as the server certificate, that longer "
-                "than the time it is renewed ahead"
+                "ca must be at least server, and server more than ahead, which must be positive"
             )
 
 

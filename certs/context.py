@@ -53,5 +53,5 @@ def client_context(ca_bundle: bytes) -> ssl.SSLContext:
     try:
         context.load_verify_locations(cadata=ca_bundle.decode("ascii", "replace"))
     except (ssl.SSLError, ValueError) as error:
-        raise MaterialError(CA_CERT, "holds no certificate") from error
+        raise MaterialError(CA_CERT, "contains no certificate") from error
     return context

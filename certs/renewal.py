@@ -56,11 +56,11 @@ class Renew(Enum):
 
     NOTHING = "nothing"
     SERVER = "a new server certificate"
-    NEXT_AUTHORITY = "a next CA, to be trusted beside the one that signs"
-    TAKE_OVER = "the next CA signs from now on"
-    FORGET_PREVIOUS = "the CA before this one is not trusted any more"
-    FORGET_NEXT = "a next CA that cannot be used is dropped"
-    EVERYTHING = "everything, the old CA is not trusted"
+    NEXT_AUTHORITY = "a next CA, which is trusted alongside the current one"
+    TAKE_OVER = "the next CA becomes the current one"
+    FORGET_PREVIOUS = "the previous CA is no longer trusted"
+    FORGET_NEXT = "an unusable next CA is deleted"
+    EVERYTHING = "all certificates; the old CA is no longer trusted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def needed(
         return Need(Renew.EVERYTHING, str(error))
     end = ca.not_valid_after_utc
     if end <= now:
-        return Need(Renew.EVERYTHING, f"the CA ended at {end:%Y-%m-%d}")
+        return Need(Renew.EVERYTHING, f"the CA expired on {end:%Y-%m-%d}")
     if early := _too_early(ca, now):
         return Need(Renew.EVERYTHING, f"the CA {early}")
     return (
@@ -161,7 +161,7 @@ def _next_authority(
     if not material.next_ca:
         if end - now > lifetimes.ahead:
             return None
-        return Need(Renew.NEXT_AUTHORITY, f"the CA ends at {end:%Y-%m-%d}")
+        return Need(Renew.NEXT_AUTHORITY, f"the CA expires on {end:%Y-%m-%d}")
     try:
         found = _authority(NEXT_CA, material.next_ca, NEXT_KEY, material.next_key)
     except MaterialError as error:
@@ -171,7 +171,7 @@ def _next_authority(
     # Clients that do not trust it yet would reject what it signs.
     if material.next_ca != trusted:
         return None
-    return Need(Renew.TAKE_OVER, "the next CA is trusted by now")
+    return Need(Renew.TAKE_OVER, "the next CA is trusted")
 
 
 def _server_need(
@@ -188,7 +188,7 @@ def _server_need(
     end = server.not_valid_after_utc
     # A new one would not outlast the CA either: then the CA is what must be renewed.
     if end - now <= lifetimes.ahead and end < ca.not_valid_after_utc:
-        return Need(Renew.SERVER, f"the server certificate ends at {end:%Y-%m-%d}")
+        return Need(Renew.SERVER, f"the server certificate expires on {end:%Y-%m-%d}")
     if early := _too_early(server, now):
         return Need(Renew.SERVER, f"the server certificate {early}")
     missing = names.missing_from(_names(server))
@@ -212,7 +212,7 @@ def _previous(material: Material, now: datetime) -> Need | None:
         return Need(Renew.FORGET_PREVIOUS, str(error))
     if end > now:
         return None
-    return Need(Renew.FORGET_PREVIOUS, f"the CA before this one ended at {end:%Y-%m-%d}")
+    return Need(Renew.FORGET_PREVIOUS, f"the previous CA expired on {end:%Y-%m-%d}")
 
 
 def _authority(entry: str, cert: bytes, key_entry: str, key_pem: bytes) -> x509.Certificate:

@@ -55,7 +55,7 @@ class StoreContendedError(Exception):
     """Others rewrote the store between each read and write."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__(f"{store} was rewritten by others {ATTEMPTS} times in a row")
+        super().__init__(f"{store}: {ATTEMPTS} writes in a row conflicted with other writers")
         self.store = store
 
 

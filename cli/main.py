@@ -37,8 +37,8 @@ def _user_command(arguments: Sequence[str]) -> int:
         if error.name not in {"typer", "rich"}:
             raise
         print(
-            f"muster: {error.name} is not installed; `pip install muster[cli]` brings it."
-            " The server processes (webhook, controller, scheduler, all) work without.",
+            f"muster: {error.name} is not installed: use `pip install muster[cli]`."
+            " The server processes (webhook, controller, scheduler, all) do not need it.",
             file=sys.stderr,
         )
         return 2

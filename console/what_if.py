@@ -16,7 +16,7 @@ import msgspec
 from analysis.what_if.messages import MEMORY, SECONDS, WRONG, Question, WhatIfAnswer, WhatIfRequest
 from api.features import FeatureGates
 from api.scheduler_names import SchedulerNames
-from console.base.protocols import RefusedError, Viewer
+from console.base.protocols import WHAT_IF_BUSY, RefusedError, Viewer
 from console.state.state import LiveCluster
 from kube.base.clock import SystemClock
 from kube.concurrency.stepwise import Stepwise
@@ -29,9 +29,12 @@ from scheduler.support.config import Preemption
 WAITING: Final = 4
 """Questions that may wait, one per viewer; one process runs at a time."""
 
-_FORBIDDEN: Final = "What-if works on the whole cluster: only who may see all of it can ask."
-_BUSY: Final = "You or others are asking already: try again in a moment."
-_TOO_LONG: Final = f"No answer within {SECONDS:g} s, or it took too much memory: ask for less."
+_FORBIDDEN: Final = (
+    "What-if uses the complete cluster. It needs access to all namespaces and nodes."
+)
+_TOO_LONG: Final = (
+    f"No result within {SECONDS:g} s, or too much memory: use fewer manifests or changes."
+)
 
 
 class WhatIfProcess:
@@ -70,7 +73,7 @@ class WhatIfProcess:
         if viewer.namespaces is not None or not viewer.nodes:
             raise RefusedError(403, _FORBIDDEN)
         if viewer.session in self._asking or len(self._asking) > WAITING:
-            raise RefusedError(429, _BUSY)
+            raise RefusedError(429, WHAT_IF_BUSY)
         self._asking.add(viewer.session)
         try:
             async with self._turn:

@@ -9,7 +9,13 @@ from typing import Final
 
 from analysis.explain import owners
 from api import features
-from api.constants import COMPOSITE_POD_GROUP, JOBSET, POD_GROUP, TRAIN_JOB
+from api.constants import (
+    COMPOSITE_POD_GROUP,
+    JOBSET,
+    POD_GROUP,
+    REASON_UNSCHEDULABLE,
+    TRAIN_JOB,
+)
 from api.features import Feature, FeatureGates, off_text
 from kube.base.clock import rfc3339
 from kube.base.errors import ConfigError
@@ -27,7 +33,7 @@ from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.core.values.wording import count
 from scheduler.decoding.objects import GroupObject
 from scheduler.preemption.messages import unit_words
-from scheduler.status.conditions import retry_on, waiting_for
+from scheduler.status.conditions import reason_of, retry_on, waiting_for
 from scheduler.watch.published_places import told_until
 
 _MOST_DOMAINS: Final = 20
@@ -60,8 +66,8 @@ def find(
     kind = _KINDS.get(word.lower().partition(".")[0])
     if not separator or not name or not word:
         raise ConfigError(
-            f"{what!r} is not KIND/NAME; kinds are pod, podgroup, compositepodgroup, and those of"
-            " owners of groups, as job, jobset or statefulset"
+            f"invalid argument {what!r}: use KIND/NAME, where KIND is pod, podgroup,"
+            " compositepodgroup or the kind of a group's owner, such as job, jobset or statefulset"
         )
     if kind is None:
         kind = owners.KINDS.get(word.lower().partition(".")[0]) or _kind_of_owner(observed, word)
@@ -75,7 +81,10 @@ def find(
         group = state.forest.groups.get((kind, namespace, name))
         found = [group] if group is not None else []
     if not found:
-        raise ConfigError(f"there is no {kind} {name} with a group in namespace {namespace}")
+        what = f'{kind} "{name}"'
+        if kind not in _KINDS.values():
+            what = f"a group of {what}"
+        raise ConfigError(f'{what} not found in namespace "{namespace}"')
     return found
 
 
@@ -100,7 +109,7 @@ def explain_lines(
     yield from (f"  {line}" for line in _domain_lines(state, entity))
     top = entity.top
     if top is not entity:
-        yield f"  is decided with its root, {qualified_name(top.key)}"
+        yield f"  is scheduled together with its root, {qualified_name(top.key)}"
     yield from (f"  {line}" for line in _decision_lines(state, top, entity, budget, gates))
 
 
@@ -124,7 +133,7 @@ def _holding_lines(group: Group, observed: Mapping[GroupKey, GroupObject]) -> It
             until = told_until(observed.get(leaf.key))
             name = f" of {qualified_name(leaf.key)}" if leaf is not group else ""
             yield (
-                f"holds {count(sum(places.values()), 'place')} for pods{name} that do not exist"
+                f"has {count(sum(places.values()), 'held place')} for pods{name} that do not exist"
                 f" yet{f', until {rfc3339(until)}' if until is not None else ''}:"
                 f" {_on_nodes(places)}"
             )
@@ -137,14 +146,14 @@ def headline(group: Group) -> str:
         field = "minGroupCount" if group.composite else "minCount"
         minimum = f", {field} {group.minimum}"
     if group.composite:
-        of = f"{group.standing_children} of {len(group.children)} child groups placed"
+        of = f"{group.standing_children} of {len(group.children)} child groups scheduled"
     # Expected pods do not exist: they count neither as pods nor, with a held place, as placed.
     else:
         expected = group.expected_held + group.expected_waiting
         there, placed = len(group.members) - expected, group.running - group.expected_held
-        of = f"{placed} of {there} pods placed"
+        of = f"{placed} of {there} pods scheduled"
         of += f", {expected} expected" if expected else ""
-    held = f", {count(group.expected_held, 'place')} held" if group.expected_held else ""
+    held = f", {count(group.expected_held, 'held place')}" if group.expected_held else ""
     return f"{qualified_name(group.key)}: {of}{held}{minimum}"
 
 
@@ -170,20 +179,28 @@ def placement_lines(state: State, placement: Placement, verb: str) -> Iterator[s
         found[pod.info.expected][names(row)] += 1
     yield f"{verb}: {_on_nodes(found[False])}"
     if found[True]:
-        yield f"  places held for pods that do not exist yet: {_on_nodes(found[True])}"
+        yield f"  held places for pods that do not exist yet: {_on_nodes(found[True])}"
 
 
 def blocker_lines(blocker: Blocker) -> Iterator[str]:
     """Yield the reason with all its numbers."""
-    yield f"waits ({blocker.kind}): {blocker.summary}"
+    yield f"{reason_of(blocker)} ({blocker.kind}): {blocker.summary}"
     for reason, nodes in blocker.counts:
-        yield f"  {nodes} nodes: {reason}"
+        yield f"  {_excluded(reason, nodes)}"
     best = blocker.best_domain
     if best is not None:
-        yield f"  best domain: {best.key}={best.value}, room for {best.missing} pods is missing"
+        yield (
+            f"  best domain: {best.key}={best.value}, it lacks capacity for"
+            f" {count(best.missing, 'pod')}"
+        )
     if blocker.impossible:
-        yield "  impossible: it would not fit into the empty cluster either"
-    yield f"  tried again on: {', '.join(retry_on(blocker))}"
+        yield "  waiting does not help: it does not fit on empty nodes either"
+    yield f"  retried on: {', '.join(retry_on(blocker))}"
+
+
+def _excluded(reason: str, nodes: int) -> str:
+    """Return how many nodes a reason excludes, in the notation of kube-scheduler."""
+    return f"nodes: {nodes} {reason}"
 
 
 def refusal_lines(
@@ -196,16 +213,16 @@ def refusal_lines(
     """Yield the capacity of each domain, and the pods that would be evicted; none is evicted."""
     rooms = domains(state, entity, refusal)
     for room in rooms[:_MOST_DOMAINS]:
-        out = "".join(f"; {nodes} nodes: {reason}" for reason, nodes in room.excluded)
+        out = "".join(f"; {_excluded(*each)}" for each in room.excluded)
         yield (
-            f"  {room.key}={room.value}: room for {room.free}, {room.reclaimable} more by"
-            f" preemption, {room.missing} missing{out}"
+            f"  {room.key}={room.value}: capacity for {count(room.free, 'pod')},"
+            f" {room.reclaimable} more by preemption, {room.missing} missing{out}"
         )
     if len(rooms) > _MOST_DOMAINS:
-        yield f"  and {len(rooms) - _MOST_DOMAINS} domains with less room"
+        yield f"  and {count(len(rooms) - _MOST_DOMAINS, 'domain')} with less capacity"
     yield from (f"  {line}" for line in _others_places(state, entity))
     if Feature.PREEMPTION not in gates:
-        yield f"  no eviction: {off_text(Feature.PREEMPTION)}"
+        yield f"  no preemption: {off_text(Feature.PREEMPTION)}"
         return
     plan = preempt(state, entity, refusal, budget)
     if isinstance(plan, Plan):
@@ -219,47 +236,54 @@ def _others_places(state: State, entity: Group | Pod) -> Iterator[str]:
     found = [each for each in holders(state) if each.top != entity.key]
     found.sort(key=lambda each: -each.priority)
     for each in found[:_MOST_HOLDERS]:
-        taken = "which it may take" if each.priority < entity.priority else "which it may not take"
+        lower = each.priority < entity.priority
+        taken = "which preemption may take" if lower else "which preemption may not take"
         yield (
-            f"{qualified_name(each.group)}, priority {each.priority}, holds"
-            f" {count(each.total, 'place')} for pods that do not exist yet, {taken}:"
+            f"{qualified_name(each.group)}, priority {each.priority}, has"
+            f" {count(each.total, 'held place')} for pods that do not exist yet, {taken}:"
             f" {_on_nodes(each.places)}"
         )
     if len(found) > _MOST_HOLDERS:
-        yield f"and {len(found) - _MOST_HOLDERS} more groups hold places"
+        yield f"and {count(len(found) - _MOST_HOLDERS, 'more group')} with held places"
 
 
 def _plan_lines(state: State, plan: Plan) -> Iterator[str]:
     cost = plan.cost
     if cost is None:
-        yield "  fits as soon as the terminating pods are gone"
+        yield "  fits when the terminating pods are deleted"
         return
     held = sum(pod.info.expected for unit in plan.victims for pod in unit.pods.values())
-    places = f" and take {count(held, 'held place')}" if held else ""
-    yield f"  would evict pods of lower priority, {cost.pods - held} in all{places}:"
+    evicted = cost.pods - held
+    parts = [count(evicted, "pod")] if evicted else []
+    parts += [count(held, "held place")] if held else []
+    yield f"  would preempt {' and '.join(parts)} of lower priority:"
     for unit in plan.victims:
         yield f"    {unit.name}, priority {unit.priority}, {unit_words(unit)}"
-    proof = "none of them could stay" if plan.minimal else "the search for fewer ended early"
-    if cost.violations:
-        yield f"    {cost.violations} pods more than their disruption budgets allow"
+    proof = "all are necessary" if plan.minimal else "the search for fewer ended early"
     yield (
-        f"  the cheapest choice that was found: disruption budgets exceeded by {cost.violations},"
+        f"  cheapest choice found: {count(cost.violations, 'PodDisruptionBudget violation')},"
         f" highest priority {cost.priority}, {count(cost.units, 'unit')}; {proof}"
     )
     names = state.nodes.name_of
     pairs = zip(plan.placement.pods, plan.placement.rows, strict=True)
-    yield f"  would then go to {placed_line({pod.info.uid: names(row) for pod, row in pairs})}"
+    yield (
+        "  would then be scheduled on"
+        f" {placed_line({pod.info.uid: names(row) for pod, row in pairs})}"
+    )
 
 
 def _why_no_eviction(state: State, entity: Group | Pod) -> str:
     """Return why no pod is evicted for the root."""
     if not may_preempt(state, entity):
-        return "no eviction: its preemptionPolicy is Never"
+        return "no preemption: preemptionPolicy is Never"
     units = len(state.units.below(entity.priority))
     if not units:
-        return f"no eviction: nothing of a priority below {entity.priority} runs"
-    all_of = count(units, "unit")
-    return f"no eviction: it would not fit without all {all_of} below {entity.priority} either"
+        return f"no preemption: nothing with a priority below {entity.priority} runs"
+    victims = "the unit" if units == 1 else f"all {units} units"
+    return (
+        f"no preemption: it does not fit even without {victims} with a priority below"
+        f" {entity.priority}"
+    )
 
 
 def _kind_of_owner(observed: Mapping[GroupKey, GroupObject], word: str) -> str:
@@ -291,15 +315,15 @@ def _pod_lines(state: State, pod: Pod, budget: SearchBudget, gates: FeatureGates
     if info.node:
         yield f"  is bound to {info.node}"
     elif not info.ours:
-        yield "  is another scheduler's"
+        yield "  is scheduled by another scheduler"
     elif info.exceeds:
-        yield "  waits until the minCount of its group has followed the size of its owner"
+        yield "  waits until muster-controller updates the minCount of its group"
     elif info.gated:
-        yield "  waits for its scheduling gates to be removed"
+        yield "  SchedulingGated: Scheduling is blocked due to non-empty scheduling gates"
     elif info.unclaimed:
-        yield f"  waits: {info.unclaimed}"
+        yield f"  {REASON_UNSCHEDULABLE}: {info.unclaimed}"
     elif pod.group is not None:
-        yield f"  is decided with its group, {qualified_name(pod.group.key)}"
+        yield f"  is scheduled together with its group, {qualified_name(pod.group.key)}"
         yield from (f"  {line}" for line in explain_lines(state, pod.group, budget, gates))
     else:
         yield from (f"  {line}" for line in _outcome(state, pod, None, budget, gates))
@@ -319,10 +343,10 @@ def _decision_lines(
     held = waiting_for(state, top, gates)
     if held is not None:
         if held.at != asked.key:
-            yield f"the reason is at {qualified_name(held.at)}"
+            yield f"waits for {qualified_name(held.at)}"
         yield from blocker_lines(held)
     elif not top.pending_total:
-        yield "nothing of it waits"
+        yield "no pod waits"
     else:
         yield from _outcome(state, top, asked.key, budget, gates)
 
@@ -336,10 +360,10 @@ def _outcome(
 ) -> Iterator[str]:
     outcome = decide(state, entity, budget)
     if isinstance(outcome, Placement):
-        yield from placement_lines(state, outcome, "would be placed now")
+        yield from placement_lines(state, outcome, "would be scheduled now")
         return
     blocker = explain(state, outcome)
     if asked is not None and blocker.at != asked:
-        yield f"the reason is at {qualified_name(blocker.at)}"
+        yield f"waits for {qualified_name(blocker.at)}"
     yield from blocker_lines(blocker)
     yield from refusal_lines(state, entity, outcome, budget, gates)

@@ -41,5 +41,5 @@ async def owner_lines(client: Client, what: str, namespace: str) -> list[str]:
     except (NotFound, Forbidden):
         return []
     said = text(notes.get(ANNOTATION_WAITING_FOR))
-    about = f"{resource.kind} {namespace}/{name}: it has no group now"
-    return [about, f"  waits: {clean(said)}"] if said else []
+    about = f"{resource.kind} {namespace}/{name}: has no group"
+    return [about, f"  waiting for: {clean(said)}"] if said else []

@@ -23,11 +23,11 @@ def seconds_of(written: str | float) -> float:
         parts = list(_PART.finditer(text))
         if not parts or "".join(part[0] for part in parts) != text:
             raise ValueError(
-                f'{text[:40]!r} is no time: give seconds, or a duration as "90s" or "1d12h"'
+                f'{text[:40]!r} is not a duration: use seconds, or a text such as "90s" or "1d12h"'
             ) from None
         value = sum(float(part[1]) * _UNITS[part[2]] for part in parts)
     if not (math.isfinite(value) and 0 <= value <= LONGEST):
-        raise ValueError(f"{text[:40]!r} is not between 0 and 100 years")
+        raise ValueError(f"{text[:40]!r} must be between 0 and 100 years")
     return value
 
 

@@ -26,4 +26,4 @@ class VirtualClock:
 
     async def sleep(self, seconds: float) -> None:
         """Raise RuntimeError: time passes from event to event."""
-        raise RuntimeError(f"nothing waits {seconds} s in virtual time")
+        raise RuntimeError(f"cannot wait {seconds} s in virtual time")

@@ -89,9 +89,9 @@ def read_cluster(file: Path) -> Cluster:
         raise LabError(f"{file}: {error}") from error
     names = [pool.name for pool in written.pools]
     if len(set(names)) != len(names):
-        raise LabError(f"{file}: two pools have one name")
+        raise LabError(f"{file}: two pools have the same name: use unique names")
     if sum(pool.count for pool in written.pools) > MOST_NODES:
-        raise LabError(f"{file}: more than {MOST_NODES} nodes")
+        raise LabError(f"{file}: must have at most {MOST_NODES} nodes")
     cluster = Cluster(tuple(written.pools))
     # Quantities are checked here, where an error can name the file.
     try:

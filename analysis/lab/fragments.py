@@ -47,7 +47,7 @@ class Fragments:
         found: Sample | None = None
         while (time := len(self.samples) * self._period) < until:
             if time < now:
-                raise RuntimeError(f"the moment {time} was left out")
+                raise RuntimeError(f"no sample was taken at {time}")
             # One look suffices for all samples of the span: nothing changes in it.
             found = self._look(time) if found is None else replace(found, time=time)
             self.samples.append(found)

@@ -105,7 +105,7 @@ def _arrival(span: float, daily: float, chance: random.Random) -> float:
 def _job(kind: Kind, name: str, namespace: str, arrival: float, chance: random.Random) -> Job:
     pods = _drawn(kind.pods, "pods", chance)
     if pods * kind.replicas > MOST_PODS:
-        raise LabError(f"the recipe: pods times replicas must be {MOST_PODS} at most")
+        raise LabError(f"the recipe: pods times replicas must be at most {MOST_PODS}")
     median, longest = _seconds(kind.median, "median"), _seconds(kind.longest, "longest")
     duration = min(median * math.exp(chance.gauss(0, kind.sigma)), longest)
     confined = kind.topology if pods * kind.replicas >= kind.topology_from else ""
@@ -129,7 +129,7 @@ def _job(kind: Kind, name: str, namespace: str, arrival: float, chance: random.R
 def _drawn(weights: Mapping[str, float], field: str, chance: random.Random) -> int:
     """Draw one of the numbers, by weight. Raises LabError if one is invalid."""
     if not weights or not all(re.fullmatch("[1-9][0-9]{0,5}", number) for number in weights):
-        raise LabError(f"the recipe: {field}: must be numbers with weights, as {{'1': 3, '8': 1}}")
+        raise LabError(f"the recipe: {field}: must map numbers to weights, as {{'1': 3, '8': 1}}")
     (number,) = chance.choices([int(number) for number in weights], list(weights.values()))
     return number
 

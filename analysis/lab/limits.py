@@ -42,7 +42,7 @@ def limit_of(written: str) -> Limit:
     match = _WRITTEN.fullmatch(written)
     if match is None:
         raise LabError(
-            f"--fail-if {written!r}: write it as in 'wait.p99 > 1h' or 'spread: cpu.used < 80%'"
+            f"--fail-if {written!r}: use the form 'wait.p99 > 1h' or 'spread: cpu.used < 80%'"
         )
     variant, path, sign, value = match.groups()
     return Limit(written, variant or "", path, _OPERATORS[sign], _number(value, written))
@@ -54,13 +54,11 @@ def broken(limits: Sequence[Limit], results: Sequence[Result]) -> list[str]:
     for limit in limits:
         concerned = [each for each in results if limit.variant in ("", each.variant)]
         if not concerned:
-            raise LabError(f"--fail-if {limit.text!r}: there is no variant {limit.variant}")
+            raise LabError(f"--fail-if {limit.text!r}: no variant has the name {limit.variant}")
         for result in concerned:
             found = value_at(result, limit.path, limit.text)
             if limit.compare(found, limit.value):
-                lines.append(
-                    f"{result.variant}: {limit.path} is {found:g}, so {limit.text!r} holds"
-                )
+                lines.append(f"{result.variant}: {limit.path} is {found:g}, {limit.text!r} is true")
     return lines
 
 
@@ -84,12 +82,10 @@ def _follow(value: Any, rest: str, path: str, text: str) -> float:
             default=None,
         )
         if name is None:
-            raise LabError(
-                f"--fail-if {text!r}: there is no {path}; one of {', '.join(fields)} comes here"
-            )
+            raise LabError(f"--fail-if {text!r}: {path} not found: use one of {', '.join(fields)}")
         fields, rest = fields[name], rest[len(name) + 1 :]
     if isinstance(fields, bool) or not isinstance(fields, int | float) or rest:
-        raise LabError(f"--fail-if {text!r}: {path} is no number")
+        raise LabError(f"--fail-if {text!r}: {path} is not a number")
     return float(fields)
 
 

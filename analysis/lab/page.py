@@ -57,7 +57,7 @@ def page(results: Sequence[Result], title: str) -> str:
             f"<figure>{svg}<figcaption>{escape(text)}</figcaption></figure>"
             for svg, text in _plots(results)
         ),
-        f"<p>Fragments are counted in pods of {escape(reference_text(results[0]))}.</p>",
+        f"<p>{escape(reference_text(results[0]))}</p>",
         "</body></html>",
         "",
     ]
@@ -83,7 +83,7 @@ def _plots(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
                 [(each.variant, each.span, each.resources[index].over_time) for each in results],
                 f"{name} used",
             ),
-            f"Share of {name} that pods had, over time.",
+            f"Share of {name} that pods used, over time.",
         )
         if any(max(each.resources[index].partial_over_time, default=0) for each in results):
             curves = [
@@ -91,23 +91,23 @@ def _plots(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
                 for each in results
             ]
             yield (
-                lines(curves, f"{name} held in vain"),
-                f"Share of {name} that pods had whose job did not run, as it was not whole.",
+                lines(curves, f"{name} used by incomplete jobs"),
+                f"Share of {name} used by jobs that did not run because pods were missing.",
             )
     busiest = max(results[0].resources, key=lambda each: each.used).name
     for index, domains in enumerate(results[0].domains):
         yield (
             _bands([(each.variant, each.domains[index]) for each in results], busiest),
-            f"Share of {busiest} used in each domain of {domains.key}: least, median and most.",
+            f"Share of {busiest} used in the domains of {domains.key}: minimum, median, maximum.",
         )
     yield (
         lines(
             [(each.variant, _period(each), each.fragmentation.over_time) for each in results],
-            "in fragments",
+            "fragmented",
         ),
-        "Which part of what was free no further pod could use, over time.",
+        "Share of the free capacity that no further pod could use, over time.",
     )
-    yield _bars(results), "How long jobs waited by their number of pods: 9 of 10 waited less."
+    yield _bars(results), "90th percentile of the wait of jobs, by their number of pods."
 
 
 def _period(result: Result) -> float:

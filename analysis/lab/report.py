@@ -72,16 +72,16 @@ def _largest(key: str) -> Callable[[Result], str]:
 _PLAIN: Final[tuple[_Row, ...]] = (
     ("nodes", lambda each: str(each.nodes)),
     ("jobs finished", lambda each: f"{each.finished} of {each.jobs}"),
-    ("time until the end", lambda each: text_of_seconds(each.end)),
+    ("total time", lambda each: text_of_seconds(each.end)),
     ("wait, mean", lambda each: text_of_seconds(each.wait.mean)),
     ("wait, median", lambda each: text_of_seconds(each.wait.median)),
     ("wait, P90", lambda each: text_of_seconds(each.wait.p90)),
     ("wait, P99", lambda each: text_of_seconds(each.wait.p99)),
-    ("first pod until whole, P90", lambda each: text_of_seconds(each.to_whole.p90)),
+    ("first pod until complete, P90", lambda each: text_of_seconds(each.to_whole.p90)),
     ("jobs with a topology in one domain", lambda each: percent(each.confined)),
     ("jobs evicted", lambda each: str(each.evicted_jobs)),
-    ("jobs given up and tried again", lambda each: str(each.given_up)),
-    ("free but in fragments", lambda each: percent(each.fragmentation.share)),
+    ("jobs given up and retried", lambda each: str(each.given_up)),
+    ("free but fragmented", lambda each: percent(each.fragmentation.share)),
 )
 
 
@@ -91,9 +91,10 @@ def percent(share: float) -> str:
 
 
 def reference_text(result: Result) -> str:
-    """Return the requests of the pod in which fragments are counted."""
+    """Return the sentence about the pod with which fragmentation is measured."""
     wanted = result.fragmentation.reference.items()
-    return ", ".join(f"{name} {text_of_amount(name, amount)}" for name, amount in wanted)
+    requests = ", ".join(f"{name} {text_of_amount(name, amount)}" for name, amount in wanted)
+    return f"Fragmentation is measured with pods that request {requests}."
 
 
 def _of(result: Result, name: str) -> Resource:

@@ -94,10 +94,10 @@ def checked(jobs: Iterable[Job], source: str) -> list[Job]:
     for job in jobs:
         key = (job.namespace, job.name)
         if key in found:
-            raise LabError(f"{source}: two jobs are called {job.namespace}/{job.name}")
+            raise LabError(f"{source}: two jobs have the name {job.namespace}/{job.name}")
         found[key] = job
     if not found:
-        raise LabError(f"{source}: has no jobs")
+        raise LabError(f"{source}: no jobs found")
     return sorted(found.values(), key=lambda job: (job.arrival, job.namespace, job.name))
 
 
@@ -105,7 +105,7 @@ def job_of(fields: Mapping[str, Any], place: str) -> Job:
     """Create a job from its fields as written. Raises LabError, which begins with `place`."""
     for name in _NEEDED:
         if fields.get(name) in (None, ""):
-            raise LabError(f"{place}: {name} is missing")
+            raise LabError(f"{place}: {name}: Required value")
     values: dict[str, Any] = {}
     requests: dict[str, Any] = dict(fields.get("requests") or {})
     for name, value in fields.items():
@@ -161,7 +161,7 @@ def _csv_rows(text: str, source: str) -> Iterator[tuple[int, dict[str, Any]]]:
         for fields in reader:
             if "" in fields:
                 raise LabError(
-                    f"{source}: line {reader.line_num}: more values than the header has columns"
+                    f"{source}: line {reader.line_num}: more values than columns in the header"
                 )
             yield reader.line_num, fields
     except csv.Error as error:
@@ -179,13 +179,15 @@ def _requests(written: Mapping[str, Any], place: str) -> tuple[tuple[str, int], 
     found = []
     for name, quantity in sorted(written.items()):
         if not isinstance(quantity, str | int | float):
-            raise LabError(f"{place}: {name}: not a quantity: {quantity!r}")
+            raise LabError(f"{place}: {name}: {quantity!r} is not a quantity")
         try:
             value = amount(name, str(quantity))
         except QuantityError as error:
-            raise LabError(f"{place}: {name}: {error}; no field of a job has this name") from error
+            raise LabError(
+                f"{place}: {name}: {error}: it is a resource, as jobs have no field of this name"
+            ) from error
         if value < 0:
-            raise LabError(f"{place}: {name}: must not be negative")
+            raise LabError(f"{place}: {name}: must be greater than or equal to 0")
         if value:
             found.append((name, value))
     return tuple(found)
@@ -193,11 +195,11 @@ def _requests(written: Mapping[str, Any], place: str) -> tuple[tuple[str, int], 
 
 def _check(job: Job, place: str) -> None:
     if job.pods < 1 or job.replicas < 1 or job.total > MOST_PODS:
-        raise LabError(f"{place}: pods times replicas must be 1 to {MOST_PODS}, not {job.total}")
+        raise LabError(f"{place}: pods times replicas must be between 1 and {MOST_PODS}, inclusive")
     if not 0 <= job.min_pods <= job.pods:
-        raise LabError(f"{place}: min_pods must be 0 to {job.pods}, the job's pods")
+        raise LabError(f"{place}: min_pods must be between 0 and pods ({job.pods})")
     if not 0 <= job.min_replicas <= job.replicas:
-        raise LabError(f"{place}: min_replicas must be 0 to {job.replicas}, the job's replicas")
+        raise LabError(f"{place}: min_replicas must be between 0 and replicas ({job.replicas})")
     if abs(job.priority) > 2**31 - 1:
         raise LabError(f"{place}: priority must be an int32")
     for topology, key, name in (
@@ -205,4 +207,6 @@ def _check(job: Job, place: str) -> None:
         (job.gang_topology, job.gang_key, "gang_key"),
     ):
         if bool(topology) != bool(key):
-            raise LabError(f"{place}: {name} and its topology go together: give both or neither")
+            raise LabError(
+                f"{place}: {name} and its topology must be used together: set both or neither"
+            )

@@ -38,7 +38,7 @@ class Usage:
         )
         for name, capacity in zip(resources, self.capacity, strict=True):
             if not capacity:
-                raise LabError(f"the trace asks for {name}, and no node of the cluster has any")
+                raise LabError(f"the trace requests {name}, but no node of the cluster has any")
         self._index = {name: index for index, name in enumerate(resources)}
         self.used = np.zeros(len(resources))
         self.partial = np.zeros(len(resources))

@@ -65,7 +65,7 @@ def variant_of(written: str) -> Variant:
             found = replace(found, **PARTS[part])
         else:
             raise LabError(
-                f"variant {written!r}: there is no {part!r}; the parts are {', '.join(PARTS)},"
+                f"variant {written!r}: unknown part {part!r}: use {', '.join(PARTS)},"
                 " nodes=N and give-up=TIME, joined by +"
             )
     return found
@@ -73,7 +73,7 @@ def variant_of(written: str) -> Variant:
 
 def _nodes(value: str) -> int:
     if not value.isdecimal() or not 1 <= int(value) <= MOST_NODES:
-        raise LabError(f"variant: nodes={value}: must be 1 to {MOST_NODES}")
+        raise LabError(f"variant: nodes={value}: must be between 1 and {MOST_NODES}, inclusive")
     return int(value)
 
 

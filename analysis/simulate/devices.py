@@ -160,15 +160,15 @@ class SimulatedDevices:
     def _check_named(self, info: PodInfo, number: int, key: ClaimKey) -> None:
         if key not in self._state.devices.claims:
             raise ConfigError(
-                f"Pod {info.name}: resourceClaims[{number}] names ResourceClaim {key[1]}, which is"
-                " neither in the cluster nor in the files: add it"
+                f'Pod {info.name}: resourceClaims[{number}]: ResourceClaim "{key[1]}" not found in'
+                " the cluster or in the files: add it to the files"
             )
 
     def _template(self, namespace: str, name: str, about: str) -> Ask:
         ask = self._templates.get((namespace, name))
         if ask is None:
             raise ConfigError(
-                f"{about} names ResourceClaimTemplate {name},"
-                " which is not in the files: add it, as templates are not read from the cluster"
+                f'{about}: ResourceClaimTemplate "{name}" not found in the files: add it. The'
+                " simulation does not read templates from the cluster."
             )
         return ask

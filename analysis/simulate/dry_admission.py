@@ -66,7 +66,7 @@ def apply(obj: Json, causes: Iterable[Cause], patch: Iterable[Mapping[str, Any]]
     """Apply a webhook's response as an API server does. Raises ConfigError for a rejection."""
     faults = [f"{cause.field}: {cause.message}" for cause in causes]
     if faults:
-        raise ConfigError(f"{_name(obj)} would be refused: {'; '.join(faults)}")
+        raise ConfigError(f"{_name(obj)} would be rejected: {'; '.join(faults)}")
     for operation in patch:
         *way, last = (_unescape(token) for token in operation["path"].split("/")[1:])
         holder: Any = obj

@@ -105,8 +105,12 @@ def left_out(objects: Sequence[Json], *, others: bool) -> list[str]:
     said = f"{', '.join(names[:_MOST_NAMED])}{more}"
     if not others:
         kinds = ", ".join(kind for kind in sorted(_GROUPS) if kind != LIST)
-        raise ConfigError(f"{said}: only {kinds} can be simulated; of other kinds give their pods")
-    return [f"left out: {said}: not simulated; if one of them makes pods, add its pods to the file"]
+        raise ConfigError(
+            f"{said}: unsupported kind: use one of {kinds}, or the pods of other kinds"
+        )
+    return [
+        f"left out: {said}: not simulated. If one of them creates pods, add these to the files."
+    ]
 
 
 def of_others(objects: Sequence[Json], schedulers: SchedulerNames) -> list[str]:
@@ -198,7 +202,9 @@ def check_elements(obj: Json) -> None:
     """Raise ConfigError for a null in a list, which is usually an accidental dash."""
     path = next(_nulls(obj, ""), None)
     if path is not None:
-        raise ConfigError(f"{_kind(obj)} {_name(obj)}: {path} is null: fill it in, or take it out")
+        raise ConfigError(
+            f"{_kind(obj)} {_name(obj)}: {path}: Invalid value: null: set it, or remove it"
+        )
 
 
 def _nulls(value: Any, path: str) -> Iterator[str]:

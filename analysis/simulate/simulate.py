@@ -178,10 +178,14 @@ def add_all(
     expanded = (obj for each in documents for obj in _well_formed(each, namespace, rules))
     objects = list(islice(expanded, most))
     if next(expanded, None) is not None:
-        raise ConfigError(f"the manifests stand for more than {most} groups and pods: try fewer")
+        raise ConfigError(
+            f"the manifests expand to more than {most} groups and pods: use fewer replicas"
+        )
     if runtimes and not objects:
         kind, _, name = next(iter(runtimes))
-        raise ConfigError(f"{kind} {name}: no TrainJob of it is in the files: only these make pods")
+        raise ConfigError(
+            f"{kind} {name}: no TrainJob in the files uses it: add one, which creates the pods"
+        )
     unknown = [obj for obj in objects if not is_simulated(obj)]
     # The expansion replaces a TrainJob by its JobSet, unless its runtime is missing.
     lacking = [obj for obj in objects if obj["kind"] == TRAIN_JOB.kind and is_simulated(obj)]
@@ -240,7 +244,7 @@ def documents_of(files: Iterable[Path]) -> Iterator[Json]:
             if document is None:
                 continue
             if not isinstance(document, dict) or "kind" not in document:
-                raise ConfigError(f"{file}: a document without a kind")
+                raise ConfigError(f"{file}: Object 'Kind' is missing in a document")
             yield document
 
 
@@ -266,7 +270,7 @@ def _decide(
         return lines, True
     blocker = explain(state, outcome)
     if isinstance(entity, Group) and blocker.at != entity.key:
-        lines.append(f"  the reason is at {qualified_name(blocker.at)}")
+        lines.append(f"  waits for {qualified_name(blocker.at)}")
     lines += (f"  {line}" for line in blocker_lines(blocker))
     lines += (f"  {line}" for line in refusal_lines(state, entity, outcome, budget, gates))
     return lines, False
@@ -281,7 +285,7 @@ def _well_formed(document: Json, namespace: str, rules: _Rules) -> Iterator[Json
         metadata = document.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else ""
         raise ConfigError(
-            f"{document['kind']} {name}: is not as its kind has to be ({error!r})"
+            f"{document['kind']} {name}: does not match the schema of its kind ({error!r})"
         ) from error
 
 

@@ -132,7 +132,7 @@ async def _listed(client: Client, resource: Resource) -> tuple[list[Json], list[
     except NotFound:
         return [], []
     except Forbidden as error:
-        return [], [f"left out: what {resource.plural} change: {error}"]
+        return [], [f"left out: the effects of {resource.plural} on pods: {error}"]
 
 
 def _amounts(quantities: Mapping[str, Any]) -> dict[str, int]:

@@ -62,8 +62,8 @@ def without_runtime(train_jobs: Sequence[Json], *, others: bool) -> list[str]:
         kind, name = _reference(it)
         space = "" if kind == CLUSTER_RUNTIME else f"-n {it['metadata']['namespace']} "
         lines.append(
-            f"{TRAIN_JOB.kind} {it['metadata']['name']}: its {kind} {name} says what pods it has: "
-            f"add to the file what kubectl {space}get {kind.lower()} {name} -o yaml prints"
+            f"{TRAIN_JOB.kind} {it['metadata']['name']}: its {kind} {name} is not in the files:"
+            f" add the output of kubectl {space}get {kind.lower()} {name} -o yaml"
         )
     if lines and not others:
         raise ConfigError("; ".join(lines))
@@ -76,8 +76,8 @@ def jobset_of(train_job: Json, runtime: Json) -> Json:
     name = text(train_job["metadata"].get("name"))
     if mapping(dig(runtime, "spec", "podGroupPolicy")):
         raise ConfigError(
-            f"{TRAIN_JOB.kind} {name}: spec.podGroupPolicy of its runtime makes a group for another"
-            " scheduler: take it out"
+            f"{TRAIN_JOB.kind} {name}: spec.podGroupPolicy of its runtime creates a group"
+            " of another scheduler: remove the field"
         )
     template = mapping(dig(runtime, "spec", "template"))
     above, said = mapping(template.get("metadata")), train_job["metadata"]

@@ -78,8 +78,8 @@ def _add(state: State, obj: Json, default: str) -> Iterator[str]:
             volumes.set_volume(VolumeInfo(name, claim=claim.key))
             claim = replace(claim, volume=name)
             yield (
-                f"{CLAIM} {claim.key[1]}: StorageClass {found.name} makes its volume at once, and"
-                " where is not known: its pods are placed as if all nodes could use it"
+                f"{CLAIM} {claim.key[1]}: StorageClass {found.name} provisions its volume"
+                " immediately, on unknown nodes: its pods are placed as if all nodes could use it"
             )
         volumes.set_claim(claim)
 

@@ -85,7 +85,9 @@ class _Outcome:
 def what_if(state: State, request: WhatIfRequest, setup: Setup) -> WhatIfAnswer:
     """Return the outcome; changes the state. Raises ConfigError for an invalid question."""
     if len(request.changes) > MOST_CHANGES:
-        raise ConfigError(f"changes: {MOST_CHANGES} at most, not {len(request.changes)}")
+        raise ConfigError(
+            f"changes: Too many: {len(request.changes)}: must have at most {MOST_CHANGES} items"
+        )
     # Before the manifests, which are placed on the changed cluster.
     for at, change in enumerate(request.changes):
         _change(state, change, f"changes[{at}]")
@@ -121,7 +123,7 @@ def documents_of(manifests: str) -> Iterator[Json]:
     for at, document in enumerate(each for each in loaded if each is not None):
         metadata = document.get("metadata", {}) if isinstance(document, dict) else None
         if metadata is None or not isinstance(document.get("kind"), str):
-            raise ConfigError(f"manifests: document {at} is no object with a kind")
+            raise ConfigError(f"manifests: document {at}: Object 'Kind' is missing")
         if not isinstance(metadata, dict):
             raise ConfigError(f"manifests: document {at}: metadata must be an object")
         yield document
@@ -131,14 +133,16 @@ def _change(state: State, change: Change, path: str) -> None:
     """Apply one change. Raises ConfigError."""
     said = [name for name in change.__struct_fields__ if getattr(change, name) is not None]
     if len(said) != 1:
-        raise ConfigError(f"{path}: say one of addNodes, removeDomain, removeNode and evict")
+        raise ConfigError(
+            f"{path}: must have exactly one of addNodes, removeDomain, removeNode and evict"
+        )
     if change.add_nodes is not None:
         _add_nodes(state, change.add_nodes, path)
     elif change.remove_domain is not None:
         _remove_domain(state, change.remove_domain, path)
     elif change.remove_node is not None:
         if change.remove_node not in state.nodes.row_of:
-            raise ConfigError(f"{path}.removeNode: there is no node {change.remove_node}")
+            raise ConfigError(f'{path}.removeNode: Not found: "{change.remove_node}"')
         _remove_nodes(state, {change.remove_node})
     elif change.evict is not None:
         _evict(state, change.evict, path)
@@ -148,10 +152,10 @@ def _add_nodes(state: State, more: AddNodes, path: str) -> None:
     row = state.nodes.row_of.get(more.like)
     like = None if row is None else state.nodes.infos[row]
     if like is None:
-        raise ConfigError(f"{path}.addNodes.like: there is no node {more.like}")
+        raise ConfigError(f'{path}.addNodes.like: Not found: "{more.like}"')
     room = MOST_NEW_NODES - sum("-what-if-" in name for name in state.nodes.row_of)
     if not 1 <= more.count <= room:
-        raise ConfigError(f"{path}.addNodes.count: must be 1 to {room}")
+        raise ConfigError(f"{path}.addNodes.count: must be between 1 and {room}, inclusive")
     for _ in range(more.count):
         name = f"{like.name}-what-if-{len(state.nodes.row_of) + 1}"
         labels = {**like.labels, **({_HOSTNAME: name} if _HOSTNAME in like.labels else {})}
@@ -190,7 +194,7 @@ def _evict(state: State, id_: str, path: str) -> None:
     """Remove the workload, with its descendants. It is not recreated."""
     pods = list(_pods_of(state, id_))
     if not pods:
-        raise ConfigError(f"{path}.evict: nothing of {id_[:300]} runs or waits")
+        raise ConfigError(f'{path}.evict: Not found: "{id_[:300]}"')
     for pod in pods:
         state.remove_pod(pod.info.uid)
 
@@ -286,15 +290,16 @@ def _answer(outcome: _Outcome, notes: list[str]) -> WhatIfAnswer:
 def _lines(outcome: _Outcome) -> Iterator[str]:
     """Yield the outcome, in numbers."""
     pods, placed = outcome.pods_placed, len(outcome.placed)
-    yield f"{count(pods, 'pod')} of {count(placed, 'workload')} would be placed."
+    yield f"{count(pods, 'pod')} of {count(placed, 'workload')} would be scheduled."
     if outcome.evicted:
         gone = count(outcome.pods_evicted, "pod")
         yield f"{count(len(outcome.evicted), 'workload')} with {gone} would be evicted."
     yield f"{count(len(outcome.waiting), 'workload')} would still wait."
     if outcome.untried:
-        yield f"{count(outcome.untried, 'workload')} were not tried: the time was over."
+        verb = "was" if outcome.untried == 1 else "were"
+        yield f"{count(outcome.untried, 'workload')} {verb} not decided within the time limit."
     if max(placed, len(outcome.waiting), len(outcome.evicted)) > MOST_SHOWN:
-        yield f"Of each list {MOST_SHOWN} are shown."
+        yield f"Each list shows {MOST_SHOWN} items at most."
 
 
 def _id(key: GroupKey) -> str:

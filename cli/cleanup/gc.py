@@ -88,7 +88,7 @@ def _orphaned(index: OrphanIndex, obj: Generated) -> str:
     owner_id = index.lost_owner(meta)
     if owner_id is None or index.is_in_use(meta.namespace, owner_id):
         return ""
-    return "its owner does not exist any more"
+    return "its owner does not exist"
 
 
 def _lingering(caches: Caches, resource: Resource, obj: Generated, now: datetime) -> str:
@@ -113,4 +113,4 @@ def _stuck(caches: Caches, resource: Resource, obj: Generated, now: datetime) ->
     held = finalizer_of(resource.kind) in meta.finalizers
     if since <= GRACE_SECONDS or not held or caches.is_in_use(resource.kind, obj):
         return ""
-    return f"being deleted for {since:.0f} s, and nothing needs its finalizer"
+    return f"is being deleted for {since:.0f} s, and nothing needs its finalizer"

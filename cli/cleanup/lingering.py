@@ -19,4 +19,4 @@ def lingers(annotations: Mapping[str, str], now: datetime) -> str:
     since = moment(annotations.get(ANNOTATION_NO_PODS_SINCE, ""))
     if since is None or (now - since).total_seconds() <= LINGERING_SECONDS:
         return ""
-    return f"it was made from its pods, and has had none since {rfc3339(since)}"
+    return f"it was created from pods, and has had none since {rfc3339(since)}"

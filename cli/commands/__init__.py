@@ -43,54 +43,52 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "demo": Command(
         "cli.commands.local",
         "demo",
-        "Start an embedded cluster with Muster, place the examples, check the outcome.",
+        "Start an embedded cluster with Muster, schedule the examples and check the result.",
     ),
     "tree": Command(
         "cli.commands.tree",
         "tree",
-        "Print the trees of groups: what is placed where, and what waits for what.",
+        "Print the trees of groups, with the nodes of their pods or the reason why they wait.",
     ),
     "explain": Command(
         "cli.commands.explain",
         "explain",
-        "Say why a pod, a group, or what makes pods waits, or where it would go now.",
+        "Show why a pod, a group or its owner waits, or where it would be scheduled now.",
     ),
     "console": Command(
         "cli.commands.console",
         "console",
-        "Show what runs where, and why something waits, on a page; changes nothing.",
+        "Show what runs where, and why something waits, on a page. It changes nothing.",
     ),
     "simulate": Command(
         "cli.commands.simulate",
         "simulate_",
-        "Show whether manifests would fit, where, and if not why; exit code 1 if one would not.",
+        "Show whether manifests would fit, where, and if not why; exit code 1 if one does not fit.",
     ),
     "snapshot": Command(
         "cli.commands.snapshots",
         "snapshot_",
-        "Write the whole input of the scheduler to one file, for explain, tree and replay.",
+        "Write the complete input of the scheduler to a file, for explain, tree and replay.",
     ),
     "replay": Command(
         "cli.commands.snapshots",
         "replay",
-        "Decide a snapshot's queue again; exit code 1 if a recorded decision comes out"
-        " differently.",
+        "Repeat the decisions of a snapshot; exit code 1 if one differs from the recorded one.",
     ),
     "lab": Command(
         "cli.commands.lab",
         "lab",
-        "Play a trace of jobs on a simulated cluster, in virtual time; compare variants.",
+        "Run a trace of jobs on a simulated cluster, in virtual time; compare variants.",
     ),
     "doctor": Command(
         "cli.commands.doctor",
         "doctor",
-        "Say what is wrong with an installation, and what to do; changes nothing.",
+        "Check an installation, and print what is wrong and what to do. It changes nothing.",
     ),
     "support-bundle": Command(
         "cli.commands.support_bundle",
         "support_bundle",
-        "Write what others need to help: findings, logs, metrics, snapshot, Muster's objects,"
-        " events.",
+        "Write findings, logs, metrics, a snapshot, Muster's objects and events to a file.",
     ),
     "manifests": Command(
         "cli.commands.manifests",
@@ -100,12 +98,12 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "gc": Command(
         "cli.commands.gc",
         "gc",
-        "List groups and Workloads that should have gone, and finalizers that nothing needs.",
+        "List groups and Workloads that should be deleted, and finalizers that nothing needs.",
     ),
     "uninstall": Command(
         "cli.commands.uninstall",
         "uninstall",
-        "Remove Muster with all its objects; exit code 1 if gangs are in use or something stays.",
+        "Delete Muster with all its objects; exit code 1 if gangs use it or an object remains.",
     ),
     "localcluster": Command(
         "cli.commands.local",
@@ -150,7 +148,7 @@ def _words(arguments: Sequence[str]) -> Iterator[str]:
 
 def _only_listed() -> None:
     """Represent an unloaded command in the list of commands."""
-    raise AssertionError("the command that is named is loaded")
+    raise AssertionError("only the chosen command is loaded")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -26,32 +26,37 @@ _READ_WITHIN: Final = 90.0
 def console(
     kubeconfig: Kubeconfig = None,
     config: ConfigFile = None,
-    port: Annotated[int, typer.Option(help="0: any free port", min=0, max=65535)] = 0,
+    port: Annotated[
+        int, typer.Option(help="port of the page; 0 selects a free port", min=0, max=65535)
+    ] = 0,
     topology_key: Annotated[
         list[str] | None,
-        typer.Option(help="of the map, the outermost first; default: those that groups name"),
+        typer.Option(help="topology key of the map, outermost first; default: the keys of groups"),
     ] = None,
     *,
     browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
     in_cluster: Annotated[
-        bool, typer.Option("--in-cluster", help="for users who log in with a token of the cluster")
+        bool,
+        typer.Option("--in-cluster", help="serve users who log in with a token of the cluster"),
     ] = False,
-    listen: Annotated[str, typer.Option(help="--in-cluster: HOST:PORT")] = f"0.0.0.0:{PORT}",
+    listen: Annotated[
+        str, typer.Option(help="--in-cluster: address of the page, HOST:PORT")
+    ] = f"0.0.0.0:{PORT}",
     host: Annotated[
         list[str] | None,
-        typer.Option(help="--in-cluster: a name that browsers know it by, with its port"),
+        typer.Option(help="--in-cluster: host name and port that browsers use"),
     ] = None,
     tls: Annotated[
-        Path | None, typer.Option(help="--in-cluster: a folder with tls.crt and tls.key")
+        Path | None, typer.Option(help="--in-cluster: folder with tls.crt and tls.key")
     ] = None,
     plain_http: Annotated[
-        bool, typer.Option("--plain-http", help="--in-cluster: a proxy before it ends TLS")
+        bool, typer.Option("--plain-http", help="--in-cluster: a proxy terminates TLS")
     ] = False,
     health: Annotated[
-        str, typer.Option(help="--in-cluster: where to serve /healthz, /readyz and /metrics")
+        str, typer.Option(help="--in-cluster: address of /healthz, /readyz and /metrics")
     ] = "127.0.0.1:0",
 ) -> None:
-    """Show what runs where, and why something waits, on a page; changes nothing.
+    """Show what runs where, and why something waits, on a page. It changes nothing.
 
     It reads with the rights of the kubeconfig, and ends with Ctrl-C.
     """
@@ -81,8 +86,8 @@ async def _read(served: LocalConsole, stop: asyncio.Event) -> None:
     if not (served.cluster.synced or stop.is_set()):
         missing = ", ".join(served.cluster.missing) or "device classes and claims"
         raise ConfigError(
-            f"not read in {_READ_WITHIN:g} s: {missing}. The console reads all that the scheduler"
-            " does: may this kubeconfig list and watch it?"
+            f"could not list in {_READ_WITHIN:g} s: {missing}. The console lists and watches what"
+            " the scheduler does: check the rights of this kubeconfig."
         )
 
 
@@ -96,8 +101,8 @@ async def _run(kubeconfig: Path | None, settings: Settings, port: int, *, browse
         async with local(client, settings, port) as served:
             typer.echo(f"Reading {client.server} ...")
             await _read(served, stop)
-            typer.echo(f"Opens once: {served.url}")
-            typer.echo(f"It shows {client.server} until Ctrl-C.")
+            typer.echo(f"Address, valid once: {served.url}")
+            typer.echo(f"Showing {client.server}. Press Ctrl-C to stop.")
             if browser:
                 # In a thread: `webbrowser` may wait for the browser.
                 await asyncio.to_thread(open_page, served.url)

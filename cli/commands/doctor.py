@@ -18,12 +18,14 @@ def doctor(
     trial_namespace: TrialNamespace = "default",
     health: Health = None,
     *,
-    json: Annotated[bool, typer.Option("--json", help="for machines")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="errors and warnings only")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="print only errors and warnings")
+    ] = False,
 ) -> None:
-    """Say what is wrong with an installation, and what to do; changes nothing.
+    """Check an installation, and print what is wrong and what to do. It changes nothing.
 
-    Exit code: 0 nothing is wrong, 1 warnings, 3 errors, 2 no cluster could be examined.
+    Exit code: 0 no problem, 1 warnings, 3 errors, 2 the cluster could not be reached.
     """
     options = Options(system_namespace, trial_namespace, tuple(health or ()))
     found = on_cluster(kubeconfig, lambda client: Examination(client, options).run())

@@ -12,11 +12,9 @@ import typer
 from kube.base.errors import KubeError
 from kube.client.client import Client
 
-SystemNamespace = Annotated[
-    str, typer.Option("--system-namespace", help="where Muster is installed")
-]
+SystemNamespace = Annotated[str, typer.Option("--system-namespace", help="namespace of Muster")]
 TrialNamespace = Annotated[
-    str, typer.Option("--trial-namespace", help="where groups are created with dryRun")
+    str, typer.Option("--trial-namespace", help="namespace in which groups are created with dryRun")
 ]
 Health = Annotated[
     list[str] | None,

@@ -27,7 +27,7 @@ def explain(
     namespace: Namespace = None,
     config: ConfigFile = None,
 ) -> None:
-    """Say why a pod, a group, or what makes pods waits, or where it would go now."""
+    """Show why a pod, a group or its owner waits, or where it would be scheduled now."""
     with user_errors():
         copy = cluster_copy(kubeconfig, snapshot, load(config))
         where = namespace or copy.namespace

@@ -16,15 +16,15 @@ from kube.base.errors import KubeError
 def gc(
     kubeconfig: Kubeconfig = None,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="default: all namespaces")
+        str | None, typer.Option("--namespace", "-n", help="namespace to check; default: all")
     ] = None,
     config: ConfigFile = None,
     *,
     check: Annotated[
-        bool, typer.Option("--check", help="exit with 1 if anything is found")
+        bool, typer.Option("--check", help="exit with code 1 if anything is found")
     ] = False,
 ) -> None:
-    """List groups and Workloads that should have gone, and finalizers that nothing needs."""
+    """List groups and Workloads that should be deleted, and finalizers that nothing needs."""
     try:
         found = asyncio.run(check_with(kubeconfig, namespace, load(config).scheduler_names))
     except KubeError as error:

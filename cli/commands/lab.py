@@ -30,53 +30,61 @@ from cli.commands.cluster_copy import echo, read_snapshot
 from cli.commands.options import Kubeconfig, user_errors
 from kube.client.client import Client
 from kube.client.resources import PODS
+from scheduler.core.values.wording import count
 from scheduler.support.kinds import GROUPS
 
 lab = typer.Typer(
     no_args_is_help=True,
-    help="Play a trace of jobs on a simulated cluster, in virtual time; compare variants.",
+    help="Run a trace of jobs on a simulated cluster, in virtual time; compare variants.",
 )
 
-_Recipe = Annotated[Path | None, typer.Option("--recipe", help="draw a trace by this YAML file")]
-_Seed = Annotated[int, typer.Option(help="of the trace that is drawn")]
+_Recipe = Annotated[
+    Path | None, typer.Option("--recipe", help="YAML file with the recipe of a random trace")
+]
+_Seed = Annotated[int, typer.Option(help="seed of the random trace")]
 
 
 @lab.command()
 def run(  # noqa: PLR0917 - options, which are given by name
     cluster: Annotated[
-        Path | None, typer.Option("--cluster", help="a YAML file with pools of nodes")
+        Path | None, typer.Option("--cluster", help="YAML file with pools of nodes")
     ] = None,
     snapshot: Annotated[
-        Path | None, typer.Option("--snapshot", help="the nodes of a `muster snapshot` instead")
+        Path | None, typer.Option("--snapshot", help="use the nodes of a `muster snapshot` instead")
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option("--trace", help="the jobs, as CSV or JSON lines")
+        Path | None, typer.Option("--trace", help="file with the jobs, as CSV or JSON lines")
     ] = None,
     recipe: _Recipe = None,
     seed: _Seed = 1,
     variant: Annotated[
         list[str] | None,
-        typer.Option("--variant", help='what to compare, as "spread+nodes=8"; may be repeated'),
+        typer.Option(
+            "--variant", help='variant to compare, such as "spread+nodes=8"; can be repeated'
+        ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(help="end there, as 7d; default: when all jobs have ended")
+        str | None,
+        typer.Option(help="end of the simulation, such as 7d; default: the end of all jobs"),
     ] = None,
-    json: Annotated[Path | None, typer.Option("--json", help="write the results here")] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", help="write the results to this file")
+    ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", help="write a report with plots here")
+        Path | None, typer.Option("--html", help="write a report with plots to this file")
     ] = None,
     fail_if: Annotated[
         list[str] | None,
-        typer.Option("--fail-if", help="exit code 1 if this holds, as 'wait.p99 > 1h'"),
+        typer.Option("--fail-if", help="exit with code 1 if this is true, such as 'wait.p99 > 1h'"),
     ] = None,
 ) -> None:
-    """Play the trace once for each variant, and say how long jobs waited and what was used."""
+    """Run the trace once for each variant, and print how long jobs waited and what they used."""
     with user_errors(), _quiet():
         nodes, jobs = _cluster(cluster, snapshot), _jobs(trace, recipe, seed)
         limits = [limit_of(each) for each in fail_if or ()]
         variants = [variant_of(each) for each in variant or ["muster"]]
         if len({each.name for each in variants}) < len(variants):
-            raise LabError("--variant: two of them are the same")
+            raise LabError("--variant: Duplicate value: use each variant once")
         end = None if until is None else _time(until)
         results = []
         for each in variants:
@@ -85,8 +93,10 @@ def run(  # noqa: PLR0917 - options, which are given by name
             seconds = max(time.perf_counter() - begun, 1e-9)
             results.append(result_of(simulated))
             rate = f"{simulated.decisions / seconds:.0f} decisions/s"
-            typer.echo(f"{each.name}: {len(jobs)} jobs in {seconds:.1f} s, {rate}", err=True)
-        echo([*table(results), f"fragments are counted in pods of {reference_text(results[0])}"])
+            typer.echo(
+                f"{each.name}: {count(len(jobs), 'job')} in {seconds:.1f} s, {rate}", err=True
+            )
+        echo([*table(results), reference_text(results[0])])
         if json is not None:
             json.write_bytes(to_json(results))
         if html is not None:
@@ -96,10 +106,10 @@ def run(  # noqa: PLR0917 - options, which are given by name
 
 @lab.command("generate")
 def generate_(
-    recipe: Annotated[Path, typer.Argument(help="a YAML file that says what to draw")],
+    recipe: Annotated[Path, typer.Argument(help="YAML file with the recipe")],
     seed: _Seed = 1,
 ) -> None:
-    """Draw a trace, and print it as JSON lines; the same seed gives the same trace."""
+    """Print a random trace as JSON lines. The same seed gives the same trace."""
     with user_errors():
         typer.echo(write_trace(generate(read_recipe(recipe), seed)), nl=False)
 
@@ -112,7 +122,7 @@ def import_(
     """Print a published trace as a trace of the lab, in JSON lines."""
     with user_errors():
         if kind not in IMPORTERS:
-            raise LabError(f"there is no format {kind!r}; there are {', '.join(IMPORTERS)}")
+            raise LabError(f"unknown format {kind!r}: use {', '.join(IMPORTERS)}")
         typer.echo(write_trace(IMPORTERS[kind](file)), nl=False)
 
 
@@ -129,14 +139,14 @@ def _quiet() -> Iterator[None]:
 
 @lab.command("record")
 def record_(kubeconfig: Kubeconfig = None) -> None:
-    """Print what a cluster's groups and pods tell of the past as a trace, in JSON lines."""
+    """Print the past of a cluster's groups and pods as a trace, in JSON lines."""
     with user_errors():
         recorded = asyncio.run(_recorded(kubeconfig))
         typer.echo(write_trace(recorded.jobs), nl=False)
     typer.echo(
-        f"{len(recorded.jobs)} jobs; {recorded.running} of them still run, and have the time so"
-        f" far as their duration; left out: {recorded.waiting} that wait, and {recorded.odd}"
-        " objects that cannot be read",
+        f"{count(len(recorded.jobs), 'job')}; {recorded.running} still running, with their time so"
+        f" far as duration; left out: {recorded.waiting} waiting, {recorded.odd} that cannot be"
+        " decoded",
         err=True,
     )
 
@@ -154,7 +164,7 @@ async def _recorded(kubeconfig: Path | None) -> Recording:
 
 def _cluster(file: Path | None, snapshot: Path | None) -> Cluster:
     if (file is None) == (snapshot is None):
-        raise LabError("name the nodes: either --cluster FILE or --snapshot FILE")
+        raise LabError("use either --cluster FILE or --snapshot FILE")
     if snapshot is not None:
         return cluster_of_snapshot(read_snapshot(snapshot))
     return read_cluster(file or Path())
@@ -162,7 +172,7 @@ def _cluster(file: Path | None, snapshot: Path | None) -> Cluster:
 
 def _jobs(trace: Path | None, recipe: Path | None, seed: int) -> list[Job]:
     if (trace is None) == (recipe is None):
-        raise LabError("name the jobs: either --trace FILE or --recipe FILE")
+        raise LabError("use either --trace FILE or --recipe FILE")
     if recipe is not None:
         return generate(read_recipe(recipe), seed)
     return read_trace(trace or Path())

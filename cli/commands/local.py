@@ -14,16 +14,19 @@ from cli.demo import demo as demo_cluster
 
 
 def demo(
-    *, keep: Annotated[bool, typer.Option("--keep", help="stay up until Ctrl-C")] = False
+    *,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="keep the cluster running until Ctrl-C")
+    ] = False,
 ) -> None:
-    """Start an embedded cluster with Muster, place the examples, check the outcome."""
+    """Start an embedded cluster with Muster, schedule the examples and check the result."""
     _need_localcluster()
     raise typer.Exit(demo_cluster.main(keep=keep))
 
 
 def localcluster(
-    kubeconfig: Annotated[Path, typer.Option(help="where to write it")],
-    port: Annotated[int, typer.Option(help="0: any free port")] = 0,
+    kubeconfig: Annotated[Path, typer.Option(help="file for the kubeconfig")],
+    port: Annotated[int, typer.Option(help="port of the API server; 0 selects a free port")] = 0,
 ) -> None:
     """Run the embedded cluster until Ctrl-C."""
     _need_localcluster()
@@ -35,8 +38,8 @@ def _need_localcluster() -> None:
     """End with exit code 2 if the embedded cluster is not installed."""
     if importlib.util.find_spec("localcluster") is None:
         typer.echo(
-            "muster: the embedded cluster is not installed; `pip install muster[demo]` brings it,"
-            " and so does `make .venv` in a checkout.",
+            "muster: the embedded cluster is not installed: use `pip install muster[demo]`, or"
+            " `make .venv` in a checkout.",
             err=True,
         )
         raise typer.Exit(2)

@@ -19,13 +19,13 @@ def manifests(
     config: ConfigFile = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="write all manifests into this new folder instead, for kubectl apply -k"),
+        typer.Option(help="write all manifests to this new folder instead, for kubectl apply -k"),
     ] = None,
 ) -> None:
     """Print the webhook registration for the schedulerNames of a configuration file, as YAML.
 
-    Apply it after `manifests/base`, or use it there as a patch: the conditions that say who is
-    asked about name the usual schedulerName alone. What `--output` writes has them already.
+    Apply it after `manifests/base`, or use it there as a patch, because the match conditions there
+    have only the default schedulerName. The files of `--output` already have these names.
     """
     with user_errors():
         names = load(config).scheduler_names

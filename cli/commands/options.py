@@ -12,17 +12,19 @@ import typer
 
 from kube.base.errors import KubeError
 
-Kubeconfig = Annotated[Path | None, typer.Option(help="default: $KUBECONFIG, else ~/.kube/config")]
+Kubeconfig = Annotated[Path | None, typer.Option(help="default: $KUBECONFIG, then ~/.kube/config")]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", help="Muster's configuration file, for its names and feature gates"),
+    typer.Option(
+        "--config", help="Muster's configuration file, for schedulerNames and feature gates"
+    ),
 ]
 SnapshotFile = Annotated[
-    Path | None, typer.Option("--snapshot", help="a snapshot file instead of the live cluster")
+    Path | None, typer.Option("--snapshot", help="use a snapshot file instead of the live cluster")
 ]
 Namespace = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", help="for names without one; default: the context's"),
+    typer.Option("--namespace", "-n", help="default: the namespace of the context"),
 ]
 
 

@@ -20,7 +20,7 @@ def simulate_(
     namespace: Namespace = None,
     config: ConfigFile = None,
 ) -> None:
-    """Show whether manifests would fit, where, and if not why; exit code 1 if one would not."""
+    """Show whether manifests would fit, where, and if not why; exit code 1 if one does not fit."""
     with user_errors():
         documents = list(documents_of(files))
         copy = cluster_copy(kubeconfig, snapshot, load(config), for_new_pods=True)
@@ -33,6 +33,6 @@ def simulate_(
             schedulers=copy.scheduler_names,
             gates=copy.gates,
         )
-    echo(found.lines or ["nothing to place"])
+    echo(found.lines or ["nothing to schedule"])
     if not found.fits:
         raise typer.Exit(1)

@@ -15,27 +15,28 @@ from cli.commands.options import ConfigFile, Kubeconfig, user_errors
 from cli.config.config import load
 from cli.trees.snapshot_tree import branches
 from cli.trees.text import tree_lines
+from scheduler.core.values.wording import count
 from scheduler.snapshot import snapshot as snapshots
 from scheduler.snapshot.snapshot import Decision, encode
 
 
 def snapshot_(
-    file: Annotated[Path, typer.Argument(help="where to write it")],
+    file: Annotated[Path, typer.Argument(help="file for the snapshot")],
     kubeconfig: Kubeconfig = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write the whole input of the scheduler to one file, for explain, tree and replay."""
+    """Write the complete input of the scheduler to a file, for explain, tree and replay."""
     with user_errors():
         copy = cluster_copy(kubeconfig, None, load(config))
         queue = snapshots.queue_of(copy.state)
         taken = snapshots.take(copy.state, queue, copy.limits, copy.pods.priority_classes)
         data = encode(taken)
         file.write_bytes(data)
-    typer.echo(f"{file}: {len(data)} bytes, {len(queue.waiting())} roots wait")
+    typer.echo(f"{file}: {len(data)} bytes, {count(len(queue.waiting()), 'pending group')}")
 
 
-def replay(file: Annotated[Path, typer.Argument(help="a snapshot")]) -> None:
-    """Decide a snapshot's queue again; exit code 1 if a recorded decision comes out differently."""
+def replay(file: Annotated[Path, typer.Argument(help="snapshot file")]) -> None:
+    """Repeat the decisions of a snapshot; exit code 1 if one differs from the recorded one."""
     with user_errors():
         recorded = read_snapshot(file)
         state, queue = snapshots.restore(recorded)
@@ -48,7 +49,7 @@ def replay(file: Annotated[Path, typer.Argument(help="a snapshot")]) -> None:
         same = same and agrees
         echo(_decision_lines(now or then, "" if then is None else _verdict(agrees=agrees)))
         if not agrees and now and then:
-            echo(["  it was recorded as:", *_decision_lines(then, "")])
+            echo(["  recorded decision:", *_decision_lines(then, "")])
     if not same:
         raise typer.Exit(1)
 
@@ -65,13 +66,13 @@ def _decision_lines(decision: Decision | None, result: str) -> Iterator[str]:
         return
     yield f"{qualified_name(decision.root)}{result}"
     if decision.blocker is None:
-        yield f"  placed: {placed_line(decision.placed or {})}"
+        yield f"  scheduled on: {placed_line(decision.placed or {})}"
     else:
         yield from (f"  {line}" for line in blocker_lines(decision.blocker))
     if decision.evicts:
         yield f"  evicts {', '.join(decision.evicts)}"
     if decision.nominated is not None:
-        yield f"  then goes to {placed_line(decision.nominated)}"
+        yield f"  then scheduled on {placed_line(decision.nominated)}"
 
 
 def _verdict(*, agrees: bool) -> str:

@@ -11,18 +11,19 @@ from cli.commands.examining import Health, SystemNamespace, TrialNamespace, on_c
 from cli.commands.options import Kubeconfig
 from cli.doctor.examination import Options
 from cli.support.support_bundle import collect, write
+from scheduler.core.values.wording import count
 
 
 def support_bundle(
-    file: Annotated[Path, typer.Argument(help="where to write it, a .tar.gz")],
+    file: Annotated[Path, typer.Argument(help="file for the bundle, a .tar.gz")],
     kubeconfig: Kubeconfig = None,
     system_namespace: SystemNamespace = "muster-system",
     trial_namespace: TrialNamespace = "default",
     health: Health = None,
 ) -> None:
-    """Write what others need to help: findings, logs, metrics, snapshot, Muster's objects, events.
+    """Write findings, logs, metrics, a snapshot, Muster's objects and events to a file.
 
-    Without Secrets, environment variables, commands and arguments.
+    It contains no Secrets, environment variables, commands and arguments.
     """
     options = Options(system_namespace, trial_namespace, tuple(health or ()))
     members = on_cluster(kubeconfig, lambda client: collect(client, options))
@@ -32,4 +33,5 @@ def support_bundle(
         typer.echo(f"muster: {file}: {problem.strerror}", err=True)
         raise typer.Exit(2) from problem
     size = file.stat().st_size
-    typer.echo(f"{file}: {len(members)} files, {size} bytes; look through it before you send it on")
+    files = count(len(members), "file")
+    typer.echo(f"{file}: {files}, {size} bytes; check the contents before you share it")

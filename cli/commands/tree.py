@@ -18,11 +18,11 @@ from kube.client.client import Client
 def tree(
     kubeconfig: Kubeconfig = None,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="default: all namespaces")
+        str | None, typer.Option("--namespace", "-n", help="namespace to show; default: all")
     ] = None,
     snapshot: SnapshotFile = None,
 ) -> None:
-    """Print the trees of groups: what is placed where, and what waits for what."""
+    """Print the trees of groups, with the nodes of their pods or the reason why they wait."""
 
     async def once() -> list[str]:
         if snapshot is not None:

@@ -18,26 +18,26 @@ from kube.client.client import Client
 def uninstall(
     kubeconfig: Kubeconfig = None,
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="where Muster runs")
+        str, typer.Option("--namespace", "-n", help="namespace of Muster")
     ] = INSTALLED_IN,
-    timeout: Annotated[float, typer.Option(help="seconds that each wait may take")] = 120.0,
+    timeout: Annotated[float, typer.Option(help="maximum seconds of each wait")] = 120.0,
     config: ConfigFile = None,
     *,
     release: Annotated[
-        bool, typer.Option("--release", help="give what waits to the default scheduler")
+        bool, typer.Option("--release", help="hand off waiting pods to the default scheduler")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="say what would be done, and do nothing")
+        bool, typer.Option("--dry-run", help="print the steps, and change nothing")
     ] = False,
     prepare: Annotated[
         bool,
-        typer.Option("--prepare", help="end Muster, and leave the rest to who installed it"),
+        typer.Option("--prepare", help="stop Muster, and leave the rest to its installer"),
     ] = False,
 ) -> None:
-    """Remove Muster with all its objects; exit code 1 if gangs are in use or something stays.
+    """Delete Muster with all its objects; exit code 1 if gangs use it or an object remains.
 
-    With `--prepare` only what must go before the rest can: the webhooks, the processes and their
-    rights, finalizers. The CRDs stay, and `helm uninstall` or `kubectl delete` removes the rest.
+    `--prepare` deletes only what blocks the rest: the webhooks, the processes, their rights and
+    finalizers. It keeps the CRDs; `helm uninstall` or `kubectl delete` deletes the rest.
     """
     with user_errors():
         names = load(config).scheduler_names

@@ -42,7 +42,9 @@ class Certificates(Section, frozen=True):
     def __post_init__(self) -> None:
         """Raise ValueError, which names the fields, if renewal would have no effect."""
         if not self.ca_days >= self.server_days > self.ahead_days:
-            raise ValueError("caDays >= serverDays > aheadDays must hold")
+            raise ValueError(
+                "caDays must be at least serverDays, and serverDays more than aheadDays"
+            )
 
 
 class TellAutoscalers(Section, frozen=True):
@@ -122,7 +124,7 @@ class File(Section, frozen=True):
         # ambiguous.
         if self.scheduler.profile is not None and self.profiles != (SchedulerProfile(),):
             raise ValueError(
-                "scheduler.profile: profiles[].scoring says how pods are placed; take this out"
+                "scheduler.profile: Forbidden: profiles[].scoring has replaced it: remove the field"
             )
 
     @property

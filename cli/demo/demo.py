@@ -77,7 +77,7 @@ async def two_gangs(cluster: DemoCluster) -> None:
     await cluster.apply(JOBSETS, example("jobset-gang.yaml"))
     await cluster.apply(JOBSETS, example("jobset-too-big.yaml"))
     await cluster.until(
-        "training waits for room for one more pod, and none of its 16 pods is bound",
+        "training waits for capacity for one more pod, and none of its 16 pods is bound",
         lambda seen: (
             has_blocker(seen, "pg-training", needed=16, free=15) and bound(seen, "training") == 0
         ),
@@ -96,7 +96,7 @@ async def one_more_node(cluster: DemoCluster) -> None:
 async def impossible_gang(cluster: DemoCluster) -> None:
     """Check that the gang that never fits waits, uses no capacity and reports why."""
     await cluster.until(
-        "too-big waits, holds nothing, and says that it would not fit into an empty cluster",
+        "too-big waits without bound pods, and reports that it does not fit on empty nodes",
         lambda seen: (
             has_blocker(seen, "pg-too-big", needed=64, impossible=True)
             and bound(seen, "too-big") == 0
@@ -108,12 +108,12 @@ async def one_rack(cluster: DemoCluster) -> None:
     """Create a gang that must be in one rack, while the free slots are in several."""
     await cluster.apply(JOBSETS, example("jobset-one-rack.yaml"))
     await cluster.until(
-        "one-rack waits, and its status names the rack with the most room",
+        "one-rack waits, and its status names the rack with the most capacity",
         lambda seen: has_blocker(seen, "pg-one-rack", needed=8) and bound(seen, "one-rack") == 0,
     )
     await cluster.client.delete(JOBSETS, "training", NAMESPACE)
     await cluster.until(
-        "with training gone, all 8 pods of one-rack run in one rack, and too-big still waits",
+        "with training deleted, all 8 pods of one-rack run in one rack, and too-big still waits",
         lambda seen: (
             len(running(seen, "one-rack")) == 8
             and len(racks(seen, "one-rack")) == 1
@@ -140,7 +140,7 @@ async def delete_all(cluster: DemoCluster) -> None:
 
 Step = Callable[[DemoCluster], Awaitable[None]]
 STEPS: tuple[tuple[str, Step], ...] = (
-    ("Three nodes with room for 15 pods. Two JobSets: a gang of 16, and one of 64.", two_gangs),
+    ("Three nodes with capacity for 15 pods. Two JobSets: a gang of 16, and one of 64.", two_gangs),
     ("A fourth node joins.", one_more_node),
     ("And the gang of 64?", impossible_gang),
     ("A gang of 8 that must be in one rack. Then training is deleted.", one_rack),
@@ -231,7 +231,7 @@ async def run(*, keep: bool) -> int:
                 if keep:
                     await cluster.apply(JOBSETS, example("jobset-one-rack.yaml"))
                     await cluster.apply(JOBSETS, example("jobset-too-big.yaml"))
-                    view.say("The cluster stays up, with two JobSets on it; Ctrl-C ends it.")
+                    view.say("The cluster keeps running with two JobSets. Press Ctrl-C to stop it.")
                     await asyncio.to_thread(open_page, cluster.console)
                     await _watch(cluster)
         except ExpectationError as error:

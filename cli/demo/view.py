@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from cli.trees.text import node_lines, tree_lines
-from cli.trees.tree import Objects, build
+from cli.trees.tree import SCHEDULED, STARTING, WAITING, Objects, build
 
 
 class View(Protocol):
@@ -65,8 +65,8 @@ def _live_view(label: str) -> Iterator[View]:
 
         def show(self, objects: Objects) -> None:
             trees = Text("\n".join(tree_lines(build(objects))) or "no groups")
-            trees.highlight_words(["Scheduled"], "bold green")
-            trees.highlight_words(["Unschedulable", "Incomplete", "Waiting"], "bold yellow")
+            trees.highlight_words([SCHEDULED], "bold green")
+            trees.highlight_words(["Unschedulable", "Incomplete", STARTING, WAITING], "bold yellow")
             trees.highlight_words(["Invalid", "SchedulerError"], "bold red")
             nodes = Text("\n".join(node_lines(objects.nodes, objects.pods, label)))
             nodes.highlight_words(["■"], "green")

@@ -141,15 +141,15 @@ def check_access(
         about = About("ServiceAccount", account, namespace)
         way_out = APPLY_CONSOLE if account == accounts.get(CONSOLE) else APPLY
         if account not in having:
-            problem = "it has none of its rights: no role is bound to it"
+            problem = "it has no rights: no role is bound to it"
             yield error("access", about, problem, way_out)
             continue
         for on, verbs in verbs_on.items():
-            yield error("access", about, f"it may not {', '.join(verbs)} {on}", way_out)
+            yield error("access", about, f"it cannot {', '.join(verbs)} {on}", way_out)
     if allowed and not lacking:
         names: Sequence[Any] = sorted(set(accounts.values()))
         yield info(
             "access",
             About("Namespace", namespace),
-            f"{', '.join(names)} have all their rights: {len(allowed)} were asked for",
+            f"{', '.join(names)}: all {len(allowed)} required rights are granted",
         )

@@ -305,7 +305,14 @@ class Examination:
         # A bug in one check must not end the others.
         except Exception as problem:  # noqa: BLE001 - see above
             text = f"this check failed: {type(problem).__name__}: {problem}"
-            self._found.append(warning(check, about, text, "report it with a support bundle"))
+            self._found.append(
+                warning(
+                    check,
+                    about,
+                    text,
+                    "report this bug with the file of muster support-bundle",
+                )
+            )
         return _Failed()
 
 

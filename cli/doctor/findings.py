@@ -12,6 +12,7 @@ import msgspec
 
 from analysis.explain.plain_text import clean
 from kube.base.errors import Forbidden, KubeError, NotFound, TooLarge, Unreachable
+from scheduler.core.values.wording import count
 
 _IN_A_NAMESPACE: Final = 5
 """Findings of one kind and namespace. Further ones are counted."""
@@ -87,17 +88,17 @@ def info(check: str, about: About, problem: str, action: str = "") -> Finding:
 
 def not_made(check: str, what: About, problem: KubeError) -> Finding:
     """Return the finding for a check that could not run."""
-    text, action = str(problem), "run it again once the API server answers that"
+    text, action = str(problem), "run muster doctor again when the API server answers this request"
     match problem:
         case Forbidden():
-            action = "run it as an administrator of the cluster, or give this account that right"
+            action = "run muster doctor as a cluster administrator, or grant this account the right"
         case NotFound():
-            action = "install what is missing, or name the right place"
+            action = "install the missing kind, or correct the option that names this place"
         case TooLarge():
-            action = "find out who makes objects of that size"
+            action = "find out who creates objects of this size"
         case Unreachable():
-            action = "see that the API server answers, then run it again"
-    return warning(check, what, f"this check could not be made: {text}", action)
+            action = "check that the API server responds, then run muster doctor again"
+    return warning(check, what, f"this check could not run: {text}", action)
 
 
 @dataclass(slots=True)
@@ -133,8 +134,9 @@ class Limited:
                 severity,
                 self.check,
                 About("Cluster", "all"),
-                f"{self.left_out} more like these are not shown",
-                "correct those that are shown, then run it again",
+                f"{self.left_out} more of this kind"
+                f" {'is' if self.left_out == 1 else 'are'} not shown",
+                "correct those that are shown, then run muster doctor again",
             )
 
 
@@ -156,10 +158,8 @@ def text_lines(findings: Sequence[Finding], *, all_of_them: bool = True) -> Iter
         if one.action:
             yield f"        do: {clean(one.action)}"
     counts = Counter(one.severity for one in findings)
-    yield (
-        f"{counts[Severity.ERROR]} errors, {counts[Severity.WARNING]} warnings,"
-        f" {counts[Severity.INFO]} notes"
-    )
+    nouns = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+    yield ", ".join(count(counts[severity], noun) for severity, noun in nouns.items())
 
 
 def json_report(findings: Sequence[Finding], version: str) -> bytes:

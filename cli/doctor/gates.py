@@ -87,7 +87,7 @@ def check_gates(
             yield warning(
                 "feature-gates",
                 process.about,
-                f"it runs with {', '.join(odd)}, unlike {where}",
-                "restart it: processes read the configuration when they start; "
-                "if it is of another file, let all have one",
+                f"it runs with {', '.join(odd)}, which differs from {where}",
+                "restart it, because processes read the configuration only when they start; "
+                "if it reads another file, use one file for all processes",
             )

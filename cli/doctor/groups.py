@@ -81,11 +81,13 @@ class Groups:
             yield info(
                 "groups",
                 one.about,
-                f"it waits for {hours:.1f} hours ({one.reason}): {one.message}",
+                f"it has been waiting for {hours:.1f} hours ({one.reason}): {one.message}",
                 _explain(one.about),
             )
         if self.waiting > LONGEST:
-            yield info("groups", About("Cluster", "all"), f"{self.waiting} groups wait in all")
+            yield info(
+                "groups", About("Cluster", "all"), f"{self.waiting} groups are waiting in total"
+            )
 
 
 def waiting_of(about: About, obj: Json) -> Waiting | None:
@@ -111,14 +113,16 @@ def _fault(waiting: Waiting) -> Finding | None:
     """Return the finding if the group cannot start until its owner or an administrator acts."""
     explain = _explain(waiting.about)
     if waiting.reason == REASON_INVALID:
-        return warning("groups", waiting.about, waiting.message, "correct it as the message says")
+        return warning(
+            "groups", waiting.about, waiting.message, "correct the group as the message states"
+        )
     if waiting.reason == REASON_SCHEDULER_ERROR:
         return warning("groups", waiting.about, waiting.message, explain)
     if waiting.impossible:
         return warning(
             "groups",
             waiting.about,
-            f"it can never start as the cluster is: {waiting.message}",
+            f"it cannot start on the nodes of this cluster: {waiting.message}",
             explain,
         )
     return None
@@ -167,16 +171,21 @@ class NodeLabels:
         yield from found.findings()
 
     def _missing(self, key: str, about: About, have: int, *, preferred: bool) -> Finding:
-        label = f"kubectl label node NODE {key}=VALUE, or name another key in the group"
+        label = f"kubectl label node NODE {key}=VALUE, or use another key in the group"
         if have:
             return info(
                 "topology",
                 about,
-                f"{self.nodes - have} of {self.nodes} nodes lack the label {key} that it asks for:"
-                " it is not placed there",
+                f"{self.nodes - have} of {self.nodes} nodes do not have the label {key} of its"
+                " topology: it cannot be scheduled there",
                 label,
             )
         if preferred:
-            problem = f"no node has the label {key} that it prefers: it has no effect"
+            problem = f"no node has the label {key} of its preferred topology, which has no effect"
             return warning("topology", about, problem, label)
-        return error("topology", about, f"no node has the label {key}: it can never start", label)
+        return error(
+            "topology",
+            about,
+            f"no node has the label {key} of its topology: it cannot start",
+            label,
+        )

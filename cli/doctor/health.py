@@ -32,7 +32,7 @@ _AT_ONCE: Final = 8
 
 _TIMES: Final = ("eventTime", "lastTimestamp", "firstTimestamp")
 _RECENT: Final = timedelta(hours=1)
-_CORRECT: Final = "correct or delete what it names: docs/configuration.md, What is set aside"
+_CORRECT: Final = "correct or delete these objects: docs/configuration.md, What is set aside"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +129,12 @@ def check_ready(process: Process, said: Ready | KubeError) -> Iterator[Finding]:
     """Yield the failed checks, the skipped objects, and a wrong clock."""
     about = process.about
     if isinstance(said, KubeError):
-        action = "see that it runs, and that its port may be reached (NetworkPolicy)"
+        action = "check that it runs, and that a NetworkPolicy does not block its port"
         if isinstance(said, Forbidden):
-            action = "run it as somebody with the right to get pods/proxy"
+            action = "run muster doctor as a user who can get pods/proxy"
         refused = isinstance(said, ApiError)
         yield warning(
-            "health", about, f"it cannot be asked: {said}" if refused else f"{said}", action
+            "health", about, f"its /readyz cannot be read: {said}" if refused else f"{said}", action
         )
         return
     if said.ahead is not None and abs(said.ahead) > TOLERANCE:
@@ -145,7 +145,7 @@ def check_ready(process: Process, said: Ready | KubeError) -> Iterator[Finding]:
             "health",
             about,
             f"it is not ready: {', '.join(failed)}",
-            "read its log: it says what it waits for",
+            "check its log, which states what it waits for",
         )
     for line in lines:
         if line.startswith("[!]"):

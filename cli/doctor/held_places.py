@@ -11,13 +11,14 @@ from api.reading import dig, text
 from cli.doctor.findings import About, Finding, info
 from cli.trees.tree import held_places
 from kube.client.meta import Json
+from scheduler.core.values.wording import count
 
 MOST_NAMED: Final = 5
 """Namespaces that are named: those with the most held places."""
 
 _LIMITS: Final = (
-    "scheduler.holding in the configuration bounds it: podsPerNamespace, requestsPerNamespace and"
-    " mostSeconds"
+    "to limit them, set podsPerNamespace, requestsPerNamespace and mostSeconds of scheduler.holding"
+    " in the configuration"
 )
 
 
@@ -43,11 +44,10 @@ class HeldPlaces:
             yield info("held-places", About("Namespace", namespace), problem, _LIMITS)
         if len(self.places) > MOST_NAMED:
             problem = _holds(self.places.total(), self.groups.total())
-            spread = f"{problem}, of {len(self.places)} namespaces in all"
+            spread = f"{problem}, in {len(self.places)} namespaces in total"
             yield info("held-places", About("Cluster", "all"), spread)
 
 
 def _holds(places: int, groups: int) -> str:
-    plural = "" if places == 1 else "s"
-    of = "1 group" if groups == 1 else f"{groups} groups"
-    return f"{places} place{plural} held for pods that do not exist yet, by {of}"
+    has = count(groups, "group") + (" has" if groups == 1 else " have")
+    return f"{has} {count(places, 'held place')} for pods that do not exist yet"

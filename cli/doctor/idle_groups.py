@@ -14,8 +14,8 @@ from cli.doctor.findings import About, Limited, warning
 from kube.client.meta import Json
 
 _ACTION: Final = (
-    "read the controllers' log for what refuses its deletion; muster gc --check says whether it has"
-    " pods by now"
+    "check the log of muster-controller for the error of the deletion; muster gc --check shows"
+    " whether the group has pods now"
 )
 
 

@@ -140,8 +140,9 @@ def check_parts(found: Installation) -> Iterator[Finding]:
         yield info(
             "parts",
             where,
-            "no Deployment of Muster is here: its processes run elsewhere, or not at all",
-            "name its namespace with --system-namespace, and processes elsewhere with --health URL",
+            "it has no Deployment of Muster: its processes run elsewhere, or not at all",
+            "use --system-namespace for another namespace, and --health URL for"
+            " processes elsewhere",
         )
         return
     for part in PARTS:
@@ -152,8 +153,8 @@ def check_parts(found: Installation) -> Iterator[Finding]:
         yield warning(
             "parts",
             where,
-            f"parts of different versions run beside each other: {', '.join(sorted(images))}",
-            "finish the upgrade: give all Deployments the same image",
+            f"parts of different versions run at the same time: {', '.join(sorted(images))}",
+            "finish the upgrade: use the same image in all Deployments",
         )
     for one in found.deployments:
         yield from _replicas(one)
@@ -185,8 +186,8 @@ def _replicas(deployment: Json) -> Iterator[Finding]:
         yield info(
             "parts",
             about,
-            "no Deployment controller has looked at it: it has no replicas",
-            "name processes that run outside of the cluster with --health URL",
+            "no Deployment controller has processed it: it has no replicas",
+            "use --health URL for processes that run outside of the cluster",
         )
     elif ready == 0:
         yield error("parts", about, said, look)
@@ -224,7 +225,7 @@ def _container(about: About, status: Mapping[str, Any]) -> Iterator[Finding]:
     elif restarts > _RESTARTS:
         why = text(dig(status, "lastState", "terminated", "reason")) or "unknown"
         yield warning(
-            "pods", about, f"its container was restarted {restarts} times, last for {why}", logs
+            "pods", about, f"its container was restarted {restarts} times, last reason: {why}", logs
         )
 
 
@@ -271,7 +272,7 @@ def _conditions(about: About, have: Json) -> Iterator[Finding]:
         "definitions",
         about,
         f"it is not established{f': {told}' if told else ''}",
-        "remove the definition that has the same names, or wait if it was just made",
+        "delete the definition that has the same names, or wait if this one is new",
     )
 
 
@@ -288,15 +289,15 @@ def _versions(about: About, wanted: Json, have: Json) -> Iterator[Finding]:
         yield error(
             "definitions",
             about,
-            f"objects may be stored as {', '.join(lost)}, which it does not have any more",
-            "put that version back, write all objects anew, take it out of status.storedVersions",
+            f"objects may be stored as {', '.join(lost)}, which the definition no longer has",
+            "restore that version, rewrite all objects, and remove it from status.storedVersions",
         )
     elif older := sorted(set(stored) - {kept}):
         yield info(
             "definitions",
             about,
             f"objects may still be stored as {', '.join(older)}; new ones are stored as {kept}",
-            "nothing now; before that version is taken out, write every object anew",
+            "no action now; rewrite all objects before that version is removed",
         )
 
 

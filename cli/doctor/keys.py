@@ -39,4 +39,6 @@ def check_keys(kind: str, obj: Json, found: Limited) -> None:
     about = About(kind, name, name if kind == "Namespace" else namespace)
     for path, instead in unread_keys(kind, obj):
         if found.takes(about.namespace):
-            found.add(warning(found.check, about, f"{path}: nothing reads this", instead()))
+            found.add(
+                warning(found.check, about, f"{path}: Muster does not read this key", instead())
+            )

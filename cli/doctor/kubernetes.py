@@ -32,28 +32,28 @@ FEATURES: Final = (
     Feature(
         "matchLabelKeys in the affinity of pods",
         (1, 31),
-        "a gang that starts again under its name counts pods that are left of the earlier one, "
-        "where autoscalers are told of its topology",
+        "if autoscalers follow its topology, a gang that is recreated under its name also counts "
+        "remaining pods of the earlier one",
     ),
     Feature(
         "managedBy in Jobs",
         (1, 32),
-        "the field is dropped, and the Job is run here",
+        "the API server drops the field, and the Job runs in this cluster",
     ),
     Feature(
-        "resizing of pods in place",
+        "in-place resize of pods",
         (1, 33),
-        "the requests of a pod stay what they were",
+        "the requests of a pod cannot change",
     ),
     Feature(
-        "requests of a whole pod (spec.resources)",
+        "pod-level resources (spec.resources)",
         (1, 34),
-        "the field is dropped, and the requests of the containers count alone",
+        "the API server drops the field, and only the requests of the containers count",
     ),
     Feature(
         "resource claims (resource.k8s.io/v1)",
         (1, 34),
-        "pods with spec.resourceClaims are refused, and no claims of groups are made",
+        "pods with spec.resourceClaims are rejected, and no claims of groups are created",
     ),
     Feature(
         "devices for extended resources",
@@ -72,5 +72,5 @@ def lacking(version: Version) -> Iterator[Finding]:
             yield info(
                 "versions",
                 about,
-                f"no {feature.name}, which Kubernetes has since {since}: {feature.without}",
+                f"no {feature.name} before Kubernetes {since}: {feature.without}",
             )

@@ -73,12 +73,14 @@ def check_leases(read: Readings, namespace: str) -> Iterator[Finding]:
     """Yield the leader of each lease, and its clock's difference."""
     for name, part in NAMES.items():
         about = About("Lease", name, namespace)
-        start = f"see that the {part} runs, and read its log"
+        start = f"check that the {part} runs, and check its log"
         before, after = read.first.get(name), read.second.get(name)
         if after is None:
-            yield error("leases", about, f"it does not exist: no {part} has ever led", start)
+            yield error(
+                "leases", about, f"it does not exist: no {part} has ever been the leader", start
+            )
         elif not after.holder:
-            yield error("leases", about, f"nobody holds it: no {part} works", start)
+            yield error("leases", about, f"it has no holder: no {part} is active", start)
         elif before is not None and before.renewed != after.renewed:
             yield from _alive(about, after, read)
         else:
@@ -86,7 +88,7 @@ def check_leases(read: Readings, namespace: str) -> Iterator[Finding]:
 
 
 def _alive(about: About, lease: LeaseView, read: Readings) -> Iterator[Finding]:
-    yield info("leases", about, f"{lease.holder} leads")
+    yield info("leases", about, f"{lease.holder} is the leader")
     if lease.renewed is None:
         return
     # The renewal happened after the first reading and before the second: a correct clock's time
@@ -104,7 +106,7 @@ def wrong_clock(about: About, whose: str, ahead: timedelta) -> Finding:
         "clocks",
         about,
         f"{whose} is {abs(ahead).total_seconds():.0f} s {how} the API server's",
-        "synchronise the clocks of the nodes (NTP): what it stamps has wrong times",
+        "synchronize the clocks of the nodes (NTP): its timestamps are wrong",
     )
 
 
@@ -113,7 +115,7 @@ def wrong_clock(about: About, whose: str, ahead: timedelta) -> Finding:
 def _unchanged(about: About, lease: LeaseView, read: Readings, start: str) -> Iterator[Finding]:
     since = read.now - lease.renewed if lease.renewed is not None else None
     if since is not None and since <= lease.duration:
-        yield info("leases", about, f"{lease.holder} leads")
+        yield info("leases", about, f"{lease.holder} is the leader")
         return
     said = f"last {since.total_seconds():.0f} s ago" if since is not None else "never"
-    yield error("leases", about, f"{lease.holder} holds it and does not renew it ({said})", start)
+    yield error("leases", about, f"{lease.holder} holds it but does not renew it ({said})", start)

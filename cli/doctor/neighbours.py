@@ -32,36 +32,37 @@ class Neighbour:
 KNOWN: Final = {
     "kueue.x-k8s.io": Neighbour(
         "Kueue",
-        "it suspends Jobs and JobSets that name a queue (label kueue.x-k8s.io/queue-name), or all"
-        " if it manages those without; its kind Workload has the plural of ours",
-        "write workloads.scheduling.muster.dev where you mean Muster's",
+        "it suspends Jobs and JobSets with the label kueue.x-k8s.io/queue-name, or all if"
+        " manageJobsWithoutQueueName is set; its kind Workload has the same plural as Muster's",
+        "use workloads.scheduling.muster.dev for Muster's",
     ),
     "scheduling.volcano.sh": Neighbour(
         "Volcano",
-        "it schedules pods whose schedulerName is volcano; its PodGroup has the plural of ours",
-        "give no pod both a group of Muster's and that schedulerName; write"
-        " podgroups.scheduling.muster.dev where you mean Muster's",
+        "it schedules pods whose schedulerName is volcano; its PodGroup has the same plural as"
+        " Muster's",
+        "do not use that schedulerName for pods of Muster's groups; use"
+        " podgroups.scheduling.muster.dev for Muster's",
     ),
     "scheduling.run.ai": Neighbour(
         "KAI",
-        "it schedules pods whose schedulerName is kai-scheduler, and makes a PodGroup for each of"
-        " their owners; its kind has the plural of ours",
-        "give no pod both a group of Muster's and that schedulerName; write"
-        " podgroups.scheduling.muster.dev where you mean Muster's",
+        "it schedules pods whose schedulerName is kai-scheduler, and creates a PodGroup for each"
+        " of their owners; its kind has the same plural as Muster's",
+        "do not use that schedulerName for pods of Muster's groups; use"
+        " podgroups.scheduling.muster.dev for Muster's",
     ),
     PLUGINS_POD_GROUP.group: Neighbour(
         "scheduler-plugins",
-        f"it schedules pods with the label {PLUGINS_POD_GROUP.group}/pod-group that name its"
-        " scheduler; Muster takes such pods of the default scheduler in namespaces with the label"
-        f" {LABEL_FOREIGN_GROUPS}",
-        "keep that label off namespaces whose pods its scheduler is to have",
+        f"it schedules pods with the label {PLUGINS_POD_GROUP.group}/pod-group and its"
+        " schedulerName; Muster takes such pods of the default scheduler in namespaces with the"
+        f" label {LABEL_FOREIGN_GROUPS}",
+        "do not set that label on namespaces whose pods its scheduler must schedule",
     ),
 }
 _KUBE_SCHEDULER: Final = Neighbour(
-    "kube-scheduler with gangs of its own",
+    "gang scheduling of kube-scheduler",
     "it schedules pods of the default scheduler that name a group in their spec, except where a"
     f" namespace has the label {LABEL_FOREIGN_GROUPS}: {FOREIGN_GROUPS_ENABLED}",
-    "set that label where Muster is to have them",
+    "set that label on namespaces whose pods Muster must schedule",
 )
 
 
@@ -100,13 +101,14 @@ def check_namespaces(namespaces: Iterable[Json]) -> Iterator[Finding]:
         yield info(
             "neighbours",
             About("Label", LABEL_FOREIGN_GROUPS),
-            f"Muster has pods of others' groups in {', '.join(sorted(names)[:_NAMED])}{more}",
+            "Muster schedules pods of other schedulers' groups in"
+            f" {', '.join(sorted(names)[:_NAMED])}{more}",
         )
 
 
 def _finding(neighbour: Neighbour, about: About) -> Finding:
     return info(
-        "neighbours", about, f"{neighbour.name} is here: {neighbour.claims}", neighbour.action
+        "neighbours", about, f"{neighbour.name} is installed: {neighbour.claims}", neighbour.action
     )
 
 

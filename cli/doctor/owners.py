@@ -9,10 +9,10 @@ from cli.doctor.keys import check_keys
 from kube.client.meta import Json
 
 WITHOUT_MARKS = (
-    "has no effect: the object was created before Muster's webhooks, or its feature gate, were"
-    " there, and its pods belong to no group"
+    "has no effect: the object was created before Muster's webhooks were installed or the feature"
+    " gate was on, and its pods belong to no group"
 )
-ACTION = "delete the object and create it again"
+ACTION = "recreate the object"
 
 
 def check_owner(kind: str, obj: Json, found: Limited) -> None:

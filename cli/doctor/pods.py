@@ -47,8 +47,10 @@ def check_pod(pod: Json, found: Limited, now: datetime) -> None:
                 error(
                     found.check,
                     about,
-                    f"it names {SCHEDULER_NAME}, which has not looked at it for {seconds:.0f} s",
-                    "see that a scheduler of Muster runs and leads (the findings on leases say so)",
+                    f"it uses schedulerName {SCHEDULER_NAME}, which has not tried it for"
+                    f" {seconds:.0f} s",
+                    "check that a scheduler of Muster runs and is the leader (see the"
+                    " check leases)",
                 )
             )
     elif grouped and found.takes(about.namespace):
@@ -56,7 +58,7 @@ def check_pod(pod: Json, found: Limited, now: datetime) -> None:
             warning(
                 found.check,
                 about,
-                f"it names a group ({grouped}), but {chosen} schedules it: not as a gang",
+                f"it names a group ({grouped}), but {chosen} schedules it, and not as a gang",
                 f"set spec.schedulerName: {SCHEDULER_NAME} in the template of its pods",
             )
         )
@@ -65,7 +67,7 @@ def check_pod(pod: Json, found: Limited, now: datetime) -> None:
             warning(
                 found.check,
                 about,
-                f"its scheduler {chosen} is not one of Muster's",
+                f"its schedulerName {chosen} is not one of Muster's",
                 f"set spec.schedulerName: {SCHEDULER_NAME} in the template of its pods",
             )
         )

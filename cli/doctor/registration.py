@@ -46,7 +46,7 @@ SOON: Final = timedelta(days=30)
 """Time before its end by which a certificate should have been renewed."""
 
 _RESTART: Final = (
-    "kubectl -n {0} rollout restart deployment muster-webhook: it registers its CA anew"
+    "kubectl -n {0} rollout restart deployment muster-webhook, which then registers its CA again"
 )
 
 
@@ -89,7 +89,10 @@ def check_registration(found: Registration) -> Iterator[Finding]:
         about, have = About(wanted["kind"], "muster"), found.configurations.get(wanted["kind"])
         if have is None:
             yield error(
-                "registration", about, "it is not installed: nothing is checked or marked", APPLY
+                "registration",
+                about,
+                "it is not installed: no object is validated or completed",
+                APPLY,
             )
             continue
         entries = {
@@ -102,7 +105,7 @@ def check_registration(found: Registration) -> Iterator[Finding]:
                 yield warning(
                     "registration",
                     about,
-                    f"webhook {one['name']} is not as in this version: {', '.join(fields)}",
+                    f"webhook {one['name']} differs from this version: {', '.join(fields)}",
                     APPLY,
                 )
 
@@ -126,7 +129,7 @@ def check_bundles(found: Registration, namespace: str, now: datetime) -> Iterato
         yield error(
             "certificates",
             next(iter(bundles.values())),
-            f"API servers are told different CAs: {names}",
+            f"API servers trust different CAs: {names}",
             _RESTART.format(namespace),
         )
     for bundle, about in bundles.items():
@@ -148,17 +151,21 @@ def check_server(
         yield info(
             "certificates",
             where,
-            "there is none: the webhook keeps its certificates elsewhere, or has not made any",
+            "it does not exist: the webhook has its certificates elsewhere, or has not created any",
         )
         return
     configs = [config for _, config in found.client_configs()]
     if not mapping(secret.get("data")) and any("url" in config for config in configs):
-        yield info("certificates", where, "it is empty: by URL the webhook keeps them in a folder")
+        yield info(
+            "certificates",
+            where,
+            "it is empty: a webhook that is called by URL has its certificates in a folder",
+        )
         return
     namespace, chain = where.namespace, certificates_of(text(dig(secret, "data", SERVER_CERT)))
     if not chain:
         yield error(
-            "certificates", where, f"{SERVER_CERT} is no certificate", _RESTART.format(namespace)
+            "certificates", where, f"{SERVER_CERT} is not a certificate", _RESTART.format(namespace)
         )
         return
     # One bundle suffices: `check_bundles` reports others that differ.
@@ -169,7 +176,7 @@ def check_server(
         yield error(
             "certificates",
             where,
-            "API servers do not trust the webhook's certificate: no CA of caBundle has signed it",
+            "API servers do not trust the webhook's certificate: no CA in caBundle signed it",
             _RESTART.format(namespace),
         )
     names = _names(chain[0])
@@ -177,7 +184,8 @@ def check_server(
         yield error(
             "certificates",
             where,
-            f"the webhook's certificate is not for {', '.join(missing)}, by which it is called",
+            f"the webhook's certificate is not valid for {', '.join(missing)}, which API"
+            " servers use",
             _RESTART.format(namespace),
         )
     ends = chain[0].not_valid_after_utc
@@ -187,20 +195,20 @@ def check_server(
 def _ending(
     about: About, what: str, ends: datetime, namespace: str, now: datetime
 ) -> Iterator[Finding]:
-    said = f"{what} ends on {ends:%Y-%m-%d %H:%M} UTC"
+    said = f"{what} expires on {ends:%Y-%m-%d %H:%M} UTC"
     if ends <= now:
         yield error(
             "certificates",
             about,
-            f"{what} ended on {ends:%Y-%m-%d %H:%M} UTC",
+            f"{what} expired on {ends:%Y-%m-%d %H:%M} UTC",
             _RESTART.format(namespace),
         )
     elif ends - now < SOON:
         yield warning(
             "certificates",
             about,
-            f"{said}, and should have been renewed",
-            f"kubectl -n {namespace} logs deployment/muster-webhook: it says why not",
+            f"{said}, and was not renewed in time",
+            f"kubectl -n {namespace} logs deployment/muster-webhook, which states the reason",
         )
     else:
         yield info("certificates", about, said)
@@ -326,14 +334,15 @@ def check_trials(trials: Iterable[Trial], namespace: str) -> Iterator[Finding]:
             yield error(
                 "admission",
                 about,
-                "an invalid topology key is accepted: the validating webhook is not asked",
+                "an invalid topology key is accepted: the API server does not call the"
+                " validating webhook",
                 APPLY,
             )
         elif trial.name == VALID and not _completed(trial.outcome):
             yield error(
                 "admission",
                 about,
-                "a new group gets no finalizer: the mutating webhook is not asked",
+                "a new group gets no finalizer: the API server does not call the mutating webhook",
                 APPLY,
             )
 
@@ -356,23 +365,23 @@ def _failed(trial: Trial, about: About, problem: KubeError) -> Iterator[Finding]
         yield warning(
             "admission",
             about,
-            f"it could not be tried: {problem}",
-            "name another --trial-namespace",
+            f"the request could not be tested: {problem}",
+            "use another --trial-namespace",
         )
     elif isinstance(problem, ServerError) and called:
         yield error(
             "admission",
             about,
-            f"nothing can be {what}: {problem.message}",
-            "see that the webhook runs, that API servers reach it, and that its certificates are"
-            " in order (other findings say so)",
+            f"no object can be {what}: {problem.message}",
+            "check that the webhook runs, that API servers reach it, and that its certificates are"
+            " valid (see the other findings)",
         )
     elif isinstance(problem, (Forbidden, AlreadyExists)):
         yield warning(
             "admission",
             about,
-            f"it could not be tried: {problem}",
-            "run it as somebody who may create groups, or name another --trial-namespace",
+            f"the request could not be tested: {problem}",
+            "run muster doctor as a user who can create groups, or use another --trial-namespace",
         )
     else:
         yield error("admission", about, f"a valid request fails: {problem}", APPLY)

@@ -36,7 +36,7 @@ def write(target: Path, registration: Iterable[Object] = ()) -> None:
     for a folder with files, OSError.
     """
     if target.exists() and any(target.iterdir()):
-        raise ConfigError(f"{target}: there are files in it: name a folder that is new or empty")
+        raise ConfigError(f"{target}: the folder is not empty: use a new or empty folder")
     for name in FOLDERS:
         shutil.copytree(folder_of(name), target / name, dirs_exist_ok=True)
     for path in (target / "webhook").glob("*.yaml"):

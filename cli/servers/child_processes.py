@@ -86,7 +86,9 @@ class ChildProcesses:
                         raise LaunchError(f"{name} ended with code {code}:\n{child.tail()}")
                     await asyncio.sleep(0.05)
         except TimeoutError:
-            raise LaunchError(f"{name} was not ready in {within:g} s:\n{child.tail()}") from None
+            raise LaunchError(
+                f"{name} was not ready within {within:g} s:\n{child.tail()}"
+            ) from None
 
     async def stop(self, name: str, grace: float = 5.0) -> None:
         """Send SIGTERM to the child; kill it after `grace` seconds."""

@@ -43,8 +43,8 @@ class Service:
         """
         if (self.tls is None) == (not self.plain_http):
             raise ConfigError(
-                "--in-cluster: give the folder of a certificate by --tls, or --plain-http behind a"
-                " proxy that ends TLS"
+                "--in-cluster: use --tls FOLDER for a certificate, or --plain-http behind a proxy"
+                " that terminates TLS"
             )
         name = f"{SERVICE}.{self.namespace}.svc"
         return Place(address_of(self.listen), (name, f"{name}:443", *self.hosts), self.tls)

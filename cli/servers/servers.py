@@ -105,21 +105,24 @@ def parser() -> argparse.ArgumentParser:
     for name in PROCESSES:
         command = commands.add_parser(name, help=_HELP[name], description=_HELP[name])
         command.add_argument(
-            "--kubeconfig", help="default: the cluster the process runs in, else $KUBECONFIG"
+            "--kubeconfig", help="default: in-cluster configuration, then $KUBECONFIG"
         )
-        command.add_argument("--config", help="YAML file; see docs/configuration.md")
+        command.add_argument(
+            "--config", help="configuration file (YAML); see docs/configuration.md"
+        )
         command.add_argument(
             "--health",
             default="127.0.0.1:0",
             type=address,
             metavar="HOST:PORT",
-            help="where to serve /healthz, /readyz and /metrics (default: a free port on loopback)",
+            help="address of /healthz, /readyz and /metrics (default: a free port on loopback)",
         )
         command.add_argument(
             "--debug",
             action="store_true",
-            help="serve /debug/snapshot there too, the scheduler's whole input for muster replay,"
-            " and /debug/decide, which decides everything that waits again",
+            help="also serve /debug/snapshot, the complete input of the scheduler for muster"
+            " replay,"
+            " and /debug/decide, which decides all pending groups again",
         )
         command.add_argument(
             "--log-level", default="info", choices=("debug", "info", "warning", "error")
@@ -127,16 +130,18 @@ def parser() -> argparse.ArgumentParser:
         if name in {"webhook", "all"}:
             command.add_argument(
                 "--url",
-                help="register by this URL (https://127.0.0.1:PORT) instead of the Service",
+                help="register the webhook by this URL (https://127.0.0.1:PORT), not by its"
+                " Service",
             )
     return top
 
 
 _HELP = {
-    "webhook": "serve admission: rules, defaults, priority, marks on Jobs and JobSets",
-    "controller": "make groups from Jobs and JobSets, and protect them until their pods are gone",
-    "scheduler": "decide where gangs go, and bind them",
-    "all": "all three in one process, for small clusters",
+    "webhook": "serve admission: validation, defaults, priority, group names of Jobs and JobSets",
+    "controller": "create groups from Jobs and JobSets, and protect them until their pods are"
+    " deleted",
+    "scheduler": "decide where gangs run, and bind their pods",
+    "all": "run all three in one process, for small clusters",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cli.trees.tree import Branch
+from cli.trees.tree import SCHEDULED, STARTING, WAITING, Branch
 from scheduler.core.decide import decide
 from scheduler.core.explain.explain import Blocker, explain
 from scheduler.core.groups.forest import Group
@@ -31,11 +31,15 @@ def _root(state: State, root: Group, budget: SearchBudget) -> Branch:
 
 def _told(view: GroupView) -> tuple[str, str]:
     """Return state and reason of a group. A group that was scheduled once may wait again."""
+    group = view.group
+    # The snapshot of a running scheduler has pods that it binds. Held places are assumed, too.
+    if view.blocker is None and not group.bound and group.assumed_total > group.expected_held:
+        return STARTING, ""
     if not view.scheduled:
-        return view.reason or "Waiting", view.message
-    if view.group.bound or view.blocker is None:
-        return "Scheduled", ""
-    return "Waiting", view.blocker.summary
+        return view.reason or WAITING, view.message
+    if group.bound or view.blocker is None:
+        return SCHEDULED, ""
+    return WAITING, view.blocker.summary
 
 
 def _blocker(state: State, root: Group, budget: SearchBudget) -> Blocker | None:
@@ -52,7 +56,7 @@ def _branch(group: Group, said: dict[GroupKey, tuple[str, str]]) -> Branch:
     nodes = Counter(pod.node for pod in pods if pod.node)
     for child in children:
         nodes.update(child.nodes)
-    state, reason = said.get(group.key, ("Waiting", ""))
+    state, reason = said.get(group.key, (WAITING, ""))
     kind, namespace, name = group.key
     return Branch(
         kind,

@@ -25,21 +25,21 @@ def _lines(branch: Branch, first: str, rest: str) -> Iterator[str]:
 
 
 def headline(branch: Branch) -> str:
-    """Return `PodGroup pg-a: Scheduled, 4 of 4 pods placed (minCount 4) on n1 x2, n2 x2`.
+    """Return `PodGroup pg-a: Scheduled, 4 of 4 pods scheduled (minCount 4) on n1 x2, n2 x2`.
 
-    `, 3 places held` follows the pods if the group has held places for pods that do not exist yet.
+    `, 3 held places` follows the pods if the group has held places for pods that do not exist yet.
     """
     minimum = ""
     if branch.minimum is not None:
         field = "minCount" if branch.kind == "PodGroup" else "minGroupCount"
         minimum = f" ({field} {branch.minimum})"
-    where = ", ".join(f"{node} x{count}" for node, count in branch.nodes.items())
+    where = ", ".join(f"{node} x{number}" for node, number in branch.nodes.items())
     if branch.children or not where:
         where = ""
-    placed = f"{branch.placed} of {branch.members} pods placed"
+    placed = f"{branch.placed} of {branch.members} pods scheduled"
     on = f" on {where}" if where else ""
     if branch.held:
-        placed += f", {branch.held} {'place' if branch.held == 1 else 'places'} held"
+        placed += f", {_count(branch.held, 'held place')}"
     return f"{branch.kind} {branch.name}: {branch.state}, {placed}{minimum}{on}"
 
 
@@ -53,14 +53,9 @@ def node_lines(nodes: Sequence[Object], pods: Sequence[Object], label: str) -> l
     ):
         name = _name(node)
         domain = node["metadata"].get("labels", {}).get(label, "-")
-        lines.append(
-            f"{domain:>8}  {name:<{width}}  {'■' * used.get(name, 0)} {_pods(used.get(name, 0))}"
-        )
+        number = used.get(name, 0)
+        lines.append(f"{domain:>8}  {name:<{width}}  {'■' * number} {_count(number, 'pod')}")
     return lines
-
-
-def _pods(count: int) -> str:
-    return "1 pod" if count == 1 else f"{count} pods"
 
 
 def pods_per_node(pods: Iterable[Object]) -> Mapping[str, int]:
@@ -75,3 +70,8 @@ def pods_per_node(pods: Iterable[Object]) -> Mapping[str, int]:
 
 def _name(obj: Object) -> str:
     return str(obj["metadata"]["name"])
+
+
+def _count(number: int, noun: str) -> str:
+    # The scheduler's own takes longer to import than the command to run.
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

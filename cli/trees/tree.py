@@ -23,6 +23,11 @@ _GROUPS_OF_GROUPS: Final = frozenset(
     {constants.GROUP, constants.COSCHEDULING.group, constants.PLUGINS_POD_GROUP.group}
 )
 
+SCHEDULED: Final = constants.REASON_SCHEDULED
+STARTING: Final = "Starting"
+"""The state of a group whose pods have nodes, while its condition does not report that yet."""
+WAITING: Final = "Waiting"
+
 
 @dataclass(frozen=True, slots=True)
 class Objects:
@@ -127,11 +132,11 @@ class _Forest:
     def group(self, kind: str, obj: Object, above: frozenset[str] = frozenset()) -> Branch:
         """Return a group with its descendants, down to `_LEVELS`; cycles are cut."""
         namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-        state, reason = _condition(obj)
         minimum = _minimum(obj)
         if kind == "PodGroup":
             pods = self._pods.get((namespace, name), [])
             nodes = Counter(p["spec"]["nodeName"] for p in pods if p["spec"].get("nodeName"))
+            state, reason = _condition(obj, starting=_is_starting(obj, sum(map(_counts, pods))))
             return Branch(
                 kind,
                 namespace,
@@ -147,6 +152,11 @@ class _Forest:
         ends = name in above or len(above) >= _LEVELS
         below = [] if ends else _by_name(self._below.get((namespace, name), ()))
         children = tuple(self.group(k, o, above | {name}) for k, o in below)
+        # One child that is scheduled is not enough: the composite may need more of them.
+        placed = sum(child.state in {SCHEDULED, STARTING} for child in children)
+        starting = any(child.state == STARTING for child in children)
+        starting = starting or (bool(children) and placed >= (minimum or 1))
+        state, reason = _condition(obj, starting=starting)
         return _branch(kind, obj, children, state=state, reason=reason, minimum=minimum)
 
 
@@ -189,11 +199,32 @@ def _below_its_owner(obj: Object, branch: Branch) -> Branch:
 
 def _all_state(children: Iterable[Branch]) -> str:
     states = {child.state for child in children}
-    return states.pop() if len(states) == 1 else "Waiting"
+    if states == {SCHEDULED, STARTING}:
+        return STARTING
+    return states.pop() if len(states) == 1 else WAITING
 
 
-def _condition(obj: Object) -> tuple[str, str]:
-    """Return `Scheduled` or the reason why the group waits, and the message that explains it."""
+def _is_starting(obj: Object, bound: int) -> bool:
+    """Return true if more pods are bound than the status counts, or as many as the minimum.
+
+    The scheduler writes the status after it has bound the pods.
+    """
+    counted = integer((obj.get("status") or {}).get("scheduledPods")) or 0
+    return bound > counted or bound >= (_minimum(obj) or 1)
+
+
+def _counts(pod: Object) -> bool:
+    """Return true for a bound pod that counts for minCount, as it does for the scheduler."""
+    leaving = pod["metadata"].get("deletionTimestamp") is not None
+    failed = pod.get("status", {}).get("phase") == "Failed"
+    return bool(pod["spec"].get("nodeName")) and not leaving and not failed
+
+
+def _condition(obj: Object, *, starting: bool) -> tuple[str, str]:
+    """Return `Scheduled` or the reason why the group waits, and the message that explains it.
+
+    The condition of a group that is `starting` may be out of date.
+    """
     status = obj.get("status", {})
     wanted = (
         constants.CONDITION_POD_GROUP_SCHEDULED,
@@ -205,9 +236,12 @@ def _condition(obj: Object) -> tuple[str, str]:
             if condition.get("status") == "True":
                 # The condition stays True. With fewer than the minimum placed, the group waits
                 # again; otherwise the blocker concerns only pods beyond the minimum.
-                return ("Waiting", summary) if summary and _is_below(obj) else ("Scheduled", "")
-            return condition.get("reason", "Waiting"), summary or condition.get("message", "")
-    return "Waiting", ""
+                if not summary or not _is_below(obj):
+                    return SCHEDULED, ""
+                return (STARTING, "") if starting else (WAITING, summary)
+            if not starting:
+                return condition.get("reason", WAITING), summary or condition.get("message", "")
+    return (STARTING if starting else WAITING), ""
 
 
 def _is_below(obj: Object) -> bool:

@@ -10,10 +10,11 @@ from api.scheduler_names import USUAL, SchedulerNames
 from cli.uninstall.errors import StillThereError
 from cli.uninstall.execute import Removal, Say
 from cli.uninstall.found import read
-from cli.uninstall.plan import Action, Found, Step, Use, handovers, in_use, plan
+from cli.uninstall.plan import Action, Found, Step, Use, counted_line, handovers, in_use, plan
 from cli.uninstall.release import Handover, Way
 from cli.uninstall.remaking import Remaking
 from kube.client.client import Client
+from scheduler.core.values.wording import count
 
 REFUSED: Final = 1
 """The exit code if gangs are in use, or an object is not deleted in time."""
@@ -52,19 +53,19 @@ async def uninstall(
         return REFUSED
     _all(say, left_lines(removal.left, names))
     _all(say, kept_lines(found, namespace))
-    say("Muster has ended: what is left of it can be deleted" if prepare else "Muster is removed")
+    say("Muster is stopped: delete the rest of it now" if prepare else "Muster is uninstalled")
     return 0
 
 
 def refusal_lines(uses: Mapping[str, Use]) -> Iterator[str]:
     """Yield why nothing was removed, and how to continue."""
-    yield f"Muster is in use in {_namespaces(len(uses))}; nothing was removed:"
+    yield f"Muster is in use in {count(len(uses), 'namespace')}; nothing was deleted:"
     for name in list(uses)[:_MOST]:
         yield f"  {name}: {uses[name]}"
     if len(uses) > _MOST:
-        yield f"  and {_namespaces(len(uses) - _MOST)} more"
-    yield "Wait until they are over, or hand them over with --release: pods that run stay, what"
-    yield "waits is given to the default scheduler. --release --dry-run says what becomes of each."
+        yield f"  and {count(len(uses) - _MOST, 'more namespace')}"
+    yield "Wait until these workloads finish, or use --release: running pods keep running, and the"
+    yield "default scheduler gets the waiting pods. Use --release --dry-run to show each step."
 
 
 def dry_run_lines(found: Found, *, release: bool, prepare: bool = False) -> Iterator[str]:
@@ -74,7 +75,7 @@ def dry_run_lines(found: Found, *, release: bool, prepare: bool = False) -> Iter
         yield from refusal_lines(uses)
         return
     steps = plan(found, release=release, prepare=prepare)
-    yield "would do, in this order:" if steps else "nothing of Muster is there"
+    yield "steps, in this order:" if steps else "no objects of Muster found"
     yield from (f"  {line}" for line in _step_lines(steps))
     if release:
         left = [it for _, it in handovers(found) if it.way is Way.LEFT]
@@ -86,7 +87,7 @@ def left_lines(left: Sequence[Handover], names: SchedulerNames = USUAL) -> Itera
     """Yield the Jobs and pods that cannot be released without loss, and a command for each."""
     if not left:
         return
-    yield f"{len(left)} could not be given back; what they do from now on:"
+    yield f"{count(len(left), 'object')} could not be handed off:"
     in_order = sorted(left, key=lambda it: it.namespace)
     # One namespace with thousands of pods must not hide the others.
     for namespace, found in groupby(in_order, key=lambda it: it.namespace):
@@ -96,19 +97,19 @@ def left_lines(left: Sequence[Handover], names: SchedulerNames = USUAL) -> Itera
             yield f"    {it.command}"
         if len(there) > _MOST:
             yield f"  and {len(there) - _MOST} more in namespace {namespace}"
-    yield f"Pods that name {names.words} and have no node wait until somebody serves that name."
-    yield "A profile of kube-scheduler with that schedulerName does, without any of the above."
+    yield f"Pods of {names.words} without a node wait until a scheduler with that name runs."
+    yield "Without the commands above, add a kube-scheduler profile with that schedulerName."
 
 
 def kept_lines(found: Found, namespace: str) -> Iterator[str]:
     """Yield the objects that stay on purpose."""
     if found.quotas:
-        yield "ResourceQuotas limit users without Muster, too, and stay:"
+        yield "these ResourceQuotas are kept, because they also limit users without Muster:"
         yield from (
             f"  kubectl -n {it.namespace} delete resourcequota {it.name}" for it in found.quotas
         )
     if found.foreign:
-        yield "Muster's namespace has objects of others, and stays:"
+        yield "Muster's namespace is kept, because it has other objects:"
         yield from (f"  {it}" for it in found.foreign[:_MOST])
         yield f"  kubectl delete namespace {namespace or found.foreign[0].namespace}"
 
@@ -118,13 +119,9 @@ def _step_lines(steps: Iterable[Step]) -> Iterator[str]:
     for action, same in groupby(steps, key=lambda step: step.action):
         alike = list(same)
         if action in {Action.DROP_FINALIZERS, Action.DROP_ANNOTATIONS}:
-            yield f"{action.value}: {len(alike)} objects"
+            yield counted_line(alike)
         else:
             yield from map(str, alike)
-
-
-def _namespaces(count: int) -> str:
-    return "1 namespace" if count == 1 else f"{count} namespaces"
 
 
 def _all(say: Say, lines: Iterable[str]) -> None:

@@ -13,5 +13,5 @@ class StillThereError(KubeError):
         named = f": {'; '.join(holding[:5])}" if holding else ""
         super().__init__(
             f"waited {seconds:.0f} s for {what}{named}."
-            " Run the command again once that is cleared: it goes on from here"
+            " Resolve this, then run the command again: it continues from here."
         )

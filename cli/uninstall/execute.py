@@ -14,7 +14,16 @@ from cli.trees.listing import list_items
 from cli.uninstall import found as cluster
 from cli.uninstall.errors import StillThereError
 from cli.uninstall.installation import LABEL, LABEL_VALUE
-from cli.uninstall.plan import Action, Found, Stage, Step, Target, handovers, plan
+from cli.uninstall.plan import (
+    Action,
+    Found,
+    Stage,
+    Step,
+    Target,
+    counted_line,
+    handovers,
+    plan,
+)
 from cli.uninstall.release import Handover, Way
 from cli.uninstall.remaking import Remaking
 from cli.uninstall.writing import delete, drop_finalizers, patch
@@ -77,7 +86,7 @@ class Removal:
                 found = await self._read()
             if stage is Stage.RELEASE and self.release:
                 # A webhook that is still called would add a recreated Job to a group again.
-                await self._gone("API servers to call Muster's webhook no more", self._marking)
+                await self._gone("API servers to stop calling Muster's webhook", self._marking)
                 self.left += [it for _, it in handovers(found) if it.way is Way.LEFT]
             steps = plan(found, release=self.release, prepare=self.prepare)
             await self._carry_out(stage, [step for step in steps if step.stage is stage])
@@ -98,7 +107,7 @@ class Removal:
                 self.say(str(step))
             await asyncio.gather(*(self._do(step) for step in batch))
         if stage in _COUNTED and steps:
-            self.say(f"{steps[0].action.value} {len(steps)} objects")
+            self.say(counted_line(steps))
 
     async def _do(self, step: Step) -> None:
         target = step.target
@@ -176,7 +185,10 @@ class Removal:
                         await asyncio.sleep(_POLL_SECONDS)
         # A right from outside of our manifests is not ours to remove: say so, and go on.
         except TimeoutError:
-            self.say("an account of Muster's may bind pods by a right that no manifest gives")
+            self.say(
+                "an account of Muster can bind pods with a right that is not from Muster's"
+                " manifests"
+            )
 
     async def _may_bind(self, account: Target) -> bool:
         asked = {"verb": "create", "resource": "pods", "subresource": "binding"}

@@ -38,6 +38,7 @@ from cli.uninstall.release import (
     release_pod,
 )
 from kube.client.resources import CRDS, JOBS, JOBSETS, PODS, Resource
+from scheduler.core.values.wording import count
 
 Object = Mapping[str, Any]
 
@@ -101,11 +102,11 @@ class Action(Enum):
     """The change of a step to its target."""
 
     DELETE = "delete"
-    STOP_CONVERSION = "read in its stored version only"
-    RESTORE = "make the Job again of"
-    HAND_OVER = "hand over"
-    DROP_FINALIZERS = "take Muster's finalizer off"
-    DROP_ANNOTATIONS = "take Muster's note off"
+    STOP_CONVERSION = "disable the conversion webhook of"
+    RESTORE = "recreate the Job of"
+    HAND_OVER = "hand off"
+    DROP_FINALIZERS = "remove Muster's finalizer from"
+    DROP_ANNOTATIONS = "remove Muster's annotation from"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,11 @@ class Step:
         return f"{self.action.value} {self.target}"
 
 
+def counted_line(steps: Sequence[Step]) -> str:
+    """Return one line for steps of the same action."""
+    return f"{steps[0].action.value} {count(len(steps), 'object')}"
+
+
 @dataclass(slots=True)
 class Use:
     """The use of Muster in one namespace."""
@@ -135,10 +141,10 @@ class Use:
     jobs: int = 0
 
     def __str__(self) -> str:
-        """Return `2 groups, 8 pods run, 4 pods wait, 2 Jobs are not over`."""
+        """Return `2 groups, 8 running pods, 4 waiting pods, 2 unfinished Jobs`."""
         return (
-            f"{_count(len(self.groups), 'group')}, {_count(self.running, 'pod')} run,"
-            f" {_count(self.waiting, 'pod')} wait, {_count(self.jobs, 'Job')} not over"
+            f"{count(len(self.groups), 'group')}, {count(self.running, 'running pod')},"
+            f" {count(self.waiting, 'waiting pod')}, {count(self.jobs, 'unfinished Job')}"
         )
 
 
@@ -269,7 +275,3 @@ def _namespace(obj: Object) -> str:
 
 def _uid(obj: Object) -> str:
     return text(dig(obj, "metadata", "uid"))
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -49,9 +49,9 @@ _KEPT: Final = ("name", "namespace", "labels", "annotations", "ownerReferences")
 class Way(Enum):
     """The handover of a Job or a pod."""
 
-    REMADE = "made again under the default scheduler"
-    BY_OWNER = "deleted: its owner makes it again under the default scheduler"
-    LEFT = "left as it is"
+    REMADE = "recreated for the default scheduler"
+    BY_OWNER = "deleted; its owner recreates it for the default scheduler"
+    LEFT = "not changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +113,19 @@ def release_job(
     remake = _remake_command(view.namespace, view.name)
     # Its controller would create it again with the same schedulerName.
     if owner:
-        why = f"{_named(owner)} made it, with Muster's scheduler by name"
+        why = f"{_named(owner)} creates it with Muster's schedulerName"
         return _left(job, "Job", why, f"kubectl -n {view.namespace} delete job {view.name}")
     if began:
         why = (
-            "pods of it have run: they run on, but those that it still makes would wait for ever; "
-            "made again it starts from its beginning"
+            "its pods have started and keep running, but pods that it creates later wait forever; a"
+            " recreated Job starts from its beginning"
         )
         return _left(job, "Job", why, remake)
     if not view.managed:
-        return _left(job, "Job", f"its manifest names {_name_of(job)}", remake)
+        return _left(job, "Job", f"its manifest has schedulerName {_name_of(job)}", remake)
     # Its deletion would wait for whoever removes these, and the new Job with it.
     if listing(dig(job, "metadata", "finalizers")):
-        return _left(job, "Job", "finalizers hold it", remake)
+        return _left(job, "Job", "finalizers block its deletion", remake)
     return _handover(job, "Job", Way.REMADE)
 
 
@@ -138,13 +138,20 @@ def release_pod(
     reference = controller_of(pod)
     if not reference:
         command = _replace_command(namespace, "pod", name, '{"spec":{"schedulerName":null}}')
-        return _left(pod, "Pod", "nobody makes it again", command)
+        return _left(pod, "Pod", "no controller recreates it", command)
     by = _named(reference)
     if owner is None:
         command = f"kubectl -n {namespace} edit {_resource(reference)}"
-        return _left(pod, "Pod", f"what {by} would make of it is not known", command)
+        return _left(
+            pod,
+            "Pod",
+            f"Muster does not know whether {by} recreates it for another scheduler",
+            command,
+        )
     if names_muster(dig(owner, "spec", "template"), names):
-        return _left(pod, "Pod", f"{by} names {_name_of(owner)}", _rename(owner, namespace))
+        return _left(
+            pod, "Pod", f"{by} has schedulerName {_name_of(owner)}", _rename(owner, namespace)
+        )
     return _handover(pod, "Pod", Way.BY_OWNER)
 
 
@@ -188,19 +195,21 @@ def _release_child(
     remake = _replace_command(namespace, "jobset", shlex.quote(name))
     # A JobSet of the same name may be a new one, and this Job not its child.
     if jobset is None or dig(jobset, "metadata", "uid") != owner.get("uid"):
-        return _left(job, "Job", f"its JobSet {name} is gone", f"kubectl -n {namespace} get jobs")
+        return _left(
+            job, "Job", f"its JobSet {name} is deleted", f"kubectl -n {namespace} get jobs"
+        )
     wanted = labels_of(job).get(JOBSET_LABEL_REPLICATED_JOB)
     for it in listing(dig(jobset, "spec", "replicatedJobs")):
         job_template = dig(it, "template")
         if dig(it, "name") == wanted and names_muster(dig(job_template, "spec", "template"), names):
             named = _name_of(mapping(job_template))
-            why = f"JobSet {name} names {named} in its templates, which cannot change"
+            why = f"JobSet {name} has schedulerName {named} in its templates, which are immutable"
             command = f"kubectl -n {namespace} delete jobset {shlex.quote(name)}"
             return _left(job, "Job", why, command)
     if began:
         why = (
-            f"pods of it have run: they run on, but those that it still makes would wait for ever; "
-            f"JobSet {name} made again starts from its beginning"
+            "its pods have started and keep running, but pods that it creates later wait forever; a"
+            f" recreated JobSet {name} starts from its beginning"
         )
         return _left(job, "Job", why, remake)
     return _handover(job, "Job", Way.BY_OWNER)

@@ -89,7 +89,7 @@ class Remaking:
             await self._check(wanted)
             record = await self._record(wanted, handover.uid)
         except ApiError as error:
-            why = f"it cannot be made again: {error.message}"
+            why = f"it cannot be recreated: {error.message}"
             return [replace(handover, way=Way.LEFT, why=why)]
         await self.restore(record)
         return []

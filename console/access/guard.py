@@ -82,18 +82,20 @@ class Guard:
             raise RefusedError(414, "The address is too long.")
         host = headers.get("host", "")
         if not self._hosts(host):
-            raise RefusedError(421, "This server is asked for by another name than its own.")
+            raise RefusedError(421, "The Host header does not match this server.")
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         changes = scope["method"] not in ("GET", "HEAD")
         # The page itself may be opened from anywhere; it contains no data.
         if changes or scope["path"].startswith("/api/"):
             if site not in (None, "same-origin", "none"):
-                raise RefusedError(403, "Only the console's own page may ask this.")
+                raise RefusedError(403, "Only the console's own page can send this request.")
             if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-                raise RefusedError(403, "Only the console's own page may ask this.")
+                raise RefusedError(403, "Only the console's own page can send this request.")
         # Browsers send Origin with every POST. A request without it is not from the page.
         if changes and origin is None:
-            raise RefusedError(403, "Only the console's own page may ask this: Origin is missing.")
+            raise RefusedError(
+                403, "Only the console's own page can send this request: Origin is missing."
+            )
 
 
 def _once(headers: Iterable[tuple[bytes, bytes]], names: tuple[str, ...]) -> dict[str, str]:
@@ -105,6 +107,6 @@ def _once(headers: Iterable[tuple[bytes, bytes]], names: tuple[str, ...]) -> dic
             continue
         # Proxies differ in which of two they use, so a check of one would not suffice.
         if name in found:
-            raise RefusedError(400, f"The header {name} is there twice.")
+            raise RefusedError(400, f"The header {name} must occur only once.")
         found[name] = value.decode("latin-1")
     return found

@@ -39,5 +39,5 @@ class Rates:
         bucket.left = min(AT_ONCE, bucket.left + (now - bucket.at) * PER_SECOND)
         bucket.at = now
         if bucket.left < 1:
-            raise RefusedError(429, "Too many questions at once: wait a moment.")
+            raise RefusedError(429, "Too many requests: try again in a moment.")
         bucket.left -= 1

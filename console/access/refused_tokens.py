@@ -56,7 +56,9 @@ class RefusedTokens:
         for bucket in buckets:
             bucket.fill(self._now())
             if bucket.left < 1:
-                raise RefusedError(429, "Too many tokens were refused; try again in a few seconds.")
+                raise RefusedError(
+                    429, "Too many tokens were rejected: try again in a few seconds."
+                )
         for bucket in buckets:
             bucket.left -= 1
 

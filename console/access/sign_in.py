@@ -154,7 +154,7 @@ class TokenViewers:
             _log.warning("failed to review a token", error=str(error))
             # The failure says nothing about the token.
             self._refused.take_back(peer)
-            raise RefusedError(503, "The API server does not answer; try again.") from error
+            raise RefusedError(503, "The API server does not respond: try again.") from error
         if user is None:
             raise RefusedError(401, _NOT_TAKEN)
         self._refused.take_back(peer)
@@ -178,7 +178,7 @@ class TokenViewers:
         for key in own[: max(0, len(own) - MOST_OF_USER + 1)]:
             del self._sessions[key]
         if len(self._sessions) >= MOST_SESSIONS:
-            raise RefusedError(503, "Too many users are logged in; try again later.")
+            raise RefusedError(503, "Too many users are logged in: try again later.")
         secret = secrets.token_urlsafe(_BYTES)
         self._sessions[_hashed(secret)] = _Session(
             str(next(self._names)),

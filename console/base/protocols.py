@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from analysis.what_if.messages import WhatIfAnswer, WhatIfRequest
 from console.base import messages
+
+NO_NODES: Final = "You cannot list nodes, so the console does not show them."
+"""Message for viewers who may not list nodes."""
+WHAT_IF_BUSY: Final = "Another what-if question is running: try again in a moment."
 
 
 class RefusedError(Exception):

@@ -13,7 +13,6 @@ from console.state.state import Changed, ClusterState, LiveCluster
 from console.views.cluster_map import ClusterMap
 from console.views.queue import QueueView
 from console.views.refusals import (
-    NOT_YET,
     Cause,
     blocker_of,
     cause,
@@ -128,7 +127,7 @@ class Following:
             self._note_why(root, safely(self.cluster, entity, cause))
 
     def _note_why(self, root: GroupKey, why: Cause, at: str = "") -> None:
-        if why.sentence == NOT_YET:
+        if why.undecided:
             return
         event = _EVENTS.get(why.reason, "Refused")
         told = Event(at=at or rfc3339(self._now()), event=event, sentence=why.sentence)

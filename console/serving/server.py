@@ -24,7 +24,15 @@ from analysis.what_if.messages import WhatIfAnswer, WhatIfRequest
 from console.access.guard import JSON, Guard, Hosts, problem
 from console.access.rate import Rates
 from console.base import messages
-from console.base.protocols import History, RefusedError, Viewer, Viewers, WhatIf
+from console.base.protocols import (
+    NO_NODES,
+    WHAT_IF_BUSY,
+    History,
+    RefusedError,
+    Viewer,
+    Viewers,
+    WhatIf,
+)
 from console.base.times import rfc3339
 from console.following.following import Following
 from console.serving.stream import Streams, wanted_of
@@ -144,7 +152,7 @@ class Server:
     async def login(self, request: Request) -> Response:
         """Start a session for a token of the cluster."""
         if self._logins >= MOST_LOGINS:
-            return problem(RefusedError(503, "Too many log in at once; try again in a moment."))
+            return problem(RefusedError(503, "Too many concurrent logins: try again in a moment."))
         self._logins += 1
         try:
             asked = await _body(request, messages.LoginRequest, LOGIN_LIMIT)
@@ -239,9 +247,9 @@ class Server:
     async def what_if(self, request: Request, viewer: Viewer) -> WhatIfAnswer:
         """Return the outcome of changes."""
         if self._what_if is None:
-            raise RefusedError(404, "This console does not answer what-if questions.")
+            raise RefusedError(404, "What-if is not available in this console.")
         if viewer.session in self._questions or len(self._questions) >= MOST_QUESTIONS:
-            raise RefusedError(429, "You or others are asking already: try again in a moment.")
+            raise RefusedError(429, WHAT_IF_BUSY)
         self._questions.add(viewer.session)
         try:
             asked = await _body(request, WhatIfRequest, WHAT_IF_LIMIT)
@@ -252,7 +260,7 @@ class Server:
     async def history(self, request: Request, viewer: Viewer) -> messages.History:
         """Return the last hours."""
         if self._history is None:
-            raise RefusedError(404, "This console keeps no history.")
+            raise RefusedError(404, "This console does not keep a history.")
         hours = _integer(request.query_params.get("hours"), 3) or 3
         return self._history.answer(min(24, max(1, hours)), viewer)
 
@@ -283,11 +291,11 @@ class Server:
         return answered
 
     async def _missing(self, _request: Request) -> Response:
-        return problem(RefusedError(404, "There is no such address."))
+        return problem(RefusedError(404, "The address was not found."))
 
     async def _fresh(self) -> Following:
         if not self._following.synced:
-            raise RefusedError(503, "The cluster is still being read.")
+            raise RefusedError(503, "The console is still reading the cluster.")
         # No view may read a state with an open trial. Callers read it before their next `await`.
         await self._following.cluster.settled()
         self._following.refresh()
@@ -295,7 +303,7 @@ class Server:
 
     async def _nodes(self, viewer: Viewer) -> Following:
         if not viewer.nodes:
-            raise RefusedError(403, "You may not list nodes, so they are not shown to you.")
+            raise RefusedError(403, NO_NODES)
         return await self._fresh()
 
     def _secret(self, request: Request) -> str:
@@ -333,16 +341,16 @@ async def _body(request: Request, form: type[T], limit: int) -> T:
             async for part in request.stream():
                 left -= len(part)
                 if left < 0:
-                    raise RefusedError(413, f"The body may have {limit} bytes at most.")
+                    raise RefusedError(413, f"The body must have at most {limit} bytes.")
                 parts.append(part)
     except TimeoutError as error:
-        raise RefusedError(408, "The body did not come in time.") from error
+        raise RefusedError(408, "The body was not received in time.") from error
     except ClientDisconnect as error:
-        raise RefusedError(400, "The body ended too early.") from error
+        raise RefusedError(400, "The body is incomplete.") from error
     try:
         return msgspec.json.decode(b"".join(parts), type=form)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RefusedError(400, f"The body is not as expected: {error}") from error
+        raise RefusedError(400, f"The body is invalid: {error}") from error
 
 
 def _peer(request: Request) -> str:
@@ -362,4 +370,4 @@ def _integer(text: str | None, usual: int | None) -> int | None:
     try:
         return int(text[:20])
     except ValueError as error:
-        raise RefusedError(400, f"{text[:20]!r} is not a whole number.") from error
+        raise RefusedError(400, f"{text[:20]!r} is not an integer.") from error

@@ -16,7 +16,7 @@ from typing import Any, Final
 import structlog
 
 from console.base import messages
-from console.base.protocols import History, RefusedError, Viewer
+from console.base.protocols import NO_NODES, History, RefusedError, Viewer
 from console.following.following import Following
 from console.views import workload as workload_view
 from console.views.queue import ANEW
@@ -66,9 +66,9 @@ def wanted_of(query: Mapping[str, str], viewer: Viewer) -> Wanted:
     known = {"map", "queue", "history"}
     workloads = [view for view in views if view.startswith(_WORKLOAD)]
     if len(workloads) > 1 or not known.issuperset(set(views) - set(workloads)):
-        raise RefusedError(400, "views are map, queue, history, and workload:ID once.")
+        raise RefusedError(400, "views must be map, queue, history and at most one workload:ID.")
     if "map" in views and not viewer.nodes:
-        raise RefusedError(403, "You may not list nodes, so they are not shown to you.")
+        raise RefusedError(403, NO_NODES)
     return Wanted(
         map="map" in views,
         queue="queue" in views,
@@ -187,7 +187,7 @@ class Streams:
         """Open a stream; `again` returns the session's current viewer. Raises RefusedError."""
         of_session = self._by_session.get(viewer.session, 0)
         if len(self._open) >= MOST_STREAMS or of_session >= MOST_OF_SESSION:
-            raise RefusedError(429, "Too many pages are open.")
+            raise RefusedError(429, "Too many pages are open: close one, then try again.")
         if wanted.workload:
             workload_view.find(self._following.cluster, wanted.workload, viewer)
         return aiter(Stream(self, viewer, wanted, again))

@@ -99,7 +99,7 @@ def preempted(at: str, says: str, what: str) -> Event:
         return Event(
             at=at,
             event="Preempted",
-            sentence=f"{what} evicted to make room for higher priority",
+            sentence=f"{what} preempted by a workload of higher priority",
             by=said.removeprefix(_FOR),
         )
     event = "Preempted" if not said or said.startswith("preempted") else "Evicted"

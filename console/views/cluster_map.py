@@ -197,7 +197,7 @@ class ClusterMap:
         """
         state, places = self._cluster.state, self.layout
         if key not in places.keys:
-            raise RefusedError(404, f"{key[:253]} is not a key of the map.")
+            raise RefusedError(404, f"{key[:253]} is not a topology key of the map.")
         made = state.shapes.intern(Requirements(parsed(shape)))
         with state.nodes.trial(), state.nominations.respected(("", "", ""), 0):
             slots = state.framework.slots(made).copy()
@@ -294,15 +294,17 @@ def parsed(shape: str) -> tuple[tuple[str, int], ...]:
     found: dict[str, int] = {}
     parts = [part.strip() for part in shape[: _LONGEST_SHAPE + 1].split(",")]
     if len(shape) > _LONGEST_SHAPE or len(parts) > MOST_IN_SHAPE:
-        raise RefusedError(400, f"A shape names at most {MOST_IN_SHAPE} resources.")
+        raise RefusedError(400, f"A shape must have at most {MOST_IN_SHAPE} resources.")
     for part in parts:
         name, equals, quantity = (text.strip() for text in part.partition("="))
         if not (name and equals and quantity) or name in found or name == PODS:
-            raise RefusedError(400, "A shape is like cpu=1,memory=2Gi: each resource once.")
+            raise RefusedError(
+                400, "A shape must have the form cpu=1,memory=2Gi, with each resource once."
+            )
         try:
             found[name] = amount(name, quantity)
         except QuantityError as error:
             raise RefusedError(400, f"{name}: {error}.") from error
         if found[name] < 0:
-            raise RefusedError(400, f"{name}: a pod cannot ask for less than nothing.")
+            raise RefusedError(400, f"{name}: must be greater than or equal to 0.")
     return tuple(sorted((name, value) for name, value in found.items() if value))

@@ -14,7 +14,7 @@ from console.base import messages
 from console.base.messages import Owner, QueueChange, QueuePage, Waiting
 from console.base.protocols import RefusedError, Viewer
 from console.state.state import ClusterState
-from console.views.refusals import NOT_YET, Cause, cause, decided, safely
+from console.views.refusals import Cause, cause, decided, safely
 from scheduler.core.groups.forest import Group, Pod
 from scheduler.core.values.model import SINGLE_POD, GroupKey
 from scheduler.queue.scheduling_queue import rank_of
@@ -68,6 +68,8 @@ class QueueView:
         self._ordered: list[tuple[Place, GroupKey]] = []
         self._places: dict[GroupKey, Place] = {}
         self._rows: dict[GroupKey, Waiting] = {}
+        self._open: set[GroupKey] = set()
+        """Roots whose row has no decision yet."""
         self.by_namespace: Counter[str] = Counter()
         """Number of waiting roots in each namespace that has any."""
         self._changed: set[GroupKey] = set()
@@ -111,7 +113,7 @@ class QueueView:
     def page(self, viewer: Viewer, filters: Filters, after: str, limit: int) -> QueuePage:
         """Return the rows after the cursor by rights and filters. Raises RefusedError."""
         if filters.namespace and not viewer.sees(filters.namespace):
-            raise RefusedError(403, "Your rights do not reach this namespace.")
+            raise RefusedError(403, "You do not have access to this namespace.")
         start = self._start(after)
         items: list[Waiting] = []
         total, following = 0, None
@@ -133,7 +135,7 @@ class QueueView:
                     break
                 continue
             row = self._row(key, position)
-            if row.sentence == NOT_YET and asked:
+            if key in self._open and asked:
                 asked -= 1
                 row = self._asked(key, position)
             items.append(row)
@@ -159,7 +161,8 @@ class QueueView:
             return
         self._rows.pop(key, None)
         position = bisect_left(self._ordered, (place, key)) + 1
-        if self._row(key, position).sentence == NOT_YET:
+        self._row(key, position)
+        if key in self._open:
             self._asked(key, position)
         self._changed.add(key)
 
@@ -177,7 +180,7 @@ class QueueView:
         told: list[Waiting] = []
         for position, (_, key) in enumerate(self._ordered[:HEAD], 1):
             row = head[key] = self._row(key, position)
-            if row.sentence == NOT_YET:
+            if key in self._open:
                 self._undecided[key] = None
             if self._head.get(key) != row:
                 told.append(row)
@@ -203,7 +206,7 @@ class QueueView:
         if not after:
             return 0
         if not (after.isascii() and after.isdigit() and len(after) < 10):
-            raise RefusedError(400, "This cursor is not one of mine.")
+            raise RefusedError(400, "The cursor is invalid.")
         return int(after)
 
     def _waiting(self, key: GroupKey) -> Group | Pod | None:
@@ -222,6 +225,7 @@ class QueueView:
         self._undecided.pop(key, None)
         self._decided.pop(key, None)
         self._rows.pop(key, None)
+        self._open.discard(key)
         self.by_namespace[key[1]] -= 1
         if not self.by_namespace[key[1]]:
             del self.by_namespace[key[1]]
@@ -236,6 +240,10 @@ class QueueView:
             assert entity is not None, "rows are followed"
             why = safely(self._cluster, entity, cause)
             row = self._rows[key] = _made(self._cluster, entity, position, why)
+            if why.undecided:
+                self._open.add(key)
+            else:
+                self._open.discard(key)
         elif position and row.position != position:
             row = self._rows[key] = msgspec.structs.replace(row, position=position)
         return row
@@ -245,6 +253,7 @@ class QueueView:
         entity = self._waiting(key)
         assert entity is not None, "rows are followed"
         why = safely(self._cluster, entity, decided)
+        self._open.discard(key)
         self._decided.pop(key, None)
         self._decided[key] = self._rounds
         row = self._rows[key] = _made(self._cluster, entity, position, why)

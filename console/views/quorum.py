@@ -32,7 +32,7 @@ def quorum(group: Group) -> Quorum | None:
     there = sum(moment <= at for moment in moments)
     if group.composite:
         children = count(len(group.children), "child group")
-        sentence = f"{there} of {children} have what they need; minGroupCount is {group.minimum}"
+        sentence = f"{there} of {children} are complete; minGroupCount is {group.minimum}"
     else:
         pods = count(len(group.members), "pod")
         sentence = f"{there} of {pods} exist; minCount is {group.minimum}"

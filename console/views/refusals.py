@@ -27,7 +27,7 @@ _BY_KIND: Final[dict[str, Reason]] = {
     "binding": "Error",
     "error": "Error",
 }
-NOT_YET: Final = "is about to be decided"
+_UNDECIDED: Final = "The scheduler has not decided it yet."
 _log = structlog.get_logger()
 
 
@@ -50,13 +50,20 @@ class StatusBlocker(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The reason why a root waits. `since` is when the scheduler first reported it, or empty."""
+    """The reason why a root waits. `since` is when the scheduler first reported it, or empty.
+
+    `undecided` means that the scheduler has reported none yet.
+    """
 
     reason: Reason
     sentence: str
     waits_for: str = ""
     nearest: Nearest | None = None
     since: str = ""
+    undecided: bool = False
+
+
+_NOT_YET: Final = Cause("NoRoom", _UNDECIDED, undecided=True)
 
 
 def status_blocker(cluster: ClusterState, group: Group) -> StatusBlocker | None:
@@ -80,7 +87,7 @@ def cause(cluster: ClusterState, entity: Group | Pod) -> Cause:
     if isinstance(entity, Pod):
         if entity.info.unclaimed:
             return Cause("Unready", entity.info.unclaimed, "its ResourceClaims")
-        return _nominated(cluster, entity) or Cause("NoRoom", NOT_YET)
+        return _nominated(cluster, entity) or _NOT_YET
     held = waiting_for(cluster.state, entity, cluster.gates)
     said = status_blocker(cluster, entity)
     if held is not None:
@@ -91,7 +98,7 @@ def cause(cluster: ClusterState, entity: Group | Pod) -> Cause:
         return Cause(reason, held.summary, waits, since=said.since if said else "")
     nominated = _nominated(cluster, entity)
     if said is None:
-        return nominated or Cause("NoRoom", NOT_YET)
+        return nominated or _NOT_YET
     if nominated is not None:
         return Cause(nominated.reason, nominated.sentence, nominated.waits_for, since=said.since)
     return of_status(said)
@@ -111,11 +118,11 @@ def of_status(said: StatusBlocker) -> Cause:
 def decided(cluster: ClusterState, entity: Group | Pod) -> Cause:
     """Return why a root waits; run the solver if the scheduler has not decided it."""
     found = cause(cluster, entity)
-    if found.sentence != NOT_YET:
+    if not found.undecided:
         return found
     outcome = decide(cluster.state, entity, cluster.budget())
     if not isinstance(outcome, Refusal):
-        return Cause("NoRoom", "has room, and is about to be placed", "its turn")
+        return Cause("NoRoom", "It fits, and is about to be scheduled.", "its scheduling attempt")
     return of_blocker(explain(cluster.state, outcome))
 
 
@@ -129,7 +136,7 @@ def safely(
         return ask(cluster, entity)
     except Exception:  # noqa: BLE001 - logged, and said in its row
         _log.exception("failed to explain a workload", key="/".join(entity.key))
-        return Cause("Error", "the console could not work out why it waits: its log says more")
+        return Cause("Error", "The console failed to find the reason. Check its log.")
 
 
 def of_blocker(blocker: Blocker) -> Cause:
@@ -157,11 +164,11 @@ def _nearest(said: StatusBlocker) -> Nearest | None:
 
 def _room(kind: str, needed: int, free: int) -> str:
     if kind == "priority":
-        return "the workload that goes first"
+        return "the workload that is first"
     if _BY_KIND.get(kind) != "NoRoom":
         return ""
     missing = needed - free
-    return f"room for {count(missing, 'more pod')}" if missing > 0 else "room in one place"
+    return f"capacity for {count(missing, 'more pod')}" if missing > 0 else "capacity in one domain"
 
 
 def _nominated(cluster: ClusterState, entity: Group | Pod) -> Cause | None:
@@ -178,8 +185,9 @@ def _nominated(cluster: ClusterState, entity: Group | Pod) -> Cause | None:
     leaving = len({pod.info.uid for pod in (*ending, *evicted)})
     where = f"{count(places, 'pod')} nominated to {count(len(nodes), 'node')}"
     if not leaving:
-        return Cause("Nominated", f"{where}, about to be bound", "its turn")
-    waits = f"{count(leaving, 'pod')} to end"
+        return Cause("Nominated", f"{where}, about to be bound", "its scheduling attempt")
+    victims = count(leaving, "pod")
+    waits = f"{victims} to terminate"
     if evicted:
-        return Cause("Evicting", f"{where}; {count(leaving, 'pod')} there are being evicted", waits)
-    return Cause("Nominated", f"{where}; {count(leaving, 'pod')} there are ending", waits)
+        return Cause("Evicting", f"{where}; {victims} there must be evicted", waits)
+    return Cause("Nominated", f"{where}; {victims} there must terminate", waits)

@@ -122,16 +122,18 @@ def _of_pods(pods: Iterable[Pod]) -> Iterator[Event]:
     known = list(pods)
     created = sorted(pod.info.created for pod in known if pod.info.created)
     if created:
-        yield Event(at=created[0], event="First pod", sentence=f"the first of {_pods(known)}")
+        yield Event(
+            at=created[0], event="First pod", sentence=f"the first of {_pods(known)} was created"
+        )
         if created[-1] != created[0]:
             yield Event(at=created[-1], event="Last pod", sentence=f"all {_pods(known)} exist")
     began = sorted(pod.info.started for pod in known if 0 < pod.info.started < FAR_AWAY)
     if began:
         yield Event(
-            at=rfc3339(began[0]), event="Started", sentence=f"the first of {_pods(known)} began"
+            at=rfc3339(began[0]), event="Started", sentence=f"the first of {_pods(known)} started"
         )
         if len(began) == len(known):
-            yield Event(at=rfc3339(began[-1]), event="Whole", sentence=f"{_pods(known)} have begun")
+            yield Event(at=rfc3339(began[-1]), event="Whole", sentence=f"{_pods(known)} started")
 
 
 def _pods(pods: Sequence[Pod]) -> str:

@@ -37,10 +37,10 @@ def why(cluster: ClusterState, subject: Subject, node: str) -> Why:
     state = cluster.state
     row = state.nodes.row_of.get(node)
     if row is None:
-        raise RefusedError(404, "There is no such node.")
+        raise RefusedError(404, "The node was not found.")
     pods = _samples(subject.pods())
     if not pods:
-        raise RefusedError(404, "It has no pods yet, so there is nothing to find a place for.")
+        raise RefusedError(404, "The workload has no pods yet.")
     fits, reasons = False, []
     for pod in pods:
         found = list(_against(state, _root(pod), pod, row))
@@ -78,7 +78,7 @@ def _against(state: State, root: tuple[GroupKey, int], pod: Pod, row: int) -> It
         # It fits without respect to nominations, so only these can still exclude it.
         with state.nodes.trial(), state.nominations.respected(*root):
             if int(framework.slots_in(shape, rows)[0]) <= 0:
-                yield "its room is nominated for others of the same or a higher priority"
+                yield "its free capacity is nominated for pods of the same or a higher priority"
         return
     code = int(framework.node_codes(shape)[row])
     if code:
@@ -110,7 +110,7 @@ def _numbers(state: State, shape: Shape, row: int) -> Iterator[tuple[str, str]]:
         if int(nodes.allocatable[index, row]) != BY_DEVICES:
             name = names[index]
             reason = "Too many pods" if name == "pods" else f"Insufficient {name}"
-            yield reason, f": {_amount(name, wanted)} asked for, {_amount(name, max(free, 0))} free"
+            yield reason, f": {_amount(name, wanted)} requested, {_amount(name, max(free, 0))} free"
 
 
 def _amount(resource: str, amount: int) -> str:
@@ -134,8 +134,11 @@ def _of_domain(cluster: ClusterState, root: Group, row: int) -> Iterator[str]:
     code = int(places.codes[row])
     needed = count(outcome.shortage.needed, "pod")
     if code < 0:
-        yield f"it is in no domain of {key}, and {needed} have to be in one"
+        yield f"it is in no domain of {key}, and {needed} must be in one"
         return
     for each in domains(state, root, outcome):
         if each.value == places.paths[code] and each.free < outcome.shortage.needed:
-            yield f"{key}={each.value} has room for {each.free} of the {needed} that go together"
+            yield (
+                f"{key}={each.value} has capacity for {each.free} of the {needed} that need"
+                " one domain"
+            )

@@ -27,7 +27,7 @@ MOST_PODS: Final = 20_000
 _MOST_CONDITIONS: Final = 32
 """Conditions of a group that are shown. Further ones are left out."""
 
-_MISSING: Final = "There is no such workload, or you may not see it."
+_MISSING: Final = "The workload was not found, or you do not have access to it."
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a live cluster tells becomes a trace, which is played on that cluster's nodes."""
+"""Recording of a live cluster as a trace, and its replay on that cluster's nodes."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ async def test_what_ran_is_recorded_and_played_again(
     (own,) = [job for job in jobs if job["namespace"] == env.name]
     assert (own["name"], own["pods"], own["min_pods"]) == ("train", 4, 4)
     assert own["requests"] == {"cpu": "1"}
-    assert "have the time so far as their duration; left out: 1 that wait" in said.err
+    assert "with their time so far as duration; left out: 1 waiting" in said.err
 
     trace, nodes, results = (tmp_path / name for name in ("t.jsonl", "s.json", "o.json"))
     trace.write_text(f"{json.dumps(own)}\n")

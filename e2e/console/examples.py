@@ -1,4 +1,4 @@
-"""The clusters that the page is shown: what runs in them, what waits, and what was."""
+"""The example clusters of the page: running and pending workloads, and the history."""
 
 import math
 
@@ -7,11 +7,11 @@ from scheduler.core.explain.advice import available, need
 from scheduler.core.state.shortage import BestDomain, Shortage
 
 GANG = "research/Job/llama-pretrain"
-"""The workload of the small cluster that runs in part."""
+"""The partially running workload of the small cluster."""
 
 SCRIPT = "<img src=x onerror=document.title='taken'><script>document.title='taken'</script>"
 TAG = "<img src=x onerror=document.title='taken'>"
-"""Without a slash, which no name can have."""
+"""A hostile name without a slash, which no name can contain."""
 TURNED = "\u0634\u0628\u0643\u0629-\u05e9\u05dc\u05d5\u05dd-1"
 OVERRIDE = "\u202eterces eht\u202c"
 LONG = "a-name-of-253-characters." + "x" * 228
@@ -19,7 +19,7 @@ HOSTILE = (TAG, TURNED, LONG)
 
 
 def small() -> Contents:
-    """48 nodes in two blocks, one gang that starts, five that wait."""
+    """Return 48 nodes in two blocks, one gang that starts, and five that are pending."""
     contents = filled(Contents(blocks(2, 3, 8)))
     for number in range(1, 9):
         contents.full[f"node-1-1-{number}"] = 1.0
@@ -34,7 +34,7 @@ def small() -> Contents:
 
 
 def large() -> Contents:
-    """5,000 nodes: 20 blocks of 10 racks of 25."""
+    """Return 5,000 nodes: 20 blocks of 10 racks of 25."""
     contents = filled(Contents(blocks(20, 10, 25)))
     contents.queue = [
         waiting(number, "NoRoom", "0/5000 nodes are available: 5000 Insufficient cpu.")
@@ -45,7 +45,7 @@ def large() -> Contents:
 
 
 def hostile() -> Contents:
-    """Names that would do harm where they are taken for anything but text."""
+    """Return a cluster with names that do harm unless they are handled as text."""
     names = [f"{name}-{number}"[:253] for number, name in enumerate(HOSTILE)]
     contents = Contents({TAG: {TURNED: names[:2], LONG: names[2:]}})
     contents.full = dict.fromkeys(names, 0.5)
@@ -72,15 +72,15 @@ def _queue() -> list[Json]:
         waiting(
             1,
             "Nominated",
-            "8 pods nominated to 8 nodes; 3 pods there are ending",
-            waits_for="3 pods to end",
+            "8 pods nominated to 8 nodes; 3 pods there must terminate",
+            waits_for="3 pods to terminate",
             nearest={"key": RACK, "value": "b1-rack-2", "slots": 8, "needed": 8},
         ),
         waiting(
             2,
             "Evicting",
-            "16 pods nominated to 4 nodes; 11 pods there are being evicted",
-            waits_for="11 pods to end",
+            "16 pods nominated to 4 nodes; 11 pods there must be evicted",
+            waits_for="11 pods to terminate",
             nearest={"key": RACK, "value": "b2-rack-1", "slots": 9, "needed": 16},
         ),
         _refused(
@@ -123,21 +123,21 @@ def _refused(
         number,
         "NoRoom",
         _no_room(counts, best, needed),
-        f"room for {best.missing} more pods",
+        f"capacity for {best.missing} more pods",
         nearest={"key": best.key, "value": best.value, "slots": slots, "needed": needed},
         age=age,
     )
 
 
 def _no_room(counts: dict[str, int], best: BestDomain, needed: int) -> str:
-    """The scheduler's own sentences of a group that does not fit into one domain."""
+    """Return the scheduler's sentences about a group that does not fit into one domain."""
     group = ("PodGroup", "research", "train")
     short = Shortage("capacity", group, "", needed, needed - best.missing, best=best)
     return f"{available(48, list(counts.items()))} {need(short)}"
 
 
 def gang(id_: str, *, running: int, pods: int = 16) -> Json:
-    """A Job of two groups, of which `running` pods run."""
+    """Return a Job of two groups with `running` running pods."""
     name = id_.rpartition("/")[2]
     groups = [
         _group(f"{name[:200]}-workers-{part}", range(8 * part, 8 * part + 8), running)
@@ -216,8 +216,8 @@ def _timeline(*, whole: bool) -> list[Json]:
         (397, "Refused", first, None),
         (180, "Refused", second, None),
         (46, "Scheduled", "minCount pods are scheduled.", scheduler),
-        (44, "Started", "the first of 16 pods began", None),
-        *([(3, "Whole", "16 pods have begun", None)] if whole else []),
+        (44, "Started", "the first of 16 pods started", None),
+        *([(3, "Whole", "16 pods started", None)] if whole else []),
     ]
     return [
         {"at": ago(age), "event": event, "sentence": sentence, "by": by}
@@ -226,7 +226,7 @@ def _timeline(*, whole: bool) -> list[Json]:
 
 
 def history(points: int = 180) -> Json:
-    """Three hours in minutes: a wave of work, some preemptions, two blocks."""
+    """Return three hours in steps of a minute: a wave of load, some preemptions, two blocks."""
     wave = [math.sin(step / 17) + math.sin(step / 5) / 3 for step in range(points)]
     return {
         "step": 60,

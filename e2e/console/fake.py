@@ -1,7 +1,7 @@
-"""A server with the console's addresses and messages, whose answers and events tests decide.
+"""A server with the console's URLs and messages, whose responses and events tests control.
 
-It serves the page's own files with the headers that the console sends, so a page that needs more
-than they allow fails here as well.
+It serves the page's own files with the console's headers, so a page that needs more permissions
+than they allow fails here too.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ HEADERS: Final = (
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 )
-TOKEN: Final = "a-token-that-is-good"  # the fake's own, of no use anywhere else
+TOKEN: Final = "a-token-that-is-good"  # valid only for this fake
 
 
 class Fake:
-    """One server; `port` stays the same when it is ended and started again."""
+    """One fake server; `port` is the same after a restart."""
 
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
@@ -47,7 +47,7 @@ class Fake:
         self.asked: list[str] = []
         self.tried: list[Json] = []
         self.released = asyncio.Event()
-        """Cleared, answers are held back that have been made up already."""
+        """Gate of the responses: those already computed are delayed until it is set."""
         self.released.set()
         self._viewers: set[asyncio.Queue[str]] = set()
         self._server: uvicorn.Server | None = None
@@ -72,7 +72,7 @@ class Fake:
                 await asyncio.sleep(0.01)
 
     async def stop(self) -> None:
-        """End the server and every stream, as when its process is killed."""
+        """End the server and every stream, as if its process were killed."""
         assert self._server is not None
         assert self._task is not None
         for viewer in self._viewers:
@@ -81,7 +81,7 @@ class Fake:
         await self._task
 
     def send(self, event: str, data: Json | None = None) -> None:
-        """An event to everybody who looks on."""
+        """Send an event to all viewers."""
         text = f"event: {event}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
         for viewer in self._viewers:
             viewer.put_nowait(text)
@@ -197,13 +197,13 @@ class Fake:
         found = self.contents.workloads.get("/".join(request.path_params.values()))
         if found:
             return JSONResponse(found)
-        message = "There is no such workload, or you may not see it."
+        message = "The workload was not found, or you do not have access to it."
         return JSONResponse({"message": message}, 404)
 
     async def _why(self, request: Request) -> Response:
         node = request.query_params["node"]
         full = self.contents.full.get(node, 0.0) > 0.5
-        reasons = ["Insufficient cpu: 8 asked for, 2 free"] if full else []
+        reasons = ["Insufficient cpu: 8 requested, 2 free"] if full else []
         return JSONResponse({"node": node, "fits": not full, "reasons": reasons})
 
     async def _what_if(self, request: Request) -> Response:
@@ -221,7 +221,7 @@ class Fake:
                 ],
                 "evicted": [{"id": "batch/PodGroup/nightly", "by": "research/PodGroup/train-3"}],
                 "lines": [
-                    "24 pods of 1 workload would be placed.",
+                    "24 pods of 1 workload would be scheduled.",
                     "1 workload with 8 pods would be evicted.",
                     "1 workload would still wait.",
                 ],
@@ -247,7 +247,7 @@ class Fake:
 
 @asynccontextmanager
 async def served(contents: Contents) -> AsyncIterator[Fake]:
-    """The fake with this contents, ended afterwards."""
+    """Run the fake server with these contents during the block."""
     fake = Fake(contents)
     await fake.start()
     try:

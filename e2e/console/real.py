@@ -1,4 +1,4 @@
-"""The console's own server beside a scheduler: on the embedded cluster, or on any other."""
+"""The console's own server with a scheduler, on the embedded cluster or any other."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,14 +31,14 @@ _ELECTION: Final = LeaderElection(lease_seconds=3, renew_seconds=2, retry_second
 
 @dataclass
 class Stage:
-    """A cluster whose contents a test makes, and the console that shows it."""
+    """A cluster whose contents the test creates, and its console."""
 
     client: Client
     console: LocalConsole
     cluster: LocalCluster
 
     async def nodes(self, blocks: int, racks: int, nodes: int, cpu: str = "4") -> None:
-        """Nodes n-B-R-N."""
+        """Create nodes n-B-R-N."""
         for block in range(1, blocks + 1):
             for rack in range(1, racks + 1):
                 for number in range(1, nodes + 1):
@@ -49,7 +49,7 @@ class Stage:
     async def fill(self, contents: Contents) -> None:
         """Create nodes of 4 cores, with one pod on each that is in use.
 
-        Without HTTP, as there are many.
+        The server creates them without HTTP requests, as there are many.
         """
         create = self.cluster.api.create
         for block, racks in contents.blocks.items():
@@ -69,7 +69,7 @@ class Stage:
         await self.client.create(NODES, _node(name, block, rack, cpu))
 
     async def job_gang(self, name: str, size: int, key: str = RACK) -> None:
-        """A Job that is suspended, with a group of its name and that many pods of one core."""
+        """Create a suspended Job, and a group of its name with that many pods of one core."""
         job = {
             "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
             "spec": {"suspend": True, "template": {"spec": {
@@ -117,9 +117,9 @@ def _node(name: str, block: str, rack: str, cpu: str = "4") -> dict[str, Any]:
 
 @asynccontextmanager
 async def staged(settings: Settings | None = None) -> AsyncIterator[Stage]:
-    """An embedded cluster with Muster's kinds, its scheduler, and the console.
+    """Start an embedded cluster with Muster's kinds, its scheduler, and the console.
 
-    Without `settings` the console nests blocks and racks, and answers no what-if.
+    Without `settings` the console nests blocks and racks, and does not support what-if.
     """
     async with LocalCluster() as cluster, AsyncExitStack() as stack:
         clients = [

@@ -1,4 +1,4 @@
-"""What the pictures of docs/console.md show: which address, which colours, in which scene."""
+"""The screenshots of docs/console.md: the URL and color scheme of each, by scene of the story."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from e2e.console.texts import STATIC
 PICTURES: Final = STATIC.parents[1] / "docs" / "pictures" / "console"
 PAGE: Final = PICTURES.parents[1] / "console.md"
 LOGIN: Final = "login"
-"""The picture of what those see who have no session."""
+"""The screenshot of the login page."""
 LARGE: Final = "map-5000"
-"""The picture of a cluster of its own."""
+"""The screenshot of 5,000 nodes, which are a cluster of their own."""
 MANIFEST: Final = yaml.safe_dump(example("job-gang.yaml"), sort_keys=False)
 CHANGES: Final = (
     '[{"addNodes":{"like":"node-2-1-1","count":2}},'
     f'{{"removeDomain":{{"key":"{RACK}","value":"rack-1-1"}}}}]'
 )
 TYPED: Final = (MANIFEST, TRAINING)
-"""What the viewer writes into fields and addresses."""
+"""The user's input in fields and URLs."""
 
 
 async def _settled(view: Shown) -> None:
@@ -33,7 +33,7 @@ async def _settled(view: Shown) -> None:
 async def _tried(view: Shown) -> None:
     await view.page.get_by_label("Manifests, YAML").fill(MANIFEST)
     await view.page.get_by_role("button", name="Try it").click()
-    await view.see("In short")
+    await view.see("Summary")
 
 
 async def _plotted(view: Shown) -> None:
@@ -41,7 +41,7 @@ async def _plotted(view: Shown) -> None:
 
 
 async def _evicted(view: Shown) -> None:
-    await view.see("Eviction under way", "tbody")
+    await view.see("Eviction in progress", "tbody")
     await view.settled()
 
 
@@ -56,7 +56,7 @@ async def _asked_for_a_token(view: Shown) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """An address, what is done before the picture is taken, and whether it is dark."""
+    """A URL, the steps before the screenshot, and the color scheme."""
 
     path: str
     steps: Callable[[Shown], Awaitable[None]] = _settled
@@ -64,7 +64,7 @@ class Shot:
 
 
 PREEMPTING: Final = {"queue": Shot("/queue", _evicted)}
-"""While a gang evicts another."""
+"""The screenshots while a gang evicts another."""
 STARTED: Final = {
     "map": Shot(f"/map?workload={TRAINING}"),
     "map-dark": Shot("/map?domain=block-2/rack-2-1&node=node-2-1-1", dark=True),
@@ -72,7 +72,7 @@ STARTED: Final = {
     "what-if": Shot(f"/what-if?changes={CHANGES}", _tried),
     "history": Shot("/history?hours=1", _plotted),
 }
-"""Once the gang that waited has started."""
+"""The screenshots after the gang that waited has started."""
 SHOTS: Final = {
     **PREEMPTING,
     **STARTED,

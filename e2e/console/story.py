@@ -1,4 +1,4 @@
-"""The story of the pictures: the demo's workloads, on nodes of the embedded cluster."""
+"""The story of the screenshots: the demo's workloads on the embedded cluster."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -20,32 +20,32 @@ BLOCK: Final = "topology.example/block"
 TRAINING: Final = "default/JobSet/training"
 """The gang of 16 that waits for one pod."""
 URGENT: Final = "urgent"
-"""The gang that preempts another, and its priority class."""
+"""The gang that preempts another, and its PriorityClass."""
 HOLD: Final = "test.muster.dev/hold"
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The cluster, and the console that shows it."""
+    """The cluster and its console."""
 
     env: Environment
     console: LocalConsole
 
     async def nodes(self, blocks: int, racks: int, nodes: int) -> None:
-        """Nodes node-B-R-N for five pods of the examples."""
+        """Create nodes node-B-R-N, each with capacity for five pods of the examples."""
         for block in range(1, blocks + 1):
             for rack in range(1, racks + 1):
                 for number in range(1, nodes + 1):
                     await self.node(block, rack, number)
 
     async def node(self, block: int, rack: int, number: int) -> None:
-        """One node."""
+        """Create one node."""
         made = node(f"node-{block}-{rack}-{number}", f"rack-{block}-{rack}")
         made["metadata"]["labels"][BLOCK] = f"block-{block}"
         await self.env.client.create(NODES, made)
 
     async def waits(self) -> None:
-        """Three gangs run, one of them in one rack; one lacks a pod, one nodes, and one members."""
+        """Run three gangs, one in one rack. One more lacks a slot, one lacks nodes, one lacks pods."""
         env = self.env
         urgent = {"metadata": {"name": URGENT}, "value": 1000}
         await env.client.create(PRIORITY_CLASSES, urgent)
@@ -65,7 +65,7 @@ class Story:
         await env.create(PODS, pod("fine-tune-0", "", group="fine-tune"))
 
     async def preempts(self) -> None:
-        """An important gang of 16 evicts another, whose pods are still ending."""
+        """Create a gang of high priority. Finalizers keep the pods that it evicts terminating."""
         kept = PatchBuilder().add("/metadata/finalizers", [HOLD])
         for each in await self.env.pods():
             if each["spec"].get("nodeName"):
@@ -73,7 +73,7 @@ class Story:
         await self._jobset("jobset-gang.yaml", URGENT, priorityClassName=URGENT)
 
     async def starts(self) -> None:
-        """The evicted pods have ended, and nodes join for those that wait."""
+        """Let the evicted pods end, and add nodes for the gangs that wait."""
         await remove_finalizers(self.env, "")
         await self.env.runs(of_jobset(URGENT), 16)
         for rack in (1, 2):
@@ -90,8 +90,8 @@ class Story:
 
 
 @asynccontextmanager
-async def told(env: Environment) -> AsyncIterator[Story]:
-    """The story's beginning: a cluster without nodes, and a console."""
+async def begun(env: Environment) -> AsyncIterator[Story]:
+    """Open a console on a cluster without nodes."""
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(
             await Client.connect(env.cluster.kubeconfig, user_agent="muster-console")

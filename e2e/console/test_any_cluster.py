@@ -1,4 +1,4 @@
-"""The page on the cluster of the run, the real one, too: every view, and who preempts whom."""
+"""The page on the cluster of the run, including the real one: every view, and preemptions."""
 
 import json
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.timeout(240)
 async def view(
     env: Environment, command: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Shown]:
-    """The page of a console beside the scheduler that runs; a browser of this test's own loop."""
+    """The page of a console with the running scheduler; the browser uses this test's own loop."""
     monkeypatch.setattr(history, "STEP", 1.0)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(
@@ -66,14 +66,14 @@ async def test_who_preempts_whom_is_seen_as_it_happens(
     of_pod = {"priorityClassName": important}
     await leaf(env, "high", 4, key=RACK, mode="all", priority_class=important, of_pod=of_pod)
 
-    # The page of the victim, without being asked for again.
+    # The page shows the victim's change without a reload.
     await view.see("Preempted", ".timeline")
-    await view.see("4 pods evicted to make room for higher priority", ".timeline")
+    await view.see("4 pods preempted by a workload of higher priority", ".timeline")
     await view.see(by_whom, ".timeline")
     await view.see("Evicted", ".tree")
 
     await view.open(f"/queue?namespace={env.name}")
-    await view.see("Eviction under way", "tbody")
+    await view.see("Eviction in progress", "tbody")
     await view.see("high", "tbody")
     await view.open(address(high))
     await view.see("Nominated", ".timeline")
@@ -114,8 +114,11 @@ async def test_every_view_answers(env: Environment, view: Shown) -> None:
     await view.see("Insufficient cpu: 1 asked for, 0 free", ".reasons")
 
     for changes, answer in (
-        ([{"addNodes": {"like": nodes[0], "count": 2}}], "4 pods of 1 workload would be placed."),
-        ([{"evict": f"{env.name}/JobSet/train"}], "4 pods of 1 workload would be placed."),
+        (
+            [{"addNodes": {"like": nodes[0], "count": 2}}],
+            "4 pods of 1 workload would be scheduled.",
+        ),
+        ([{"evict": f"{env.name}/JobSet/train"}], "4 pods of 1 workload would be scheduled."),
         ([{"removeDomain": {"key": RACK, "value": f"{env.name}-r"}}], "would still wait"),
     ):
         await view.open(f"/what-if?changes={quote(json.dumps(changes))}")
@@ -138,7 +141,7 @@ async def test_an_outage_of_the_api_server_is_said_and_over(
 
     await env.cluster.stop_apiserver()
     try:
-        await view.see("API server does not answer", ".lost-note")
+        await view.see("API server does not respond", ".lost-note")
         await view.see("0 of 2 cpu used", "section[aria-label=Node]")
     finally:
         await env.cluster.start_apiserver()

@@ -1,4 +1,4 @@
-"""The page follows the server: changes, its loss and return, and the end of a session."""
+"""Live updates of the page: changes, disconnection and reconnection, and the end of a session."""
 
 import pytest
 from playwright.async_api import Browser
@@ -18,7 +18,7 @@ async def _looking(fake: Fake, view: Shown, count: int = 1) -> None:
 
 
 async def _asked(fake: Fake, view: Shown, path: str) -> None:
-    """Once the page's question is there: an event before it is known to its answer alone."""
+    """Wait until the page's request arrives: an earlier event shows only in the response."""
     while path not in fake.asked:
         await view.page.wait_for_timeout(20)
 
@@ -39,7 +39,7 @@ async def test_a_gang_is_seen_to_start(browser: Browser) -> None:
             fake.send("workload", gang(GANG, running=running))
             await view.see(f"{running} running, 16 bound of 16 pods")
         fake.send("workload", gang(GANG, running=16))
-        await view.see("16 pods have begun")
+        await view.see("16 pods started")
 
         assert await view.text(".facts .state") == "Running"
         assert fake.asked.count(f"/api{address(GANG)}") == 1
@@ -166,7 +166,7 @@ async def test_an_api_server_that_does_not_answer_the_console_is_said(browser: B
         await view.see("5 workloads wait")
         await _looking(fake, view)
         fake.send("cluster", {"current": False})
-        await view.see("API server does not answer", ".lost-note")
+        await view.see("API server does not respond", ".lost-note")
         await view.see("Out of date", ".link-state")
         assert "train-1" in await view.text()
         fake.send("cluster", {"current": True})
@@ -203,8 +203,8 @@ async def test_an_empty_cluster_is_no_error(browser: Browser) -> None:
             "utilisation": {},
         }  # fmt: skip
         await view.open("/map")
-        await view.see("There are no nodes that you may see.")
+        await view.see("There are no nodes that you can see.")
         await view.open("/queue")
         await view.see("Nothing waits")
         await view.open("/history")
-        await view.see("There are no points yet.")
+        await view.see("There is no data yet.")

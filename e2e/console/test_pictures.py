@@ -1,7 +1,7 @@
-"""The pictures of docs/console.md: the console of a cluster that runs, in Chromium.
+"""The screenshots of docs/console.md: the console of a running cluster, in Chromium.
 
-`make pictures` renews them. Each text in a picture is the page's own or an answer of the console,
-and the queue says of a group what its status says.
+`make pictures` renews them. Each text in a screenshot is a constant of the page or part of a
+response of the console, and the queue shows the summary of each group's blocker.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -19,7 +19,7 @@ from e2e.console.clusters import Contents, blocks, filled
 from e2e.console.page import DESK, Shown, shown
 from e2e.console.real import staged
 from e2e.console.shots import LARGE, LOGIN, PICTURES, PREEMPTING, SHOTS, STARTED, TYPED
-from e2e.console.story import URGENT, Story, told
+from e2e.console.story import URGENT, Story, begun
 from e2e.console.texts import Sources
 from e2e.harness.clusters.local import Local
 from e2e.harness.environment import Environment
@@ -37,11 +37,11 @@ pytestmark = [
 
 ROWS: Final = """() => Object.fromEntries([...document.querySelectorAll("tbody tr")].map((row) =>
   [row.querySelector("th a").textContent, row.querySelector(".why p").textContent]))"""
-"""The name of each group in the queue, and the sentence about it."""
+"""A script that returns the sentence of each group in the queue, by name."""
 
 
 class Camera:
-    """Takes the pictures of one page into a folder, and knows where the page's texts are from."""
+    """A page whose screenshots go to a folder, with the sources of its texts."""
 
     def __init__(self, view: Shown, sources: Sources, folder: Path) -> None:
         self.view = view
@@ -70,13 +70,13 @@ class Camera:
 
 @pytest.fixture
 def folder(record: bool, tmp_path: Path) -> Path:
-    """Where pictures go: into the docs if these are to be renewed."""
+    """Return the folder of the screenshots: that of the docs if they are recorded."""
     return PICTURES if record else tmp_path
 
 
 @pytest.fixture
 def stage() -> Iterator[tuple[Local, Muster]]:
-    """An embedded cluster without nodes, and Muster's processes."""
+    """Start an embedded cluster without nodes, and Muster's processes."""
     cluster = Local()
     with started(cluster), installed(cluster) as muster:
         yield cluster, muster
@@ -86,13 +86,13 @@ def stage() -> Iterator[tuple[Local, Muster]]:
 async def story(
     stage: tuple[Local, Muster], monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Story]:
-    # All of the story takes less than the minute that is one point of the history.
+    # The complete story is shorter than one regular step of the history.
     monkeypatch.setattr(history, "STEP", 1.0)
     async with await Client.connect(stage[0].kubeconfig) as client:
         env = Environment(*stage, client, "default")
         env.timeout_seconds = 600
-        async with told(env) as begun:
-            yield begun
+        async with begun(env) as opened:
+            yield opened
 
 
 async def test_each_view_has_a_picture(browser: Browser, story: Story, folder: Path) -> None:
@@ -103,7 +103,7 @@ async def test_each_view_has_a_picture(browser: Browser, story: Story, folder: P
         await story.preempts()
         for name in PREEMPTING:
             await camera.take(name)
-        await _queue_says_what_groups_say(view, story.env)
+        await _queue_shows_summaries(view, story.env)
         await story.starts()
         for name in STARTED:
             await camera.take(name)
@@ -131,25 +131,25 @@ async def _log_in(view: Shown, console: LocalConsole) -> None:
     await view.open(console.url.removeprefix(view.origin))
 
 
-async def _queue_says_what_groups_say(view: Shown, env: Environment) -> None:
-    """All but the one that evicts others say what the scheduler wrote into their status."""
+async def _queue_shows_summaries(view: Shown, env: Environment) -> None:
+    """Wait until the sentences are the summaries. The preemptor is nominated, and has another."""
 
     async def probe() -> bool:
         groups = (await env.client.list(POD_GROUPS, env.name))["items"]
-        said = {
+        summaries = {
             group["metadata"]["name"]: group["status"]["blocker"]["summary"]
             for group in groups
             if group.get("status", {}).get("blocker")
         }
         rows = await view.run(ROWS)
-        for sentences in (said, rows):
+        for sentences in (summaries, rows):
             sentences.pop(f"pg-{URGENT}", None)
-        return len(said) >= 3 and bool(said == rows)
+        return len(summaries) >= 3 and bool(summaries == rows)
 
-    await eventually(probe, "the queue to say what groups say", env.timeout_seconds)
+    await eventually(probe, "the queue to show the summaries", env.timeout_seconds)
 
 
 def _size(picture: Path) -> tuple[int, int]:
-    """Width and height, from a PNG's header."""
+    """Return width and height from a PNG's header."""
     header = picture.read_bytes()[16:24]
     return int.from_bytes(header[:4]), int.from_bytes(header[4:])

@@ -1,4 +1,4 @@
-"""Each view, from the console's own server beside a scheduler on the embedded cluster."""
+"""Each view, from the console's own server with a scheduler on the embedded cluster."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(240
 async def looking(
     browser: Browser, settings: Settings | None = None
 ) -> AsyncIterator[tuple[Stage, Shown]]:
-    """A stage of two blocks of two racks of two nodes of 4 cores, and the page, logged in."""
+    """Open a stage of two blocks of two racks of two nodes of 4 cores, and the page, logged in."""
     async with staged(settings) as stage:
         await stage.nodes(2, 2, 2)
         origin = stage.console.address.rstrip("/")
@@ -53,7 +53,7 @@ async def test_a_gang_is_seen_to_wait_and_to_start(browser: Browser) -> None:
         await view.see("Nothing waits")
         await stage.job_gang("train", 10)
         await view.see("1 workload waits")
-        await view.see("room for 8", "tbody")
+        await view.see("capacity for 8", "tbody")
         await view.see("8 of 10", "tbody")
 
         await view.open("/workloads/default/Job/train")
@@ -92,7 +92,7 @@ async def test_why_not_on_a_node_is_answered(browser: Browser) -> None:
         await stage.node("tiny", "b1", "b1-r1", "500m")
         await view.open("/workloads/default/PodGroup/train?node=tiny")
         await view.see("Insufficient cpu: 1 asked for, 0.5 free", ".reasons")
-        await view.see("example.com/rack=b1-r1 has room for 8 of the 10 pods", ".reasons")
+        await view.see("example.com/rack=b1-r1 has capacity for 8 of the 10 pods", ".reasons")
 
 
 @pytest.mark.long
@@ -115,7 +115,7 @@ async def test_a_gang_that_waits_would_start_with_another_node(browser: Browser)
         await page.get_by_label("Like the node", exact=True).fill("n-1-1-1")
         await page.get_by_role("button", name="Add", exact=True).click()
         await page.get_by_role("button", name="Try it").click()
-        await view.see("10 pods of 1 workload would be placed.")
+        await view.see("10 pods of 1 workload would be scheduled.")
         await view.open("/map")
         await view.see("8 nodes, 0 of 32 used (0 %), 32 free.")
 
@@ -124,7 +124,7 @@ async def test_a_gang_that_waits_would_start_with_another_node(browser: Browser)
 async def test_history_begins_when_the_console_does(browser: Browser) -> None:
     async with looking(browser) as (_stage, view):
         await view.open("/history")
-        await view.see("There are no points yet.")
+        await view.see("There is no data yet.")
 
 
 async def test_without_the_key_there_is_only_the_login(browser: Browser) -> None:

@@ -1,4 +1,4 @@
-"""What `texts` finds: a text that neither the page nor its server has."""
+"""A text that is neither a constant of the page nor in a response is found."""
 
 import pytest
 from playwright.async_api import Browser

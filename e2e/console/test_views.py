@@ -1,4 +1,4 @@
-"""Every view says what the server told it, at an address that can be shared."""
+"""The content of every view, each at a URL that can be shared."""
 
 import pytest
 from playwright.async_api import Browser
@@ -106,7 +106,7 @@ async def test_the_queue_s_filters_are_in_its_address(browser: Browser) -> None:
         await view.open("/queue?reason=NoRoom")
         await view.see("2 workloads wait")
         await view.page.get_by_label("Namespace").fill("vision")
-        await view.see("Nothing that waits matches these filters.")
+        await view.see("No waiting workload matches these filters.")
 
         assert "namespace=vision" in view.page.url
         await view.open("/queue?priorityMin=800")
@@ -155,7 +155,7 @@ async def test_the_time_line_says_who_preempted_it(browser: Browser) -> None:
         {
             "at": ago(1),
             "event": "Preempted",
-            "sentence": "4 pods evicted to make room for higher priority",
+            "sentence": "4 pods preempted by a workload of higher priority",
             "by": "PodGroup research/urgent of priority 9",
         }
     )
@@ -172,7 +172,7 @@ async def test_why_not_on_a_node(browser: Browser) -> None:
         await view.open(address(GANG))
         await view.page.get_by_label("Node", exact=True).fill("node-1-1-3")
         await view.page.get_by_role("button", name="Ask").click()
-        await view.see("Insufficient cpu: 8 asked for, 2 free")
+        await view.see("Insufficient cpu: 8 requested, 2 free")
 
         await view.open(address(GANG) + "?node=node-1-2-2")
         await view.see("Fits")
@@ -200,7 +200,7 @@ async def test_what_if_sends_manifests_and_changes_and_shows_the_answer(browser:
                 await page.get_by_label(label, exact=True).fill(value)
             await page.get_by_role("button", name="Add", exact=True).click()
         await page.get_by_role("button", name="Try it").click()
-        await view.see("24 pods of 1 workload would be placed.")
+        await view.see("24 pods of 1 workload would be scheduled.")
 
         assert fake.tried == [{"manifests": "kind: Job", "changes": changes}]
         text = await view.text()
@@ -214,7 +214,7 @@ async def test_the_changes_of_a_what_if_are_in_its_address(browser: Browser) -> 
     async with served(small()) as fake, shown(browser, fake.url) as view:
         await view.open('/what-if?changes=[{"removeNode":"node-1-1-2"},{"unknown":1},null]')
         await view.see("Remove node node-1-1-2")
-        await view.page.get_by_role("button", name="Take away: Remove node node-1-1-2").click()
+        await view.page.get_by_role("button", name="Discard: Remove node node-1-1-2").click()
         await view.until("location.search === ''")
         await view.open("/what-if?changes=[{")
         assert await view.page.get_by_role("button", name="Try it").is_disabled()
@@ -264,7 +264,7 @@ async def test_an_address_without_a_view_says_so(browser: Browser) -> None:
         await view.page.goto(fake.url + "/nothing")
         await view.see("There is no page at this address.")
         await view.open(address("research/Job/nothing"))
-        await view.see("There is no such workload, or you may not see it.")
+        await view.see("The workload was not found, or you do not have access to it.")
 
 
 @pytest.mark.long

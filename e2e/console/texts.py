@@ -1,4 +1,4 @@
-"""Where each text of the page comes from: the page's own constants, or an answer of the server."""
+"""The sources of the page's texts: constants of its scripts, and responses of the server."""
 
 import json
 import re
@@ -13,7 +13,7 @@ STATIC: Final = Path(__file__).resolve().parents[2] / "console" / "static"
 _NUMBER: Final = re.compile(
     r"\d{1,2} [A-Z][a-z]{2,3} \d{4}|\d\d:\d\d(:\d\d)?|-?\d[\d,]*(\.\d+)?( ([KMGTPE]i)?B\b)?"
 )
-"""A day, a time, or a number, with its unit if that is bytes."""
+"""A date, a time, or a number, with the unit of bytes."""
 _PLURALS: Final = re.compile(r'plural\([^"]*"(\w+)"\)')
 _ATTRIBUTE: Final = re.compile(r'="([^"]*)"')
 _TAG: Final = re.compile(r"<[^>]*>")
@@ -41,7 +41,7 @@ _SHOWN: Final = """() => {
 
 
 class Sources:
-    """What the server of a page answered and sent. Made before the page is opened."""
+    """The responses and events of a page's server. Create it before the page is opened."""
 
     def __init__(self) -> None:
         self._known = set(_constants())
@@ -55,15 +55,15 @@ class Sources:
         return made
 
     def add(self, answer: str) -> None:
-        """Take in an answer, or an event, as JSON."""
+        """Add a response or an event in JSON."""
         self._known.update(_parts(json.loads(answer)))
 
     def given(self, *texts: str) -> None:
-        """Take in what the viewer wrote into a field or an address."""
+        """Add the user's input in fields and URLs."""
         self._known.update(map(_plain, texts))
 
     async def unknown(self, page: Page) -> list[str]:
-        """The texts of the page's main part that come from nowhere."""
+        """Return the texts of the page's main part without a source."""
         shown = {_plain(text) for text in await page.evaluate(_SHOWN)}
         return sorted(text for text in shown if not self._made_of_known(text))
 
@@ -72,7 +72,7 @@ class Sources:
             self.add(await response.text())
 
     def _made_of_known(self, text: str) -> bool:
-        """Whether the text is a sequence of complete constants, values of answers, and numbers."""
+        """Return true if the text consists of complete constants, response values and numbers."""
         if text.endswith("…"):  # a name that is longer than its box on the map
             return any(one.startswith(text[:-1]) for one in self._known)
         ends = [at for at in range(1, len(text) + 1) if _between_words(text, at)]
@@ -97,7 +97,7 @@ def _plain(text: str) -> str:
 
 
 def _parts(answer: Any) -> Iterator[str]:
-    """Each value and name of an answer, and the parts of identities and label keys."""
+    """Yield each value and field name, and the parts of IDs and label keys."""
     if isinstance(answer, dict):
         answer = [*answer, *answer.values()]
     if isinstance(answer, list):
@@ -118,7 +118,7 @@ def _constants() -> Iterator[str]:
 
 
 def _code(source: str, rest: Iterator[int]) -> Iterator[str]:
-    """The strings and templates of a script up to a brace that closes it.
+    """Yield the strings and templates of a script up to its closing brace.
 
     Templates have a hole for each expression, and no tags.
     """

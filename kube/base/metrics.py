@@ -8,7 +8,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 API_REQUESTS = Counter(
     "muster_rest_client_requests_total",
-    "Requests to the API server by method and status code; code is <error> when no answer came.",
+    "Requests to the API server by method and status code; code is <error> without a response.",
     ["method", "code"],
 )
 WATCH_LAG = Gauge(
@@ -18,31 +18,35 @@ WATCH_LAG = Gauge(
 )
 WATCH_RELISTS = Counter(
     "muster_watch_lists_total",
-    "Full lists made by a watch, the first one included.",
+    "Full lists of a watch, including the first one.",
     ["resource"],
 )
 QUARANTINED = Gauge(
     "muster_quarantined_objects",
-    "Objects that could not be decoded or applied, and are set aside until they change.",
+    "Objects that could not be decoded or applied, and are skipped until they change.",
     ["resource"],
 )
 FAILING = Gauge(
     "muster_failing",
-    "Keys whose handling raised an unexpected error the last time, and which are tried again.",
+    "Keys that failed with an unexpected error the last time, and are retried.",
     ["work"],
 )
 LONGEST_STRETCH = Gauge(
     "muster_loop_longest_stretch_seconds",
-    "Longest stretch of work since the start in which no other task of the event loop could run;"
-    " the log names the object of one above 0.05 s.",
+    "Longest time since the start that one task held the event loop; above 0.05 s the log names the"
+    " object.",
     ["work"],
 )
 STALLS = Counter(
     "muster_loop_stalls_total",
-    "Stretches of more than 0.05 s in which no other task of the event loop could run.",
+    "Times that one task held the event loop for more than 0.05 s.",
     ["work"],
 )
-STALL_SECONDS = Counter("muster_loop_stall_seconds_total", "Seconds of such stretches.", ["work"])
+STALL_SECONDS = Counter(
+    "muster_loop_stall_seconds_total",
+    "Seconds that tasks held the event loop at these times.",
+    ["work"],
+)
 EVENTS_DROPPED = Counter(
     "muster_events_dropped_total",
     "Kubernetes events that were not sent.",
@@ -58,10 +62,10 @@ LEADER = Gauge(
 )
 QUEUE_DEPTH = Gauge("muster_workqueue_depth", "Keys waiting in a work queue.", ["name"])
 QUEUE_RETRIES = Counter(
-    "muster_workqueue_retries_total", "Keys put back after a failure.", ["name"]
+    "muster_workqueue_retries_total", "Keys that were retried after a failure.", ["name"]
 )
 RECONCILE_SECONDS = Histogram(
     "muster_workqueue_work_duration_seconds",
-    "Time from taking a key to being done with it.",
+    "Seconds from taking a key until it is processed.",
     ["name"],
 )

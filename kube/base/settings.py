@@ -30,7 +30,10 @@ class LeaderElection(Section, frozen=True):
     def __post_init__(self) -> None:
         """Raise ValueError, which names the fields, if the order is wrong."""
         if not self.lease_seconds > self.renew_seconds > self.retry_seconds:
-            raise ValueError("leaseSeconds > renewSeconds > retrySeconds must hold")
+            raise ValueError(
+                "leaseSeconds must be more than renewSeconds, and renewSeconds more than"
+                " retrySeconds"
+            )
 
 
 def read(path: str | Path | None, form: type[T]) -> T:

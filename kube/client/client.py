@@ -272,7 +272,7 @@ class Client:
         if resource.namespaced and not namespace:
             namespace = obj.get("metadata", {}).get("namespace")
             if not namespace:
-                raise ValueError(f"{resource.full_name}: a namespace is needed to create one")
+                raise ValueError(f"{resource.full_name}: namespace is required to create one")
         params = {"dryRun": "All"} if dry_run else None
         path = resource.path(namespace)
         return _decode(

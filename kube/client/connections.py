@@ -249,7 +249,7 @@ class _Connection(asyncio.Protocol):
             self._left -= len(body)
             if self._left < 0:
                 self._body.clear()
-                self._fail(ResponseTooLarge("the response is larger than was asked for"))
+                self._fail(ResponseTooLarge("the response is larger than the limit"))
                 self.abort()
                 return
         self._body.append(body)

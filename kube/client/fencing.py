@@ -27,4 +27,4 @@ def check(method: str, path: str) -> None:
     """Raise LeaseLost if the request must not be sent. Call it right before it is written."""
     allowed = _allowed.get()
     if allowed is not None and not allowed():
-        raise LeaseLost(f"{method} {path}: not sent, the lease may be lost")
+        raise LeaseLost(f"{method} {path}: not sent, because the lease may be lost")

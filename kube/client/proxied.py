@@ -73,5 +73,5 @@ async def _read(content: aiohttp.StreamReader, largest: int | None) -> bytes:
         parts.append(part)
         size += len(part)
         if largest is not None and size > largest:
-            raise ResponseTooLarge("the response is larger than was asked for")
+            raise ResponseTooLarge("the response is larger than the limit")
     return b"".join(parts)

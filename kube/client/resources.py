@@ -46,7 +46,7 @@ class Resource:
         if self.namespaced and namespace:
             parts += ["namespaces", _segment(namespace)]
         elif self.namespaced and name is not None:
-            raise ValueError(f"{self.full_name} {name!r}: a namespace is needed")
+            raise ValueError(f"{self.full_name} {name!r}: namespace is required")
         parts.append(self.plural)
         if name is not None:
             parts.append(_segment(name))
@@ -57,7 +57,7 @@ class Resource:
 
 def _segment(text: str) -> str:
     if not text:
-        raise ValueError("a name in a path may not be empty")
+        raise ValueError("a name in a path must not be empty")
     return text if _PLAIN(text) else quote(text, safe=":")
 
 

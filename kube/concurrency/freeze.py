@@ -29,7 +29,7 @@ class Freeze:
 
     def __enter__(self) -> None:
         if self._lasts:
-            raise RuntimeError("it lasts already: wait until it is over")
+            raise RuntimeError("the freeze is already active: wait until it is over")
         self._lasts = True
 
     def __exit__(

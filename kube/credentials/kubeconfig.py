@@ -126,7 +126,7 @@ def _named(where: str, entries: Sequence[_Named], name: str) -> _Named:
     """Return the entry of that name. Raises ValueError if there is none, or more than one."""
     found = [entry for entry in entries if entry.name == name]
     if len(found) != 1:
-        raise ValueError(f"{where}: {len(found) or 'none'} with the name {name!r}; one is needed")
+        raise ValueError(f"{where}: found {len(found)} with the name {name!r}, must be exactly one")
     return found[0]
 
 

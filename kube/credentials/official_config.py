@@ -52,7 +52,7 @@ def _check_exec(files: str, loader: Any) -> None:
     if user is None or "exec" not in user:
         return
     if not hasattr(loader, "token") and not getattr(loader, "cert_file", None):
-        raise ConfigError(f"kubeconfig {files}: the exec plug-in gave no credentials")
+        raise ConfigError(f"kubeconfig {files}: the exec plugin returned no credentials")
 
 
 def _renewal(files: str, loader: Any, settings: Any) -> Authorization:

@@ -94,7 +94,7 @@ class Quarantine:
     def details(self) -> Iterator[str]:
         """Yield a line for each resource: the number of skipped objects, and the first of them."""
         for resource, problems in self._problems.items():
-            yield f"{resource.full_name}: set aside: {_named(problems)}"
+            yield f"{resource.full_name}: skipped: {_named(problems)}"
 
     def _is_new(self, error: Exception) -> bool:
         """Return whether no traceback of this kind of error, from this place, was logged yet."""
@@ -124,4 +124,4 @@ def _message(error: Exception) -> str:
     # The text of any other error may be about other objects, of other tenants.
     readable = isinstance(error, QuantityError | msgspec.DecodeError)
     problem = f"{error}"[:_LONGEST] if readable else f"{kind}; the log has the details"
-    return f"cannot be taken in, and is left out until it changes or is deleted: {problem}"
+    return f"cannot be decoded or applied, and is skipped until it changes or is deleted: {problem}"

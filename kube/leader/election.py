@@ -95,7 +95,9 @@ class LeaderElector:
         Raises ValueError unless lease > renew > retry > 0.
         """
         if not lease > renew > retry > 0:
-            raise ValueError(f"lease {lease} > renew {renew} > retry {retry} > 0 must hold")
+            raise ValueError(
+                f"lease {lease} must be more than renew {renew}, that more than retry {retry} > 0"
+            )
         self._client = client
         self._name = name
         self._namespace = namespace

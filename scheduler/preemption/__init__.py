@@ -1,4 +1,5 @@
-"""Evictions: what preemption has decided is carried out.
+"""Preemption, carried out: conditions on the victims, then their deletion.
 
-`Preemptor` is the entry point.
+`Preemptor` is the entry point; `core/preemption` chooses the victims. Two other parts delete pods:
+`held_places` when the time of expected pods is over, `binding/deadlines` when a gang is given up.
 """

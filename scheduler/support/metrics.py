@@ -1,4 +1,7 @@
-"""The metrics of the scheduler."""
+"""The metrics of the scheduler.
+
+No label has a value that a tenant chooses, such as a namespace: docs/metrics.md says why.
+"""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What admission adds to a new group, and the priority it computes."""
+"""The defaults that admission sets in a new group, and the priority it computes."""
 
 from typing import Any
 

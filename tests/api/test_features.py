@@ -1,4 +1,4 @@
-"""Feature gates: names, defaults, what is configured, and whose feature an owner's groups are."""
+"""Feature gates: names, defaults, configuration, and the feature of an owner's groups."""
 
 import pytest
 
@@ -22,7 +22,10 @@ def test_every_feature_has_a_gate_in_the_order_of_the_list() -> None:
 
 
 def test_what_is_alpha_is_off_and_what_is_beta_is_on() -> None:
-    """As Kubernetes' gates; nothing is on before an administrator can have tried it."""
+    """Kubernetes' gates have the same rule.
+
+    A feature is off until an administrator could try it.
+    """
     assert {it for it in Feature if it in USUAL} == {
         it for it, gate in GATES.items() if gate.stage is Stage.BETA
     }

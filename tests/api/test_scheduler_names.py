@@ -1,4 +1,4 @@
-"""The schedulerNames of Muster, and which lists of them are refused."""
+"""The schedulerNames of Muster, and invalid lists of them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is renewed when, and that what is made is good."""
+"""The times of renewal, and the validity of new certificates."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -29,7 +29,7 @@ SECOND = timedelta(seconds=1)
 
 
 def bare(material: Material, *, server: bool) -> Material:
-    """The same keys, one certificate made anew without any extension."""
+    """Return the same keys with one certificate recreated without extensions."""
     ca_key = serialization.load_pem_private_key(material.ca_key, None)
     server_key = serialization.load_pem_private_key(material.server_key, None)
     assert isinstance(ca_key, ec.EllipticCurvePrivateKey)
@@ -74,35 +74,35 @@ def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
             GOOD,
             DEFAULT_LIFETIMES.server - DEFAULT_LIFETIMES.ahead,
             Renew.SERVER,
-            "server certificate ends at 2027-03-01",
+            "server certificate expires on 2027-03-01",
             id="a server certificate is renewed 90 days before its end",
         ),
         pytest.param(
             GOOD,
             DEFAULT_LIFETIMES.server + SECOND,
             Renew.SERVER,
-            "ends at",
+            "expires on",
             id="an expired server certificate is renewed by the CA that is there",
         ),
         pytest.param(
             GOOD,
             DEFAULT_LIFETIMES.ca - DEFAULT_LIFETIMES.ahead,
             Renew.NEXT_AUTHORITY,
-            "the CA ends at 2036-02-27",
+            "the CA expires on 2036-02-27",
             id="a CA gets its successor 90 days before its end",
         ),
         pytest.param(
             GOOD,
             DEFAULT_LIFETIMES.ca - DEFAULT_LIFETIMES.ahead - SECOND,
             Renew.SERVER,
-            "server certificate ends at",
+            "server certificate expires on",
             id="a CA is left alone until then",
         ),
         pytest.param(
             GOOD,
             DEFAULT_LIFETIMES.ca,
             Renew.EVERYTHING,
-            "the CA ended at 2036-02-27",
+            "the CA expired on 2036-02-27",
             id="a CA that has ended is not overlapped with",
         ),
         pytest.param(
@@ -154,7 +154,7 @@ def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
             replace(GOOD, previous_ca=new_authority(NOW - DEFAULT_LIFETIMES.ca)[0]),
             timedelta(),
             Renew.FORGET_PREVIOUS,
-            "the CA before this one ended at 2026-03-01",
+            "the previous CA expired on 2026-03-01",
             id="a previous CA is forgotten when it has ended",
         ),
         pytest.param(
@@ -305,7 +305,7 @@ def test_what_was_damaged_is_not_trusted_beside_what_is_new() -> None:
 def test_lifetimes_in_which_renewing_gains_nothing_are_refused(
     ca: int, server: int, ahead: int
 ) -> None:
-    with pytest.raises(ValueError, match="renewed ahead"):
+    with pytest.raises(ValueError, match="which must be positive"):
         Lifetimes(timedelta(days=ca), timedelta(days=server), timedelta(days=ahead))
 
 

@@ -180,7 +180,7 @@ async def test_replicas_that_announce_at_once_announce_the_same_ca() -> None:
 
 
 class Restless:
-    """A store that others rewrite whenever it is read."""
+    """A store that others rewrite after each read."""
 
     async def read(self) -> StoredMaterial:
         return StoredMaterial(None)
@@ -192,7 +192,7 @@ class Restless:
 async def test_a_store_that_never_rests_is_an_error_that_names_it() -> None:
     store = Restless()
 
-    with pytest.raises(StoreContendedError, match=f"{ATTEMPTS} times") as caught:
+    with pytest.raises(StoreContendedError, match=f"{ATTEMPTS} writes in a row") as caught:
         await ensure(store, NAMES, NOW)
 
     assert caught.value.store is store

@@ -1,4 +1,4 @@
-"""The plug-in of docs/design/first-plugin.md filters, scores and says why."""
+"""The plugin of docs/design/first-plugin.md filters, scores and says why."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Each plug-in has one module and one table of tests, and kube-scheduler's name leads to both."""
+"""Each plugin has one module and one table of tests, and kube-scheduler's name leads to both."""
 
 import ast
 
@@ -9,7 +9,7 @@ from tests.structure.graph import ROOT
 CORE = ROOT / "scheduler" / "core"
 TESTS = ROOT / "tests" / "scheduler" / "core"
 
-# Of kube-scheduler's default plug-ins those that filter or score, and that have a module here.
+# Of kube-scheduler's default plugins those that filter or score, and that have a module here.
 DEFAULTS = (
     "DynamicResources", "InterPodAffinity", "NodeAffinity", "NodeName", "NodePorts",
     "NodeResourcesFit", "NodeUnschedulable", "NodeVolumeLimits", "PodTopologySpread",

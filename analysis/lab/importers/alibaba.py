@@ -50,7 +50,7 @@ def _fields(row: Mapping[str, str], place: str) -> dict[str, object]:
             "memory": f"{row['memory_mib']}Mi",
         }
     except (KeyError, ValueError) as error:
-        raise LabError(f"{place}: no pod of this trace: {error}") from error
+        raise LabError(f"{place}: not a pod of this trace: {error}") from error
     if gpus == 1 and 0 < milli < 1000:
         requests[SHARED_GPU] = milli
     elif gpus:

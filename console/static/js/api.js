@@ -9,10 +9,10 @@ export class ApiError extends Error {
 }
 
 const SAID = {
-  0: "The server does not answer.",
+  0: "The server does not respond.",
   401: "The session has ended.",
-  403: "Your rights do not reach this.",
-  404: "There is no such thing, or you may not see it.",
+  403: "You do not have access to this.",
+  404: "It was not found, or you do not have access to it.",
 };
 
 let ended = () => {};
@@ -58,7 +58,7 @@ async function ask(url, options) {
 // No name of an object can have them; a message can.
 export const plain = (text) => text.replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 
-const saidOf = (status) => SAID[status] ?? `The server answers with status ${status}.`;
+const saidOf = (status) => SAID[status] ?? `The server responded with status ${status}.`;
 
 function messageOf(text) {
   try {

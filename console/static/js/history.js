@@ -27,7 +27,7 @@ export function HistoryView() {
         </select></label></div>
     </div>
     ${error && html`<${Panel} label="Problem"><${Problem} error=${error} /><//>`}
-    ${data && (data.at.length ? html`<${Plots} of=${data} />` : html`<${Panel} label="History"><${Note}>There are no points yet.<//><//>`)}`;
+    ${data && (data.at.length ? html`<${Plots} of=${data} />` : html`<${Panel} label="History"><${Note}>There is no data yet.<//><//>`)}`;
 }
 
 function appended(before, step, hours) {
@@ -50,15 +50,15 @@ function Plots({ of: data }) {
   const drawn = domains.slice(0, MOST_LINES);
   const rest = domains.length - drawn.length;
   return html`<div class="history-view">
-    <${Plot} title="Waiting" now=${number(data.waiting.at(-1))} times=${times} lines=${[["workloads that wait", data.waiting]]} fill=${true} />
-    <${Plot} title="Arrivals" now=${sum(data.arrivals)} times=${times} lines=${[["workloads that came", data.arrivals]]} bars=${true} />
+    <${Plot} title="Waiting" now=${number(data.waiting.at(-1))} times=${times} lines=${[["waiting workloads", data.waiting]]} fill=${true} />
+    <${Plot} title="Arrivals" now=${sum(data.arrivals)} times=${times} lines=${[["new workloads", data.arrivals]]} bars=${true} />
     <${Plot} title="Preemptions" now=${sum(data.preemptions)} times=${times} lines=${[["workloads that preempted others", data.preemptions]]} bars=${true} />
     <${Plot} title="Utilisation by domain" now=${rest > 0 ? `the ${MOST_LINES} fullest of ${domains.length}` : ""} times=${times} lines=${drawn} share=${true} wide=${true} />
     <${Table} data=${data} domains=${domains} />
   </div>`;
 }
 
-const sum = (values) => `${number(values.reduce((total, value) => total + (value ?? 0), 0))} in all`;
+const sum = (values) => `${number(values.reduce((total, value) => total + (value ?? 0), 0))} in total`;
 
 function Plot({ title, now, times, lines, fill, bars, share, wide }) {
   const frame = useRef(null);

@@ -26,7 +26,7 @@ export function Login({ ended, onSession }) {
   return html`<main class="login">
     <form class="panel" onSubmit=${send}>
       <h1 class="brand"><img src="/static/icon.svg" alt="" /> Muster</h1>
-      ${ended && html`<p role="status">Your session has ended. Log in to go on where you were.</p>`}
+      ${ended && html`<p role="status">Your session has ended. Log in to continue.</p>`}
       <p>Log in with a token of this cluster. You see what its owner may list, and nothing else.
         One of a service account: <code>kubectl create token NAME -n NAMESPACE</code>. On your own machine,
         open the address that <code>muster console</code> prints.</p>

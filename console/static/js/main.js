@@ -17,7 +17,7 @@ const TITLES = {
   workloads: "Workload",
   "what-if": "What if",
   history: "History",
-  missing: "No such page",
+  missing: "Page not found",
 };
 const SHOWN = { map: MapView, queue: QueueView, workloads: WorkloadView, "what-if": WhatIfView, history: HistoryView };
 
@@ -102,9 +102,9 @@ function LostNote() {
   const lost = !live && attempt > 0;
   return html`<div class="lost-note" role="status">${
     lost
-      ? "The connection to the server is lost. What you see may be out of date; the page keeps trying to reconnect."
+      ? "The connection to the server is lost. The page may be out of date; it keeps trying to reconnect."
       : !current
-        ? "The cluster's API server does not answer. What you see is as it was before, and follows again once it does."
+        ? "The cluster's API server does not respond. The page shows the last known state, and updates when it responds."
         : ""
   }</div>`;
 }

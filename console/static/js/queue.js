@@ -7,7 +7,7 @@ import { Age, Name, Note, Panel, Problem, Search, State, Workload } from "./part
 import { useRoute } from "./router.js";
 
 const PAGE = 200;
-const REASONS = { Unready: "Members missing", NoRoom: "No room", Evicting: "Eviction under way", Nominated: "Nominated", Gate: "Gate", Invalid: "Invalid", Error: "Failed" };
+const REASONS = { Unready: "Members missing", NoRoom: "Insufficient capacity", Evicting: "Eviction in progress", Nominated: "Nominated", Gate: "Gate", Invalid: "Invalid", Error: "Failed" };
 const COLUMNS = [
   ["#", "number"], ["Workload", ""], ["Priority", "number"], ["Waiting", "number"], ["Pods", "number"],
   ["Why", ""], ["Nearest domain", ""],
@@ -52,7 +52,7 @@ export function QueueView() {
 
 function Empty({ filters }) {
   const filtered = Object.values(filters).some(Boolean);
-  return html`<${Note}>${filtered ? "Nothing that waits matches these filters." : "Nothing waits: every workload that you may see has its place."}<//>`;
+  return html`<${Note}>${filtered ? "No waiting workload matches these filters." : "No workload that you can see is waiting."}<//>`;
 }
 
 function Filters() {

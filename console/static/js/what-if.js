@@ -35,7 +35,7 @@ export function WhatIfView() {
 
   const nothing = !manifests.trim() && !changes.length;
   return html`
-    <div class="heading"><div><h1>What if</h1><p>Tried on a copy by the scheduler's own code. Nothing in the cluster changes.</p></div></div>
+    <div class="heading"><div><h1>What if</h1><p>Computed on a copy by the scheduler's own code. The cluster does not change.</p></div></div>
     <div class="what-if-view">
       <div class="column">
         <${Manifests} value=${manifests} onValue=${type} />
@@ -46,7 +46,7 @@ export function WhatIfView() {
       <div class="column" aria-busy=${result.busy}>
         ${result.error && html`<${Panel} label="Problem"><${Problem} error=${result.error} /><//>`}
         ${result.data ? html`<${Result} of=${result.data} />`
-        : !result.error && html`<${Panel} label="Result"><${Note}>Where everything would go, who would be evicted and what would still wait is shown here.<//><//>`}
+        : !result.error && html`<${Panel} label="Result"><${Note}>The result shows which workloads would be scheduled, evicted or still wait.<//><//>`}
       </div>
     </div>`;
 }
@@ -103,7 +103,7 @@ function Changes({ of: changes, onChanges }) {
     <div class="inside">
       <ul class="changes">${changes.map(
         (change, at) => html`<li key=${at}><span>${said(change)}</span>
-          <button class="quiet" aria-label=${`Take away: ${said(change)}`} onClick=${() => onChanges(changes.filter((_, other) => other !== at))}>Take away</button></li>`,
+          <button class="quiet" aria-label=${`Discard: ${said(change)}`} onClick=${() => onChanges(changes.filter((_, other) => other !== at))}>Discard</button></li>`,
       )}</ul>
       <form class="one-line" ref=${form} onSubmit=${add}>
         <label class="field">Change
@@ -136,8 +136,8 @@ function said(change) {
 
 function Result({ of: { placements, waiting, evicted, lines } }) {
   return html`
-    ${lines.length > 0 && html`<${Panel} title="In short"><ul class="inside lines">${lines.map((line, at) => html`<li key=${at}>${line}</li>`)}</ul><//>`}
-    <${Panel} title="Would be placed" aside=${plural(placements.length, "workload")}>
+    ${lines.length > 0 && html`<${Panel} title="Summary"><ul class="inside lines">${lines.map((line, at) => html`<li key=${at}>${line}</li>`)}</ul><//>`}
+    <${Panel} title="Would be scheduled" aside=${plural(placements.length, "workload")}>
       ${placements.length ? html`<ul class="inside results">${placements.map((one) => html`<${Placement} key=${one.id} of=${one} />`)}</ul>` : html`<${Note}>Nothing.<//>`}<//>
     <${Panel} title="Would be evicted" aside=${plural(evicted.length, "workload")}>
       ${evicted.length ? html`<ul class="inside results">${evicted.map(

@@ -48,7 +48,7 @@ function One({ id }) {
         <${Panel} title="Conditions"><${Conditions} of=${data.conditions} /><//>
       </div>
       <div class="column">
-        <${Panel} title="Time line" aside=${day(data.timeline[0]?.at)}><${Timeline} of=${data.timeline} /><//>
+        <${Panel} title="Timeline" aside=${day(data.timeline[0]?.at)}><${Timeline} of=${data.timeline} /><//>
         <${Panel} title="YAML"><${Yaml} text=${data.yaml} /><//>
       </div>
     </div>`}`;
@@ -58,7 +58,7 @@ const Counts = ({ of: { pods, bound, running, minimum } }) =>
   html`<span>${running} running, ${bound} bound of ${plural(pods, "pod")}${minimum !== null && minimum !== undefined ? `, at least ${minimum} together` : ""}</span>`;
 
 function Timeline({ of: events }) {
-  if (!events.length) return html`<${Note}>Nothing has been seen of it since the console started.<//>`;
+  if (!events.length) return html`<${Note}>No events since the console started.<//>`;
   return html`<ol class="timeline">${events.map(
     ({ at, event, sentence, by }, number) => html`<li key=${number} class=${kindOf(event)}>
       <time datetime=${at} class="muted small">${clock(at)}</time>
@@ -109,7 +109,7 @@ function WhyNot({ id }) {
 
 function Yaml({ text }) {
   const [copied, setCopied] = useState(false);
-  if (!text) return html`<${Note}>There is no manifest of it.<//>`;
+  if (!text) return html`<${Note}>The manifest is not available.<//>`;
   const copy = () => navigator.clipboard.writeText(text).then(() => setCopied(true), () => {});
   return html`<div class="yaml">
     ${navigator.clipboard && html`<button class="quiet" onClick=${copy}>${copied ? "Copied" : "Copy"}</button>`}

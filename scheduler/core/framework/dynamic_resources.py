@@ -433,6 +433,10 @@ class DynamicResources(Plugin):
                 return selector.source
         return ""
 
+    def rejects(self, shape: Shape) -> str:
+        """See Plugin."""
+        return self._demands.of(shape).main.flaw if shape.requirements.asks else ""
+
     def forget(self, shape: Shape) -> None:
         """Drop the demands of a shape that no pending pod has."""
         self._demands.forget(shape)

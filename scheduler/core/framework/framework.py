@@ -167,6 +167,10 @@ class Framework:
         key = (nodes.exclusive_uses.version, nodes.size)
         return shape.cache.conflicts.get(key, lambda: nodes.using(uses, shape.load.stage))
 
+    def rejects(self, shape: Shape) -> str:
+        """Return the first plugin's reason why no node can take such pods; empty if one may."""
+        return next(filter(None, (plugin.rejects(shape) for plugin in self._at["rejects"])), "")
+
     def advice(self, shape: Shape, reason: str) -> str:
         """Return the change that helps against the reason, by the plugin whose it is; or empty."""
         found = (plugin.advice(shape, reason) for plugin in self._at["advice"])
@@ -462,5 +466,5 @@ class Framework:
         for plugin in self._at["room"]:
             room = plugin.room(shape, rows, permitted, room, empty=empty)
         if room is None:
-            raise AssertionError("no plug-in counts")
+            raise AssertionError("no plugin counts")
         return room

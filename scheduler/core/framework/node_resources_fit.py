@@ -20,7 +20,7 @@ from scheduler.core.values.model import Stage
 
 TOO_MANY_PODS: Final = "Too many pods"
 INSUFFICIENT: Final = "Insufficient "
-"""Prefix of the reason; the resource's name follows."""
+"""Prefix of the reason; the resource's name follows, for example "Insufficient cpu"."""
 
 _SCALE: Final = 1000
 """Scale of the utilisation: thousandths, so that scores are integers."""

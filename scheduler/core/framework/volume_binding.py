@@ -90,6 +90,12 @@ class VolumeBinding(Plugin):
         """Return the counts of the volumes' users, which the filter reads."""
         return PreFilter([self._selectors.users(use) for use in wants.volumes])
 
+    def rejects(self, shape: Shape) -> str:
+        """See Plugin."""
+        claims = ((key, self._volumes.claims.get(key)) for key in shape.requirements.claims)
+        flaws = (self._flaw(key, claim) for key, claim in claims)
+        return next((flaw.reason for flaw in flaws if flaw is not None), "")
+
     def filter_pods(self, shape: Shape, codes: Codes) -> None:
         """See Plugin."""
         claims: list[ClaimInfo] = []

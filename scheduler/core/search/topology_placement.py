@@ -311,5 +311,5 @@ def _in_several_domains(group: Group, domains: Domains, pins: set[int]) -> Short
         f" {', '.join(names)}. Delete those in all but one"
     )
     if UNLABELLED in pins:
-        message += f', or restore the label "{domains.key}" of their nodes'
+        message += f', or wait until their nodes have "{domains.key}" again'
     return Shortage("invalid", group.key, f"{message}.", resolvable=False)

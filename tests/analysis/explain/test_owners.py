@@ -1,4 +1,4 @@
-"""What `muster explain` says of owners that have no group: their own words."""
+"""`muster explain` for owners without a group: it shows their own messages."""
 
 from pathlib import Path
 
@@ -45,8 +45,8 @@ async def test_what_an_owner_waits_for(what: str, path: str, said: object, tmp_p
         assert found == []
         return
     about, waits = found
-    assert about.endswith(" ns/ring: it has no group now")
-    assert waits == f"  waits: {said}".replace("\x1b", "\\x1b")
+    assert about.endswith(" ns/ring: has no group")
+    assert waits == f"  waiting for: {said}".replace("\x1b", "\\x1b")
 
 
 @pytest.mark.parametrize(

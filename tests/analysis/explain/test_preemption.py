@@ -1,4 +1,4 @@
-"""What explain and simulate say of domains and of those who would go; nobody does."""
+"""Domains and potential victims in explain and simulate, which evict no pod."""
 
 import pytest
 
@@ -22,14 +22,14 @@ def test_the_domains_and_the_victims_are_listed_and_nothing_is_evicted() -> None
         line.strip() for line in explain_lines(builder.state, builder.root("high"), SearchBudget())
     ]
 
-    assert "rack=r000: room for 0, 2 more by preemption, 0 missing" in lines
-    assert "rack=r001: room for 1, 0 more by preemption, 1 missing" in lines
-    at = lines.index("would evict pods of lower priority, 2 in all:")
+    assert "rack=r000: capacity for 0 pods, 2 more by preemption, 0 missing" in lines
+    assert "rack=r001: capacity for 1 pod, 0 more by preemption, 1 missing" in lines
+    at = lines.index("would preempt 2 pods of lower priority:")
     assert lines[at + 1] == "PodGroup ns/low, priority 0, 2 pods"
-    cost = "disruption budgets exceeded by 0, highest priority 0, 1 unit"
-    want = f"the cheapest choice that was found: {cost}; none of them could stay"
+    cost = "0 PodDisruptionBudget violations, highest priority 0, 1 unit"
+    want = f"cheapest choice found: {cost}; all are necessary"
     assert lines[at + 2] == want
-    assert lines[at + 3] == "would then go to n0 x1, n1 x1"
+    assert lines[at + 3] == "would then be scheduled on n0 x1, n1 x1"
     assert len(builder.state.pods) == 5
 
 
@@ -46,8 +46,8 @@ def test_while_preemption_is_off_the_gate_is_named_in_place_of_victims() -> None
         for line in explain_lines(builder.state, builder.root("high"), SearchBudget(), gates)
     ]
 
-    assert "no eviction: feature gate WorkloadAwarePreemption is off" in lines
-    assert not any("would evict" in line for line in lines)
+    assert "no preemption: feature gate WorkloadAwarePreemption is off" in lines
+    assert not any("would preempt" in line for line in lines)
 
 
 def test_racks_of_one_name_in_two_blocks_are_two_rows_of_the_table() -> None:
@@ -64,20 +64,20 @@ def test_racks_of_one_name_in_two_blocks_are_two_rows_of_the_table() -> None:
         line.strip() for line in explain_lines(builder.state, builder.root("top"), SearchBudget())
     ]
 
-    closed = "1 nodes: node(s) were unschedulable"
+    closed = "nodes: 1 node(s) were unschedulable"
     assert [line for line in lines if line.startswith("rack=")] == [
-        f"rack=b/r: room for 2, 0 more by preemption, 1 missing; {closed}",
-        f"rack=a/r: room for 1, 0 more by preemption, 2 missing; {closed}",
-        f"rack=b/s: room for 1, 0 more by preemption, 2 missing; {closed}",
+        f"rack=b/r: capacity for 2 pods, 0 more by preemption, 1 missing; {closed}",
+        f"rack=a/r: capacity for 1 pod, 0 more by preemption, 2 missing; {closed}",
+        f"rack=b/s: capacity for 1 pod, 0 more by preemption, 2 missing; {closed}",
     ]
 
 
 @pytest.mark.parametrize(
     ("preempts", "priority", "want"),
     [
-        (False, 5, "its preemptionPolicy is Never"),
-        (True, 0, "nothing of a priority below 0 runs"),
-        (True, 5, "it would not fit without all 1 unit below 5 either"),
+        (False, 5, "preemptionPolicy is Never"),
+        (True, 0, "nothing with a priority below 0 runs"),
+        (True, 5, "it does not fit even without the unit with a priority below 5"),
     ],
 )
 def test_why_nothing_is_evicted(preempts: bool, priority: int, want: str) -> None:
@@ -92,9 +92,9 @@ def test_why_nothing_is_evicted(preempts: bool, priority: int, want: str) -> Non
         line.strip() for line in explain_lines(builder.state, builder.root("high"), SearchBudget())
     ]
 
-    assert f"no eviction: {want}" in lines
+    assert f"no preemption: {want}" in lines
     more = int(preempts and priority > 0)
-    assert f"rack=r: room for 1, {more} more by preemption, {2 - more} missing" in lines
+    assert f"rack=r: capacity for 1 pod, {more} more by preemption, {2 - more} missing" in lines
 
 
 def test_places_held_for_others_are_not_free_in_the_table() -> None:
@@ -111,4 +111,4 @@ def test_places_held_for_others_are_not_free_in_the_table() -> None:
         line.strip() for line in explain_lines(builder.state, builder.root("low"), SearchBudget())
     ]
 
-    assert "rack=r: room for 1, 0 more by preemption, 1 missing" in lines
+    assert "rack=r: capacity for 1 pod, 0 more by preemption, 1 missing" in lines

@@ -1,4 +1,4 @@
-"""Drawn traces: the seed decides, and the distributions are those that were asked for."""
+"""Generated traces: the seed determines them, and they have the requested distributions."""
 
 import statistics
 from collections import Counter
@@ -78,18 +78,18 @@ def test_a_wrong_recipe_is_named_with_its_field(tmp_path: Path, text: str, probl
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"span": "long"}, "the recipe: span: 'long' is no time"),
+        ({"span": "long"}, "the recipe: span: 'long' is not a duration"),
         (
             {"kinds": {"a": Kind(requests={}, median=1, pods={"some": 1})}},
-            "the recipe: pods: must be numbers with weights",
+            "the recipe: pods: must map numbers to weights",
         ),
         (
             {"kinds": {"a": Kind(requests={}, median=1, pods={"9" * 9: 1})}},
-            "the recipe: pods: must be numbers with weights",
+            "the recipe: pods: must map numbers to weights",
         ),
         (
             {"kinds": {"a": Kind(requests={}, median=1, burst={"0": 1})}},
-            "the recipe: burst: must be numbers with weights",
+            "the recipe: burst: must map numbers to weights",
         ),
         (
             {"kinds": {"a": Kind(requests={}, median=1, pods={"999": 1}, replicas=99_999)}},

@@ -1,4 +1,4 @@
-"""Published traces, in rows of the test's own that have the columns of the real ones."""
+"""Published traces, with invented rows in the columns of the real ones."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_openb_rows_are_jobs_of_one_pod(tmp_path: Path) -> None:
     assert (second.arrival, second.duration) == (50, 10)
     assert dict(second.requests)["example.com/gpu-milli"] == 460
     assert [name for name, _ in third.requests] == ["cpu", "memory"]
-    assert third.duration == 1  # a job of no length would end before it began
+    assert third.duration == 1  # a job without duration would end before it began
 
 
 def test_philly_jobs_have_a_pod_for_each_machine_of_the_last_attempt(tmp_path: Path) -> None:
@@ -101,9 +101,9 @@ def test_borg_collections_are_gangs_that_ask_for_the_most(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("kind", "text", "problem"),
     [
-        ("openb", "name,cpu\nx,1\n", "has no jobs"),
+        ("openb", "name,cpu\nx,1\n", "no jobs found"),
         ("openb", OPENB.replace("12000", "many"), "line 2: cpu: not a quantity"),
-        ("openb", OPENB.replace(",100,700,", ",100,late,"), "line 2: no pod of this trace"),
+        ("openb", OPENB.replace(",100,700,", ",100,late,"), "line 2: not a pod of this trace"),
         ("philly", "{}", "Expected `array`"),
         ("philly", PHILLY.replace("2017-10-05 10:01:00", "yesterday"), "entry 1 (j1)"),
         ("borg", "{}\n", "line 1: Object missing required field"),

@@ -1,4 +1,4 @@
-"""A trace of what a cluster's objects tell."""
+"""A trace recorded from a cluster's objects."""
 
 from typing import Any
 
@@ -131,7 +131,7 @@ def test_a_ring_of_groups_ends() -> None:
 
 
 def test_a_cluster_without_a_past_says_so() -> None:
-    with pytest.raises(LabError, match="the cluster: has no jobs"):
+    with pytest.raises(LabError, match="the cluster: no jobs found"):
         record([], [pod("b", 0)], NOW)
 
 

@@ -1,4 +1,4 @@
-"""What people and programs get of a run: the table, JSON, the page, limits."""
+"""The reports of a run: the table, JSON, the page, limits."""
 
 import json
 import re
@@ -45,7 +45,7 @@ def test_json_has_all_numbers(results: list[Result]) -> None:
 
 
 def test_json_has_each_domain_over_time() -> None:
-    """Two racks: the first is full for an hour of two, the second empty."""
+    """Two racks: the first is full for one hour of two, the second empty."""
     run = play(cluster(2, rack_of=1), job("a", 0, 3600, pods=4), until=7200)
     (racks,) = result_of(run).domains
 
@@ -87,7 +87,7 @@ def test_the_page_is_one_file_that_asks_nobody_for_anything(results: list[Result
 
     assert "<script" not in text
     assert "&lt;script&gt;" in text
-    assert text.count("<svg") == 5  # cpu, cpu in vain, by rack, fragments, waits
+    assert text.count("<svg") == 5  # cpu, wasted cpu, by rack, fragments, waits
     assert not re.search(r"""(src|href)=["'](?!#)""", re.sub(r"xmlns\S*", "", text))
 
 
@@ -120,18 +120,18 @@ def test_a_limit_is_broken_where_it_holds(
 
 def test_what_breaks_a_limit_is_said_with_its_number(results: list[Result]) -> None:
     assert broken([limit_of("muster: nodes >= 3")], results) == [
-        "muster: nodes is 3, so 'muster: nodes >= 3' holds"
+        "muster: nodes is 3, 'muster: nodes >= 3' is true"
     ]
 
 
 @pytest.mark.parametrize(
     ("limit", "problem"),
     [
-        ("wait.p99", "write it as in"),
-        ("wait.p99 > soon", "'soon' is no time"),
-        ("wait.p98 > 1", "there is no wait.p98; one of jobs, unstarted"),
-        ("wait > 1", "wait is no number"),
-        ("spread: wait.p99 > 1", "there is no variant spread"),
+        ("wait.p99", "use the form"),
+        ("wait.p99 > soon", "'soon' is not a duration"),
+        ("wait.p98 > 1", "wait.p98 not found: use one of jobs, unstarted"),
+        ("wait > 1", "wait is not a number"),
+        ("spread: wait.p99 > 1", "no variant has the name spread"),
     ],
 )
 def test_a_limit_that_cannot_be_judged_says_why(

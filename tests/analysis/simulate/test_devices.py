@@ -1,4 +1,4 @@
-"""Manifests with device claims are decided as they would be; explain says who uses which."""
+"""Simulation of manifests with device claims; explain names the users of devices."""
 
 import copy
 from typing import Any
@@ -64,7 +64,7 @@ def simulated(made: DeviceCluster, *documents: Json) -> list[str]:
         pytest.param(4, "  fits: n0 x2, n1 x2", id="as many as there are devices"),
         pytest.param(
             5,
-            "  waits (capacity): 0/2 nodes are available: 2 cannot allocate all claims.",
+            "  Unschedulable (capacity): 0/2 nodes are available: 2 cannot allocate all claims.",
             id="one more",
         ),
     ],
@@ -112,7 +112,7 @@ def test_classes_and_slices_of_the_files_count() -> None:
     [
         pytest.param(
             [{"kind": "Pod", "metadata": {"name": "p"}, "spec": pod_spec()}],
-            r"Pod p: resourceClaims\[0\] names ResourceClaimTemplate t, which is not in the files",
+            r'Pod p: resourceClaims\[0\]: ResourceClaimTemplate "t" not found in the files',
             id="a template that is not there",
         ),
         pytest.param(
@@ -137,7 +137,7 @@ def test_what_cannot_be_simulated_is_refused_by_name(documents: list[Json], want
 
 
 def test_a_named_claim_that_is_nowhere_is_refused() -> None:
-    with pytest.raises(ConfigError, match="names ResourceClaim c, which is neither"):
+    with pytest.raises(ConfigError, match='ResourceClaim "c" not found'):
         simulated(cluster(), with_claims(job("a", 1), common={"resourceClaimName": "c"}))
 
 
@@ -234,7 +234,9 @@ def test_a_pod_that_names_the_template_of_its_group_is_refused_as_at_admission()
 def test_a_group_whose_template_is_not_there_is_refused_by_name() -> None:
     documents = pods_of_a_group({"resourceClaimName": "g.gpu"})[:-1]
 
-    with pytest.raises(ConfigError, match="PodGroup g: entry gpu names ResourceClaimTemplate t"):
+    with pytest.raises(
+        ConfigError, match='PodGroup g: entry gpu: ResourceClaimTemplate "t" not found'
+    ):
         simulated(cluster(), *documents)
 
 

@@ -1,4 +1,4 @@
-"""Simulation makes the groups that the controllers would, of every form in which pods name them."""
+"""Simulation creates the groups of the controllers, for every way in which pods name them."""
 
 from typing import Any
 
@@ -86,26 +86,26 @@ def members(count: int) -> list[Json]:
     [
         pytest.param(
             [plugins_group(3), *plugins_pods(3)],
-            ["PodGroup ns/g: 0 of 3 pods placed, minCount 3", "  fits: n0 x2, n1 x1"],
+            ["PodGroup ns/g: 0 of 3 pods scheduled, minCount 3", "  fits: n0 x2, n1 x1"],
             id="scheduler-plugins' PodGroup",
         ),
         pytest.param(
             [*plugins_pods(3), plugins_group(3)],
-            ["PodGroup ns/g: 0 of 3 pods placed, minCount 3", "  fits: n0 x2, n1 x1"],
+            ["PodGroup ns/g: 0 of 3 pods scheduled, minCount 3", "  fits: n0 x2, n1 x1"],
             id="whatever comes first in the file",
         ),
         pytest.param([plugins_group(3)], [], id="no group without a pod"),
         pytest.param(
             [subset_group(a=2), *subset_pods("a", 2)],
-            ["PodGroup ns/g-a: 0 of 2 pods placed, minCount 2", "  fits: n0 x2"],
+            ["PodGroup ns/g-a: 0 of 2 pods scheduled, minCount 2", "  fits: n0 x2"],
             id="one subset, which its pods name",
         ),
         pytest.param(
             [subset_group(a=2), *subset_pods("a", 2), *plugins_pods(2)],
             [
-                "PodGroup ns/g: 0 of 2 pods placed, minCount 2",
+                "PodGroup ns/g: 0 of 2 pods scheduled, minCount 2",
                 "  fits: n0 x2",
-                "PodGroup ns/g-a: 0 of 2 pods placed, minCount 2",
+                "PodGroup ns/g-a: 0 of 2 pods scheduled, minCount 2",
                 "  fits: n1 x2",
             ],
             id="one subset, which some of its pods name",
@@ -113,29 +113,29 @@ def members(count: int) -> list[Json]:
         pytest.param(
             [subset_group(a=2, b=1), *subset_pods("a", 2), *subset_pods("b", 1)],
             [
-                "CompositePodGroup ns/g: 0 of 2 child groups placed, minGroupCount 2",
+                "CompositePodGroup ns/g: 0 of 2 child groups scheduled, minGroupCount 2",
                 "  fits: n0 x2, n1 x1",
             ],
             id="two subsets are a tree",
         ),
         pytest.param(
             [first_workload("train", 2), *labelled("", 2)],
-            ["PodGroup ns/train-worker: 0 of 2 pods placed, minCount 2", "  fits: n0 x2"],
+            ["PodGroup ns/train-worker: 0 of 2 pods scheduled, minCount 2", "  fits: n0 x2"],
             id="a v1alpha1 Workload and labelled pods",
         ),
         pytest.param(
             [first_workload("train", 2), *labelled("0", 2), *labelled("1", 2)],
             [
-                "PodGroup ns/train-worker-0: 0 of 2 pods placed, minCount 2",
+                "PodGroup ns/train-worker-0: 0 of 2 pods scheduled, minCount 2",
                 "  fits: n0 x2",
-                "PodGroup ns/train-worker-1: 0 of 2 pods placed, minCount 2",
+                "PodGroup ns/train-worker-1: 0 of 2 pods scheduled, minCount 2",
                 "  fits: n1 x2",
             ],
             id="a group for each replica key",
         ),
         pytest.param(
             [*second_version(3), *members(3)],
-            ["PodGroup ns/g: 0 of 3 pods placed, minCount 3", "  fits: n0 x2, n1 x1"],
+            ["PodGroup ns/g: 0 of 3 pods scheduled, minCount 3", "  fits: n0 x2, n1 x1"],
             id="a v1alpha2 PodGroup",
         ),
     ],
@@ -159,7 +159,7 @@ def test_what_asks_by_gang_mode_is_a_gang(make: Any) -> None:
         builder.nodes(2, cpu=2)
         return simulate(builder.state, [asks(replicas)], "ns", SearchBudget()).lines
 
-    assert lines(4)[0].endswith(": 0 of 4 pods placed, minCount 4")
+    assert lines(4)[0].endswith(": 0 of 4 pods scheduled, minCount 4")
     assert lines(4)[1] == "  fits: n0 x2, n1 x2"
     assert "The group needs capacity for 5 more pods" in lines(5)[1]
     assert lines(0) == []
@@ -169,7 +169,7 @@ def test_what_admission_would_refuse_is_refused() -> None:
     ordered = stateful_set(parallel=False, gang_mode="Gang")
 
     with pytest.raises(
-        ConfigError, match=r"StatefulSet db would be refused: .*podManagementPolicy"
+        ConfigError, match=r"StatefulSet db would be rejected: .*podManagementPolicy"
     ):
         simulate(StateBuilder().state, [ordered], "ns", SearchBudget())
 
@@ -221,9 +221,9 @@ def test_documents_stand_for_so_many_pods_at_most(
         return simulate(StateBuilder().state, [document], "ns", SearchBudget()).lines
 
     if pods:
-        with pytest.raises(ConfigError, match="stand for more than 100 groups and pods"):
+        with pytest.raises(ConfigError, match="expand to more than 100 groups and pods"):
             simulated(many)
-        with pytest.raises(ConfigError, match="stand for more than 100 groups and pods"):
+        with pytest.raises(ConfigError, match="expand to more than 100 groups and pods"):
             simulated(deployment)
     else:
         assert simulated(many) == []

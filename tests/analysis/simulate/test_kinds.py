@@ -1,4 +1,4 @@
-"""Files as people have them in a simulation: mixed, of other projects, of kinds with one name."""
+"""Real-world files in a simulation: mixed, of other projects, of kinds with the same name."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ TEMPLATE = {"spec": ONE_CPU}
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}
-END = "not simulated; if one of them makes pods, add its pods to the file"
+END = "not simulated. If one of them creates pods, add these to the files."
 
 
 def job(name: str = "a", **meta: Any) -> Json:
@@ -71,7 +71,9 @@ def test_a_list_may_have_other_kinds() -> None:
 
 
 def test_nothing_that_can_be_simulated_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"Service s, ConfigMap m: only .*JobSet.* can be"):
+    with pytest.raises(
+        ConfigError, match=r"Service s, ConfigMap m: unsupported kind: use one of .*JobSet"
+    ):
         simulated(SERVICE, CONFIG)
 
 
@@ -104,7 +106,7 @@ def test_a_cron_job_is_simulated_as_one_of_its_jobs() -> None:
 
     lines = simulated(cron | {"spec": {"schedule": "@daily", "jobTemplate": template}})
 
-    assert lines[0].startswith("PodGroup ns/pg-job-nightly: 0 of 2 pods placed")
+    assert lines[0].startswith("PodGroup ns/pg-job-nightly: 0 of 2 pods scheduled")
     assert lines[1] == "  fits: n0 x2"
 
 
@@ -156,8 +158,8 @@ def test_a_ray_cluster_whose_pods_name_a_group_is_a_gang() -> None:
 
     lines = simulated(ray | {"spec": spec}, cpu=2)
 
-    assert lines[0].startswith("PodGroup ns/ray: 0 of 3 pods placed, minCount 3")
-    assert lines[1].startswith("  waits (capacity)")
+    assert lines[0].startswith("PodGroup ns/ray: 0 of 3 pods scheduled, minCount 3")
+    assert lines[1].startswith("  Unschedulable (capacity)")
 
 
 @pytest.mark.parametrize(
@@ -225,7 +227,7 @@ def test_an_object_without_a_spec_ends_in_a_reason_at_most(kind: str, rest: Json
 
 
 def reason_or_lines(document: Json, kind: str) -> bool:
-    """Whether the error names the kind, or the Job next to it is decided."""
+    """Return True if the error names the kind, or if the Job next to it is decided."""
     try:
         return "Pod a-0" in simulated(document, job())
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""A LeaderWorkerSet in a simulation: its groups, and the pods that its controller would make."""
+"""A LeaderWorkerSet in a simulation: its groups, and the pods of its controller."""
 
 from typing import Any
 
@@ -47,9 +47,9 @@ def pods_of(builder: LwsBuilder) -> list[Json]:
 
 def test_each_replica_is_decided_as_a_gang() -> None:
     assert simulated(gang()) == [
-        f"PodGroup default/{group(0)}: 0 of 2 pods placed, minCount 2",
+        f"PodGroup default/{group(0)}: 0 of 2 pods scheduled, minCount 2",
         "  fits: n0 x2",
-        f"PodGroup default/{group(1)}: 0 of 2 pods placed, minCount 2",
+        f"PodGroup default/{group(1)}: 0 of 2 pods scheduled, minCount 2",
         "  fits: n1 x2",
     ]
 
@@ -90,11 +90,11 @@ def test_without_the_annotation_its_pods_are_alone() -> None:
 def test_replicas_with_a_domain_of_their_own_keep_out_of_each_others(
     builder: LwsBuilder, want: list[str]
 ) -> None:
-    """All four pods fit into the one rack, and only one replica may."""
+    """All four pods fit the one rack, but only one replica may use it."""
     lines = simulated(builder.exclusive(RACK))
 
     assert [line for line in lines if line.startswith("  fits")] == want
-    assert any(line.startswith("  waits") for line in lines)
+    assert any(line.startswith("  Unschedulable") for line in lines)
 
 
 def test_workers_follow_their_leader_into_its_domain() -> None:
@@ -105,7 +105,7 @@ def test_workers_follow_their_leader_into_its_domain() -> None:
     lines = simulate(state.state, [document], "default", SearchBudget()).lines
 
     assert lines[1:4:2] == ["  fits: n0 x1", "  fits: n0 x1"]
-    assert lines[5].startswith("  waits")
+    assert lines[5].startswith("  Unschedulable")
 
 
 def test_its_own_affinity_is_kept() -> None:
@@ -139,14 +139,14 @@ def test_pods_are_those_that_the_controller_makes(builder: LwsBuilder) -> None:
 
 
 def test_what_admission_refuses_is_refused_by_the_path() -> None:
-    with pytest.raises(ConfigError, match=r"LeaderWorkerSet serve would be refused: .*min-count"):
+    with pytest.raises(ConfigError, match=r"LeaderWorkerSet serve would be rejected: .*min-count"):
         simulated(gang().asks(min_count="9"))
 
 
 def test_subgroups_have_a_domain_each() -> None:
     made = gang(1, 4).subgroups(2, exclusive=RACK)
 
-    for racks, want in ((2, "  fits: "), (1, "  waits (")):
+    for racks, want in ((2, "  fits: "), (1, "  Unschedulable (")):
         state = StateBuilder()
         state.nodes(2, cpu=8, rack_of=2 // racks)
         said = simulate(state.state, [made.to_create()], "default", SearchBudget()).lines
@@ -166,7 +166,7 @@ def test_subgroups_have_a_domain_each() -> None:
 def test_pods_are_in_the_subgroups_of_the_controller(
     size: int, subgroup: int, policy: str, want: list[int | None]
 ) -> None:
-    """As `getSubGroupIndex` of version 0.7.0 says."""
+    """The subgroups match `getSubGroupIndex` of version 0.7.0."""
     made = gang(1, size).subgroups(subgroup)
     made._spec["leaderWorkerTemplate"]["subGroupPolicy"]["type"] = policy
     labels = [it["metadata"]["labels"] for it in pods_of(made)]

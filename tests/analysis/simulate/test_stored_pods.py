@@ -1,4 +1,4 @@
-"""A pod in a simulation is the one that the API server would store."""
+"""A pod in a simulation equals the one that the API server would store."""
 
 import copy
 from typing import Any, cast
@@ -62,7 +62,7 @@ def of_containers(**amounts: Json) -> Json:
 
 
 def stored(made: Json, *objects: Json, **known: Any) -> Json:
-    """The spec as it is stored."""
+    """Return the spec as stored."""
     made = copy.deepcopy(made)
     assert PodAdmission(**known).with_manifests(objects).store(made) == []
     spec: Json = made["spec"]
@@ -293,24 +293,27 @@ def simulated(nodes: int, *documents: Json) -> list[str]:
     ("spec", "more", "want"),
     [
         pytest.param(
-            {"containers": [container(limits={GPU: "8"})]}, [], "  waits", id="devices in limits"
+            {"containers": [container(limits={GPU: "8"})]},
+            [],
+            "  Unschedulable",
+            id="devices in limits",
         ),
         pytest.param(
             {"containers": [container(ports=[{"containerPort": 2222}])], "hostNetwork": True},
             [],
-            "  waits",
+            "  Unschedulable",
             id="one port of the host",
         ),
         pytest.param(
             {"containers": [container()]},
             [limit_range(of_containers(defaultRequest={"cpu": "2"}))],
-            "  waits",
+            "  Unschedulable",
             id="a LimitRange",
         ),
         pytest.param(
             {"containers": [container({"cpu": "1"})], "runtimeClassName": "vm"},
             [runtime_class(overhead={"podFixed": {"cpu": "1"}})],
-            "  waits",
+            "  Unschedulable",
             id="an overhead",
         ),
         pytest.param({"containers": [container({"cpu": "1"})]}, [], "  fits: n0 x2", id="neither"),
@@ -325,7 +328,7 @@ def test_a_gang_is_decided_by_what_is_stored(spec: Json, more: list[Json], want:
 def test_a_pod_that_would_be_rejected_is_named() -> None:
     bound = limit_range(of_containers(max={"cpu": "1"}))
 
-    with pytest.raises(ConfigError, match=r"Pod a-0 would be refused: .*maximum cpu usage"):
+    with pytest.raises(ConfigError, match=r"Pod a-0 would be rejected: .*maximum cpu usage"):
         simulated(1, bound, gang(1, {"containers": [container({"cpu": "2"})]}))
 
 
@@ -343,7 +346,7 @@ def test_a_priority_class_of_the_files_counts() -> None:
 
 
 class Answers:
-    """A client whose lists are these, or raise."""
+    """A client whose lists return these objects, or raise."""
 
     def __init__(self, **lists: list[Json] | KubeError) -> None:
         self._lists = lists
@@ -378,6 +381,6 @@ async def test_what_may_not_be_read_is_said_and_what_is_not_served_is_not_there(
     found = await PodAdmission().with_cluster(cast("Client", client))
 
     assert found.complete
-    assert found.notes[0].startswith("left out: what limitranges change: ")
+    assert found.notes[0].startswith("left out: the effects of limitranges on pods: ")
     lines = simulate(StateBuilder().state, [pod(container())], "ns", SearchBudget(), found).lines
     assert lines[-1] == found.notes[0]

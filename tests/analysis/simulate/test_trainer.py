@@ -1,4 +1,4 @@
-"""TrainJobs of Kubeflow Trainer in a simulation: the JobSets that it makes of them (v2.0.0)."""
+"""TrainJobs of Kubeflow Trainer in a simulation: the JobSets that it generates (v2.0.0)."""
 
 from contextlib import suppress
 from copy import deepcopy
@@ -42,7 +42,7 @@ spec:
 
 
 def torch(**policy: Any) -> Json:
-    """A runtime as Trainer ships it, `torch-distributed`, with a null as kubectl may print it."""
+    """Return Trainer's own runtime `torch-distributed`, with a null as kubectl may print it."""
     made = deepcopy(MPI)
     made["metadata"]["name"] = "torch"
     made["spec"]["mlPolicy"] = {"numNodes": 1, "torch": {"numProcPerNode": "auto"}} | policy
@@ -71,7 +71,7 @@ def simulated(*documents: Json, cpu: int = 8) -> list[str]:
 
 
 def jobs(runtime: Json, **spec: Any) -> dict[str, Json]:
-    """The Jobs of the JobSet, by their names."""
+    """Return the Jobs of the JobSet, by their names."""
     made = jobset_of(train_job(runtime["metadata"]["name"], **spec), runtime)
     return {it["name"]: it["template"]["spec"] for it in made["spec"]["replicatedJobs"]}
 
@@ -88,7 +88,7 @@ def test_the_example_is_a_gang_of_all_its_nodes(cpu: int, fits: bool) -> None:
 def test_initializers_need_no_room_beside_the_nodes(cpu: int, fits: bool) -> None:
     lines = simulated(*documents_of([EXAMPLES / "trainer-initializers.yaml"]), cpu=cpu)
 
-    assert lines[1].startswith("  fits: n0 x1" if fits else "  waits (capacity)")
+    assert lines[1].startswith("  fits: n0 x1" if fits else "  Unschedulable (capacity)")
 
 
 def test_a_train_job_wins_over_its_runtime() -> None:
@@ -149,8 +149,8 @@ def test_where_the_runtime_is_makes_no_difference(listed: bool) -> None:
 def test_a_runtime_that_is_not_there_is_asked_for() -> None:
     pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
     want = (
-        f"TrainJob tune: its {CLUSTER_RUNTIME} torch says what pods it has: add to the file what "
-        "kubectl get clustertrainingruntime torch -o yaml prints"
+        f"TrainJob tune: its {CLUSTER_RUNTIME} torch is not in the files: add the output of"
+        " kubectl get clustertrainingruntime torch -o yaml"
     )
 
     assert simulated(pod, train_job())[-1] == f"left out: {want}"
@@ -165,7 +165,7 @@ def test_what_makes_no_pods_alone_is_said() -> None:
         simulated(torch())
     theirs = torch()
     theirs["spec"]["podGroupPolicy"] = {"coscheduling": {}}
-    with pytest.raises(ConfigError, match="another scheduler: take it out"):
+    with pytest.raises(ConfigError, match="another scheduler: remove the field"):
         simulated(theirs, train_job())
 
 

@@ -60,7 +60,7 @@ def test_the_default_of_the_cluster_counts_where_the_files_have_none() -> None:
     assert simulated(pod(), claim(), storage_class("s"), pods=pods)[1] == "  fits: n0 x1"
     assert simulated(pod(), claim(storageClassName=""), storage_class("s"), pods=pods)[
         1
-    ].startswith("  waits")
+    ].startswith("  Unschedulable")
 
 
 def test_a_claim_that_is_bound_at_once_says_what_is_not_known() -> None:
@@ -68,7 +68,7 @@ def test_a_claim_that_is_bound_at_once_says_what_is_not_known() -> None:
 
     assert lines[:2] == ["Pod p", "  fits: n0 x1"]
     assert lines[2].startswith(
-        "PersistentVolumeClaim data: StorageClass s makes its volume at once"
+        "PersistentVolumeClaim data: StorageClass s provisions its volume immediately"
     )
 
 
@@ -89,7 +89,7 @@ def test_a_volume_of_the_files_says_where_the_pod_may_go() -> None:
 
 
 def test_a_claim_that_is_in_neither_waits() -> None:
-    assert simulated(pod("none"))[1].startswith("  waits")
+    assert simulated(pod("none"))[1].startswith("  Unschedulable")
 
 
 def test_an_amount_that_is_none_is_refused_by_name() -> None:
@@ -112,7 +112,7 @@ def test_each_pod_of_a_stateful_set_has_claims_of_its_own() -> None:
     }
 
     assert simulated(made, storage_class("s"))[1::2] == ["  fits: n0 x1"] * 2
-    assert simulated(made)[1].startswith("  waits")
+    assert simulated(made)[1].startswith("  Unschedulable")
 
 
 def test_the_newest_default_counts() -> None:

@@ -1,4 +1,4 @@
-"""What would happen if: changes of a cluster and manifests, on a copy of it."""
+"""The what-if analysis: changes of a cluster and manifests, on a copy of it."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 def cluster(racks: int = 2, nodes: int = 2, cpu: int = 4) -> StateBuilder:
-    """Nodes rR-N of that many cores."""
+    """Return nodes rR-N of that many cores."""
     builder = StateBuilder()
     for rack in range(1, racks + 1):
         for number in range(1, nodes + 1):
@@ -80,7 +80,7 @@ def test_what_waits_would_be_placed_on_more_nodes() -> None:
     answer = ask(builder, Change(add_nodes=AddNodes(like="r1-1", count=1)))
     assert len(placed(answer)["ns/PodGroup/g"]) == 2
     assert answer.lines == [
-        "8 pods of 1 workload would be placed.",
+        "8 pods of 1 workload would be scheduled.",
         "0 workloads would still wait.",
     ]
 
@@ -137,7 +137,7 @@ def test_who_would_be_evicted_and_for_whom() -> None:
     gang(builder, "low", 4, on="r1-1")
     gang(builder, "high", 4, priority=10)
     answer = ask(builder)
-    # One unit is enough for each pod: as many of them as are needed go.
+    # One unit is enough for each pod, so no more than needed are evicted.
     assert {(each.id, each.by) for each in answer.evicted} == {
         ("ns/PodGroup/low", "ns/PodGroup/high")
     }
@@ -171,23 +171,26 @@ def test_what_is_not_tried_in_time_is_counted() -> None:
     gang(builder, "b", 2)
     answer = ask(builder, setup=Setup(expired=lambda: True))
     assert answer.placements == []
-    assert "2 workloads were not tried: the time was over." in answer.lines
+    assert "2 workloads were not decided within the time limit." in answer.lines
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (Change(), r"changes\[0\]: say one of"),
-        (Change(remove_node="r1-1", evict="a/b/c"), r"changes\[0\]: say one of"),
-        (Change(remove_node="none"), r"changes\[0\]\.removeNode: there is no node none"),
+        (Change(), r"changes\[0\]: must have exactly one of"),
+        (Change(remove_node="r1-1", evict="a/b/c"), r"changes\[0\]: must have exactly one of"),
+        (Change(remove_node="none"), r"changes\[0\]\.removeNode: Not found: \"none\""),
         (
             Change(add_nodes=AddNodes(like="none", count=1)),
-            r"addNodes\.like: there is no node none",
+            r"addNodes\.like: Not found: \"none\"",
         ),
-        (Change(add_nodes=AddNodes(like="r1-1", count=0)), r"addNodes\.count: must be 1 to"),
+        (
+            Change(add_nodes=AddNodes(like="r1-1", count=0)),
+            r"addNodes\.count: must be between 1 and",
+        ),
         (
             Change(add_nodes=AddNodes(like="r1-1", count=MOST_NEW_NODES + 1)),
-            r"addNodes\.count: must be 1 to",
+            r"addNodes\.count: must be between 1 and",
         ),
         (
             Change(remove_domain=RemoveDomain(key="rack", value="none")),
@@ -197,8 +200,8 @@ def test_what_is_not_tried_in_time_is_counted() -> None:
             Change(remove_domain=RemoveDomain(key="unknown", value="r1")),
             r"removeDomain: no node has unknown=r1",
         ),
-        (Change(evict="ns/PodGroup/none"), r"evict: nothing of ns/PodGroup/none"),
-        (Change(evict="x" * 5000), r"evict: nothing of x{300} "),
+        (Change(evict="ns/PodGroup/none"), r"evict: Not found: \"ns/PodGroup/none\""),
+        (Change(evict="x" * 5000), r"evict: Not found: \"x{300}\""),
     ],
 )
 def test_a_change_that_cannot_be_made_is_named(change: Change, said: str) -> None:
@@ -214,7 +217,7 @@ def test_new_nodes_are_bounded_over_all_changes() -> None:
 
 def test_there_may_be_so_many_changes() -> None:
     more = Change(add_nodes=AddNodes(like="r1-1", count=1))
-    with pytest.raises(ConfigError, match="changes: 100 at most"):
+    with pytest.raises(ConfigError, match="changes: Too many: 101: must have at most 100 items"):
         ask(cluster(), *[more] * (MOST_CHANGES + 1))
 
 

@@ -1,4 +1,4 @@
-"""Keys of ours that nothing reads are said with their path, wherever they are."""
+"""Warnings about unknown keys of ours, with their path, wherever they are."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the table of admission cases cannot say: late fills, odd structures, and who is asked."""
+"""Validation beyond the table of admission cases: late fills, odd structures, fetched objects."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`muster console`: what it says, and how it ends."""
+"""`muster console`: its output, and its termination."""
 
 import asyncio
 import contextlib
@@ -37,10 +37,10 @@ async def test_it_prints_an_address_that_opens_once_and_ends_with_ctrl_c() -> No
         )  # fmt: skip
         assert process.stdout is not None
         line = ""
-        while not line.startswith("Opens once: "):
+        while not line.startswith("Address, valid once: "):
             line = (await process.stdout.readline()).decode()
             assert line, await process.communicate()
-        url = line.removeprefix("Opens once: ").strip()
+        url = line.removeprefix("Address, valid once: ").strip()
         jar = aiohttp.CookieJar(unsafe=True)
         async with aiohttp.ClientSession(cookie_jar=jar) as http:
             async with http.get(url) as answer:
@@ -62,7 +62,7 @@ async def test_a_cluster_without_muster_is_said_at_once() -> None:
 
 @contextlib.asynccontextmanager
 async def unconnected() -> AsyncIterator[LocalConsole]:
-    """On a cluster without Muster, so that it is never read to the end."""
+    """A console on a cluster without Muster, so that its caches never sync."""
     async with contextlib.AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(LocalCluster())
         client = await stack.enter_async_context(await Client.connect(cluster.kubeconfig))

@@ -1,4 +1,4 @@
-"""`muster explain`, `simulate`, `tree` and `replay` know of places that are held."""
+"""Held places in `muster explain`, `simulate`, `tree` and `replay`."""
 
 import re
 from typing import Any
@@ -25,7 +25,7 @@ ALL_ON = FeatureGates.of({"ExpectedPods": True})
 
 
 async def holding(harness: HoldingHarness, *, rival: int = 0) -> None:
-    """A driver runs in a cluster of nine places, eight are held, and a rival wants three."""
+    """Run a driver in a cluster of nine slots, hold eight, and let a rival request three."""
     harness.builder.nodes(3, cpu=3)
     harness.group("train", 9, kind("driver", 1), kind("worker", 8))
     harness.pod("driver", "train")
@@ -48,14 +48,14 @@ async def test_explain_says_who_holds_what_for_whom_and_until_when() -> None:
 
         own = lines_of(harness, "train")
         assert own.startswith(
-            "PodGroup ns/train: 1 of 1 pods placed, 8 expected, 8 places held, minCount 9\n"
-            "  holds 8 places for pods that do not exist yet, until 2026-01-01T00:10:0"
+            "PodGroup ns/train: 1 of 1 pods scheduled, 8 expected, 8 held places, minCount 9\n"
+            "  has 8 held places for pods that do not exist yet, until 2026-01-01T00:10:0"
         )
-        assert "nothing of it waits" in own
+        assert "no pod waits" in own
         other = lines_of(harness, "rival")
-        assert "waits (capacity)" in other
-        assert "PodGroup ns/train, priority 0, holds 8 places" in other
-        assert "which it may not take" in other
+        assert "Unschedulable (capacity)" in other
+        assert "PodGroup ns/train, priority 0, has 8 held places" in other
+        assert "which preemption may not take" in other
 
 
 async def test_explain_says_which_places_would_be_taken() -> None:
@@ -69,10 +69,8 @@ async def test_explain_says_which_places_would_be_taken() -> None:
 
     other = lines_of(harness, "rival")
 
-    assert "holds 8 places for pods that do not exist yet, which it may take" in other
-    assert re.search(
-        r"would evict pods of lower priority, \d in all and take \d held places", other
-    )
+    assert "has 8 held places for pods that do not exist yet, which preemption may take" in other
+    assert re.search(r"would preempt (\d pods? and )?\d held places of lower priority:", other)
 
 
 async def test_explain_of_what_would_start_says_which_places_it_would_hold() -> None:
@@ -81,9 +79,9 @@ async def test_explain_of_what_would_start_says_which_places_it_would_hold() -> 
 
     lines = lines_of(harness, "train")
 
-    assert "PodGroup ns/train: 0 of 1 pods placed, 8 expected, minCount 9" in lines
-    assert re.search(r"would be placed now: n\d x1\n", lines)
-    assert "places held for pods that do not exist yet: n0 x" in lines
+    assert "PodGroup ns/train: 0 of 1 pods scheduled, 8 expected, minCount 9" in lines
+    assert re.search(r"would be scheduled now: n\d x1\n", lines)
+    assert "held places for pods that do not exist yet: n0 x" in lines
 
 
 async def test_a_snapshot_and_its_tree_have_them(tmp_path: Any, capsys: Any) -> None:
@@ -98,22 +96,22 @@ async def test_a_snapshot_and_its_tree_have_them(tmp_path: Any, capsys: Any) -> 
     drawn = tree_of(file)
 
     assert any(
-        "PodGroup train: Waiting, 1 of 1 pods placed, 8 places held (minCount 9)" in line
+        "PodGroup train: Waiting, 1 of 1 pods scheduled, 8 held places (minCount 9)" in line
         for line in drawn
     )
     assert drawn == tree_lines(branches(state, SearchBudget()))
     assert main(["replay", str(file)]) == 0
     assert main(["explain", "podgroup/rival", "-n", "ns", "--snapshot", str(file)]) == 0
-    assert "PodGroup ns/train, priority 0, holds 8 places" in capsys.readouterr().out
+    assert "PodGroup ns/train, priority 0, has 8 held places" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("pods", "want"),
     [
-        ([{"name": "worker", "node": "n1", "count": 2}], "1 of 1 pods placed, 2 places held"),
-        ([{"name": "worker", "node": "n1", "count": 1}], "1 of 1 pods placed, 1 place held"),
-        ([{"name": "worker", "node": "n1", "count": -7}], "1 of 1 pods placed (min"),
-        ([{"name": "worker"}], "1 of 1 pods placed (min"),
+        ([{"name": "worker", "node": "n1", "count": 2}], "1 of 1 pods scheduled, 2 held places"),
+        ([{"name": "worker", "node": "n1", "count": 1}], "1 of 1 pods scheduled, 1 held place"),
+        ([{"name": "worker", "node": "n1", "count": -7}], "1 of 1 pods scheduled (min"),
+        ([{"name": "worker"}], "1 of 1 pods scheduled (min"),
     ],
 )
 def test_the_tree_of_a_cluster_has_them(pods: list[Json], want: str) -> None:
@@ -158,12 +156,12 @@ def test_a_simulation_counts_what_a_group_expects() -> None:
     more = [expecting("other", 2, driver=1, worker=1), member("first", "other")]
     waits = simulate(harness.builder.state, more, "ns", SearchBudget(), gates=ALL_ON).lines
 
-    assert fits[0] == "PodGroup ns/train: 0 of 1 pods placed, 8 expected, minCount 9"
+    assert fits[0] == "PodGroup ns/train: 0 of 1 pods scheduled, 8 expected, minCount 9"
     assert re.fullmatch(r"  fits: n\d x1", fits[1])
-    assert fits[2].startswith("    places held for pods that do not exist yet: n0 x")
+    assert fits[2].startswith("    held places for pods that do not exist yet: n0 x")
     assert len(fits) == 3
-    assert any(line.startswith("  waits (capacity)") for line in waits)
-    assert any("PodGroup ns/train, priority 0, holds 8 places" in line for line in waits)
+    assert any(line.startswith("  Unschedulable (capacity)") for line in waits)
+    assert any("PodGroup ns/train, priority 0, has 8 held places" in line for line in waits)
 
 
 def test_a_simulated_group_without_any_pod_waits_for_its_first() -> None:
@@ -222,7 +220,7 @@ def test_a_template_that_a_simulation_does_not_have_is_asked_for() -> None:
 
 
 def device_objects(devices: int) -> list[Json]:
-    """A class, a slice of node n0 with so many devices, and a template for one of them."""
+    """Return a class, a slice of node n0 with that many devices, and a template for one."""
     exactly = {"deviceClassName": "gpu", "count": 1, "allocationMode": "ExactCount"}
     claim = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
     content = {

@@ -66,7 +66,7 @@ def member(name: str, of: str) -> Json:
     [
         pytest.param(
             [job("a", 3)],
-            ["PodGroup ns/pg-job-a: 0 of 3 pods placed, minCount 3",
+            ["PodGroup ns/pg-job-a: 0 of 3 pods scheduled, minCount 3",
              "  fits: n0 x2, n1 x1"],
             id="a Job that fits",
         ),
@@ -77,30 +77,30 @@ def member(name: str, of: str) -> Json:
         ),
         pytest.param(
             [jobset("j", 2, 2, mode="Composite")],
-            ["CompositePodGroup ns/cpg-j: 0 of 1 child groups placed, minGroupCount 1",
+            ["CompositePodGroup ns/cpg-j: 0 of 1 child groups scheduled, minGroupCount 1",
              "  fits: n0 x2, n1 x2"],
             id="a JobSet becomes a tree",
         ),
         pytest.param(
             [jobset("j", 2, 2, mode="Gang")],
-            ["PodGroup ns/pg-j: 0 of 4 pods placed, minCount 4", "  fits: n0 x2, n1 x2"],
+            ["PodGroup ns/pg-j: 0 of 4 pods scheduled, minCount 4", "  fits: n0 x2, n1 x2"],
             id="a JobSet becomes one gang",
         ),
         pytest.param(
             [group("g", 2), member("a", "g"), member("b", "g")],
-            ["PodGroup ns/g: 0 of 2 pods placed, minCount 2", "  fits: n0 x2"],
+            ["PodGroup ns/g: 0 of 2 pods scheduled, minCount 2", "  fits: n0 x2"],
             id="groups and pods by hand",
         ),
         pytest.param([member("a", "")], ["Pod a", "  fits: n0 x1"], id="a pod alone"),
         pytest.param(
             [group("g", 2), member("a", "g")],
             [
-                "PodGroup ns/g: 0 of 1 pods placed, minCount 2",
+                "PodGroup ns/g: 0 of 1 pods scheduled, minCount 2",
                 (
-                    "  waits (quorum): The group has 1 of 2 pods. Create 1 more pod that"
+                    "  Incomplete (quorum): The group has 1 of 2 pods. Create 1 more pod that"
                     " names the group, or lower minCount."
                 ),
-                "    tried again on: a new member, a change of the group",
+                "    retried on: a new member, a change of the group",
             ],
             id="a gang without its quorum",
         ),
@@ -131,7 +131,9 @@ def test_what_uses_a_feature_that_is_off_waits_for_its_gate(document: Json, off:
     ).lines
 
     assert not any("fits" in line for line in lines)
-    assert any(line.startswith(f"  waits (quorum): Feature gate {off} is off") for line in lines)
+    assert any(
+        line.startswith(f"  Incomplete (quorum): Feature gate {off} is off") for line in lines
+    )
 
 
 def test_one_after_the_other_takes_its_room_and_the_rest_is_told_why_it_waits() -> None:
@@ -142,7 +144,7 @@ def test_one_after_the_other_takes_its_room_and_the_rest_is_told_why_it_waits() 
 
     assert lines[1] == "  fits: n0 x2, n1 x1"
     assert lines[3] == (
-        "  waits (capacity): 0/2 nodes are available: 2 Insufficient cpu. The group needs"
+        "  Unschedulable (capacity): 0/2 nodes are available: 2 Insufficient cpu. The group needs"
         " capacity for 3 more pods; 1 fits. It starts when this capacity is free."
     )
 
@@ -160,15 +162,16 @@ def test_volumes_that_are_there_are_given_once() -> None:
     assert lines[:2] == ["Pod p", "  fits: b x1"]
     assert lines[2] == "Pod q"
     assert lines[3] == (
-        "  waits (capacity): 0/2 nodes are available: 2 node(s) didn't find available persistent"
-        ' volumes to bind. Create for claim "two" a ReadWriteOnce PersistentVolume of class local'
+        "  Unschedulable (capacity): 0/2 nodes are available: 2 node(s) didn't find available"
+        ' persistent volumes to bind. Create for claim "two" a ReadWriteOnce'
+        " PersistentVolume of class local"
         " with at least 2Gi that these nodes can use."
     )
     assert any(line.endswith(", a change of its claims or of volumes") for line in lines)
 
 
 def using(name: str, of: str) -> Json:
-    """A pod with a claim."""
+    """Return a pod with a claim."""
     made = member(name, "")
     made["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": of}}]
     return made
@@ -189,7 +192,7 @@ def test_a_group_takes_its_policy_from_the_workload_beside_it() -> None:
 
     lines = simulate(builder.state, [made, *members, workload], "ns", SearchBudget()).lines
 
-    assert lines[0] == "PodGroup ns/g: 0 of 3 pods placed, minCount 3"
+    assert lines[0] == "PodGroup ns/g: 0 of 3 pods scheduled, minCount 3"
     assert "The group needs capacity for 3 more pods" in lines[1]
 
 
@@ -221,7 +224,7 @@ def test_a_priority_class_counts_as_after_admission(documents: list[Json]) -> No
     urgent_class = PodAdmission((PriorityClass("urgent", 1000, False),))
     lines = simulate(builder.state, documents, "ns", SearchBudget(), urgent_class).lines
 
-    at = lines.index("    would evict pods of lower priority, 1 in all:")
+    at = lines.index("    would preempt 1 pod of lower priority:")
     assert lines[at + 1] == "      Pod ns/low, priority 0, 1 pod"
 
 
@@ -237,20 +240,22 @@ def test_the_global_default_is_used_where_no_class_is_named() -> None:
 
 
 def test_a_class_that_is_not_there_is_refused_as_at_admission() -> None:
-    with pytest.raises(ConfigError, match=r"Pod a-0 would be refused: .*no PriorityClass"):
+    with pytest.raises(ConfigError, match=r"Pod a-0 would be rejected: .*no PriorityClass"):
         simulate(StateBuilder().state, [urgent(job("a", 1, mode="Off"))], "ns", SearchBudget())
 
 
 @pytest.mark.parametrize(
     ("document", "want"),
     [
-        pytest.param(job("a", 2, mode="Gong"), "Job a would be refused: .*gang-mode", id="refused"),
+        pytest.param(job("a", 2, mode="Gong"), "Job a would be rejected: .*gang-mode", id="mode"),
         pytest.param(
             {"apiVersion": "scheduling.muster.dev/v1alpha3", **group("g", 0)},
-            "PodGroup g would be refused: .*minCount: ",
+            "PodGroup g would be rejected: .*minCount: ",
             id="a group that breaks a rule",
         ),
-        pytest.param({"kind": "Service", "metadata": {"name": "s"}}, "Service s: only", id="kind"),
+        pytest.param(
+            {"kind": "Service", "metadata": {"name": "s"}}, "Service s: unsupported kind", id="kind"
+        ),
         pytest.param(
             {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"overhead": {"cpu": "x"}}},
             "Pod p: ",
@@ -276,16 +281,16 @@ def test_explain_gives_the_numbers() -> None:
     (entity,) = find(builder.state, {}, "podgroup/g", "ns")
 
     assert list(explain_lines(builder.state, entity, SearchBudget())) == [
-        "PodGroup ns/g: 0 of 3 pods placed, minCount 3",
+        "PodGroup ns/g: 0 of 3 pods scheduled, minCount 3",
         (
-            "  waits (capacity): 0/2 nodes are available: 2 Insufficient cpu. The group"
+            "  Unschedulable (capacity): 0/2 nodes are available: 2 Insufficient cpu. The group"
             " needs capacity for 3 more pods; 2 fit. Waiting does not help: at most 2 such"
             " pods fit. Lower minCount to 2, or add nodes."
         ),
-        "    2 nodes: Insufficient cpu",
-        "    impossible: it would not fit into the empty cluster either",
-        "    tried again on: free capacity on a node, a new or changed node, a change of the group",
-        "    no eviction: nothing of a priority below 0 runs",
+        "    nodes: 2 Insufficient cpu",
+        "    waiting does not help: it does not fit on empty nodes either",
+        "    retried on: free capacity on a node, a new or changed node, a change of the group",
+        "    no preemption: nothing with a priority below 0 runs",
     ]
 
 
@@ -302,10 +307,10 @@ def test_explain_of_a_child_names_the_group_that_blocks() -> None:
     lines = list(explain_lines(builder.state, entity, SearchBudget()))
 
     assert lines[1:4] == [
-        "  is decided with its root, CompositePodGroup ns/top",
-        "  the reason is at PodGroup ns/b",
+        "  is scheduled together with its root, CompositePodGroup ns/top",
+        "  waits for PodGroup ns/b",
         (
-            "  waits (quorum): The group has 1 of 2 pods. Create 1 more pod that"
+            "  Incomplete (quorum): The group has 1 of 2 pods. Create 1 more pod that"
             " names the group, or"
             " lower minCount."
         ),
@@ -320,7 +325,9 @@ def test_explain_of_what_fits_and_of_what_runs() -> None:
     waiting = builder.pod("g")
 
     (entity,) = find(builder.state, {}, f"pod/{waiting.name}", "ns")
-    assert "    would be placed now: n0 x1" in explain_lines(builder.state, entity, SearchBudget())
+    assert "    would be scheduled now: n0 x1" in explain_lines(
+        builder.state, entity, SearchBudget()
+    )
     (entity,) = find(builder.state, {}, f"po/{bound.name}", "ns")
     assert "  is bound to n0" in explain_lines(builder.state, entity, SearchBudget())
 
@@ -361,7 +368,7 @@ def test_explain_finds_the_groups_of_an_owner(version: str, kind: str, asked: st
     assert found == [builder.state.forest.groups[key]]
     lines = list(explain_lines(builder.state, entity, SearchBudget()))
     assert lines[0].startswith("PodGroup ns/g: 0 of ")
-    assert any(line.startswith("  waits (capacity): ") for line in lines)
+    assert any(line.startswith("  Unschedulable (capacity): ") for line in lines)
     for elsewhere in (f"{asked}/other", "job/train"):
         with pytest.raises(ConfigError):
             find(builder.state, observed, elsewhere, "ns")
@@ -393,7 +400,9 @@ def test_a_snapshot_is_replayed_to_the_same_decisions(
     code = main(["replay", str(snapshot)])
 
     assert code == 0
-    assert capsys.readouterr().out.startswith("PodGroup ns/g: as recorded\n  waits (capacity): ")
+    assert capsys.readouterr().out.startswith(
+        "PodGroup ns/g: as recorded\n  Unschedulable (capacity): "
+    )
 
 
 def test_a_replay_that_comes_out_differently_is_an_error(
@@ -408,7 +417,7 @@ def test_a_replay_that_comes_out_differently_is_an_error(
     out = capsys.readouterr().out
     assert code == 1
     assert "PodGroup ns/g: NOT as recorded" in out
-    assert "it was recorded as:" in out
+    assert "recorded decision:" in out
 
 
 def test_every_command_works_on_a_snapshot(
@@ -427,9 +436,9 @@ def test_every_command_works_on_a_snapshot(
 
     assert codes == [0, 0, 0, 2]
     said = capsys.readouterr()
-    assert "PodGroup g: Unschedulable, 0 of 3 pods placed (minCount 3)" in said.out
+    assert "PodGroup g: Unschedulable, 0 of 3 pods scheduled (minCount 3)" in said.out
     assert "  fits: n0 x1, n1 x1" in said.out
-    assert said.err == "muster: there is no PodGroup none with a group in namespace default\n"
+    assert said.err == 'muster: PodGroup "none" not found in namespace "default"\n'
 
 
 def test_a_simulation_that_does_not_fit_has_its_own_exit_code(
@@ -442,7 +451,7 @@ def test_a_simulation_that_does_not_fit_has_its_own_exit_code(
 
 
 def asking(name: str, count: str, *, kind: str = "Pod", replicas: int = 2) -> Json:
-    """Pods that say what their group `g` is, alone or of a kind that makes them."""
+    """Return pods that specify their group `g`, bare or of an owner kind."""
     meta: Json = {
         "labels": {"scheduling.muster.dev/pod-group": "g"},
         "annotations": {"scheduling.muster.dev/min-count": count},
@@ -463,22 +472,22 @@ def asking(name: str, count: str, *, kind: str = "Pod", replicas: int = 2) -> Js
     [
         pytest.param(
             [asking("a", "2"), asking("b", "2")],
-            ["PodGroup ns/g: 0 of 2 pods placed, minCount 2", "  fits: n0 x2"],
+            ["PodGroup ns/g: 0 of 2 pods scheduled, minCount 2", "  fits: n0 x2"],
             id="bare pods",
         ),
         pytest.param(
             [asking("s", "2", kind="StatefulSet")],
-            ["PodGroup ns/g: 0 of 2 pods placed, minCount 2", "  fits: n0 x2"],
+            ["PodGroup ns/g: 0 of 2 pods scheduled, minCount 2", "  fits: n0 x2"],
             id="a StatefulSet",
         ),
         pytest.param(
             [asking("d", "3", kind="Deployment", replicas=0), asking("a", "1")],
-            ["PodGroup ns/g: 0 of 1 pods placed, minCount 1", "  fits: n0 x1"],
+            ["PodGroup ns/g: 0 of 1 pods scheduled, minCount 1", "  fits: n0 x1"],
             id="a Deployment without pods",
         ),
         pytest.param(
             [group("g", 1), asking("a", "2")],
-            ["PodGroup ns/g: 0 of 1 pods placed, minCount 1", "  fits: n0 x1"],
+            ["PodGroup ns/g: 0 of 1 pods scheduled, minCount 1", "  fits: n0 x1"],
             id="a group of the user counts",
         ),
     ],
@@ -497,9 +506,9 @@ def test_a_group_of_the_cluster_counts_for_pods_that_ask_for_one() -> None:
 
     lines = simulate(builder.state, [asking("a", "2")], "ns", SearchBudget()).lines
 
-    assert lines[0] == "PodGroup ns/g: 0 of 1 pods placed, minCount 1"
+    assert lines[0] == "PodGroup ns/g: 0 of 1 pods scheduled, minCount 1"
 
 
 def test_what_a_pod_says_wrong_is_refused_in_a_simulation_too() -> None:
-    with pytest.raises(ConfigError, match=r"Pod a would be refused: .*min-count"):
+    with pytest.raises(ConfigError, match=r"Pod a would be rejected: .*min-count"):
         simulate(StateBuilder().state, [asking("a", "few")], "ns", SearchBudget())

@@ -1,7 +1,8 @@
-"""The demo is what new users see first: it meets its expectations, or fails and says which not."""
+"""The demo, the first contact of new users: it meets its expectations, or fails and names them."""
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,15 +19,15 @@ from kube.client.client import Client
 
 ROOT = Path(__file__).resolve().parents[3]
 EXPECTATIONS = (
-    "training waits for room for one more pod",
+    "training waits for capacity for one more pod",
     "all 16 pods of training run",
-    "too-big waits, holds nothing",
+    "too-big waits without bound pods",
     "all 8 pods of one-rack run in one rack",
     "no JobSet, Job, group or pod is left",
 )
 
 
-# Ctrl-C ends it in the same way; a SIGTERM that nobody handles would leave the children.
+# Ctrl-C ends it in the same way; an unhandled SIGTERM would leave the children.
 @pytest.mark.parametrize(
     "number",
     [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)],
@@ -49,14 +50,14 @@ def test_the_demo_meets_every_expectation_and_leaves_no_child_running(
         said = []
         for line in running.stdout:
             said.append(line)
-            if line.startswith("The cluster stays up"):
+            if line.startswith("The cluster keeps running"):
                 break
         running.send_signal(number)
         said += running.stdout
         code = running.wait()
 
         with contextlib.suppress(ProcessLookupError):
-            # It led its own process group: any process still in it is a child that it left.
+            # It led its own process group: any process still in it is a remaining child.
             os.killpg(running.pid, signal.SIGKILL)
             pytest.fail("a child of the demo still runs")
     assert code == 0, said
@@ -64,6 +65,8 @@ def test_the_demo_meets_every_expectation_and_leaves_no_child_running(
     for expectation in EXPECTATIONS:
         assert expectation in text
     assert "; 15 fit" in "".join(said)
+    # The condition of a gang that starts lags behind its pods.
+    assert not re.search(r"Unschedulable, ([1-9]\d*) of \1 pods scheduled", "".join(said))
 
 
 @pytest.mark.parametrize("holds", [True, False])

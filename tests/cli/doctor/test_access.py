@@ -1,4 +1,4 @@
-"""What is said about rights."""
+"""Findings about permissions."""
 
 import pytest
 
@@ -75,7 +75,7 @@ def test_what_the_console_lacks_is_mended_by_its_own_manifests_or_by_the_release
     (of_release,) = installed.advised([finding])
 
     assert str(finding.about) == "ServiceAccount muster-system/muster-console"
-    assert finding.problem == "it may not create tokenreviews.authentication.k8s.io"
+    assert finding.problem == "it cannot create tokenreviews.authentication.k8s.io"
     assert finding.action == "kubectl apply -k manifests/console"
     assert of_release.action.startswith("helm upgrade muster ")
 
@@ -93,7 +93,7 @@ def test_one_finding_for_an_account_and_a_resource() -> None:
 
     assert finding.severity == Severity.ERROR
     assert str(finding.about) == "ServiceAccount muster-system/muster-scheduler"
-    assert finding.problem == "it may not delete, get, list, watch pods"
+    assert finding.problem == "it cannot delete, get, list, watch pods"
 
 
 def test_an_account_without_any_right_is_one_finding() -> None:
@@ -101,7 +101,7 @@ def test_an_account_without_any_right_is_one_finding() -> None:
 
     (finding,) = check_access(allowed, INSTALLED.accounts, "muster-system")
 
-    assert finding.problem == "it has none of its rights: no role is bound to it"
+    assert finding.problem == "it has no rights: no role is bound to it"
 
 
 def test_a_right_is_asked_for_as_kubernetes_writes_it() -> None:

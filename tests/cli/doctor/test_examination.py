@@ -1,4 +1,4 @@
-"""All checks together: each is made whatever the others meet, and nothing is written."""
+"""All checks together: each runs despite errors of the others, and none writes."""
 
 import json
 import resource
@@ -36,7 +36,7 @@ async def test_an_account_without_any_right_gets_a_finding_for_each_check(tmp_pa
         "leases", "parts", "definitions", "registration", "admission", "access", "groups",
         "unscheduled", "annotations", "set-aside", "neighbours",
     }  # fmt: skip
-    assert all("administrator" in one.action for one in found if "could not be made" in one.problem)
+    assert all("administrator" in one.action for one in found if "could not run" in one.problem)
 
 
 async def test_answers_of_any_form_end_no_check(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ async def test_no_cluster_is_an_error(tmp_path: Path) -> None:
 
 
 async def test_a_large_cluster_takes_little_memory(tmp_path: Path) -> None:
-    """10,000 waiting pods come in pages, and no more than a page is kept."""
+    """10,000 pending pods are read in pages, and only one page is kept in memory."""
     pod = {
         "metadata": {"name": "p", "namespace": "ns", "labels": {"a": "b" * 200}},
         "spec": {"schedulerName": "muster-scheduler"},

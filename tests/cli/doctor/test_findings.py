@@ -1,4 +1,4 @@
-"""How findings are shown, and lists that are read page by page."""
+"""The output of findings, and lists that are read page by page."""
 
 import ast
 import json
@@ -58,7 +58,7 @@ def test_the_worst_comes_first_with_what_to_do() -> None:
         "WARNING Job ns/t: odd",
         "        do: look",
         "INFO    Job ns/t: fine",
-        "1 errors, 1 warnings, 1 notes",
+        "1 error, 1 warning, 1 note",
     ]
     assert "INFO    Job ns/t: fine" not in list(text_lines(ALL, all_of_them=False))
 
@@ -84,10 +84,10 @@ def test_the_exit_code_is_that_of_the_highest_severity() -> None:
     ("problem", "action"),
     [
         (Forbidden(403, "Forbidden", "no"), "administrator"),
-        (NotFound(404, "NotFound", "no"), "install what is missing"),
-        (TooLarge("too large"), "objects of that size"),
-        (Unreachable("GET", "/", "reset"), "see that the API server answers"),
-        (KubeError("odd"), "run it again"),
+        (NotFound(404, "NotFound", "no"), "install the missing kind"),
+        (TooLarge("too large"), "objects of this size"),
+        (Unreachable("GET", "/", "reset"), "check that the API server responds"),
+        (KubeError("odd"), "run muster doctor again"),
     ],
 )
 def test_a_check_that_cannot_be_made_is_a_warning(problem: KubeError, action: str) -> None:

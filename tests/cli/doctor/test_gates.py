@@ -1,4 +1,4 @@
-"""What doctor says of feature gates: what is off, and who runs with something else."""
+"""Findings about feature gates: gates that are off, and processes with other settings."""
 
 from pathlib import Path
 
@@ -40,14 +40,17 @@ def test_a_process_that_differs_from_the_configuration_is_named() -> None:
     (odd,) = found(everything, ALL_ON, ALL_ON | {"WorkloadWithJob": False})
 
     assert (odd.severity, odd.about) == (Severity.WARNING, OTHER.about)
-    assert odd.problem == "it runs with WorkloadWithJob off, unlike ConfigMap muster-system/muster"
+    assert (
+        odd.problem
+        == "it runs with WorkloadWithJob off, which differs from ConfigMap muster-system/muster"
+    )
     assert odd.action.startswith("restart it")
 
 
 def test_without_a_configuration_processes_are_compared_with_each_other() -> None:
     (odd,) = found(None, ALL_ON, ALL_ON | {"Coscheduling": False})
 
-    assert odd.problem == "it runs with Coscheduling off, unlike Pod ns/one"
+    assert odd.problem == "it runs with Coscheduling off, which differs from Pod ns/one"
 
 
 @pytest.mark.parametrize(

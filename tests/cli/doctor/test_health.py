@@ -1,4 +1,4 @@
-"""What is said about processes, and about other schedulers of gangs."""
+"""Findings about processes, and about other gang schedulers."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -43,7 +43,7 @@ INFO, WARNING, ERROR = Severity.INFO, Severity.WARNING, Severity.ERROR
             Ready("ok\n", timedelta(seconds=-75)), WARNING, "75 s behind", id="clock behind"
         ),
         pytest.param(Unreachable("GET", "/", "refused"), WARNING, "refused", id="no answer"),
-        pytest.param(Forbidden(403, "Forbidden", "no"), WARNING, "cannot be asked", id="no right"),
+        pytest.param(Forbidden(403, "Forbidden", "no"), WARNING, "cannot be read", id="no right"),
     ],
 )
 def test_processes(said: Ready | KubeError, want: Severity, text: str) -> None:
@@ -119,7 +119,7 @@ def test_events_that_somebody_makes_up_are_few() -> None:
 def test_schedulers_are_known_by_their_definitions(definition: str, name: str | None) -> None:
     found = list(check_definitions_of_others([{"metadata": {"name": definition}}]))
 
-    assert [one.problem.partition(" is here")[0] for one in found] == ([name] if name else [])
+    assert [one.problem.partition(" is installed")[0] for one in found] == ([name] if name else [])
     assert all(one.severity == INFO and one.action for one in found)
 
 

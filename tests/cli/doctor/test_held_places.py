@@ -1,4 +1,4 @@
-"""Which namespaces hold places, and how many: an administrator sees it, however many groups."""
+"""Namespaces with held places, and their number, however many groups there are."""
 
 import json
 from typing import Any
@@ -28,8 +28,8 @@ def test_those_that_hold_the_most_are_named_first() -> None:
     notes = found(group("few", 1), group("many", 4, 4), group("many", 3), group("none"))
 
     assert [(note.about.name, note.problem) for note in notes] == [
-        ("many", "11 places held for pods that do not exist yet, by 2 groups"),
-        ("few", "1 place held for pods that do not exist yet, by 1 group"),
+        ("many", "2 groups have 11 held places for pods that do not exist yet"),
+        ("few", "1 group has 1 held place for pods that do not exist yet"),
     ]
     assert {note.severity for note in notes} == {Severity.INFO}
     assert "podsPerNamespace" in notes[0].action
@@ -41,7 +41,8 @@ def test_of_many_namespaces_few_are_named_and_all_are_counted() -> None:
     assert len(notes) == MOST_NAMED + 1
     assert notes[0].about.name == "ns-199"
     assert notes[-1].problem == (
-        "20100 places held for pods that do not exist yet, by 200 groups, of 200 namespaces in all"
+        "200 groups have 20100 held places for pods that do not exist yet, in 200"
+        " namespaces in total"
     )
 
 

@@ -1,4 +1,4 @@
-"""What is said about Deployments, pods, definitions and versions."""
+"""Findings about Deployments, pods, definitions and versions."""
 
 import copy
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def scaled(obj: Json, replicas: int) -> Json:
     ("deployments", "want", "text"),
     [
         pytest.param(three(), INFO, "2 of 2 replicas are available", id="in order"),
-        pytest.param([], INFO, "no Deployment of Muster is here", id="it runs elsewhere"),
+        pytest.param([], INFO, "it has no Deployment of Muster", id="it runs elsewhere"),
         pytest.param(
             three()[:2], ERROR, "no Deployment runs the scheduler", id="a part is missing"
         ),
@@ -65,7 +65,7 @@ def scaled(obj: Json, replicas: int) -> Json:
         pytest.param(
             three(webhook=deployment("webhook", image="muster:0.2.0")),
             WARNING,
-            "different versions run beside each other: muster:0.1.0, muster:0.2.0",
+            "different versions run at the same time: muster:0.1.0, muster:0.2.0",
             id="half upgraded",
         ),
         pytest.param(
@@ -86,7 +86,7 @@ def scaled(obj: Json, replicas: int) -> Json:
         pytest.param(
             three(webhook=without(deployment("webhook"), "status", "observedGeneration")),
             INFO,
-            "no Deployment controller has looked at it",
+            "no Deployment controller has processed it",
             id="nothing makes replicas",
         ),
     ],
@@ -166,7 +166,7 @@ def muster_pod(**status: Any) -> Json:
                 ]
             ),
             WARNING,
-            "restarted 9 times, last for OOMKilled",
+            "restarted 9 times, last reason: OOMKilled",
             id="restarts",
         ),
         pytest.param(muster_pod(containerStatuses="x", conditions=3), None, "", id="odd types"),
@@ -273,7 +273,7 @@ def test_versions(said: Json, want: Severity) -> None:
         pytest.param("35", ["devices for extended"], id="one release before"),
         pytest.param(
             "33",
-            ["requests of a whole pod", "resource claims", "devices for extended"],
+            ["pod-level resources", "resource claims", "devices for extended"],
             id="before resource claims",
         ),
         pytest.param(
@@ -281,8 +281,8 @@ def test_versions(said: Json, want: Severity) -> None:
             [
                 "matchLabelKeys",
                 "managedBy",
-                "resizing of pods",
-                "requests of a whole pod",
+                "in-place resize of pods",
+                "pod-level resources",
                 "resource claims",
                 "devices for extended",
             ],

@@ -1,4 +1,4 @@
-"""What is said about leases and clocks."""
+"""Findings about leases and clocks."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -21,15 +21,19 @@ def lease(seconds_ago: float | None, holder: str = "one") -> LeaseView:
 @pytest.mark.parametrize(
     ("first", "second", "want", "text"),
     [
-        pytest.param(lease(5), lease(1), INFO, "one leads", id="renewed"),
-        pytest.param(lease(9), lease(9), INFO, "one leads", id="not renewed yet, in time"),
-        pytest.param(lease(42), lease(42), ERROR, "does not renew it (last 42 s ago)", id="stale"),
+        pytest.param(lease(5), lease(1), INFO, "one is the leader", id="renewed"),
+        pytest.param(lease(9), lease(9), INFO, "one is the leader", id="not renewed yet, in time"),
+        pytest.param(
+            lease(42), lease(42), ERROR, "but does not renew it (last 42 s ago)", id="stale"
+        ),
         pytest.param(lease(None), lease(None), ERROR, "(never)", id="never renewed"),
         pytest.param(None, None, ERROR, "does not exist", id="nobody has ever led"),
-        pytest.param(lease(5), lease(5, ""), ERROR, "nobody holds it", id="released"),
+        pytest.param(lease(5), lease(5, ""), ERROR, "it has no holder", id="released"),
         pytest.param(lease(64), lease(60), WARNING, "56 s behind", id="a clock that is behind"),
         pytest.param(lease(-56), lease(-60), WARNING, "60 s ahead of", id="a clock that is ahead"),
-        pytest.param(lease(12), lease(8), INFO, "one leads", id="a clock that is a little behind"),
+        pytest.param(
+            lease(12), lease(8), INFO, "one is the leader", id="a clock that is a little behind"
+        ),
     ],
 )
 def test_leases(

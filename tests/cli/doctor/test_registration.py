@@ -1,4 +1,4 @@
-"""What is said about webhooks, certificates and requests that are tried."""
+"""Findings about webhooks, certificates and trial requests."""
 
 import copy
 from collections.abc import Callable
@@ -79,7 +79,9 @@ def ignoring(found: Json) -> None:
     ("change", "want", "text"),
     [
         pytest.param(less, ERROR, "is missing", id="a webhook is missing"),
-        pytest.param(ignoring, WARNING, "not as in this version: failurePolicy", id="it differs"),
+        pytest.param(
+            ignoring, WARNING, "differs from this version: failurePolicy", id="it differs"
+        ),
     ],
 )
 def test_configurations(change: Callable[[Json], None], want: Severity, text: str) -> None:
@@ -103,17 +105,21 @@ def test_a_configuration_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("bundle", "now", "want", "text"),
     [
-        pytest.param(encoded(MATERIAL.ca_bundle), NOW, INFO, "ends on 2036", id="in order"),
+        pytest.param(encoded(MATERIAL.ca_bundle), NOW, INFO, "expires on 2036", id="in order"),
         pytest.param("", NOW, ERROR, "caBundle is empty", id="empty"),
         pytest.param(
             "bm9uZQ==", NOW, ERROR, "caBundle is not a certificate", id="not a certificate"
         ),
         pytest.param("%", NOW, ERROR, "caBundle is not a certificate", id="not base64"),
         pytest.param(
-            encoded(MATERIAL.ca_bundle), NOW + timedelta(days=3640), WARNING, "renewed", id="soon"
+            encoded(MATERIAL.ca_bundle),
+            NOW + timedelta(days=3640),
+            WARNING,
+            "not renewed",
+            id="soon",
         ),
         pytest.param(
-            encoded(MATERIAL.ca_bundle), NOW + timedelta(days=3660), ERROR, "ended on", id="ended"
+            encoded(MATERIAL.ca_bundle), NOW + timedelta(days=3660), ERROR, "expired on", id="ended"
         ),
     ],
 )
@@ -141,10 +147,10 @@ SHORT = Lifetimes(timedelta(days=3650), timedelta(days=20), timedelta(days=5))
 @pytest.mark.parametrize(
     ("material", "now", "want", "text"),
     [
-        pytest.param(MATERIAL, NOW, INFO, "ends on 2027", id="in order"),
+        pytest.param(MATERIAL, NOW, INFO, "expires on 2027", id="in order"),
         pytest.param(new_material(NAMES, NOW), NOW, ERROR, "do not trust", id="another CA's"),
-        pytest.param(MATERIAL, NOW + timedelta(days=350), WARNING, "renewed", id="at its end"),
-        pytest.param(MATERIAL, NOW + timedelta(days=370), ERROR, "ended on", id="ended"),
+        pytest.param(MATERIAL, NOW + timedelta(days=350), WARNING, "not renewed", id="at its end"),
+        pytest.param(MATERIAL, NOW + timedelta(days=370), ERROR, "expired on", id="ended"),
     ],
 )
 def test_the_servers_certificate(
@@ -161,7 +167,7 @@ def test_a_certificate_for_another_name() -> None:
     found = check_server(registered(encoded(material.ca_bundle)), secret(material), SECRET, NOW)
 
     (finding,) = [one for one in found if one.severity == ERROR]
-    assert "not for muster-webhook.muster-system.svc" in finding.problem
+    assert "not valid for muster-webhook.muster-system.svc" in finding.problem
 
 
 def test_a_secret_that_is_empty_and_one_that_is_not_there() -> None:
@@ -212,26 +218,28 @@ RULE = Invalid(422, "Invalid", "denied", (StatusCause("spec.topology[0].key", ""
     ("name", "outcome", "want", "text"),
     [
         pytest.param(VALID, MADE, None, "", id="completed"),
-        pytest.param(VALID, {"metadata": {}}, ERROR, "mutating webhook is not asked", id="bare"),
-        pytest.param(VALID, NO_CALL, ERROR, "nothing can be created", id="the webhook is down"),
+        pytest.param(
+            VALID, {"metadata": {}}, ERROR, "does not call the mutating webhook", id="bare"
+        ),
+        pytest.param(VALID, NO_CALL, ERROR, "no object can be created", id="the webhook is down"),
         pytest.param(VALID, NotFound(404, "NotFound", "no"), None, "", id="no kind"),
         pytest.param(
             VALID,
             NotFound(404, "NotFound", "no", name="x"),
             WARNING,
-            "not be tried",
+            "not be tested",
             id="no namespace",
         ),
         pytest.param(
-            VALID, Forbidden(403, "Forbidden", "no"), WARNING, "not be tried", id="no right"
+            VALID, Forbidden(403, "Forbidden", "no"), WARNING, "not be tested", id="no right"
         ),
         pytest.param(VALID, Invalid(422, "Invalid", "odd"), ERROR, "valid request fails", id="odd"),
         pytest.param(REFUSED, RULE, None, "", id="refused as it should be"),
         pytest.param(COSCHEDULED, GATE_OFF, None, "", id="switched off"),
-        pytest.param(REFUSED, MADE, ERROR, "validating webhook is not asked", id="taken"),
-        pytest.param(REFUSED, NO_CALL, ERROR, "nothing can be created", id="down for both"),
+        pytest.param(REFUSED, MADE, ERROR, "does not call the validating webhook", id="taken"),
+        pytest.param(REFUSED, NO_CALL, ERROR, "no object can be created", id="down for both"),
         pytest.param(CONVERTED, MADE, None, "", id="converted"),
-        pytest.param(CONVERTED, NO_CALL, ERROR, "nothing can be converted", id="not converted"),
+        pytest.param(CONVERTED, NO_CALL, ERROR, "no object can be converted", id="not converted"),
     ],
 )
 def test_trials(name: str, outcome: Json | ApiError, want: Severity | None, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What is said about the objects of tenants: keys, pods, groups, and labels that they ask for."""
+"""Findings about the objects of tenants: keys, pods, groups, and requested labels."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,7 +31,7 @@ def noted(key: str, holder: str = "annotations") -> Json:
 
 
 def grouped(key: str, value: str) -> Json:
-    """A pod that names a group, and says something of it."""
+    """Return a pod that names a group, with an annotation about it."""
     return make_pod("x", "ns").in_group("g").annotation(key, value).build()
 
 
@@ -92,7 +92,7 @@ def test_keys_that_nothing_reads(kind: str, obj: Json, action: str | None) -> No
 
 
 def test_one_namespace_leaves_room_for_others() -> None:
-    """Whatever one writes, the typing error of another is shown, and the work stays small."""
+    """A typing error in another namespace still appears, and the work is limited."""
     found = Limited("annotations")
     many = {f"{GROUP}/{number}": "" for number in range(20_000)}
 
@@ -102,7 +102,7 @@ def test_one_namespace_leaves_room_for_others() -> None:
     findings = list(found.findings())
     assert [one.about.namespace for one in findings].count("loud") == 5
     assert any(one.about.namespace == "ns" for one in findings)
-    assert findings[-1].problem == "19995 more like these are not shown"
+    assert findings[-1].problem == "19995 more of this kind are not shown"
 
 
 def pod(age: float = 600, **changed: Any) -> Json:
@@ -120,7 +120,7 @@ GROUPED = {"labels": {LABEL_POD_GROUP: "g"}}
 @pytest.mark.parametrize(
     ("obj", "want", "text"),
     [
-        pytest.param(pod(), ERROR, "has not looked at it for 600 s", id="nobody looks at it"),
+        pytest.param(pod(), ERROR, "has not tried it for 600 s", id="nobody looks at it"),
         pytest.param(pod(30), None, "", id="it is new"),
         pytest.param(pod(status=LOOKED_AT), None, "", id="it waits and is told why"),
         pytest.param(pod(spec={"schedulingGates": [{"name": "g"}]}), None, "", id="it is gated"),
@@ -129,7 +129,7 @@ GROUPED = {"labels": {LABEL_POD_GROUP: "g"}}
         pytest.param(
             pod(metadata=GROUPED, spec={"schedulerName": "default-scheduler"}),
             WARNING,
-            "but default-scheduler schedules it: not as a gang",
+            "but default-scheduler schedules it, and not as a gang",
             id="a group, and another scheduler",
         ),
         pytest.param(
@@ -174,8 +174,8 @@ def test_the_groups_that_wait_longest_come_first() -> None:
 
     assert [one.about.name for one in named] == ["g13", "g6", "g19", "g12", "g5"]
     assert len(named) == LONGEST
-    assert named[0].problem == "it waits for 6.1 hours (Unschedulable): needs room for 2"
-    assert count.problem == "20 groups wait in all"
+    assert named[0].problem == "it has been waiting for 6.1 hours (Unschedulable): needs room for 2"
+    assert count.problem == "20 groups are waiting in total"
     assert {one.severity for one in named} == {INFO}
 
 
@@ -184,7 +184,9 @@ def test_the_groups_that_wait_longest_come_first() -> None:
     [
         pytest.param({"reason": "Invalid"}, "needs room", id="invalid"),
         pytest.param({"reason": "SchedulerError"}, "needs room", id="it cannot be bound"),
-        pytest.param({"impossible": True}, "it can never start as the cluster is", id="impossible"),
+        pytest.param(
+            {"impossible": True}, "it cannot start on the nodes of this cluster", id="impossible"
+        ),
     ],
 )
 def test_groups_that_wait_for_a_change_are_warnings(said: Json, text: str) -> None:
@@ -219,10 +221,12 @@ def node(*keys: str) -> Json:
     ("preferred", "nodes", "want", "text"),
     [
         pytest.param(False, [node("rack")], None, "", id="all have it"),
-        pytest.param(False, [node("rack"), node()], INFO, "1 of 2 nodes lack", id="some lack it"),
+        pytest.param(
+            False, [node("rack"), node()], INFO, "1 of 2 nodes do not have", id="some lack it"
+        ),
         pytest.param(False, [node()], ERROR, "no node has the label rack", id="none has it"),
         pytest.param(False, [], ERROR, "no node has the label rack", id="there are no nodes"),
-        pytest.param(True, [node()], WARNING, "it has no effect", id="it is only preferred"),
+        pytest.param(True, [node()], WARNING, "which has no effect", id="it is only preferred"),
     ],
 )
 def test_labels_that_groups_ask_for(

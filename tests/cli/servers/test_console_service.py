@@ -1,4 +1,4 @@
-"""`muster console --in-cluster`: what it refuses, and the process as the Deployment starts it."""
+"""`muster console --in-cluster`: invalid options, and the process as the Deployment starts it."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ def service(tls: Path | None = None, *, plain_http: bool = False) -> Service:
 
 def test_how_tokens_are_kept_from_others_has_to_be_said(tmp_path: Path) -> None:
     for both in (service(), service(tmp_path, plain_http=True)):
-        with pytest.raises(ConfigError, match="--tls, or --plain-http"):
+        with pytest.raises(ConfigError, match="--tls FOLDER for a certificate, or --plain-http"):
             both.place()
 
     assert service(plain_http=True).place().tls is None
@@ -53,7 +53,7 @@ def test_addresses() -> None:
 
 
 def arguments(tls: Path, ports: tuple[int, int], config: Path) -> list[str]:
-    """Those of the Deployment, for this machine."""
+    """Return the arguments of the Deployment, adapted to this machine."""
     pod = yaml.safe_load(DEPLOYMENT.read_text())["spec"]["template"]["spec"]
     ours = {
         "--config": str(config),

@@ -54,8 +54,8 @@ def test_a_jobset_shows_its_group_its_pods_and_where_they_run() -> None:
     lines = tree_lines(build(objects))
 
     assert lines == [
-        "JobSet js: Scheduled, 2 of 2 pods placed",
-        "└─ PodGroup pg-js: Scheduled, 2 of 2 pods placed (minCount 2) on n1 x2",
+        "JobSet js: Scheduled, 2 of 2 pods scheduled",
+        "└─ PodGroup pg-js: Scheduled, 2 of 2 pods scheduled (minCount 2) on n1 x2",
     ]
 
 
@@ -66,7 +66,7 @@ def test_a_waiting_group_gives_its_reason_below_its_line() -> None:
     lines = tree_lines(build(objects))
 
     assert lines[1:] == [
-        "└─ PodGroup pg-js: Unschedulable, 0 of 1 pods placed (minCount 2)",
+        "└─ PodGroup pg-js: Unschedulable, 0 of 1 pods scheduled (minCount 2)",
         "      needs 2 pods, room for 1",
     ]
 
@@ -121,12 +121,12 @@ def test_a_chain_of_thousands_of_composites_is_shown_as_far_as_a_tree_may_reach(
 @pytest.mark.parametrize(
     ("placed", "want"),
     [
-        (2, ["Scheduled, 0 of 0 pods placed (minCount 2)"]),
-        (1, ["Waiting, 0 of 0 pods placed (minCount 2)", "   no room"]),
+        (2, ["Scheduled, 0 of 0 pods scheduled (minCount 2)"]),
+        (1, ["Waiting, 0 of 0 pods scheduled (minCount 2)", "   no room"]),
     ],
 )
 def test_a_group_that_ran_may_wait_again(placed: int, want: list[str]) -> None:
-    """Its condition stays True; a blocker may also be about pods beyond minCount."""
+    """Its condition remains True; a blocker may also be about pods beyond minCount."""
     group = _group("g", 2)
     group["status"] |= {"scheduledPods": placed, "blocker": {"summary": "no room"}}
 
@@ -135,7 +135,114 @@ def test_a_group_that_ran_may_wait_again(placed: int, want: list[str]) -> None:
     assert [line.removeprefix("PodGroup g: ") for line in lines] == want
 
 
-def test_so_it_may_in_a_snapshot() -> None:
+LATE = "0/2 nodes are available: 2 Insufficient cpu. The group needs capacity for 2 more pods."
+
+
+@pytest.mark.parametrize(
+    ("status", "nodes", "phase", "want"),
+    [
+        pytest.param({}, ("n1", "n2"), "", "Starting, 2 of 2", id="all bound"),
+        pytest.param({}, ("n1", ""), "", "Starting, 1 of 2", id="the second one is being bound"),
+        pytest.param({}, ("n1", "n2"), "Succeeded", "Starting, 2 of 2", id="all bound and ended"),
+        pytest.param({"scheduledPods": 1}, ("n1", "n2"), "", "Starting, 2 of 2", id="one counted"),
+        pytest.param({}, ("", ""), "", "Unschedulable, 0 of 2", id="none bound"),
+        pytest.param({"scheduledPods": 1}, ("n1", ""), "", "Unschedulable, 1 of 2",
+                     id="the second one could not be bound"),
+        pytest.param({}, ("n1", ""), "Failed", "Unschedulable, 1 of 2", id="one failed before"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("condition", [True, False])
+def test_the_condition_of_a_group_that_starts_is_late(
+    status: dict[str, Any], nodes: tuple[str, str], phase: str, want: str, *, condition: bool
+) -> None:
+    """The scheduler writes it after the Bindings. The tree shows no reason that is out of date."""
+    group = _group("pg-js", 2, reason=LATE, owners=[("JobSet", "uid-js")])
+    group["status"] |= status
+    if not condition:
+        group["status"].pop("conditions")
+    pods = [_pod(f"p{number}", "pg-js", node) for number, node in enumerate(nodes)]
+    pods = [{**pod, "status": {"phase": phase}} for pod in pods]
+    objects = Objects(jobsets=[_object("js")], pod_groups=[group], pods=pods)
+
+    jobset, line, *reason = tree_lines(build(objects))
+
+    want = want if condition else want.replace("Unschedulable", "Waiting")
+    assert jobset == f"JobSet js: {want} pods scheduled"
+    assert line.startswith(f"└─ PodGroup pg-js: {want} pods scheduled (minCount 2)")
+    assert reason == ([f"      {LATE}"] if want.startswith("Unschedulable") else [])
+
+
+def test_a_group_whose_pods_are_deleted_does_not_start() -> None:
+    group = _group("g", 2)
+    group["status"] |= {"scheduledPods": 0, "blocker": {"summary": LATE}}
+    pods = [_pod(name, "g", "n1") for name in ("a", "b")]
+    for pod in pods:
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+    assert build(Objects(pod_groups=[group], pods=pods))[0].state == "Waiting"
+
+
+def test_a_group_that_starts_again_is_not_shown_as_waiting() -> None:
+    group = _group("g", 2)
+    group["status"] |= {"scheduledPods": 0, "blocker": {"summary": LATE}}
+    pods = [_pod(name, "g", "n1") for name in ("a", "b")]
+
+    assert tree_lines(build(Objects(pod_groups=[group], pods=pods))) == [
+        "PodGroup g: Starting, 2 of 2 pods scheduled (minCount 2) on n1 x2"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("late", "bound", "want"),
+    [
+        pytest.param(("a", "b"), ("a", "b"), ("Starting", "Starting", "Starting"), id="both"),
+        pytest.param(("b",), ("a", "b"), ("Starting", "Scheduled", "Starting"), id="one"),
+        pytest.param((), ("a", "b"), ("Starting", "Scheduled", "Scheduled"), id="its own only"),
+        pytest.param(
+            ("a", "b"), ("a",), ("Starting", "Starting", "Unschedulable"), id="one is being bound"
+        ),
+        pytest.param(
+            ("a", "b"), (), ("Unschedulable", "Unschedulable", "Unschedulable"), id="none starts"
+        ),
+        pytest.param(
+            ("b",), ("a",), ("Unschedulable", "Scheduled", "Unschedulable"), id="too few children"
+        ),
+    ],
+)
+def test_so_are_the_conditions_of_a_tree(
+    late: tuple[str, ...], bound: tuple[str, ...], want: tuple[str, ...]
+) -> None:
+    composite = _group("cpg", 2, reason=LATE, owners=[("JobSet", "uid-js")])
+    composite["spec"] = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}}
+    composite["status"]["conditions"][0]["type"] = "CompositePodGroupInitiallyScheduled"
+    groups = [
+        _group(name, 1, parent="cpg", reason=LATE if name in late else "") for name in ("a", "b")
+    ]
+    pods = [_pod(f"of-{name}", name, "n1" if name in bound else "") for name in ("a", "b")]
+    objects = Objects(jobsets=[_object("js")], composites=[composite], pod_groups=groups, pods=pods)
+
+    (jobset,) = build(objects)
+
+    (top,) = jobset.children
+    assert (top.state, *(child.state for child in top.children)) == want
+    assert jobset.state == want[0]
+    assert top.reason == (LATE if want[0] == "Unschedulable" else "")
+
+
+def test_so_it_is_in_the_snapshot_of_a_scheduler_that_binds() -> None:
+    builder = StateBuilder()
+    builder.nodes(1)
+    builder.gang("g", 2)
+    pods = [builder.pod("g") for _ in range(2)]
+    state = builder.state
+    state.assume([state.pods[pod.uid] for pod in pods], [state.nodes.row_of["n0"]] * 2)
+
+    assert tree_lines(branches(state, SearchBudget())) == [
+        "PodGroup g: Starting, 2 of 2 pods scheduled (minCount 2) on n0 x2"
+    ]
+
+
+def test_a_group_that_ran_may_wait_again_in_a_snapshot() -> None:
     builder = StateBuilder()
     builder.nodes(1)
     builder.gang("g", 1)
@@ -165,9 +272,9 @@ def test_groups_that_pods_ask_for_are_below_what_their_pods_have_in_common() -> 
     objects = Objects(pod_groups=[asked(part), asked("z")], pods=[member, _pod("b", "z")])
 
     assert tree_lines(build(objects)) == [
-        "LeaderWorkerSet serve: Scheduled, 1 of 2 pods placed",
-        f"├─ PodGroup {part}: Scheduled, 1 of 1 pods placed (minCount 1) on n1 x1",
-        "└─ PodGroup z: Scheduled, 0 of 1 pods placed (minCount 1)",
+        "LeaderWorkerSet serve: Scheduled, 1 of 2 pods scheduled",
+        f"├─ PodGroup {part}: Scheduled, 1 of 1 pods scheduled (minCount 1) on n1 x1",
+        "└─ PodGroup z: Scheduled, 0 of 1 pods scheduled (minCount 1)",
     ]
 
 
@@ -188,10 +295,10 @@ def test_a_group_is_below_its_deployment_and_a_users_own_kind_of_group_is_none()
     )
 
     assert tree_lines(build(objects)) == [
-        "PodGroup implicit: Scheduled, 0 of 0 pods placed (minCount 1)",
-        "PodGroup plugins: Scheduled, 0 of 0 pods placed (minCount 1)",
-        "Deployment web: Scheduled, 0 of 0 pods placed",
-        "└─ PodGroup pg-deployment-web-1: Scheduled, 0 of 0 pods placed (minCount 1)",
+        "PodGroup implicit: Scheduled, 0 of 0 pods scheduled (minCount 1)",
+        "PodGroup plugins: Scheduled, 0 of 0 pods scheduled (minCount 1)",
+        "Deployment web: Scheduled, 0 of 0 pods scheduled",
+        "└─ PodGroup pg-deployment-web-1: Scheduled, 0 of 0 pods scheduled (minCount 1)",
     ]
 
 
@@ -206,9 +313,9 @@ def test_a_jobset_is_below_its_train_job() -> None:
     )
 
     assert tree_lines(build(objects)) == [
-        "TrainJob tune: Scheduled, 2 of 2 pods placed",
-        "└─ JobSet tune: Scheduled, 2 of 2 pods placed",
-        "   └─ PodGroup pg-tune: Scheduled, 2 of 2 pods placed (minCount 2) on n1 x2",
+        "TrainJob tune: Scheduled, 2 of 2 pods scheduled",
+        "└─ JobSet tune: Scheduled, 2 of 2 pods scheduled",
+        "   └─ PodGroup pg-tune: Scheduled, 2 of 2 pods scheduled (minCount 2) on n1 x2",
     ]
 
 

@@ -1,4 +1,4 @@
-"""The order of the steps, and what is in use."""
+"""The order of the steps, and the objects in use."""
 
 from dataclasses import replace
 from typing import Any
@@ -34,7 +34,7 @@ def target(obj: Json) -> Target:
 
 
 def whole(**parts: Any) -> Found:
-    """A cluster with all of the manifests."""
+    """Return a cluster with all of the manifests."""
     return replace(Found(installed=[(target(obj), obj) for obj in ALL]), **parts)
 
 
@@ -89,7 +89,7 @@ def test_everything_that_is_in_the_manifests_is_known() -> None:
 
 
 def monitoring() -> list[Json]:
-    """As kustomize makes them."""
+    """Return the objects of the monitoring manifests as kustomize generates them."""
     folder = manifests.MANIFESTS / "monitoring"
     (made,) = yaml.safe_load((folder / "kustomization.yaml").read_text())["configMapGenerator"]
     objects = [
@@ -138,7 +138,7 @@ def test_the_namespace_stays_while_others_have_objects_in_it() -> None:
 
     assert "Namespace" not in {step.target.resource.kind for step in plan(found, release=False)}
     assert list(kept_lines(found, NAMESPACE)) == [
-        "Muster's namespace has objects of others, and stays:",
+        "Muster's namespace is kept, because it has other objects:",
         "  Secret muster-system/theirs",
         "  kubectl delete namespace muster-system",
     ]
@@ -163,8 +163,8 @@ def test_use_is_counted_by_namespace() -> None:
     uses = in_use(Found(pods=pods, jobs=[stored(gang())]))
 
     assert {name: str(use) for name, use in uses.items()} == {
-        "else": "1 group, 0 pods run, 1 pod wait, 0 Jobs not over",
-        "team": "1 group, 1 pod run, 2 pods wait, 1 Job not over",
+        "else": "1 group, 0 running pods, 1 waiting pod, 0 unfinished Jobs",
+        "team": "1 group, 1 running pod, 2 waiting pods, 1 unfinished Job",
     }
 
 
@@ -173,8 +173,8 @@ def test_a_refusal_of_many_namespaces_is_short() -> None:
 
     lines = list(refusal_lines(in_use(Found(pods=pods))))
 
-    assert lines[0] == "Muster is in use in 50 namespaces; nothing was removed:"
-    assert "  and 30 namespaces more" in lines
+    assert lines[0] == "Muster is in use in 50 namespaces; nothing was deleted:"
+    assert "  and 30 more namespaces" in lines
     assert len(lines) == 24
 
 
@@ -182,18 +182,18 @@ def test_a_dry_run_names_steps_and_counts_small_ones() -> None:
     groups = [group(FINALIZER_POD_GROUP)] * 3
     lines = list(dry_run_lines(Found(groups=groups), release=True))
 
-    assert lines == ["would do, in this order:", "  take Muster's finalizer off: 3 objects"]
+    assert lines == ["steps, in this order:", "  remove Muster's finalizer from 3 objects"]
 
 
 def test_a_dry_run_of_a_job_that_is_left_prints_the_command() -> None:
     lines = "\n".join(dry_run_lines(Found(jobs=[stored(gang(), ready=2)]), release=True))
 
-    assert "Job team/train: pods of it have run" in lines
+    assert "Job team/train: its pods have started" in lines
     assert "kubectl -n team get job train -o json" in lines
 
 
 def test_nothing_to_do_is_said() -> None:
-    assert list(dry_run_lines(Found(), release=False)) == ["nothing of Muster is there"]
+    assert list(dry_run_lines(Found(), release=False)) == ["no objects of Muster found"]
 
 
 def test_a_namespace_with_thousands_of_pods_hides_no_other() -> None:
@@ -202,7 +202,7 @@ def test_a_namespace_with_thousands_of_pods_hides_no_other() -> None:
 
     lines = list(dry_run_lines(found, release=True))
 
-    assert "  Pod modest/one: nobody makes it again" in lines
+    assert "  Pod modest/one: no controller recreates it" in lines
     assert "  and 4980 more in namespace greedy" in lines
     assert len(lines) < 60
 
@@ -223,7 +223,7 @@ def test_what_is_prepared_leaves_the_rest_to_who_installed_it() -> None:
         "RoleBinding",
         "Lease",
     }
-    # What nobody could do afterwards is done: kinds that stay can be read, and objects deleted.
+    # Steps that would be impossible later are done: kept kinds can be read, and objects deleted.
     actions = {step.action for step in steps}
     assert {Action.STOP_CONVERSION, Action.DROP_FINALIZERS} <= actions
 

@@ -1,4 +1,4 @@
-"""Streams: what is told to whom, what happens to slow viewers, and how a session ends."""
+"""Streams: their events per viewer, slow viewers, and the end of a session."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -60,7 +60,7 @@ async def test_a_stream_begins_at_once_and_tells_changes_of_nodes() -> None:
 
 
 async def test_a_change_between_the_stream_and_its_first_round_is_told() -> None:
-    """The page asks for the map as soon as its stream is open."""
+    """The page requests the map as soon as its stream is open."""
     cluster = Builder()
     cluster.racks()
     streams = streams_of(cluster)
@@ -145,7 +145,7 @@ async def test_history_is_told_once_for_each_step() -> None:
         at = ""
 
         def follow(self) -> None:
-            """It says what the test lets it."""
+            """Wait until the test releases it."""
 
         def answer(self, hours: float, viewer: Viewer) -> messages.History:
             raise NotImplementedError
@@ -339,7 +339,7 @@ async def test_pages_that_were_open_before_all_was_read_ask_anew(
     monkeypatch.setattr(type(cluster.following), "synced", False)
     async with site(cluster) as at, browser(at) as page, page.events("views=map") as events:
         status, answer = await page.get("/api/map")
-        assert (status, answer["message"]) == (503, "The cluster is still being read.")
+        assert (status, answer["message"]) == (503, "The console is still reading the cluster.")
         monkeypatch.setattr(type(cluster.following), "synced", True)
         await events.until("resync")
         assert (await page.get("/api/map"))[0] == 200

@@ -1,4 +1,4 @@
-"""The queue: what waits, in which order, and why in one sentence."""
+"""The queue: pending workloads, their order, and their reason in one sentence."""
 
 from dataclasses import replace
 
@@ -74,7 +74,7 @@ def test_a_row_says_what_the_scheduler_wrote() -> None:
         reason="NoRoom",
         sentence="needs room for 4 more pods, there is room for 1",
         nearest=Nearest(key="example.com/rack", value="b1/r2", slots=3, needed=4),
-        waits_for="room for 3 more pods",
+        waits_for="capacity for 3 more pods",
     )
 
 
@@ -97,12 +97,12 @@ def test_what_the_scheduler_has_not_decided_is_asked_of_the_solver() -> None:
 
     found = {row.name: row for row in rows(cluster)}
 
-    assert (found["big"].reason, found["big"].waits_for) == ("NoRoom", "room for 1 more pod")
+    assert (found["big"].reason, found["big"].waits_for) == ("NoRoom", "capacity for 1 more pod")
     assert "; 8 fit" in found["big"].sentence
     assert found["alone"].kind == "Pod"
     assert found["alone"].reason == "NoRoom"
     assert "cpu" in found["alone"].sentence
-    assert found["small"].sentence == "has room, and is about to be placed"
+    assert found["small"].sentence == "It fits, and is about to be scheduled."
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_a_nomination_waits_for_the_pods_that_end_there() -> None:
     cluster.cluster.observed.changed.add(("PodGroup", "ns", "next"))
 
     (row,) = rows(cluster)
-    assert (row.reason, row.waits_for) == ("Evicting", "1 pod to end")
-    assert row.sentence == "2 pods nominated to 1 node; 1 pod there are being evicted"
+    assert (row.reason, row.waits_for) == ("Evicting", "1 pod to terminate")
+    assert row.sentence == "2 pods nominated to 1 node; 1 pod there must be evicted"
 
 
 def test_what_runs_whole_does_not_wait_and_what_lacks_extras_does() -> None:
@@ -366,7 +366,7 @@ def test_an_old_answer_of_the_solver_is_asked_for_anew() -> None:
         change = queue.take_change()
         said += [row.sentence for row in change.changed] if change is not None else []
 
-    assert said == ["has room, and is about to be placed"]
+    assert said == ["It fits, and is about to be scheduled."]
 
 
 def test_what_was_undecided_and_is_gone_is_forgotten() -> None:

@@ -1,4 +1,4 @@
-"""The time line: when a group had what it needs, and who preempted whom."""
+"""The timeline: the times at which a group had what it needs, and preemptions."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ NOON = "2026-11-23T12:00:0{}Z"
 
 
 def told(cluster: Builder, id_: str, *events: str) -> list[Event]:
-    """What is on the time line of these events."""
+    """Return these events on the timeline."""
     seen = cluster.refresh().cluster
     line = view.whole(seen, view.find(seen, id_, ALL)).timeline
     return [event for event in line if event.event in events]
@@ -71,7 +71,7 @@ def test_the_quorum_of_a_composite_is_that_of_its_children() -> None:
 
     assert [(event.at, event.sentence) for event in found] == [
         (NOON.format(1), "PodGroup a: 1 of 1 pod exist; minCount is 1"),
-        (NOON.format(4), "2 of 3 child groups have what they need; minGroupCount is 2"),
+        (NOON.format(4), "2 of 3 child groups are complete; minGroupCount is 2"),
         (NOON.format(4), "PodGroup b: 1 of 1 pod exist; minCount is 1"),
     ]
 
@@ -85,7 +85,7 @@ def test_a_victim_says_who_preempted_it() -> None:
     (found,) = told(cluster, "ns/PodGroup/g", "Preempted")
 
     assert (found.at, found.by) == (NOON.format(1), "PodGroup ns/high of priority 9")
-    assert found.sentence == "2 pods evicted to make room for higher priority"
+    assert found.sentence == "2 pods preempted by a workload of higher priority"
 
 
 def test_it_is_still_known_when_the_pods_are_gone() -> None:
@@ -105,7 +105,7 @@ def test_it_is_still_known_when_the_pods_are_gone() -> None:
 
     found = told(cluster, "ns/PodGroup/g", "Preempted")
 
-    assert [(event.at, event.sentence.partition(" evicted")[0], event.by) for event in found] == [
+    assert [(event.at, event.sentence.partition(" preempted")[0], event.by) for event in found] == [
         (NOON.format(1), "3 pods", "PodGroup ns/high of priority 9"),
         (NOON.format(9), "1 pod", "a Pod of another"),
     ]
@@ -133,7 +133,7 @@ def test_a_group_that_was_marked_says_it_once() -> None:
     mark(cluster, cluster.pod("g", node="n0"), 1)
 
     (found,) = told(cluster, "ns/PodGroup/g", "Preempted", "DisruptionTarget")
-    assert found.sentence.startswith("1 pod evicted")
+    assert found.sentence.startswith("1 pod preempted")
 
 
 def test_a_refusal_that_was_over_before_anybody_looked_is_told() -> None:
@@ -226,7 +226,7 @@ def test_a_pod_without_a_group_says_it_too() -> None:
 
     (found,) = told(cluster, "ns/Pod/p", "Preempted")
 
-    assert (found.sentence[:13], found.by) == ("1 pod evicted", "PodGroup ns/high of priority 9")
+    assert (found.sentence[:15], found.by) == ("1 pod preempted", "PodGroup ns/high of priority 9")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One workload: tree, states, conditions, time line, search, and why not on a node."""
+"""One workload: tree, states, conditions, timeline, search, and infeasible nodes."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def parts(branch: Branch) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def jobset() -> Builder:
-    """A JobSet of two groups below a composite: `a` runs, `b` waits."""
+    """Return a JobSet of two groups below a composite: `a` runs, `b` is pending."""
     cluster = Builder()
     cluster.nodes(2, cpu=2)
     cluster.composite("root", 2)
@@ -209,7 +209,7 @@ def test_a_node_that_lacks_a_resource_says_how_much() -> None:
     cluster.pod(node="n0", cpu=3)
     cluster.pod(name="p", requirements=Requirements(requests(8, memory=1 << 30)))
 
-    assert reasons(cluster, "ns/Pod/p", "n0") == (False, ["Insufficient cpu: 8 asked for, 1 free"])
+    assert reasons(cluster, "ns/Pod/p", "n0") == (False, ["Insufficient cpu: 8 requested, 1 free"])
     assert reasons(cluster, "ns/Pod/p", "n1") == (True, [])
 
 
@@ -239,7 +239,7 @@ def test_room_that_is_nominated_for_others_is_not_there() -> None:
     fits, found = reasons(cluster, "ns/Pod/p", "n0")
 
     assert not fits
-    assert found == ["its room is nominated for others of the same or a higher priority"]
+    assert found == ["its free capacity is nominated for pods of the same or a higher priority"]
 
 
 def test_a_gang_that_needs_one_domain_says_what_that_domain_has_room_for() -> None:
@@ -251,10 +251,10 @@ def test_a_gang_that_needs_one_domain_says_what_that_domain_has_room_for() -> No
     fits, found = reasons(cluster, "ns/PodGroup/g", "n-1-1-1")
 
     assert fits
-    assert found == [f"{RACK}=r1 has room for 8 of the 10 pods that go together"]
+    assert found == [f"{RACK}=r1 has capacity for 8 of the 10 pods that need one domain"]
     cluster.node("elsewhere", labels={BLOCK: "b1"})
     _, found = reasons(cluster, "ns/PodGroup/g", "elsewhere")
-    assert found == [f"it is in no domain of {RACK}, and 10 pods have to be in one"]
+    assert found == [f"it is in no domain of {RACK}, and 10 pods must be in one"]
 
 
 def test_several_kinds_of_pods_are_told_apart() -> None:
@@ -265,7 +265,7 @@ def test_several_kinds_of_pods_are_told_apart() -> None:
     cluster.pod("g", 9, name="large")
 
     assert reasons(cluster, "ns/PodGroup/g", "n0") == (
-        True, ["large: Insufficient cpu: 9 asked for, 4 free"],
+        True, ["large: Insufficient cpu: 9 requested, 4 free"],
     )  # fmt: skip
 
 

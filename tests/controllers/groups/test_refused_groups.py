@@ -1,4 +1,4 @@
-"""Groups that the API server refuses: users read so where they look first, until it is over."""
+"""Groups that the API server rejects: the owner reports it until it is resolved."""
 
 from typing import Any
 

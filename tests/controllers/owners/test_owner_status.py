@@ -1,4 +1,4 @@
-"""What a Job or JobSet waits for is told on itself: late enough, seldom enough, and taken back."""
+"""The annotation of a waiting Job or JobSet: delayed, rarely updated, and removed."""
 
 from typing import Any, cast
 
@@ -287,7 +287,7 @@ async def test_of_two_the_one_whose_turn_it_is_is_named(
 
 
 def job_of(jobset: Json, name: str) -> Json:
-    """The Job that the JobSet controller makes."""
+    """Return the Job that the JobSet controller creates."""
     job = make_job(f"a-{name}-0").of_jobset("a", name, 0).build()
     reference = {key: jobset["metadata"][key] for key in ("name", "uid")}
     reference |= {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "controller": True}

@@ -1,4 +1,4 @@
-"""Where configuration and credentials come from."""
+"""The sources of configuration and credentials."""
 
 from pathlib import Path
 from typing import Any
@@ -164,7 +164,7 @@ async def test_an_exec_plugin_that_fails_is_a_configuration_error(
 ) -> None:
     path = server.kubeconfig(tmp_path, exec_user("false", []))
 
-    with pytest.raises(ConfigError, match="exec plug-in"):
+    with pytest.raises(ConfigError, match="exec plugin"):
         await load(path)
 
 

@@ -1,4 +1,4 @@
-"""What one object contains, or does to the sink, is about that object alone."""
+"""An object's content, or its failure in the sink, affects only that object."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ class Events:
 
 
 class Picky(Record):
-    """A sink that takes no pod with a label `poison`, and does not let go of some."""
+    """A sink that accepts no pod with a label `poison`, and fails to remove some."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ async def test_an_object_that_the_sink_cannot_take_is_set_aside_and_all_others_g
 
     assert gauge() - before == 2
     assert list(quarantine.details()) == [
-        "pods: set aside: ns/x (OverflowError: too much), ns/y (OverflowError: too much)"
+        "pods: skipped: ns/x (OverflowError: too much), ns/y (OverflowError: too much)"
     ]
 
 
@@ -199,7 +199,7 @@ def test_the_event_says_what_is_wrong_with_the_object_and_nothing_of_others(
     [(name, kind, reason, message)] = events.told
     assert (name, kind, reason) == ("ns/x", "Warning", "Quarantined")
     assert message == (
-        f"cannot be taken in, and is left out until it changes or is deleted: {want}"
+        f"cannot be decoded or applied, and is skipped until it changes or is deleted: {want}"
     )
 
 
@@ -214,7 +214,7 @@ def test_the_details_name_the_first_few_of_each_resource() -> None:
     pods, nodes = quarantine.details()
     assert pods.count("ns/p") == 5
     assert pods.endswith(" and 2 more")
-    assert nodes == "nodes: set aside: n (ValueError: odd)"
+    assert nodes == "nodes: skipped: n (ValueError: odd)"
 
 
 async def test_a_long_page_gives_way_to_other_tasks(

@@ -1,4 +1,4 @@
-"""Pods wait for their ResourceClaims, and are counted anew when these come, change or go."""
+"""Pods wait for their ResourceClaims, and are re-evaluated when these change."""
 
 from typing import Any, cast
 
@@ -260,7 +260,7 @@ def test_the_gate_decides_whether_claims_are_refused(
 def sharing(
     harness: ClaimsHarness, *, uid: str = "uid-g", made: str = "", name: str = "g", **meta: Any
 ) -> None:
-    """The PodGroup g, whose pods share the claim g.imex; `made` says its status."""
+    """Add the PodGroup g, whose pods share the claim g.imex; `made` is in its status."""
     body: dict[str, Any] = {
         "metadata": {"name": name, "namespace": "ns", "uid": uid, "resourceVersion": "1"} | meta,
         "spec": {
@@ -275,7 +275,7 @@ def sharing(
 
 
 def make(harness: ClaimsHarness, owner: str = "") -> None:
-    """The claim g.imex, of the group with this UID or of nobody."""
+    """Create the claim g.imex, owned by the group with this UID or by none."""
     claim = harness.claim("g.imex")
     if owner:
         reference = {"kind": "PodGroup", "name": "g", "uid": owner, "controller": True}

@@ -1,4 +1,4 @@
-"""A topology key may name an attribute of devices: its domains are made of nodes that agree."""
+"""A topology key may name an attribute of devices: its domains are nodes with equal values."""
 
 from dataclasses import replace
 from functools import partial
@@ -35,16 +35,16 @@ RACK = "example.com/rack"
 
 
 class Cliques(DeviceCluster):
-    """Nodes whose devices say which clique they are in."""
+    """Nodes whose devices have a clique as attribute."""
 
     def clique_node(
         self, name: str, *values: str, cpu: int = 1, labels: dict[str, str] | None = None
     ) -> None:
-        """One device for each value."""
+        """Add a node with one device for each value."""
         self.gpu_node(name, *of(*values), cpu=cpu, labels=labels)
 
     def publish(self, name: str, *values: str, generation: int = 2) -> None:
-        """The node's slice, said anew."""
+        """Publish the node's slice again."""
         self.slice(pool(*of(*values), pool=name, node=name, generation=generation))
 
     def cliques(self, **of_nodes: str) -> None:
@@ -67,7 +67,7 @@ class Cliques(DeviceCluster):
         return made
 
     def nodes_of(self, name: str) -> list[str]:
-        """Where its pods would go; none if it is refused."""
+        """Return the nodes of its pods; none if it is unschedulable."""
         decision = self.place(name)
         return sorted(self.where(decision).values()) if isinstance(decision, Placement) else []
 
@@ -168,12 +168,12 @@ def test_a_node_whose_devices_have_several_values_is_in_no_domain_and_the_refusa
 
     assert made.nodes_of("pair") == []
     assert made.why("pair").endswith(
-        f'; of the domains of "{CLIQUE}", 1 node in none, as its devices have several values'
+        f' Of the domains of "{CLIQUE}", 1 node is in none because its devices have several values.'
     )
     made.publish("n0", "a", "b")
     assert made.why("pair") == (
-        f'none of 2 nodes is in a domain of "{CLIQUE}": 2 nodes in none, as their devices have'
-        " several values; label these nodes, or have their drivers say one value"
+        f'None of 2 nodes is in a domain of "{CLIQUE}": 2 nodes are in none because their devices'
+        " have several values. Label these nodes, or let their drivers publish one value."
     )
 
 
@@ -185,7 +185,7 @@ def test_a_refusal_names_the_attribute_and_the_best_domain_in_numbers() -> None:
     assert isinstance(refusal, Refusal)
     blocker = explain(made.state, refusal)
 
-    assert f"room for 3 more pods, there is room for 2 in the best {CLIQUE} (b)" in blocker.summary
+    assert f"3 more pods in one {CLIQUE}; 2 fit in b, the best one." in blocker.summary
     assert blocker.best_domain is not None
     assert (blocker.best_domain.key, blocker.best_domain.value) == (CLIQUE, "b")
     assert blocker.best_domain.missing == 1
@@ -199,8 +199,8 @@ def test_without_any_value_the_refusal_names_both_ways_out() -> None:
     made.gang_in("pair", 2)
 
     assert made.why("pair") == (
-        f'none of 2 nodes has the label "{CLIQUE}" or a device with this attribute:'
-        " label nodes, or correct the topology key"
+        f'None of 2 nodes has the label "{CLIQUE}" or a device with this attribute.'
+        " Label nodes, or correct the topology key."
     )
 
 
@@ -230,7 +230,7 @@ def test_a_foreign_value_costs_only_the_node_that_says_it() -> None:
     made.cliques(n0="a", n1="a", n2="b", n3="b", liar="a")
     made.gang_in("four", 4)
     assert made.nodes_of("four") == []
-    assert "room for 3 in the best" in made.why("four")
+    assert "; 3 fit in " in made.why("four")
 
     made.publish("liar", "a", "b", "c")
     made.gang_in("pair", 2)
@@ -288,7 +288,7 @@ def test_members_whose_slices_are_gone_wait_for_them() -> None:
     made.table.remove_slice(f"{DRIVER}-n0")
 
     assert made.nodes_of("gang") == []
-    assert "or wait for their nodes to say again" in made.why("gang")
+    assert "or wait until their nodes have" in made.why("gang")
     made.publish("n0", "a")
     assert made.nodes_of("gang")[0] in ("n1", "n2")
 
@@ -321,7 +321,7 @@ def test_devices_that_several_nodes_reach_make_one_domain_of_them() -> None:
 
 
 def test_what_only_takes_from_the_same_counters_says_nothing() -> None:
-    """A node sees such devices of others, but cannot use them."""
+    """A node reads such devices of other nodes, but cannot use them."""
     made = Cliques()
     made.node("n0", 1)
     made.node("n1", 1)
@@ -337,7 +337,7 @@ def test_what_only_takes_from_the_same_counters_says_nothing() -> None:
 
 
 def test_pods_mean_labels_only() -> None:
-    """As for kube-scheduler: a topologyKey of their affinity is no attribute."""
+    """In kube-scheduler, too, a topologyKey of their affinity is no attribute."""
     made = Cliques()
     made.cliques(n0="a", n1="a")
     selector = PodSelector((Expression("app", "In", ("x",)),), ("ns",))
@@ -385,7 +385,7 @@ def test_a_group_is_tried_again_when_the_full_node_that_pins_it_has_its_value_ba
 
     made.publish("n0", "a")
     queue.refresh(made.state.take_changes(), 2)
-    assert queue.pop() is None  # there is no room on that node
+    assert queue.pop() is None  # the node is full
     queue.refresh(made.state.take_changes(), 20)
 
     assert queue.pop() == root
@@ -435,7 +435,7 @@ def test_keys_that_tenants_name_make_few_columns() -> None:
     for at in range(200):
         assert made.state.topologies.of_groups(f"{DRIVER}/k{at}").values == ("v",)
         assert made.state.topologies.of_groups(f"{DRIVER}/none{at}").values == ()
-    # One that gave way is made anew, with what the devices say by then.
+    # One with changed devices is recreated with their current values.
     made.slice(pool(device("d", {"k0": "w"}), pool="n0", node="n0"))
     assert made.state.topologies.of_groups(f"{DRIVER}/k0").values == ("w",)
     assert len(made.table.attributes) <= MOST_COLUMNS

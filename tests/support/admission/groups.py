@@ -1,4 +1,4 @@
-"""PodGroups and CompositePodGroups: templates, parents, names, and what admission completes."""
+"""PodGroups and CompositePodGroups: templates, parents, names, and defaulted fields."""
 
 from api.constants import FINALIZER_COMPOSITE, FINALIZER_POD_GROUP
 from tests.support.admission.case import (

@@ -1,4 +1,4 @@
-"""CronJobs through the whole review: what their Jobs would be told is said, nothing is refused."""
+"""CronJobs through the complete review: warnings about their Jobs, and no rejections."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ POD = "spec.jobTemplate.spec.template.spec"
 
 
 def cron_job(job: JobBuilder, **annotations: str) -> dict[str, Any]:
-    """A CronJob of such Jobs; their names are its controller's."""
+    """Return a CronJob of such Jobs; its controller chooses their names."""
     built = job.build()
     metadata = {"annotations": built["metadata"].get("annotations", {})}
     own = {f"{GROUP}/{word.replace('_', '-')}": value for word, value in annotations.items()}

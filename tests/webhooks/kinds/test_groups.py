@@ -1,4 +1,4 @@
-"""Groups through the whole review, without a transport."""
+"""Groups through the complete review, without a transport."""
 
 from typing import Any
 

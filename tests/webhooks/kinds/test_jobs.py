@@ -1,4 +1,4 @@
-"""JobSets and Jobs through the whole review: marked once, the same ever after."""
+"""JobSets and Jobs through the complete review: annotated once, and unchanged afterwards."""
 
 import copy
 from typing import Any
@@ -38,7 +38,7 @@ def ask(route: str, new: dict[str, Any], old: dict[str, Any] | None = None, **re
 
 
 def job(name: str = "sweep", *, mode: str | None = "Gang", **labels: str) -> dict[str, Any]:
-    """A Job of four pods that asks for a gang."""
+    """Return a Job of four pods that requests a gang."""
     metadata: dict[str, Any] = {"name": name, "namespace": "team", "labels": labels}
     if mode:
         metadata["annotations"] = {MODE: mode}
@@ -48,7 +48,7 @@ def job(name: str = "sweep", *, mode: str | None = "Gang", **labels: str) -> dic
 
 
 def jobset(name: str = "training", *, mode: str = "Gang") -> dict[str, Any]:
-    """A JobSet of two replicatedJobs that asks for one gang."""
+    """Return a JobSet of two replicatedJobs that requests one gang."""
     template = {"spec": job(mode=None)["spec"]}
     names = ("encoder", "decoder")
     replicated = [{"name": n, "replicas": 2, "template": copy.deepcopy(template)} for n in names]
@@ -61,7 +61,7 @@ def jobset(name: str = "training", *, mode: str = "Gang") -> dict[str, Any]:
 
 
 def marks_of(jobset: dict[str, Any]) -> set[str]:
-    """What is written on the Job templates of a JobSet."""
+    """Return the scope annotations on the Job templates of a JobSet."""
     return {
         entry["template"]["metadata"]["annotations"]["scheduling.muster.dev/group-scope"]
         for entry in jobset["spec"]["replicatedJobs"]
@@ -69,7 +69,7 @@ def marks_of(jobset: dict[str, Any]) -> set[str]:
 
 
 def group_of(answer: Read) -> tuple[str | None, str | None, str | None]:
-    """(annotation of the Job, label of its pods, their scheduler)."""
+    """Return (annotation of the Job, label of its pods, their scheduler)."""
     assert answer.result is not None
     template = answer.result["spec"]["template"]
     return (
@@ -346,7 +346,7 @@ def test_what_is_configured_reaches_the_pods() -> None:
     ],
 )
 def test_who_makes_an_object_is_told_of_keys_that_nothing_reads(kind: KindName, obj: Any) -> None:
-    """Once: an update says nothing new."""
+    """The warning appears once: an update repeats nothing."""
     made = copy.deepcopy(obj)
     notes = made["metadata"].setdefault("annotations", {})
     notes |= {"scheduling.muster.dev/min-cuont": "2"}

@@ -1,4 +1,4 @@
-"""LeaderWorkerSets through the whole review: marked, refused with every cause, once."""
+"""LeaderWorkerSets through the complete review: annotated, rejected with every cause, once."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def test_every_fault_is_said_at_once() -> None:
         "scheduling.muster.dev/shared-claims]",
         "scheduling.muster.dev/min-count]",
     ]
-    # Faults are validation's to report: a plain answer of mutation lets it come to that.
+    # Validation reports the errors: mutation allows the request so that it gets there.
     assert ask("mutate", gang(min_count="9").build()).allowed
 
 

@@ -1,4 +1,4 @@
-"""Pods through the whole review: who schedules them, and which one group they name."""
+"""Pods through the complete review: their scheduler, and the one group they name."""
 
 from typing import Any
 
@@ -334,7 +334,7 @@ JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
 
 
 def member_of(job: str, jobset: str = "") -> dict[str, Any]:
-    """A pod of a Job with this UID; Muster named its group."""
+    """Return a pod of a Job with this UID; Muster named its group."""
     labels = {LABEL: "g"} | ({JOBSET: "s", JOBSET_UID: jobset} if jobset else {})
     made = pod(labels=labels, scheduler=OURS)
     made["metadata"]["annotations"] = {MANAGED: "g"}
@@ -362,7 +362,7 @@ def member_of(job: str, jobset: str = "") -> dict[str, Any]:
 def test_a_group_that_goes_refuses_its_own_members_alone(
     made: dict[str, Any], allowed: bool
 ) -> None:
-    """Those of a later owner wait for the group that it gets: a refusal delays them for nothing."""
+    """Those of a later owner wait for the group that it gets: a rejection would only delay them."""
     going = FakeLister(deleting_groups={("team", "g"): ("first", "JobSet/s")})
 
     assert ask("validate", made, lister=going).allowed is allowed

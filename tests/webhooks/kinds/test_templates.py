@@ -1,4 +1,4 @@
-"""What groups take from other objects, and what they are warned of."""
+"""The fields of groups from other objects, and the warnings about them."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ GANG = {"gang": {"minCount": 3}}
 
 
 def workload(*, composites: Any = (), **template: Any) -> dict[tuple[str, str], dict[str, Any]]:
-    """Workload w with the leaf template t, or with these composite templates."""
+    """Return Workload w with the leaf template t, or with these composite templates."""
     spec: dict[str, Any] = {"podGroupTemplates": [{"name": "t"} | template]}
     if composites:
         spec = {"compositePodGroupTemplates": composites}
@@ -43,7 +43,7 @@ def ask(
 
 
 def waiting(**spec: Any) -> dict[str, Any]:
-    """A PodGroup that leaves its policy to its template."""
+    """Return a PodGroup that gets its policy from its template."""
     return pod_group(schedulingPolicy=None, workloadRef=REFERENCE, **spec)
 
 
@@ -241,7 +241,7 @@ def test_references_that_lead_nowhere_are_warnings(
 
 
 def chain(*names: str) -> dict[tuple[str, str], str]:
-    """Composites, each the parent of the one before."""
+    """Return composites, each the parent of the previous one."""
     parents = [*names[1:], ""]
     return {("team", name): parent for name, parent in zip(names, parents, strict=True)}
 

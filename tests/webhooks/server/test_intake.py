@@ -1,4 +1,4 @@
-"""How much of what clients send is held at a time: who gives way, who is turned away."""
+"""The limit of buffered request data: requests that are delayed, and rejected ones."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from webhooks.server.routes import BODY_LIMIT, CONVERSION_LIMIT
 
 
 class Ended(list[str]):
-    """The names of the requests whose connections were ended."""
+    """The names of the requests whose connections were closed."""
 
     def by(self, name: str) -> None:
         self.append(name)

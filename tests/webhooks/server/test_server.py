@@ -1,4 +1,4 @@
-"""The listener over real TLS: routes, limits, readiness, and an end that loses no review."""
+"""The listener over real TLS: routes, limits, readiness, and a shutdown that loses no review."""
 
 import asyncio
 import io
@@ -31,7 +31,7 @@ REVIEW = review_of(POD_GROUP, pod_group())
 
 @dataclass
 class Served:
-    """A listener, what it says of itself, and a way to call it."""
+    """A listener, its readiness, and a way to call it."""
 
     listener: Listener
     readiness: Readiness
@@ -161,7 +161,7 @@ async def test_a_review_on_its_way_is_answered_when_the_server_stops() -> None:
             reader, writer = await asyncio.open_connection(
                 *listener.address, ssl=client_context(MATERIAL.ca_bundle)
             )
-            # The listener has the request once it answers to this part of it.
+            # The listener has the request once it responds to this part of it.
             writer.write(head.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
             assert await reader.readline() == b"HTTP/1.1 100 Continue\r\n"
             stopping = asyncio.create_task(listener.__aexit__(None, None, None))

@@ -91,7 +91,7 @@ export function MapCanvas({ model, view, onNode, onDomain, handle, label }) {
     <canvas ref=${canvas} tabindex="0" role="application" aria-label=${label}
       aria-describedby="map-keys" onClick=${choose} onPointerMove=${hover}
       onPointerLeave=${() => setTip(null)} onKeyDown=${press}></canvas>
-    <p id="map-keys" class="unseen">Arrow keys go from node to node, Escape leaves. The tables beside the map say the same.</p>
+    <p id="map-keys" class="unseen">Arrow keys go from node to node, Escape leaves. The tables next to the map have the same information.</p>
     <p class="unseen" aria-live="polite">${spoken}</p>
     ${tip && html`<${Tip} ...${tip} view=${view} width=${frame.current.clientWidth} />`}
   </div>`;

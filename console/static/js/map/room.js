@@ -67,6 +67,6 @@ function largest(model, fits) {
 }
 
 function scattered(sum, pods) {
-  if (!sum) return "none fits anywhere";
-  return `${plural(sum, "pod")} fit in all, ${Math.round((100 * pods) / sum)} % of them together`;
+  if (!sum) return "does not fit on any node";
+  return `${plural(sum, "pod")} fit in total, ${Math.round((100 * pods) / sum)} % of them in this domain`;
 }

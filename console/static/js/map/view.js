@@ -67,7 +67,7 @@ function Cluster({ model, turn, drawing }) {
           ? html`<${MapCanvas} model=${model} view=${view} onNode=${onNode} onDomain=${onDomain} handle=${drawing}
               label=${`Map of ${plural(totals.nodes, "node")}, ${percent(totals.used, totals.capacity)} of ${resource} used`} />
               <${Legend} lit=${Boolean(lit.data)} />`
-          : html`<${Note}>There are no nodes that you may see.<//>`}
+          : html`<${Note}>There are no nodes that you can see.<//>`}
       <//>
       <div class="beside">
         ${query.node && html`<${NodeFacts} model=${model} name=${query.node} unit=${unit} resource=${resource} />`}
@@ -81,7 +81,7 @@ function Cluster({ model, turn, drawing }) {
 function Totals({ totals, unit }) {
   return html`<p>${plural(totals.nodes, "node")}, ${quantity(totals.used, unit)} of
     ${" "}${quantity(totals.capacity, unit)} used (${percent(totals.used, totals.capacity)}),
-    ${" "}${quantity(totals.free, unit)} free${totals.held > 0 ? `, ${quantity(totals.held, unit)} held for what is about to start` : ""}.</p>`;
+    ${" "}${quantity(totals.free, unit)} free${totals.held > 0 ? `, ${quantity(totals.held, unit)} reserved for workloads that are about to start` : ""}.</p>`;
 }
 
 function Controls({ model }) {

@@ -1,4 +1,4 @@
-"""What Jobs, JobSets and CronJobs are told at admission, through a whole API server."""
+"""Warnings for Jobs, JobSets and CronJobs at admission, through a complete API server."""
 
 import copy
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def path(env: Environment, kind: Resource, name: str = "") -> str:
 
 
 def said(answer: Answer) -> list[str]:
-    """The warnings of Muster, without what HTTP puts around them."""
+    """Return the warnings of Muster, without their HTTP quoting."""
     texts = [warning.partition('"')[2].rstrip('"') for warning in answer.warnings]
     return [text.replace('\\"', '"') for text in texts if "metadata." in text or "spec." in text]
 
@@ -72,7 +72,7 @@ def with_count(obj: Json, count: str) -> Json:
 async def test_jobs_and_jobsets_of_another_controller_get_no_group(
     env: Environment, rest: Rest
 ) -> None:
-    """Nor do they wait for pods."""
+    """They do not wait for pods either."""
     await env.add_node(cpu=2)
     alone = with_count(job("alone", env.name, pods=2), "9")
     alone["spec"]["managedBy"] = OTHER
@@ -81,7 +81,7 @@ async def test_jobs_and_jobsets_of_another_controller_get_no_group(
 
     made = await rest.post(path(env, JOBS), alone)
     made_too = await rest.post(path(env, JOBSETS), many)
-    # Muster's controllers see what comes in order: with this group, they have seen the others.
+    # Muster's controllers process objects in order: with this group, they have seen the others.
     await env.create(JOBS, job("usual", env.name, pods=2))
     await env.runs(of_job("usual"), 2)
 
@@ -105,7 +105,10 @@ async def test_jobs_and_jobsets_of_another_controller_get_no_group(
 async def test_pods_that_another_controller_makes_for_a_job_are_in_the_group_they_name(
     env: Environment, rest: Rest, grouped: bool
 ) -> None:
-    """It makes them from the Job's template, as this test does: plain pods, or a user's gang."""
+    """The controller creates them from the Job's template, as this test does.
+
+    They are plain pods, or a user's gang.
+    """
     await env.add_node(cpu=1)
     made = job("theirs", env.name, pods=2)
     made["spec"]["managedBy"] = OTHER

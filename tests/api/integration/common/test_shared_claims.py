@@ -1,4 +1,4 @@
-"""The annotation `shared-claims`: what pods name then, what groups get, and what is refused."""
+"""The annotation `shared-claims`: the pods' and groups' fields, and rejections."""
 
 from typing import Any
 
@@ -412,7 +412,7 @@ def test_the_groups_of_a_jobset_have_the_claims(made: JobSetBuilder, want: dict[
 
     assert specs(groups) == want
     said = str(workload["spec"]).count("resourceClaimTemplateName")
-    assert said == 1  # in one template, however many groups are made from it
+    assert said == 1  # in one template, however many groups are created from it
 
 
 def test_the_group_of_a_job_has_the_claims() -> None:

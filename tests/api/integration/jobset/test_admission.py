@@ -1,4 +1,4 @@
-"""A JobSet's admission: its marks, what it may not ask for, and what may not change."""
+"""A JobSet's admission: its annotations, invalid options, and immutable fields."""
 
 from typing import Any
 

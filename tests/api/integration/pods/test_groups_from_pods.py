@@ -1,4 +1,4 @@
-"""What pods say of the group that they name, and the group that is made of it."""
+"""The pods' annotations about the group that they name, and the resulting group."""
 
 from typing import Any
 
