@@ -158,9 +158,8 @@ class Fake:
 
     async def _largest(self, request: Request) -> Response:
         if "=" not in request.query_params["shape"]:
-            return JSONResponse(
-                {"message": "A shape is like cpu=1,memory=2Gi: each resource once."}, 400
-            )
+            message = "A shape must have the form cpu=1,memory=2Gi, with each resource once."
+            return JSONResponse({"message": message}, 400)
         return JSONResponse(self.contents.largest(request.query_params["key"]))
 
     async def _pods(self, request: Request) -> Response:

@@ -45,7 +45,7 @@ class Story:
         await self.env.client.create(NODES, made)
 
     async def waits(self) -> None:
-        """Run three gangs, one in one rack. One more lacks a slot, one lacks nodes, one lacks pods."""
+        """Run three gangs, one in one rack. One more lacks a slot, one nodes, and one pods."""
         env = self.env
         urgent = {"metadata": {"name": URGENT}, "value": 1000}
         await env.client.create(PRIORITY_CLASSES, urgent)

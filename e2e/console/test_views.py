@@ -84,7 +84,7 @@ async def test_a_shape_that_the_server_refuses_is_said(browser: Browser) -> None
         await view.page.get_by_label("One pod asks for").fill("eight")
         await view.page.get_by_role("button", name="Show", exact=True).click()
 
-        await view.see("A shape is like cpu=1,memory=2Gi: each resource once.")
+        await view.see("A shape must have the form cpu=1,memory=2Gi, with each resource once.")
 
 
 async def test_the_queue_is_in_the_scheduler_s_order_with_reasons(browser: Browser) -> None:
