@@ -128,7 +128,7 @@ async def test_a_new_step_of_history_is_added(browser: Browser) -> None:
             {"at": ago(0), "waiting": 77, "arrivals": 1, "preemptions": 0,
              "utilisation": {"block-1": 0.5, "block-3": 0.25}},
         )  # fmt: skip
-        await view.page.locator("[aria-label*='wait: 77']").wait_for()
+        await view.page.locator("[aria-label*='workloads: 77']").wait_for()
         await view.page.locator("[aria-label*='block-3: 25 %']").wait_for()
 
 
@@ -205,6 +205,6 @@ async def test_an_empty_cluster_is_no_error(browser: Browser) -> None:
         await view.open("/map")
         await view.see("There are no nodes that you can see.")
         await view.open("/queue")
-        await view.see("Nothing waits")
+        await view.see("No workload that you can see is waiting.")
         await view.open("/history")
         await view.see("There is no data yet.")

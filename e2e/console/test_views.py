@@ -161,7 +161,7 @@ async def test_the_time_line_says_who_preempted_it(browser: Browser) -> None:
     )
     async with served(contents) as fake, shown(browser, fake.url) as view:
         await view.open(address(GANG))
-        await view.see("4 pods evicted", ".timeline li.bad")
+        await view.see("4 pods preempted", ".timeline li.bad")
 
         said = await view.page.locator(".timeline li.bad").last.inner_text()
         assert said.split("\n")[-1] == "by PodGroup research/urgent of priority 9"
@@ -252,7 +252,7 @@ async def test_history_is_plotted_and_told_in_numbers(browser: Browser) -> None:
         last = fake.contents.history["utilisation"]["block-1"][-1]
         assert (
             labels[0]
-            == f"Waiting over time. Now workloads that wait: {fake.contents.history['waiting'][-1]}"
+            == f"Waiting over time. Now waiting workloads: {fake.contents.history['waiting'][-1]}"
         )
         assert f"block-1: {last * 100:.0f} %" in str(labels[3])
         assert await view.page.locator("details tbody tr").count() == 60
