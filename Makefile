@@ -85,7 +85,7 @@ e2e-console: .venv ## the console's page in a real Chromium, installed if need b
 
 pictures: .venv ## take the pictures in docs/pictures/console anew, in a real Chromium
 	$(BIN)/python -m e2e.console.chromium
-	$(BIN)/python -m pytest e2e/console/test_pictures.py --record
+	$(BIN)/python -m pytest e2e/console/test_pictures.py --long --record
 
 e2e-operate: e2e-modules ## a whole life of an installation, by the real helm, kubectl and Prometheus
 	$(BIN)/python -m e2e.harness.controlplane.build --monitoring

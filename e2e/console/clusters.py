@@ -13,13 +13,11 @@ RACK: Final = "topology.kubernetes.io/rack"
 KEYS: Final = (BLOCK, RACK)
 UNITS: Final = {"cpu": "milli", "memory": "bytes", "nvidia.com/gpu": ""}
 CAPACITY: Final = {"cpu": 64_000, "memory": 512 * 2**30, "nvidia.com/gpu": 8}
-NOW: Final = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
-"""The current time of the examples, to which the browser's clock is set."""
 
 
 def ago(seconds: float) -> str:
-    """Return a time before NOW, in the server's format."""
-    return (NOW - timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+    """Return a time before now, in the server's format."""
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
 
 
 @dataclass
@@ -154,7 +152,7 @@ def filled(contents: Contents, seed: int = 7) -> Contents:
     return contents
 
 
-def waiting(number: int, reason: str, sentence: str, **more: Any) -> Json:
+def waiting(number: int, reason: str, sentence: str, waits_for: str = "", **more: Any) -> Json:
     """Return a row of the queue."""
     name = more.pop("name", f"train-{number}")
     namespace = more.pop("namespace", "research" if number % 2 else "vision")
@@ -173,5 +171,5 @@ def waiting(number: int, reason: str, sentence: str, **more: Any) -> Json:
         "reason": reason,
         "sentence": sentence,
         "nearest": more.pop("nearest", None),
-        "waitsFor": more.pop("waits_for", ""),
+        "waitsFor": waits_for,
     }

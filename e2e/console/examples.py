@@ -2,7 +2,9 @@
 
 import math
 
-from e2e.console.clusters import RACK, Contents, Json, ago, blocks, filled, waiting
+from e2e.console.clusters import BLOCK, RACK, Contents, Json, ago, blocks, filled, waiting
+from scheduler.core.explain.advice import available, need
+from scheduler.core.state.shortage import BestDomain, Shortage
 
 GANG = "research/Job/llama-pretrain"
 """The partially running workload of the small cluster."""
@@ -35,7 +37,7 @@ def large() -> Contents:
     """Return 5,000 nodes: 20 blocks of 10 racks of 25."""
     contents = filled(Contents(blocks(20, 10, 25)))
     contents.queue = [
-        waiting(number, "NoRoom", f"0 of 5,000 nodes have room for {8 * number} pods in one rack")
+        waiting(number, "NoRoom", "0/5000 nodes are available: 5000 Insufficient cpu.")
         for number in range(1, 201)
     ]
     contents.history = history()
@@ -70,46 +72,68 @@ def _queue() -> list[Json]:
         waiting(
             1,
             "Nominated",
-            "8 of 8 pods have nominated nodes in b1-rack-2; 3 pods are still ending there",
-            waits_for="3 pods that end within 30 s",
+            "8 pods nominated to 8 nodes; 3 pods there must terminate",
+            waits_for="3 pods to terminate",
             nearest={"key": RACK, "value": "b1-rack-2", "slots": 8, "needed": 8},
         ),
         waiting(
             2,
             "Evicting",
-            "16 pods take the place of 2 workloads with lower priority; 11 pods are still ending",
-            waits_for="the eviction of batch/PodGroup/nightly",
+            "16 pods nominated to 4 nodes; 11 pods there must be evicted",
+            waits_for="11 pods to terminate",
             nearest={"key": RACK, "value": "b2-rack-1", "slots": 9, "needed": 16},
         ),
-        waiting(
+        _refused(
             3,
-            "NoRoom",
-            "0/48 nodes are available for 24 pods in one rack: 31 Insufficient cpu, "
-            "15 node(s) didn't match Pod's node affinity/selector, 2 node(s) were unschedulable",
-            nearest={"key": RACK, "value": "b2-rack-3", "slots": 18, "needed": 24},
-            age=5120,
+            {
+                "Insufficient cpu": 31,
+                "node(s) didn't match Pod's node affinity/selector": 15,
+                "node(s) were unschedulable": 2,
+            },
+            BestDomain(RACK, "b2-rack-3", 6),
+            needed=24,
+            age=5101,
         ),
         waiting(
             4,
             "Unready",
-            "5 of 32 pods exist; minCount is 32",
-            waits_for="27 more pods of the Job",
+            'The group has 5 of 32 pods. If Job "train-4" creates no more pods, see its status '
+            "and events.",
+            waits_for="27 more pods",
             age=12,
         ),
-        waiting(
+        _refused(
             5,
-            "NoRoom",
-            "0/48 nodes are available for 40 pods in one block: 44 Insufficient nvidia.com/gpu, "
-            "4 node(s) had untolerated taint(s)",
-            nearest={
-                "key": "topology.example.com/block",
-                "value": "block-2",
-                "slots": 38,
-                "needed": 40,
+            {
+                "Insufficient nvidia.com/gpu": 44,
+                "node(s) had untolerated taint {dedicated: infra}": 4,
             },
+            BestDomain(BLOCK, "block-2", 2),
+            needed=40,
             age=90_000,
         ),
     ]
+
+
+def _refused(
+    number: int, counts: dict[str, int], best: BestDomain, *, needed: int, age: float
+) -> Json:
+    slots = needed - best.missing
+    return waiting(
+        number,
+        "NoRoom",
+        _no_room(counts, best, needed),
+        f"capacity for {best.missing} more pods",
+        nearest={"key": best.key, "value": best.value, "slots": slots, "needed": needed},
+        age=age,
+    )
+
+
+def _no_room(counts: dict[str, int], best: BestDomain, needed: int) -> str:
+    """Return the scheduler's sentences about a group that does not fit into one domain."""
+    group = ("PodGroup", "research", "train")
+    short = Shortage("capacity", group, "", needed, needed - best.missing, best=best)
+    return f"{available(48, list(counts.items()))} {need(short)}"
 
 
 def gang(id_: str, *, running: int, pods: int = 16) -> Json:
@@ -134,8 +158,13 @@ def gang(id_: str, *, running: int, pods: int = 16) -> Json:
         },
         "timeline": _timeline(whole=whole),
         "conditions": [
-            _condition("PodGroupScheduled", "True", "Scheduled", "all 16 pods are bound", 44),
-            _condition("Running", "True" if whole else "False", state, "", 12),
+            _condition(
+                "PodGroupInitiallyScheduled",
+                "True",
+                "Scheduled",
+                "minCount pods are scheduled.",
+                44,
+            ),
         ],
         "yaml": "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: llama-pretrain\n"
         "  namespace: research\nspec:\n  parallelism: 16\n  completions: 16\n"
@@ -176,20 +205,19 @@ def _condition(kind: str, status: str, reason: str, message: str, age: int) -> J
 
 
 def _timeline(*, whole: bool) -> list[Json]:
+    first, second = (
+        _no_room({"Insufficient cpu": 48}, BestDomain(RACK, "b1-rack-1", missing), 16)
+        for missing in (16, 4)
+    )
+    scheduler = "muster-scheduler"
     events = [
-        (400, "Created", "Job with 16 pods", None),
+        (400, "Created", "PodGroup llama-pretrain with minCount 16", None),
         (398, "Quorum", "16 of 16 pods exist; minCount is 16", None),
-        (
-            397,
-            "Refused",
-            "0/48 nodes are available for 16 pods in one rack: 48 Insufficient cpu",
-            None,
-        ),
-        (180, "Refused", "the nearest is b1-rack-1: 12 of 16 pods fit", None),
-        (60, "Preempts", "evicts batch/PodGroup/nightly, 8 pods of priority 0", None),
-        (46, "Placed", "16 pods in b1-rack-1 of block-1", "muster-scheduler"),
-        (44, "Bound", "16 of 16 pods", "muster-scheduler"),
-        *([(3, "Whole", "all 16 pods run, 41 s after they were bound", None)] if whole else []),
+        (397, "Refused", first, None),
+        (180, "Refused", second, None),
+        (46, "Scheduled", "minCount pods are scheduled.", scheduler),
+        (44, "Started", "the first of 16 pods started", None),
+        *([(3, "Whole", "16 pods started", None)] if whole else []),
     ]
     return [
         {"at": ago(age), "event": event, "sentence": sentence, "by": by}

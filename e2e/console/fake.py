@@ -9,7 +9,6 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 import uvicorn
@@ -21,8 +20,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from e2e.console.clusters import Contents, Json
+from e2e.console.texts import STATIC
 
-STATIC: Final = Path(__file__).resolve().parents[2] / "console" / "static"
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -146,7 +145,7 @@ class Fake:
         self.logged_in = (await request.json())["token"] == TOKEN
         if self.logged_in:
             return JSONResponse({})
-        return JSONResponse({"message": "The cluster does not know this token."}, 401)
+        return JSONResponse({"message": "The cluster does not accept this token."}, 401)
 
     async def _logout(self, request: Request) -> Response:
         self.logged_in = False
@@ -159,7 +158,8 @@ class Fake:
 
     async def _largest(self, request: Request) -> Response:
         if "=" not in request.query_params["shape"]:
-            return JSONResponse({"message": "A shape is like cpu=1,memory=2Gi."}, 400)
+            message = "A shape must have the form cpu=1,memory=2Gi, with each resource once."
+            return JSONResponse({"message": message}, 400)
         return JSONResponse(self.contents.largest(request.query_params["key"]))
 
     async def _pods(self, request: Request) -> Response:
@@ -194,12 +194,15 @@ class Fake:
 
     async def _workload(self, request: Request) -> Response:
         found = self.contents.workloads.get("/".join(request.path_params.values()))
-        return JSONResponse(found) if found else JSONResponse({"message": "Not found."}, 404)
+        if found:
+            return JSONResponse(found)
+        message = "The workload was not found, or you do not have access to it."
+        return JSONResponse({"message": message}, 404)
 
     async def _why(self, request: Request) -> Response:
         node = request.query_params["node"]
         full = self.contents.full.get(node, 0.0) > 0.5
-        reasons = ["Insufficient cpu: 8 asked for, 2 free"] if full else []
+        reasons = ["Insufficient cpu: 8 requested, 2 free"] if full else []
         return JSONResponse({"node": node, "fits": not full, "reasons": reasons})
 
     async def _what_if(self, request: Request) -> Response:
@@ -211,13 +214,13 @@ class Fake:
                 "waiting": [
                     {
                         "id": "research/PodGroup/train-5",
-                        "sentence": "0/56 nodes are available for 40 pods in one block: "
-                        "48 Insufficient cpu, 8 Insufficient nvidia.com/gpu",
+                        "sentence": "0/56 nodes are available: 48 Insufficient cpu, "
+                        "8 Insufficient nvidia.com/gpu.",
                     }
                 ],
                 "evicted": [{"id": "batch/PodGroup/nightly", "by": "research/PodGroup/train-3"}],
                 "lines": [
-                    "24 pods of 1 workload would be scheduled, in b2-rack-3.",
+                    "24 pods of 1 workload would be scheduled.",
                     "1 workload with 8 pods would be evicted.",
                     "1 workload would still wait.",
                 ],

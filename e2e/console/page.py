@@ -9,8 +9,6 @@ from urllib.parse import quote, urlsplit
 
 from playwright.async_api import Browser, Page, Request, ViewportSize
 
-from e2e.console.clusters import NOW
-
 WALL: Final = ViewportSize(width=2560, height=1440)
 DESK: Final = ViewportSize(width=1440, height=900)
 PHONE: Final = ViewportSize(width=390, height=844)
@@ -67,7 +65,6 @@ async def shown(
     )
     context.set_default_timeout(PATIENCE)
     page = await context.new_page()
-    await page.clock.set_system_time(NOW)
     found = Shown(page, origin)
     await _watch(found)
     try:

@@ -10,10 +10,12 @@ from typing import Any, Final
 import yaml
 
 from console.serving.serving import LocalConsole, Settings, local
+from e2e.console.clusters import Contents
 from e2e.console.page import PATIENCE
 from kube.base.settings import LeaderElection
 from kube.client.client import Client
 from kube.client.resources import CRDS, JOBS, NAMESPACES, NODES, PODS
+from localcluster.base import resources
 from localcluster.cluster import LocalCluster
 from scheduler.app import Scheduler
 from scheduler.support.config import Config, Status
@@ -33,6 +35,7 @@ class Stage:
 
     client: Client
     console: LocalConsole
+    cluster: LocalCluster
 
     async def nodes(self, blocks: int, racks: int, nodes: int, cpu: str = "4") -> None:
         """Create nodes n-B-R-N."""
@@ -43,14 +46,27 @@ class Stage:
                         f"n-{block}-{rack}-{number}", f"b{block}", f"b{block}-r{rack}", cpu
                     )
 
+    async def fill(self, contents: Contents) -> None:
+        """Create nodes of 4 cores, with one pod on each that is in use.
+
+        The server creates them without HTTP requests, as there are many.
+        """
+        create = self.cluster.api.create
+        for block, racks in contents.blocks.items():
+            for rack, names in racks.items():
+                for name in names:
+                    await create(resources.NODES, _node(name, block, rack))
+                    if used := round(contents.full[name] * 8) * 500:
+                        requests = {"requests": {"cpu": f"{used}m"}}
+                        container = {"name": "c", "image": "none", "resources": requests}
+                        pod = {
+                            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+                            "spec": {"nodeName": name, "containers": [container]},
+                        }  # fmt: skip
+                        await create(resources.PODS, pod, "default")
+
     async def node(self, name: str, block: str, rack: str, cpu: str = "4") -> None:
-        amounts = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
-        node = {
-            "apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": name, "labels": {BLOCK: block, RACK: rack}},
-            "status": {"allocatable": amounts, "capacity": amounts},
-        }  # fmt: skip
-        await self.client.create(NODES, node)
+        await self.client.create(NODES, _node(name, block, rack, cpu))
 
     async def job_gang(self, name: str, size: int, key: str = RACK) -> None:
         """Create a suspended Job, and a group of its name with that many pods of one core."""
@@ -90,6 +106,15 @@ class Stage:
             await self.client.create(PODS, pod, "default")
 
 
+def _node(name: str, block: str, rack: str, cpu: str = "4") -> dict[str, Any]:
+    amounts = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "labels": {BLOCK: block, RACK: rack}},
+        "status": {"allocatable": amounts, "capacity": amounts},
+    }  # fmt: skip
+
+
 @asynccontextmanager
 async def staged(settings: Settings | None = None) -> AsyncIterator[Stage]:
     """Start an embedded cluster with Muster's kinds, its scheduler, and the console.
@@ -109,7 +134,7 @@ async def staged(settings: Settings | None = None) -> AsyncIterator[Stage]:
         console = await stack.enter_async_context(local(clients[2], chosen))
         async with asyncio.timeout(PATIENCE / 1000):
             await console.cluster.wait()
-        yield Stage(clients[0], console)
+        yield Stage(clients[0], console, cluster)
 
 
 @asynccontextmanager

@@ -1,24 +1,32 @@
-"""The screenshots of docs/console.md: the cluster, URL and color scheme of each."""
+"""The screenshots of docs/console.md: the URL and color scheme of each, by scene of the story."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
-from e2e.console.clusters import BLOCK, Contents
-from e2e.console.examples import GANG, large, small
-from e2e.console.fake import STATIC
+import yaml
+
+from cli.demo.demo import RACK, example
 from e2e.console.page import Shown, address
+from e2e.console.story import TRAINING
+from e2e.console.texts import STATIC
 
 PICTURES: Final = STATIC.parents[1] / "docs" / "pictures" / "console"
 PAGE: Final = PICTURES.parents[1] / "console.md"
 LOGIN: Final = "login"
 """The screenshot of the login page."""
+LARGE: Final = "map-5000"
+"""The screenshot of 5,000 nodes, which are a cluster of their own."""
+MANIFEST: Final = yaml.safe_dump(example("job-gang.yaml"), sort_keys=False)
+CHANGES: Final = (
+    '[{"addNodes":{"like":"node-2-1-1","count":2}},'
+    f'{{"removeDomain":{{"key":"{RACK}","value":"rack-1-1"}}}}]'
+)
+TYPED: Final = (MANIFEST, TRAINING)
+"""The user's input in fields and URLs."""
 
-Steps = Callable[[Shown], Awaitable[None]]
-Shot = tuple[Callable[[], Contents], str, bool, Steps]
-"""The cluster, the URL, True if dark, and the steps before the screenshot."""
 
-
-async def _looked_at(view: Shown) -> None:
+async def _settled(view: Shown) -> None:
     await view.settled()
 
 
@@ -32,31 +40,42 @@ async def _plotted(view: Shown) -> None:
     await view.page.locator(".plot canvas").nth(3).wait_for()
 
 
+async def _evicted(view: Shown) -> None:
+    await view.see("Eviction in progress", "tbody")
+    await view.settled()
+
+
+async def _running(view: Shown) -> None:
+    await view.see("16 running, 16 bound of 16 pods")
+    await view.settled()
+
+
 async def _asked_for_a_token(view: Shown) -> None:
     await view.page.get_by_label("Token").wait_for()
 
 
-MANIFEST: Final = """apiVersion: batch/v1
-kind: Job
-metadata:
-  name: train-3
-  namespace: research
-spec:
-  parallelism: 24
-  completions: 24
-  completionMode: Indexed
-"""
-CHANGES: Final = (
-    '[{"addNodes":{"like":"node-2-3-1","count":8}},'
-    f'{{"removeDomain":{{"key":"{BLOCK}","value":"block-1"}}}}]'
-)
-SHOTS: Final[dict[str, Shot]] = {
-    "map": (small, f"/map?workload={GANG}", False, _looked_at),
-    "map-dark": (small, "/map?domain=block-2/b2-rack-3&node=node-2-3-1", True, _looked_at),
-    "map-5000": (large, "/map", False, _looked_at),
-    "queue": (small, "/queue", False, _looked_at),
-    "workload": (small, address(GANG), False, _looked_at),
-    "what-if": (small, f"/what-if?changes={CHANGES}", False, _tried),
-    "history": (small, "/history?hours=3", False, _plotted),
-    LOGIN: (small, "/", False, _asked_for_a_token),
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """A URL, the steps before the screenshot, and the color scheme."""
+
+    path: str
+    steps: Callable[[Shown], Awaitable[None]] = _settled
+    dark: bool = False
+
+
+PREEMPTING: Final = {"queue": Shot("/queue", _evicted)}
+"""The screenshots while a gang evicts another."""
+STARTED: Final = {
+    "map": Shot(f"/map?workload={TRAINING}"),
+    "map-dark": Shot("/map?domain=block-2/rack-2-1&node=node-2-1-1", dark=True),
+    "workload": Shot(address(TRAINING), _running),
+    "what-if": Shot(f"/what-if?changes={CHANGES}", _tried),
+    "history": Shot("/history?hours=1", _plotted),
+}
+"""The screenshots after the gang that waited has started."""
+SHOTS: Final = {
+    **PREEMPTING,
+    **STARTED,
+    LARGE: Shot("/map"),
+    LOGIN: Shot("/", _asked_for_a_token),
 }

@@ -111,7 +111,7 @@ async def test_every_view_answers(env: Environment, view: Shown) -> None:
     await view.see("kind: JobSet")
     await view.see("Whole", ".timeline")
     await view.open(address(f"{env.name}/JobSet/late") + f"?node={nodes[1]}")
-    await view.see("Insufficient cpu: 1 asked for, 0 free", ".reasons")
+    await view.see("Insufficient cpu: 1 requested, 0 free", ".reasons")
 
     for changes, answer in (
         (

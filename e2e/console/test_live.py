@@ -3,7 +3,7 @@
 import pytest
 from playwright.async_api import Browser
 
-from e2e.console.clusters import Contents, waiting
+from e2e.console.clusters import Contents, ago, waiting
 from e2e.console.examples import GANG, gang, small
 from e2e.console.fake import TOKEN, Fake, served
 from e2e.console.page import Shown, address, shown
@@ -39,7 +39,7 @@ async def test_a_gang_is_seen_to_start(browser: Browser) -> None:
             fake.send("workload", gang(GANG, running=running))
             await view.see(f"{running} running, 16 bound of 16 pods")
         fake.send("workload", gang(GANG, running=16))
-        await view.see("all 16 pods run, 41 s after they were bound")
+        await view.see("16 pods started")
 
         assert await view.text(".facts .state") == "Running"
         assert fake.asked.count(f"/api{address(GANG)}") == 1
@@ -104,14 +104,17 @@ async def test_the_queue_follows_what_comes_and_goes(browser: Browser) -> None:
         await view.see("3 workloads wait")
         await _looking(fake, view)
         first, third, fifth = (fake.contents.queue[at] for at in (0, 2, 4))
-        moved = [third | {"position": 1}, fifth | {"position": 2, "sentence": "1 pod is missing"}]
+        moved = [
+            third | {"position": 1},
+            fifth | {"position": 2, "sentence": "The group has 3 of 4 pods."},
+        ]
         elsewhere = waiting(4, "NoRoom", "not asked for", namespace="vision")
         fake.send("queue", {"changed": [*moved, elsewhere], "gone": [first["id"]], "total": 5})
         await view.see("2 workloads wait")
 
         rows = await view.page.locator("tbody tr").all_inner_texts()
         assert [row.split()[1] for row in rows] == ["train-3", "train-5"]
-        assert "1 pod is missing" in rows[1]
+        assert "The group has 3 of 4 pods." in rows[1]
 
 
 @pytest.mark.long
@@ -122,10 +125,10 @@ async def test_a_new_step_of_history_is_added(browser: Browser) -> None:
         await _looking(fake, view)
         fake.send(
             "history",
-            {"at": "2026-11-23T12:00:00Z", "waiting": 77, "arrivals": 1, "preemptions": 0,
+            {"at": ago(0), "waiting": 77, "arrivals": 1, "preemptions": 0,
              "utilisation": {"block-1": 0.5, "block-3": 0.25}},
         )  # fmt: skip
-        await view.page.locator("[aria-label*='wait: 77']").wait_for()
+        await view.page.locator("[aria-label*='workloads: 77']").wait_for()
         await view.page.locator("[aria-label*='block-3: 25 %']").wait_for()
 
 
@@ -182,7 +185,7 @@ async def test_a_session_that_ends_leads_to_the_login_and_back(browser: Browser)
         await view.see("Your session has ended", "body")
         await view.page.get_by_label("Token").fill("wrong")
         await view.page.get_by_role("button", name="Log in").click()
-        await view.see("The cluster does not know this token.", "body")
+        await view.see("The cluster does not accept this token.", "body")
         await view.page.get_by_label("Token").fill(TOKEN)
         await view.page.get_by_role("button", name="Log in").click()
         await view.see("2 workloads wait")
@@ -202,6 +205,6 @@ async def test_an_empty_cluster_is_no_error(browser: Browser) -> None:
         await view.open("/map")
         await view.see("There are no nodes that you can see.")
         await view.open("/queue")
-        await view.see("Nothing waits")
+        await view.see("No workload that you can see is waiting.")
         await view.open("/history")
         await view.see("There is no data yet.")

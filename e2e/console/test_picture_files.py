@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
-from e2e.console.fake import STATIC
 from e2e.console.shots import LOGIN, PAGE, PICTURES, SHOTS
+from e2e.console.texts import STATIC
 
 ALL_TOGETHER: Final = 1_500_000
 """Maximum size of all screenshots together, in bytes."""
@@ -16,7 +16,7 @@ def test_each_view_of_the_page_has_a_picture() -> None:
     views = set(re.findall(r"[\"']?([a-z-]+)[\"']?: \w+View", shown))
 
     pictured = {
-        path.split("?")[0].split("/")[1] for name, (_, path, *_) in SHOTS.items() if name != LOGIN
+        shot.path.split("?")[0].split("/")[1] for name, shot in SHOTS.items() if name != LOGIN
     }
 
     assert len(views) >= 5

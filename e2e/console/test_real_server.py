@@ -50,10 +50,10 @@ async def test_the_key_leaves_the_address_and_the_map_is_shown(browser: Browser)
 async def test_a_gang_is_seen_to_wait_and_to_start(browser: Browser) -> None:
     async with looking(browser) as (stage, view):
         await view.open("/queue")
-        await view.see("Nothing waits")
+        await view.see("No workload that you can see is waiting.")
         await stage.job_gang("train", 10)
         await view.see("1 workload waits")
-        await view.see("capacity for 8", "tbody")
+        await view.see("8 fit in", "tbody")
         await view.see("8 of 10", "tbody")
 
         await view.open("/workloads/default/Job/train")
@@ -91,7 +91,7 @@ async def test_why_not_on_a_node_is_answered(browser: Browser) -> None:
         await stage.job_gang("train", 10)
         await stage.node("tiny", "b1", "b1-r1", "500m")
         await view.open("/workloads/default/PodGroup/train?node=tiny")
-        await view.see("Insufficient cpu: 1 asked for, 0.5 free", ".reasons")
+        await view.see("Insufficient cpu: 1 requested, 0.5 free", ".reasons")
         await view.see("example.com/rack=b1-r1 has capacity for 8 of the 10 pods", ".reasons")
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from e2e.console.fake import STATIC
+from e2e.console.texts import STATIC
 
 AXE: Final = Path(__file__).parent / "axe"
 FOLDERS: Final = (STATIC / "vendor", AXE)

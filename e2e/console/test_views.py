@@ -84,7 +84,7 @@ async def test_a_shape_that_the_server_refuses_is_said(browser: Browser) -> None
         await view.page.get_by_label("One pod asks for").fill("eight")
         await view.page.get_by_role("button", name="Show", exact=True).click()
 
-        await view.see("A shape is like cpu=1,memory=2Gi.")
+        await view.see("A shape must have the form cpu=1,memory=2Gi, with each resource once.")
 
 
 async def test_the_queue_is_in_the_scheduler_s_order_with_reasons(browser: Browser) -> None:
@@ -97,7 +97,7 @@ async def test_the_queue_is_in_the_scheduler_s_order_with_reasons(browser: Brows
         assert "31 Insufficient cpu" in rows[2]
         assert "1 h 25 min" in rows[2]
         assert "18 of 24" in rows[2]
-        assert "Waits for 27 more pods of the Job" in rows[3]
+        assert "Waits for 27 more pods" in rows[3]
 
 
 @pytest.mark.long
@@ -141,7 +141,7 @@ async def test_one_workload_shows_its_tree_its_time_line_and_its_yaml(browser: B
         assert len(pods) == 16
         assert sum("Running" in pod for pod in pods) == 12
         assert events == [
-            "Created", "Quorum", "Refused", "Refused", "Preempts", "Placed", "Bound"
+            "Created", "Quorum", "Refused", "Refused", "Scheduled", "Started"
         ]  # fmt: skip
         assert "parallelism: 16" in await view.text("pre")
         await view.page.get_by_role("link", name="node-1-1-1").first.click()
@@ -161,7 +161,7 @@ async def test_the_time_line_says_who_preempted_it(browser: Browser) -> None:
     )
     async with served(contents) as fake, shown(browser, fake.url) as view:
         await view.open(address(GANG))
-        await view.see("4 pods evicted", ".timeline li.bad")
+        await view.see("4 pods preempted", ".timeline li.bad")
 
         said = await view.page.locator(".timeline li.bad").last.inner_text()
         assert said.split("\n")[-1] == "by PodGroup research/urgent of priority 9"
@@ -172,7 +172,7 @@ async def test_why_not_on_a_node(browser: Browser) -> None:
         await view.open(address(GANG))
         await view.page.get_by_label("Node", exact=True).fill("node-1-1-3")
         await view.page.get_by_role("button", name="Ask").click()
-        await view.see("Insufficient cpu: 8 asked for, 2 free")
+        await view.see("Insufficient cpu: 8 requested, 2 free")
 
         await view.open(address(GANG) + "?node=node-1-2-2")
         await view.see("Fits")
@@ -200,7 +200,7 @@ async def test_what_if_sends_manifests_and_changes_and_shows_the_answer(browser:
                 await page.get_by_label(label, exact=True).fill(value)
             await page.get_by_role("button", name="Add", exact=True).click()
         await page.get_by_role("button", name="Try it").click()
-        await view.see("24 pods of 1 workload would be scheduled, in b2-rack-3.")
+        await view.see("24 pods of 1 workload would be scheduled.")
 
         assert fake.tried == [{"manifests": "kind: Job", "changes": changes}]
         text = await view.text()
@@ -252,7 +252,7 @@ async def test_history_is_plotted_and_told_in_numbers(browser: Browser) -> None:
         last = fake.contents.history["utilisation"]["block-1"][-1]
         assert (
             labels[0]
-            == f"Waiting over time. Now workloads that wait: {fake.contents.history['waiting'][-1]}"
+            == f"Waiting over time. Now waiting workloads: {fake.contents.history['waiting'][-1]}"
         )
         assert f"block-1: {last * 100:.0f} %" in str(labels[3])
         assert await view.page.locator("details tbody tr").count() == 60
@@ -264,7 +264,7 @@ async def test_an_address_without_a_view_says_so(browser: Browser) -> None:
         await view.page.goto(fake.url + "/nothing")
         await view.see("There is no page at this address.")
         await view.open(address("research/Job/nothing"))
-        await view.see("Not found.")
+        await view.see("The workload was not found, or you do not have access to it.")
 
 
 @pytest.mark.long

@@ -27,11 +27,12 @@ class Reader:
     """A reader with a kubeconfig, kubectl, muster in PATH, and the applied files of a checkout.
 
     `follow` runs the blocks below a heading. `finish` fails if a block was not run. `checkout` is
-    the folder in which they run.
+    the folder in which they run. With `record`, output that differs is written to the page.
     """
 
-    def __init__(self, page: str, kubeconfig: Path, folder: Path) -> None:
-        self._blocks = blocks(DOCS / page)
+    def __init__(self, page: str, kubeconfig: Path, folder: Path, *, record: bool = False) -> None:
+        self._page, self._record = DOCS / page, record
+        self._blocks = blocks(self._page)
         self._left = [block for block in self._blocks if not block.not_run]
         self.checkout = folder / "checkout"
         for name in ("charts", "examples", "manifests"):
@@ -68,7 +69,16 @@ class Reader:
             assert code == 0, f"{problem}ended with {code}:\n{said}"
             if command.shown is not None:
                 wrong = difference(command.shown, said)
+                if wrong is not None and self._record:
+                    self._write(command, said)
+                    continue
                 assert wrong is None, f"{problem}{wrong}"
+
+    def _write(self, command: Command, said: str) -> None:
+        before, after = (f"$ {command.script}\n{it}\n" for it in (command.shown, said.rstrip()))
+        text = self._page.read_text("utf-8")
+        assert text.count(before) == 1, f"{command.script} is not once on {self._page.name}"
+        self._page.write_text(text.replace(before, after))
 
     async def _shell(self, command: Command) -> tuple[int, str]:
         """Return exit code and both outputs; a command that takes too long is killed."""

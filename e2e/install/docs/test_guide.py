@@ -12,8 +12,8 @@ pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
-def reader(cluster: Cluster, tmp_path: Path) -> Reader:
-    return Reader("guide.md", cluster.kubeconfig, tmp_path)
+def reader(cluster: Cluster, tmp_path: Path, record: bool) -> Reader:
+    return Reader("guide.md", cluster.kubeconfig, tmp_path, record=record)
 
 
 async def test_every_command_of_the_guide_works(reader: Reader, default: Environment) -> None:

@@ -40,6 +40,16 @@ def test_the_commands_for_helm_are_run_with_the_upgrades() -> None:
     assert [name for name in names if f"chart.follows({name})" not in flow] == []
 
 
+def test_the_readme_shows_output_of_the_guide() -> None:
+    """The guide's commands are run, so that their output is real."""
+    shown, real = (
+        {each for block in blocks(ROOT / page) for each in block.commands if each.shown}
+        for page in ("README.md", "docs/guide.md")
+    )
+    assert shown
+    assert shown <= real
+
+
 @pytest.mark.parametrize("page", sorted(RUN))
 def test_what_is_not_run_is_counted(page: str) -> None:
     left_out = [block.where for block in blocks(ROOT / "docs" / page) if block.not_run]
