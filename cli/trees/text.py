@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cli.trees.tree import Branch, Object
-from scheduler.core.values.wording import count
 
 TEE, LAST, PIPE, GAP = "├─ ", "└─ ", "│  ", "   "
 
@@ -40,7 +39,7 @@ def headline(branch: Branch) -> str:
     placed = f"{branch.placed} of {branch.members} pods scheduled"
     on = f" on {where}" if where else ""
     if branch.held:
-        placed += f", {count(branch.held, 'held place')}"
+        placed += f", {_count(branch.held, 'held place')}"
     return f"{branch.kind} {branch.name}: {branch.state}, {placed}{minimum}{on}"
 
 
@@ -55,8 +54,13 @@ def node_lines(nodes: Sequence[Object], pods: Sequence[Object], label: str) -> l
         name = _name(node)
         domain = node["metadata"].get("labels", {}).get(label, "-")
         number = used.get(name, 0)
-        lines.append(f"{domain:>8}  {name:<{width}}  {'■' * number} {count(number, 'pod')}")
+        lines.append(f"{domain:>8}  {name:<{width}}  {'■' * number} {_count(number, 'pod')}")
     return lines
+
+
+# `muster tree` of a live cluster loads no part of the scheduler, which has such a function too.
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def pods_per_node(pods: Iterable[Object]) -> Mapping[str, int]:

@@ -74,14 +74,14 @@ def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
             GOOD,
             DEFAULT_LIFETIMES.server - DEFAULT_LIFETIMES.ahead,
             Renew.SERVER,
-            "server certificate ends at 2027-03-01",
+            "server certificate expires on 2027-03-01",
             id="a server certificate is renewed 90 days before its end",
         ),
         pytest.param(
             GOOD,
             DEFAULT_LIFETIMES.server + SECOND,
             Renew.SERVER,
-            "ends at",
+            "expires on",
             id="an expired server certificate is renewed by the CA that is there",
         ),
         pytest.param(
@@ -95,7 +95,7 @@ def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
             GOOD,
             DEFAULT_LIFETIMES.ca - DEFAULT_LIFETIMES.ahead - SECOND,
             Renew.SERVER,
-            "server certificate ends at",
+            "server certificate expires on",
             id="a CA is left alone until then",
         ),
         pytest.param(
@@ -305,7 +305,7 @@ def test_what_was_damaged_is_not_trusted_beside_what_is_new() -> None:
 def test_lifetimes_in_which_renewing_gains_nothing_are_refused(
     ca: int, server: int, ahead: int
 ) -> None:
-    with pytest.raises(ValueError, match="renewed ahead"):
+    with pytest.raises(ValueError, match="ca must be at least server"):
         Lifetimes(timedelta(days=ca), timedelta(days=server), timedelta(days=ahead))
 
 

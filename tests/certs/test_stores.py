@@ -192,7 +192,7 @@ class Restless:
 async def test_a_store_that_never_rests_is_an_error_that_names_it() -> None:
     store = Restless()
 
-    with pytest.raises(StoreContendedError, match=f"{ATTEMPTS} times") as caught:
+    with pytest.raises(StoreContendedError, match=f"{ATTEMPTS} writes in a row") as caught:
         await ensure(store, NAMES, NOW)
 
     assert caught.value.store is store

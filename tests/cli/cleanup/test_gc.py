@@ -180,7 +180,7 @@ def test_a_finding_says_what_and_why() -> None:
     (finding,) = find_orphans(caches({"podgroups": [made("g", deleted=LATE)]}), NOW)
 
     assert str(finding) == (
-        "PodGroup default/g: being deleted for 70 s, and nothing needs its finalizer"
+        "PodGroup default/g: is being deleted for 70 s, and nothing needs its finalizer"
     )
 
 
@@ -238,7 +238,7 @@ def test_a_group_from_pods_that_has_none_lingers(group: Json, pod: str | None, w
     pods = [] if pod is None else [make_pod("p").in_group("g").phase(pod).build()]
     found = [str(it) for it in find_orphans(caches({"podgroups": [group], "pods": pods}), NOW)]
 
-    said = "it was made from its pods, and has had none since 2026-01-01T11:57:00Z"
+    said = "it was created from pods, and has had none since 2026-01-01T11:57:00Z"
     assert found == ([f"PodGroup default/g: {said}"] if want else [])
     listed = Limited("groups")
     check_group("PodGroup", group, listed, NOW)

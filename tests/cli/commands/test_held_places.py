@@ -70,7 +70,7 @@ async def test_explain_says_which_places_would_be_taken() -> None:
     other = lines_of(harness, "rival")
 
     assert "has 8 held places for pods that do not exist yet, which preemption may take" in other
-    assert re.search(r"would preempt \d pods? and \d held places of lower priority:", other)
+    assert re.search(r"would preempt \d held places of lower priority:", other)
 
 
 async def test_explain_of_what_would_start_says_which_places_it_would_hold() -> None:

@@ -59,10 +59,10 @@ def test_a_drawn_trace_is_the_one_that_is_run(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["run"], "name the nodes: either --cluster FILE or --snapshot FILE"),
-        (["run", "--cluster", "c.yaml"], "name the jobs"),
+        (["run"], "use either --cluster FILE or --snapshot FILE"),
+        (["run", "--cluster", "c.yaml"], "use either --trace FILE or --recipe FILE"),
         (["run", "--cluster", "none.yaml", "--trace", "t.csv"], "none.yaml"),
-        (["run", "--cluster", "c.yaml", "--trace", "t.csv", "--variant", "x"], "there is no 'x'"),
+        (["run", "--cluster", "c.yaml", "--trace", "t.csv", "--variant", "x"], "unknown part 'x'"),
         (
             [
                 "run",
@@ -75,10 +75,10 @@ def test_a_drawn_trace_is_the_one_that_is_run(
                 "--variant",
                 "spread",
             ],
-            "two of them are the same",
+            "use each variant once",
         ),
         (["run", "--cluster", "c.yaml", "--trace", "t.csv", "--until", "x"], "--until: 'x'"),
-        (["import", "swf", "t.csv"], "there is no format 'swf'; there are openb, philly, borg"),
+        (["import", "swf", "t.csv"], "unknown format 'swf': use openb, philly, borg"),
     ],
 )
 def test_what_is_wrong_is_said(

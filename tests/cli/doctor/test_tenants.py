@@ -224,7 +224,7 @@ def node(*keys: str) -> Json:
         pytest.param(False, [node("rack"), node()], INFO, "1 of 2 nodes lack", id="some lack it"),
         pytest.param(False, [node()], ERROR, "no node has the label rack", id="none has it"),
         pytest.param(False, [], ERROR, "no node has the label rack", id="there are no nodes"),
-        pytest.param(True, [node()], WARNING, "it has no effect", id="it is only preferred"),
+        pytest.param(True, [node()], WARNING, "which has no effect", id="it is only preferred"),
     ],
 )
 def test_labels_that_groups_ask_for(

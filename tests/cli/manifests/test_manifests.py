@@ -47,7 +47,7 @@ def test_a_folder_with_files_is_left_alone(
 
     assert main(["manifests", "--output", str(tmp_path)]) == 2
 
-    assert "name a folder that is new or empty" in capsys.readouterr().err
+    assert "use a new or empty folder" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 

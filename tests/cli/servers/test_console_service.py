@@ -31,7 +31,7 @@ def service(tls: Path | None = None, *, plain_http: bool = False) -> Service:
 
 def test_how_tokens_are_kept_from_others_has_to_be_said(tmp_path: Path) -> None:
     for both in (service(), service(tmp_path, plain_http=True)):
-        with pytest.raises(ConfigError, match="--tls, or --plain-http"):
+        with pytest.raises(ConfigError, match="--tls FOLDER for a certificate, or --plain-http"):
             both.place()
 
     assert service(plain_http=True).place().tls is None

@@ -74,7 +74,7 @@ def test_a_row_says_what_the_scheduler_wrote() -> None:
         reason="NoRoom",
         sentence="needs room for 4 more pods, there is room for 1",
         nearest=Nearest(key="example.com/rack", value="b1/r2", slots=3, needed=4),
-        waits_for="room for 3 more pods",
+        waits_for="capacity for 3 more pods",
     )
 
 
@@ -97,7 +97,7 @@ def test_what_the_scheduler_has_not_decided_is_asked_of_the_solver() -> None:
 
     found = {row.name: row for row in rows(cluster)}
 
-    assert (found["big"].reason, found["big"].waits_for) == ("NoRoom", "room for 1 more pod")
+    assert (found["big"].reason, found["big"].waits_for) == ("NoRoom", "capacity for 1 more pod")
     assert "; 8 fit" in found["big"].sentence
     assert found["alone"].kind == "Pod"
     assert found["alone"].reason == "NoRoom"
@@ -148,7 +148,7 @@ def test_a_nomination_waits_for_the_pods_that_end_there() -> None:
     cluster.cluster.observed.changed.add(("PodGroup", "ns", "next"))
 
     (row,) = rows(cluster)
-    assert (row.reason, row.waits_for) == ("Evicting", "1 pod to end")
+    assert (row.reason, row.waits_for) == ("Evicting", "1 pod to terminate")
     assert row.sentence == "2 pods nominated to 1 node; 1 pod there must be evicted"
 
 

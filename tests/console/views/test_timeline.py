@@ -105,7 +105,7 @@ def test_it_is_still_known_when_the_pods_are_gone() -> None:
 
     found = told(cluster, "ns/PodGroup/g", "Preempted")
 
-    assert [(event.at, event.sentence.partition(" evicted")[0], event.by) for event in found] == [
+    assert [(event.at, event.sentence.partition(" preempted")[0], event.by) for event in found] == [
         (NOON.format(1), "3 pods", "PodGroup ns/high of priority 9"),
         (NOON.format(9), "1 pod", "a Pod of another"),
     ]

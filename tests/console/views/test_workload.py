@@ -209,7 +209,7 @@ def test_a_node_that_lacks_a_resource_says_how_much() -> None:
     cluster.pod(node="n0", cpu=3)
     cluster.pod(name="p", requirements=Requirements(requests(8, memory=1 << 30)))
 
-    assert reasons(cluster, "ns/Pod/p", "n0") == (False, ["Insufficient cpu: 8 asked for, 1 free"])
+    assert reasons(cluster, "ns/Pod/p", "n0") == (False, ["Insufficient cpu: 8 requested, 1 free"])
     assert reasons(cluster, "ns/Pod/p", "n1") == (True, [])
 
 
@@ -265,7 +265,7 @@ def test_several_kinds_of_pods_are_told_apart() -> None:
     cluster.pod("g", 9, name="large")
 
     assert reasons(cluster, "ns/PodGroup/g", "n0") == (
-        True, ["large: Insufficient cpu: 9 asked for, 4 free"],
+        True, ["large: Insufficient cpu: 9 requested, 4 free"],
     )  # fmt: skip
 
 

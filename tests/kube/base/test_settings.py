@@ -36,7 +36,11 @@ def test_fields_are_written_in_camel_case(tmp_path: Path) -> None:
         pytest.param("leaderElection: {leaseSecs: 3}", "leaseSecs", id="an unknown field below"),
         pytest.param("name: [", "yaml", id="no YAML"),
         pytest.param("leaderElection: {retrySeconds: 0}", "retrySeconds", id="out of bounds"),
-        pytest.param("leaderElection: {leaseSeconds: 5}", "must hold", id="times out of order"),
+        pytest.param(
+            "leaderElection: {leaseSeconds: 5}",
+            "leaseSeconds must be more than renewSeconds",
+            id="times out of order",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_the_file_and_the_field(

@@ -93,7 +93,7 @@ async def test_an_object_that_the_sink_cannot_take_is_set_aside_and_all_others_g
 
     assert gauge() - before == 2
     assert list(quarantine.details()) == [
-        "pods: set aside: ns/x (OverflowError: too much), ns/y (OverflowError: too much)"
+        "pods: skipped: ns/x (OverflowError: too much), ns/y (OverflowError: too much)"
     ]
 
 
@@ -214,7 +214,7 @@ def test_the_details_name_the_first_few_of_each_resource() -> None:
     pods, nodes = quarantine.details()
     assert pods.count("ns/p") == 5
     assert pods.endswith(" and 2 more")
-    assert nodes == "nodes: set aside: n (ValueError: odd)"
+    assert nodes == "nodes: skipped: n (ValueError: odd)"
 
 
 async def test_a_long_page_gives_way_to_other_tasks(

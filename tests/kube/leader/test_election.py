@@ -420,7 +420,7 @@ async def test_a_single_replica_leads_without_a_lease(leases: Leases) -> None:
     ],
 )
 def test_times_that_cannot_work_are_refused(times: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="must hold"):
+    with pytest.raises(ValueError, match="must be more than renew"):
         LeaderElector(MemoryApi(), "muster", "ns", "a", **times)
 
 
