@@ -253,7 +253,9 @@ def test_a_class_that_is_not_there_is_refused_as_at_admission() -> None:
             "PodGroup g would be rejected: .*minCount: ",
             id="a group that breaks a rule",
         ),
-        pytest.param({"kind": "Service", "metadata": {"name": "s"}}, "Service s: unsupported", id="kind"),
+        pytest.param(
+            {"kind": "Service", "metadata": {"name": "s"}}, "Service s: unsupported kind", id="kind"
+        ),
         pytest.param(
             {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"overhead": {"cpu": "x"}}},
             "Pod p: ",

@@ -133,7 +133,7 @@ def test_a_group_that_was_marked_says_it_once() -> None:
     mark(cluster, cluster.pod("g", node="n0"), 1)
 
     (found,) = told(cluster, "ns/PodGroup/g", "Preempted", "DisruptionTarget")
-    assert found.sentence.startswith("1 pod evicted")
+    assert found.sentence.startswith("1 pod preempted")
 
 
 def test_a_refusal_that_was_over_before_anybody_looked_is_told() -> None:
@@ -226,7 +226,7 @@ def test_a_pod_without_a_group_says_it_too() -> None:
 
     (found,) = told(cluster, "ns/Pod/p", "Preempted")
 
-    assert (found.sentence[:13], found.by) == ("1 pod evicted", "PodGroup ns/high of priority 9")
+    assert (found.sentence[:15], found.by) == ("1 pod preempted", "PodGroup ns/high of priority 9")
 
 
 @pytest.mark.parametrize(
